@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.errors import KraftwatchError, UsageError
-from streaming.demo.spinner import waiting
 
 app = typer.Typer(help="Start and stop a real Kafka quorum on this machine, for experiments.", no_args_is_help=True)
 
@@ -76,7 +75,7 @@ def up(
             named=named,
             supervised=False,
         )
-        with waiting(console, "starting the quorum"):
+        with console.status("starting the quorum"):
             running_quorum.up(lab)
     except LabError as problem:
         raise UsageError(str(problem)) from None
@@ -160,11 +159,11 @@ def _run(console: Console, folder: Path, started: float) -> bool:
         # Shows its own progress at the first run.
         kafka_jars(KAFKA_VERSION)
         with ExitStack() as stack:
-            with waiting(console, "starting five Kafka nodes"):
+            with console.status("starting five Kafka nodes"):
                 properties = {"broker.session.timeout.ms": "3000"}
                 lab = stack.enter_context(Lab(folder / "lab", named=True, properties=properties))
             console.print(f"  the quorum answered after {time.monotonic() - started:.0f} s")
-            with waiting(console, "starting the streaming job"):
+            with console.status("starting the streaming job"):
                 counter = stack.enter_context(notification_counter())
                 job = JobProcess(
                     folder=folder / "job",
@@ -182,6 +181,6 @@ def _run(console: Console, folder: Path, started: float) -> bool:
             for number, scenario in enumerate(SCENARIOS, start=1):
                 runner.run(number, len(SCENARIOS), scenario)
             runner.report()
-            return runner.good
+            return not runner.problems
     except (JobProcessError, LabError) as problem:
         raise KraftwatchError(str(problem)) from None

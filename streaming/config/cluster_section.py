@@ -94,9 +94,7 @@ def in_force(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
 
 def _checked(cluster_id: str) -> str:
     if not cluster_id or re.search(r"[^!-~]|[\"'=]", cluster_id):
-        raise ValueError(
-            "must be one word, without quotes and =: copy cluster.id from a node's meta.properties"
-        )
+        raise ValueError("must be one word, without quotes and =: copy cluster.id from a node's meta.properties")
     return cluster_id
 
 

@@ -45,7 +45,7 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> Document:
     Raises:
         DocumentError: the text is not YAML, has a key twice, or names a variable that is not set.
     """
-    lines = {(): 1}
+    lines: dict[KeyPath, int] = {(): 1}
     try:
         node = yaml.compose(text, yaml.BaseLoader)
         data = None if node is None else _value(node, (), environment, lines)
@@ -95,7 +95,7 @@ def _expanded(node: yaml.ScalarNode, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(replacement, node.value)
 
 
-def _parts(node: yaml.CollectionNode) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
+def _parts(node: yaml.Node) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
     """Yields the name or position of each part, where it is written, and its value; those that `<<` merges first."""
     if isinstance(node, yaml.SequenceNode):
         yield from ((at, value, value) for at, value in enumerate(node.value))

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,15 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.demo.job_process import AlertLine, JobProcessError
-from streaming.demo.notification_counter import NotificationCounter, NotificationCounts
-from streaming.demo.scenarios import Expectation, Scenario, ScenarioContext, ScenarioOutcome
-from streaming.demo.spinner import waiting
+from streaming.demo.notification_counter import NotificationCounter
+from streaming.demo.scenarios import Expectation, Scenario, ScenarioContext
 
 INDENT = (0, 0, 0, 6)
 FIRES_WITHIN_S = 90.0
 """After the fault, without the hold."""
 RESOLVED_WITHIN_S = 180.0
 COLOURS = {"critical": "bold white on red", "warning": "black on yellow", "info": "black on cyan"}
+REASONS = {"firing": "fault begins", "changed": "gets worse", "resolved": "ends"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,59 +35,52 @@ class ScenarioRunner:
     holds: dict[str, float]
     """Each rule's hold in seconds, as the job runs with it."""
     console: Console
-    outcomes: list[ScenarioOutcome] = field(default_factory=list)
-    false_alerts: list[AlertLine] = field(default_factory=list)
+    outcomes: list[tuple[str, ...]] = field(default_factory=list)
+    """The rows of the table of expected alerts."""
+    delays_s: list[float] = field(default_factory=list)
+    """Of each alert, from the first observation plus the hold to the line in the file."""
+    problems: list[str] = field(default_factory=list)
+    """What did not end as expected."""
     incidents: dict[str, Sequence[str]] = field(default_factory=dict)
     """The incidents that began in each scenario, by its name."""
-    expected_counts: dict[str, NotificationCounts] = field(default_factory=dict)
     _printed_sentences: tuple[str, ...] = ()
-    _fault_times: tuple[float, float] = (0.0, 0.0)
-    """When the injection of the fault began, and when it was done."""
 
     def run(self, number: int, of: int, scenario: Scenario) -> None:
         """Runs one scenario: injects the fault, waits for the alerts, fixes it, waits until the alerts resolve."""
-        job = self.context.job
+        job, name = self.context.job, scenario.name
         first, earlier = len(job.alerts()), len(self.counter.incidents)
         title = f"Scenario {number} of {of}: {scenario.title}"
         self.console.print()
         self.console.print(Panel(Text(scenario.description), title=title, title_align="left"))
         began_at = time.time()
         scenario.inject(self.context)
-        self._fault_times = (began_at, time.time())
-        fired = [self._await(expectation, first) for expectation in scenario.expected]
+        fault = (began_at, time.time())
+        fired = [self._await(expectation, first, fault) for expectation in scenario.expected]
         alerts = [each for each in fired if each is not None]
-        fixed = len(alerts) == len(fired) and self._fix(scenario, alerts)
+        fixed = scenario.fix is not None and len(alerts) == len(fired)
+        if len(alerts) == len(fired):
+            self.console.print(Text(f"  fix: {scenario.fix_description}", style="green"))
+            if scenario.fix is not None:
+                scenario.fix(self.context, alerts)
         for expectation, alert in zip(scenario.expected, fired, strict=True):
-            self.outcomes.append(
-                ScenarioOutcome(
-                    scenario=scenario.name,
-                    expectation=expectation,
-                    alert=alert,
-                    after_hold_s=None if alert is None else self._after_hold(alert),
-                    after_fault_s=None if alert is None else self._after_fault(alert),
-                    resolved=fixed and alert is not None and self._resolved(alert),
-                    fixable=scenario.fix is not None,
-                )
-            )
+            resolved = fixed and alert is not None and self._resolved(alert)
+            self._add_outcome(scenario, expectation, alert, fault, resolved=resolved)
         if fixed:
             self._await_end(earlier)
-        self.incidents[scenario.name] = self.counter.incidents[earlier:]
-        self.expected_counts[scenario.name] = scenario.notified
+        self.incidents[name] = self.counter.incidents[earlier:]
         rules = {expectation.rule for expectation in scenario.expected} | set(scenario.also)
-        self.false_alerts += [
-            each for each in job.alerts()[first:] if each.state == "firing" and each.rule not in rules
+        self.problems += [
+            f"FALSE ALERT: {each.rule} {each.subject}: {each.line['summary']}"
+            for each in job.alerts()[first:]
+            if each.state == "firing" and each.rule not in rules
         ]
+        counts, expected = self.counter.counts(self.incidents[name]), Counter(scenario.notified)
+        if counts != expected:
+            self.problems.append(f"WRONG NOTIFICATIONS: {name}: {dict(counts)}, expected {dict(expected)}")
 
-    def _await_end(self, earlier: int) -> None:
-        """Waits until people were notified of the end of the fault; the counts show if they were not."""
-        deadline = time.monotonic() + RESOLVED_WITHIN_S
-        with waiting(self.console, "waiting for the notification of the end"):
-            while not self.counter.all_ended(self.counter.incidents[earlier:]) and time.monotonic() < deadline:
-                time.sleep(0.1)
-
-    def _await(self, expectation: Expectation, first: int) -> AlertLine | None:
+    def _await(self, expectation: Expectation, first: int, fault: tuple[float, float]) -> AlertLine | None:
         hold = self.holds[expectation.rule]
-        with waiting(self.console, f"waiting for {expectation.rule} (hold {hold:g} s)"):
+        with self.console.status(Text(f"waiting for {expectation.rule} (hold {hold:g} s)")):
             try:
                 alert = self.context.job.wait_for(
                     expectation.rule,
@@ -98,16 +92,16 @@ class ScenarioRunner:
             except JobProcessError as problem:
                 self.console.print(Text(f"  NO ALERT: {problem}", style="bold red"))
                 return None
-        self._show(alert)
+        self._show(alert, fault)
         return alert
 
-    def _show(self, alert: AlertLine) -> None:
+    def _show(self, alert: AlertLine, fault: tuple[float, float]) -> None:
         badge = Text("  ").append(f" {alert.severity} ", style=COLOURS[alert.severity])
         self.console.print(badge.append(f" {alert.rule}", style="bold").append(f"  {alert.subject}"))
         self.console.print(Padding(Text(str(alert.line["summary"])), INDENT))
         delays = (
             f"alerted {self._after_hold(alert):.1f} s after the hold expired, "
-            f"{self._after_fault(alert):.1f} s after the fault"
+            f"{_after_fault(alert, fault):.1f} s after the fault"
         )
         self.console.print(Padding(Text(delays, style="dim"), INDENT))
         sentences = tuple(step for step in alert.remedy if step.startswith("#"))
@@ -116,24 +110,15 @@ class ScenarioRunner:
             return
         self._printed_sentences = sentences
         for step in alert.remedy:
-            self._print_step(step)
-
-    def _print_step(self, step: str) -> None:
-        """Prints one line of a remedy; on a terminal it is not broken, so that it can be copied."""
-        text = Text(step, style="italic" if step.startswith("#") else "cyan")
-        if self.console.record:
-            self.console.print(Padding(text, INDENT))
-        else:
-            self.console.print(Text("      ").append_text(text), soft_wrap=True)
-
-    def _fix(self, scenario: Scenario, alerts: Sequence[AlertLine]) -> bool:
-        self.console.print(Text(f"  fix: {scenario.fix_description}", style="green"))
-        if scenario.fix is not None:
-            scenario.fix(self.context, alerts)
-        return scenario.fix is not None
+            text = Text(step, style="italic" if step.startswith("#") else "cyan")
+            if self.console.record:
+                self.console.print(Padding(text, INDENT))
+            else:
+                # On a terminal a command is not broken, so that it can be copied.
+                self.console.print(Text("      ").append_text(text), soft_wrap=True)
 
     def _resolved(self, alert: AlertLine) -> bool:
-        with waiting(self.console, f"waiting for {alert.rule} {alert.subject} to resolve"):
+        with self.console.status(Text(f"waiting for {alert.rule} {alert.subject} to resolve")):
             try:
                 self.context.job.wait_for(
                     alert.rule,
@@ -148,85 +133,75 @@ class ScenarioRunner:
         self.console.print(Text(f"  resolved: {alert.rule} {alert.subject}", style="bold green"))
         return True
 
-    def _after_fault(self, alert: AlertLine) -> float:
-        """Returns the seconds since the fault was complete, or since it began for an alert that came before that."""
-        began, done = self._fault_times
-        return alert.sent_at - (done if alert.sent_at >= done else began)
+    def _await_end(self, earlier: int) -> None:
+        """Waits until people were notified of the end of the fault; the counts show if they were not."""
+        deadline = time.monotonic() + RESOLVED_WITHIN_S
+        with self.console.status("waiting for the notification of the end"):
+            while time.monotonic() < deadline:
+                begun = self.counter.incidents[earlier:]
+                if self.counter.counts(begun)["resolved"] >= len(begun):
+                    return
+                time.sleep(0.1)
+
+    def _add_outcome(
+        self,
+        scenario: Scenario,
+        expectation: Expectation,
+        alert: AlertLine | None,
+        fault: tuple[float, float],
+        *,
+        resolved: bool,
+    ) -> None:
+        name = "" if any(row[0] == scenario.name for row in self.outcomes) else scenario.name
+        end = "still firing" if scenario.fix is None else "yes" if resolved else "NO"
+        if alert is None:
+            self.outcomes.append((name, f"{expectation.rule} {expectation.subject}", "-", "-", end))
+        else:
+            after_hold_s = self._after_hold(alert)
+            self.delays_s.append(after_hold_s)
+            delays = (f"{after_hold_s:.1f} s", f"{_after_fault(alert, fault):.1f} s")
+            self.outcomes.append((name, f"{alert.rule} {alert.subject}", *delays, end))
+        if alert is None or (scenario.fix is not None and not resolved):
+            self.problems.append(f"{'NO ALERT' if alert is None else 'NOT RESOLVED'}: {self.outcomes[-1][1]}")
 
     def _after_hold(self, alert: AlertLine) -> float:
         return max(0.0, alert.sent_at - alert.started_at - self.holds[alert.rule])
 
-    @property
-    def good(self) -> bool:
-        """Every expected alert fired, every fixed fault resolved, and no false alert fired."""
-        return all(outcome.good for outcome in self.outcomes) and not self.false_alerts and self.counts_are_right
-
-    @property
-    def counts_are_right(self) -> bool:
-        """People got one notification when a fault began, one when it got worse, and one when it ended."""
-        return all(self.counts(name) == expected for name, expected in self.expected_counts.items())
-
-    def counts(self, scenario: str) -> NotificationCounts:
-        """Returns how many notifications people got for the fault of a scenario, until now."""
-        return self.counter.counts(self.incidents[scenario])
-
     def report(self) -> None:
-        """Prints the table at the end of the demo."""
-        table = Table(title="Alerts", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("scenario")
-        table.add_column("alert", min_width=max(len(rule) for rule in self.holds))
-        for name in ("after hold", "after fault"):
-            table.add_column(name, justify="right")
-        table.add_column("resolved")
-        scenario = ""
-        for outcome in self.outcomes:
-            alert = outcome.alert
-            subject = outcome.expectation.subject if alert is None else alert.subject
-            table.add_row(
-                "" if outcome.scenario == scenario else outcome.scenario,
-                f"{outcome.expectation.rule} {subject}",
-                _seconds(outcome.after_hold_s),
-                _seconds(outcome.after_fault_s),
-                _resolution(outcome),
-            )
-            scenario = outcome.scenario
+        """Prints the tables at the end of the demo."""
+        alerts = _table("Alerts", ("scenario", "alert"), ("after hold", "after fault", "resolved"), self.outcomes)
+        rows = [
+            (name, *(str(self.counter.counts(incidents)[reason]) for reason in REASONS))
+            for name, incidents in self.incidents.items()
+        ]
         self.console.print()
-        self.console.print(table)
-        self.console.print(self._notifications())
-        delays = [outcome.after_hold_s for outcome in self.outcomes if outcome.after_hold_s is not None]
-        if delays:
+        self.console.print(alerts)
+        self.console.print(_table("Notifications to people", ("scenario",), (*REASONS.values(),), rows))
+        if self.delays_s:
             self.console.print(
                 f"Detection (first observation + hold -> line in the file): "
-                f"median {statistics.median(delays):.2f} s, maximum {max(delays):.2f} s"
+                f"median {statistics.median(self.delays_s):.2f} s, maximum {max(self.delays_s):.2f} s"
             )
-        for alert in self.false_alerts:
-            text = f"FALSE ALERT: {alert.rule} {alert.subject}: {alert.line['summary']}"
-            self.console.print(Text(text, style="bold red"))
-        for name, expected in self.expected_counts.items():
-            if self.counts(name) != expected:
-                text = f"WRONG NOTIFICATIONS: {name}: {self.counts(name)}, expected {expected}"
-                self.console.print(Text(text, style="bold red"))
-        result = ("Every expected alert fired, no false alert fired.", "bold green")
-        if not self.good:
-            result = ("Not every scenario ended as expected: see above.", "bold red")
-        self.console.print(Text(result[0], style=result[1]))
-
-    def _notifications(self) -> Table:
-        table = Table(title="Notifications to people", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("scenario")
-        for name in ("fault begins", "gets worse", "ends", "others"):
-            table.add_column(name, justify="right")
-        for scenario in self.expected_counts:
-            counts = self.counts(scenario)
-            table.add_row(scenario, *map(str, (counts.begin, counts.worse, counts.end, counts.other)))
-        return table
+        for problem in self.problems:
+            self.console.print(Text(problem, style="bold red"))
+        if self.problems:
+            self.console.print(Text("Not every scenario ended as expected: see above.", style="bold red"))
+        else:
+            self.console.print(Text("Every expected alert fired, no false alert fired.", style="bold green"))
 
 
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f} s"
+def _after_fault(alert: AlertLine, fault: tuple[float, float]) -> float:
+    """Returns the seconds since the fault was complete, or since it began for an alert that came before that."""
+    began, done = fault
+    return alert.sent_at - (done if alert.sent_at >= done else began)
 
 
-def _resolution(outcome: ScenarioOutcome) -> str:
-    if not outcome.fixable:
-        return "still firing"
-    return "yes" if outcome.resolved else "NO"
+def _table(title: str, names: Sequence[str], numbers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    return table

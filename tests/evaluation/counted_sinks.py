@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rules.finding import Severity
 from streaming.demo.notification_counter import NotificationCounter, notification_counter
 from tests.eventually import eventually
 from tests.kill_campaign.sink_services import SinkServices, people_sinks, running_services
@@ -48,8 +49,21 @@ class CountedSinks:
 
     def notifications(self, since: tuple[int, int, int, int]) -> dict[str, int]:
         """Counts the documents of the webhook by kind."""
-        kinds = [kind for _, kind in self.webhook.kinds()[since[0] :]]
+        kinds = self._kinds()[since[0] :]
         return {kind: kinds.count(kind) for kind in ("begin", "worse", "end", "other")}
+
+    def _kinds(self) -> Sequence[str]:
+        """Returns of each document of the webhook: begin, worse (an alert or a severity), end or other."""
+        known: dict[str, tuple[int, frozenset[str]]] = {}
+        kinds = []
+        for document in [*self.webhook.documents]:
+            severity = Severity(document["severity"]).rank
+            rules = frozenset(each["rule"] for each in document["alerts"] if each["state"] == "firing")
+            worst, before = known.get(document["incident"], (-1, frozenset()))
+            known[document["incident"]] = max(worst, severity), rules | before
+            worse = "worse" if severity > worst or rules - before else "other"
+            kinds.append({"firing": "begin", "resolved": "end", "changed": worse}.get(document["reason"], "other"))
+        return kinds
 
     def by_sink(self, since: tuple[int, int, int, int]) -> dict[str, dict[str, int]]:
         """Counts what the other sinks got, by effect."""
@@ -64,7 +78,7 @@ class CountedSinks:
 
     def await_end(self, since: tuple[int, int, int, int]) -> None:
         """Waits until Alertmanager has sent the end of the newest fault to its receiver."""
-        ended = any(kind == "end" for _, kind in self.webhook.kinds()[since[0] :])
+        ended = "end" in self._kinds()[since[0] :]
         if ended and self.has_alertmanager:
             eventually(lambda: bool(self.receiver) and self.receiver[-1]["status"] == "resolved", within_s=10)
 

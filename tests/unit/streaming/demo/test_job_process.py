@@ -1,6 +1,5 @@
 """The job of a demo or a test that fails or dies is not left behind."""
 
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -53,17 +52,6 @@ def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path) -> None:
         NeverReady(folder=tmp_path, bootstrap=(), start_s=0.5).start()
 
     assert {child.pid for child in psutil.Process().children()} <= before
-
-
-def test_a_setpriv_that_knows_no_such_option_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As before util-linux 2.33 (RHEL 8), and in busybox."""
-    old = tmp_path / "setpriv"
-    old.write_text("#!/bin/sh\nexit 1\n")
-    old.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-
-    with pytest.raises(JobProcessError, match="waited"):
-        NeverReady(folder=tmp_path, bootstrap=(), start_s=0.5).start()
 
 
 def sleeping_child(owner: psutil.Process) -> psutil.Process:

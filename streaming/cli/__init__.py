@@ -28,7 +28,7 @@ from streaming.cli import (
     status,
     what_if,
 )
-from streaming.cli.output import apply_help_format, print_message
+from streaming.cli.output import print_message
 
 app = typer.Typer(
     name="kraftwatch",
@@ -110,7 +110,6 @@ app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
 app.command("export", rich_help_panel=_RECORDED)(export.export)
 app.add_typer(audit.app, name="quarantine", rich_help_panel=_RECORDED)
 app.command("decode", rich_help_panel=_RECORDED)(decode.decode)
-apply_help_format(app)
 
 
 def main() -> None:

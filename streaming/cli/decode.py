@@ -1,7 +1,6 @@
 """`kraftwatch decode`: prints every record of one file of the metadata log, for people and programs."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -9,9 +8,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.color import ColorSystem
 from rich.console import Console
-from rich.style import Style
 
 from connectors.errors import UsageError
 from connectors.logdir.log_byte_ranges import require_metadata_log, require_regular_file
@@ -32,11 +29,7 @@ from rules.model.identifiers import Millis
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _encode_field = json.JSONEncoder().encode
-_UNCOLORED = "%10s  %6s  %-24s  %-34s  %2s  %s\n"
-_WIDTHS = (">10", ">6", "<24", "<34", ">2", "")
-_PLAIN, _DIM, _NOT_DECODED = Style(), Style(dim=True), Style(color="yellow")
-_STYLES = (Style(color="cyan"), _PLAIN, _DIM, Style(bold=True), _DIM)
-"""Of all columns but the last one."""
+_COLUMNS = "%10s  %6s  %-24s  %-34s  %2s  %s"
 EntryWriter: TypeAlias = Callable[[DumpedRecord | RecordText | DumpGap], object]
 """Prints or counts one record; a gap is only counted."""
 
@@ -88,28 +81,19 @@ def decode(
     if kafka is not None and summarize:
         raise UsageError("--kafka and --summary cannot be combined: omit --kafka")
     segment = _read_log(path)
-    complete = True
     summary = LogSummary()
-    try:
-        write: EntryWriter = summary.add if summarize else _record_writer(as_json=as_json)
-        entries = _entries(segment, kafka, "json" if as_json else "text", secrets=show_secrets)
-        complete = _write_entries(path, entries, write)
-        if summarize:
-            _print_summary(path.name, segment, summary, as_json=as_json)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has closed the pipe. Python flushes stdout again at exit; /dev/null lets that succeed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    write: EntryWriter = summary.add if summarize else _record_writer(as_json=as_json)
+    # With the schemas of any Kafka, the frequent records are texts.
+    style: FieldStyle = "json" if as_json else "text"
+    entries: Iterator[DumpEntry | RecordText] = (
+        dump_texts(segment, style=style, secrets=show_secrets)
+        if kafka is None
+        else dump_records(segment, kafka=kafka, secrets=show_secrets)
+    )
+    complete = _write_entries(path, entries, write)
+    if summarize:
+        _print_summary(path.name, segment, summary, as_json=as_json)
     raise typer.Exit(0 if complete else 1)
-
-
-def _entries(
-    segment: bytes, kafka: str | None, style: FieldStyle, *, secrets: bool
-) -> Iterator[DumpEntry | RecordText]:
-    """Returns the records of a file; with the schemas of any Kafka, the frequent ones as text."""
-    if kafka is None:
-        return dump_texts(segment, style=style, secrets=secrets)
-    return dump_records(segment, kafka=kafka, secrets=secrets)
 
 
 def _write_entries(path: Path, entries: Iterator[DumpEntry | RecordText], write: EntryWriter) -> bool:
@@ -148,10 +132,8 @@ def _record_writer(*, as_json: bool) -> EntryWriter:
     write = sys.stdout.write
     if as_json:
         return lambda entry: None if isinstance(entry, DumpGap) else write(_json_line(entry))
-    console = Console(highlight=False)
-    colors = ColorSystem.STANDARD if console.is_terminal and not console.no_color else None
-    write(_columns(colors, "offset", "epoch", "time (UTC)", "type", "v", "data"))
-    return lambda entry: None if isinstance(entry, DumpGap) else write(_text_line(colors, entry))
+    write(_COLUMNS % ("offset", "epoch", "time (UTC)", "type", "v", "data") + "\n")
+    return lambda entry: None if isinstance(entry, DumpGap) else write(_text_line(entry))
 
 
 def _json_line(record: DumpedRecord | RecordText) -> str:
@@ -176,36 +158,22 @@ def _json_line(record: DumpedRecord | RecordText) -> str:
     return _encode_json(line) + "\n"
 
 
-def _text_line(colors: ColorSystem | None, record: DumpedRecord | RecordText) -> str:
+def _text_line(record: DumpedRecord | RecordText) -> str:
     when = _time(record.timestamp)
     if isinstance(record, RecordText):
         offset, epoch, _, name, number, fields = record
-        if colors is None and fields:
-            return _UNCOLORED % (offset, epoch, when, name, number, fields)
-        return _columns(colors, offset, epoch, when, name, number, fields)
+        return (_COLUMNS % (offset, epoch, when, name, number, fields)).rstrip() + "\n"
     type_ = record.type or "?"
     if record.number is not None:
         type_ = f"{type_} {record.number}"
     version = "?" if record.version is None else record.version
     if record.data is None:
-        rest, style = f"{record.reason} ({record.length} bytes)", _NOT_DECODED
+        rest = f"{record.reason} ({record.length} bytes)"
     else:
         # JSON escapes control characters in names, which a terminal would interpret.
         texts = (f"{name}={_encode_field(value)}" for name, value in record.data.items() if name != "version")
-        rest, style = " ".join(texts), _PLAIN
-    return _columns(colors, record.offset, record.epoch, when, type_, version, rest, style=style)
-
-
-def _columns(colors: ColorSystem | None, *cells: object, style: Style = _PLAIN) -> str:
-    """Returns a line; `style` is that of the last cell."""
-    if colors is None:
-        line = _UNCOLORED % cells
-    else:
-        texts = [f"{cell:{width}}" for cell, width in zip(cells, _WIDTHS, strict=True)]
-        line = "  ".join(
-            each.render(text, color_system=colors) for each, text in zip((*_STYLES, style), texts, strict=True)
-        )
-    return line.rstrip() + "\n"
+        rest = " ".join(texts)
+    return (_COLUMNS % (record.offset, record.epoch, when, type_, version, rest)).rstrip() + "\n"
 
 
 @lru_cache(maxsize=1)

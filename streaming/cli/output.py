@@ -1,12 +1,11 @@
-"""Output of the verbs: messages on stderr; tables and JSON on stdout; the format of their help."""
+"""Output of the verbs: messages on stderr; tables and JSON on stdout."""
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand, TyperGroup, TyperOption
 
 if TYPE_CHECKING:
     from rules.finding import Plain
@@ -51,32 +50,3 @@ def _stderr(text: object, style: str) -> None:
     # Errors quote what nodes have sent: it must not control the terminal.
     shown = visible(f"kraftwatch: {text}", keep="\n")
     Console(stderr=True, highlight=False, soft_wrap=True).print(shown, markup=False, style=style)
-
-
-class _WithoutFlagTypes:
-    """The help shows no type for an option that is a flag."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for each in params:
-            if isinstance(each, TyperOption) and each.is_flag:
-                each.metavar = ""
-        return params
-
-
-class CliCommand(_WithoutFlagTypes, TyperCommand):
-    """A verb."""
-
-
-class CliGroup(_WithoutFlagTypes, TyperGroup):
-    """A verb that has verbs, such as `kraftwatch silence`."""
-
-
-def apply_help_format(app: typer.Typer) -> None:
-    """Sets the classes of every verb of an app, and of the apps in it."""
-    app.info.cls = CliGroup
-    for verb in app.registered_commands:
-        verb.cls = CliCommand
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            apply_help_format(group.typer_instance)

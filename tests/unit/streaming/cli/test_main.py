@@ -85,16 +85,3 @@ def test_help_has_an_example_of_the_verb(verb: str) -> None:
 @pytest.mark.parametrize("verb", ["status", "replication", "partitions", "check", "safe-to-restart", "explain"])
 def test_help_of_an_on_call_command_lists_its_exit_codes(verb: str) -> None:
     assert "Exit codes: 0" in (VERBS[f"kraftwatch {verb}"].help or "")
-
-
-def test_option_without_a_value_shows_no_type(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["kraftwatch", "config", "check", "--help"])
-
-    with pytest.raises(SystemExit):
-        cli.main()
-
-    printed = capsys.readouterr().out
-    assert "--send-test" in printed
-    assert "bool" not in printed

@@ -1,14 +1,12 @@
 """`kraftwatch audit`: all recorded data against every data contract; `quarantine`: what could not be decoded."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
@@ -23,12 +21,12 @@ from streaming.cli.options import (
     CheckpointFolder,
     ConfigFile,
     FromTime,
+    JobPlace,
     RecordedOptions,
-    job_folder,
-    job_store,
+    job_place,
     parse_time_option,
 )
-from streaming.cli.output import print_json, print_message, progress, stdout_console
+from streaming.cli.output import print_json, print_message, print_table, progress
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
     from streaming.data_quality.quarantine_report import QuarantinedItem
     from streaming.status.recording import Recording
 
-_PAGE = "index.html"
-"""Of `--docs`."""
 app = typer.Typer(
     no_args_is_help=True,
     help="""Show recorded data that could not be decoded, and decode it again.
@@ -97,14 +93,21 @@ def audit(
       kraftwatch audit --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
     from_ms = parse_time_option("--from", from_)
-    recorded = _recorded(checkpoint, journal, alerts, config, cluster or ())
+    if checkpoint is not None and journal is not None:
+        raise UsageError("give --checkpoint or --journal, not both")
     if alerts is not None and not alerts.is_file():
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
-    if docs is not None:
-        _create_docs_folder(docs)
+    recorded: Recording | None = None
+    if checkpoint or journal or config:
+        given = RecordedOptions(journal=checkpoint or journal, config=config)
+        recorded = RecordedJob(given, cluster or ()).recording()
+    elif alerts is None:
+        raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
     store = _store(checkpoint, journal, config)
     if record and (store is None or cluster or alerts or from_):
         raise UsageError("--record is for an audit of everything: give --checkpoint, without --cluster and --alerts")
+    if docs is not None:
+        docs.mkdir(parents=True, exist_ok=True)
     found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms)
     if record:
         from connectors.store.audit_results import AuditResults
@@ -119,20 +122,6 @@ def audit(
     else:
         _print(found, page)
     raise typer.Exit(1 if found.broken else 0)
-
-
-def _recorded(
-    checkpoint: Path | None, journal: Path | None, alerts: Path | None, config: Path | None, clusters: Sequence[str]
-) -> "Recording | None":
-    """Returns what is audited; None: only the file of a sink."""
-    if checkpoint is not None and journal is not None:
-        raise UsageError("give --checkpoint or --journal, not both")
-    folder = checkpoint or journal
-    if folder is None and config is None:
-        if alerts is None:
-            raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
-        return None
-    return RecordedJob(RecordedOptions(journal=folder, config=config), clusters).recording()
 
 
 def _store(checkpoint: Path | None, journal: Path | None, config: Path | None) -> "StorePlace | None":
@@ -159,16 +148,12 @@ def _run_audit(
     from streaming.data_quality.audit import Audit
     from streaming.data_quality.suite_rows import jsonl_alerts, ledger_alerts
 
-    def of_clusters(sent: "Iterable[tuple[int, Mapping[str, Any]]]") -> "Iterator[tuple[int, Mapping[str, Any]]]":
-        return (each for each in sent if not clusters or each[1].get("cluster") in clusters)
-
     run = Audit()
     if recorded is not None:
         run.recording(_rows(recorded, clusters, from_ms), recorded.restarts_logs)
-    if store is not None:
-        run.alerts(of_clusters(ledger_alerts(store)))
-    if alerts is not None:
-        run.alerts(of_clusters(jsonl_alerts(alerts)))
+    for sent in (None if store is None else ledger_alerts(store), None if alerts is None else jsonl_alerts(alerts)):
+        if sent is not None:
+            run.alerts(each for each in sent if not clusters or each[1].get("cluster") in clusters)
     return run
 
 
@@ -202,19 +187,6 @@ def _print(found: "Audit", page: Path | None) -> None:
         print_message(f"HTML page: {page}")
 
 
-def _create_docs_folder(folder: Path) -> None:
-    """Creates the folder of the page; refuses one that contains other files."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--docs {folder} is not a folder: name a new or empty one, or one of a previous audit")
-    if folder.is_dir() and any(path.name != _PAGE for path in folder.iterdir()):
-        raise UsageError(f"--docs {folder} contains other files: name a new or empty folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        reason = (problem.strerror or "unusable").lower()
-        raise UsageError(f"--docs {folder}: {reason}; name a writable folder") from None
-
-
 def _write_page(folder: Path, found: "Audit") -> Path:
     """Writes every contract with its reason and the rows that violate it; the page loads nothing."""
     from importlib.resources import files
@@ -227,8 +199,9 @@ def _write_page(folder: Path, found: "Audit") -> Path:
     broken = {one.contract.name: one for one in found.broken}
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(template)
     text = page.render(suites=CONTRACTS, rows=found.rows, broken=broken, row_text=row_text)
-    (folder / _PAGE).write_text(text, encoding="utf-8")
-    return folder / _PAGE
+    written = folder / "index.html"
+    written.write_text(text, encoding="utf-8")
+    return written
 
 
 @app.command("list")
@@ -244,7 +217,7 @@ def list_(
 
     kraftwatch quarantine list --checkpoint DIR
     """
-    items = _items(job_store(checkpoint, config), cluster)
+    items = _items(job_place(checkpoint, config), cluster)
     printed = items[-limit:]
     if as_json:
         for one in printed:
@@ -253,14 +226,11 @@ def list_(
     if not items:
         print_message("the quarantine is empty")
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("id", "observed", "offset", "bytes", "reason"):
-        table.add_column(column, no_wrap=column in ("id", "observed"))
+    rows = []
     for one in printed:
         offset = "-" if one.offset is None else str(one.offset)
-        when = iso(Millis(one.observed_at_ms))
-        table.add_row(Text(visible(one.id)), when, offset, str(one.length), Text(visible(one.reason)))
-    stdout_console().print(table)
+        rows.append((one.id, iso(Millis(one.observed_at_ms)), offset, str(one.length), one.reason))
+    print_table(("id", "observed"), ("offset", "bytes", "reason"), rows)
     if len(items) > len(printed):
         print_message(f"{len(items) - len(printed)} older items are not listed: --limit {len(items)} lists all")
     for reason, count in Counter(one.reason for one in items).most_common(5):
@@ -277,9 +247,9 @@ def show(
     """
     from streaming.data_quality.quarantine_report import STATUS_TEXTS, decode_again
 
-    folder = job_folder(checkpoint, config)
-    (one,) = _select([item], _items(job_store(checkpoint, config), None), folder)
-    (retry,) = decode_again([one], _journal(folder))
+    job = job_place(checkpoint, config)
+    (one,) = _select([item], _items(job, None), job)
+    (retry,) = decode_again([one], _journal(job))
     if as_json:
         print_json({**retry.plain(), "advice": one.advice})
         return
@@ -317,13 +287,13 @@ def replay(
     """
     from streaming.data_quality.quarantine_report import DECODES, STATUS_TEXTS, decode_again
 
-    folder = job_folder(checkpoint, config)
-    existing = _items(job_store(checkpoint, config), cluster)
-    chosen = _select(items, existing, folder) if items else existing
+    job = job_place(checkpoint, config)
+    existing = _items(job, cluster)
+    chosen = _select(items, existing, job) if items else existing
     if not chosen:
         print_message("the quarantine is empty")
         return
-    results = [*progress(decode_again(chosen, _journal(folder)), "decoding", len(chosen))]
+    results = [*progress(decode_again(chosen, _journal(job)), "decoding", len(chosen))]
     for one in results[-limit:]:
         if as_json:
             print_json(one.plain())
@@ -335,30 +305,30 @@ def replay(
     raise typer.Exit(0 if counts[DECODES] == len(results) else 1)
 
 
-def _items(store: "StorePlace", cluster: str | None) -> "Sequence[QuarantinedItem]":
+def _items(job: JobPlace, cluster: str | None) -> "Sequence[QuarantinedItem]":
     from connectors.store.collection import quarantine_of
     from connectors.store.tables import job_database
     from streaming.data_quality.quarantine_report import quarantined_items
 
-    items = quarantined_items(quarantine_of(job_database(store, read_only=True)).items())
+    items = quarantined_items(quarantine_of(job_database(job.store, read_only=True)).items())
     return items if cluster is None else [one for one in items if one.cluster == cluster]
 
 
-def _select(ids: Sequence[str], items: "Sequence[QuarantinedItem]", folder: Path) -> "Sequence[QuarantinedItem]":
+def _select(ids: Sequence[str], items: "Sequence[QuarantinedItem]", job: JobPlace) -> "Sequence[QuarantinedItem]":
     by_id = {one.id: one for one in items}
     for each in ids:
         if each not in by_id:
             raise UsageError(
-                f"no item {each} in the quarantine of {folder}: `kraftwatch quarantine list` lists the ids"
+                f"no item {each} in the quarantine of {job.folder}: `kraftwatch quarantine list` lists the ids"
             )
     return sorted({by_id[each] for each in ids}, key=lambda one: (one.sequence, one.ordinal))
 
 
-def _journal(folder: Path) -> "JournalReader":
+def _journal(job: JobPlace) -> "JournalReader":
     from connectors.store.journal_reader import JournalReader
     from streaming.pipeline.checkpoint import Checkpoint
 
-    journal = JournalReader(Checkpoint(folder=folder).journal.absolute())
+    journal = JournalReader(Checkpoint(folder=job.folder).journal.absolute())
     if not journal.created:
-        raise UsageError(f"--checkpoint {folder} has no journal, which holds the bytes of quarantined items")
+        raise UsageError(f"--checkpoint {job.folder} has no journal, which holds the bytes of quarantined items")
     return journal

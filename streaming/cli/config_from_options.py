@@ -13,7 +13,7 @@ from connectors.store.bundle_file import bundled_config
 from rules.evaluate import with_overrides
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
-from streaming.cli.options import ConfigOptions, RecordedOptions, parse_time_option
+from streaming.cli.options import ConfigOptions, GatherOptions, RecordedOptions, parse_time_option
 from streaming.cli.output import print_progress
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXAMPLE = "prod=c1:9093,c2:9093,c3:9093"
 
 
-def resolve_config(opts: ConfigOptions, more: Mapping[str, Any] | None = None) -> "Config":
+def resolve_config(opts: GatherOptions, more: Mapping[str, Any] | None = None) -> "Config":
     """Returns the configuration file with the options applied; options override the file.
 
     `--set` overrides the thresholds of single clusters too; `--resolve` and `--hosts-file` are for every cluster;
@@ -52,8 +52,9 @@ def resolve_config(opts: ConfigOptions, more: Mapping[str, Any] | None = None) -
         section["resolve"] = {**section.get("resolve", {}), **resolve}
         if opts.hosts_file is not None:
             section["hosts_file"] = opts.hosts_file
+    setting = opts.setting if isinstance(opts, ConfigOptions) else None
     for section in (data, *data["clusters"]):
-        section["thresholds"] = overrides(section.get("thresholds", {}), opts.setting)
+        section["thresholds"] = overrides(section.get("thresholds", {}), setting)
     if opts.only:
         only = patterns(opts.only)
         check_only(only, [section["name"] for section in data["clusters"]])

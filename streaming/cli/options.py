@@ -20,6 +20,7 @@ from rules.model.identifiers import Millis, Offset
 
 if TYPE_CHECKING:
     from connectors.store.store_place import StorePlace
+    from streaming.config import Config
 
 TIMEOUT_S = 10.0
 
@@ -36,14 +37,6 @@ def _timeout(value: str | float) -> float:
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", "-c", help="The configuration file (YAML): clusters, sinks, thresholds.")
 ]
-Clusters: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--cluster",
-        help="A cluster's name and the listeners of its controllers: NAME=HOST:PORT,HOST:PORT,… May be repeated.",
-        metavar="NAME=…",
-    ),
-]
 Settings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -53,88 +46,62 @@ Settings: TypeAlias = Annotated[
 Only: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--only",
         help="Only these of the given clusters: names, or patterns with * and ?, separated by commas. May be repeated.",
         metavar="NAME[,NAME]",
     ),
 ]
-Resolve: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--resolve", help="Resolve HOST to ADDR instead of asking DNS. May be repeated.", metavar="HOST=ADDR"),
-]
-HostsFile: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--hosts-file", help="A file in the format of /etc/hosts, read at each probe; overrides DNS."),
-]
 CheckpointFolder: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--checkpoint", help="The job's --checkpoint folder or work_dir; default: kraftwatch-checkpoint.", metavar="DIR"
-    ),
+    typer.Option(help="The job's --checkpoint folder or work_dir; default: kraftwatch-checkpoint.", metavar="DIR"),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, one object per line.")]
-Timeout: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        parser=_timeout,
-        help=f"How long to wait for answers, such as 30s or 2m; default: {TIMEOUT_S:g}s.",
-        metavar="DURATION",
-        show_default=False,
-    ),
-]
-Journal: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--journal",
-        help="The --checkpoint folder of `kraftwatch run`. Its recorded state is shown if no leader answers, or if no "
-        "cluster is given. With --config, the default is the checkpoint of that configuration.",
-        metavar="DIR",
-    ),
-]
-LogDirs: TypeAlias = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--log-dir",
-        help="Read a controller's metadata.log.dir (or the __cluster_metadata-0 in it) instead of a cluster. Kafka may "
-        "be running or stopped; nothing is written. One disk does not show which records are committed. May be "
-        "repeated: what-if needs those of all controllers that there are.",
-        metavar="DIR",
-    ),
-]
-At: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--at",
-        help="With --journal or --log-dir only: show a past state. A number is an OFFSET of the metadata log: the "
-        "state after that record. Otherwise a TIME in ISO 8601 (default time zone: UTC), such as "
-        "2026-11-20T08:15:00Z: the state with all observations (for a log directory: all records) until then.",
-        metavar="OFFSET|TIME",
-    ),
-]
 FromTime: TypeAlias = Annotated[
     str | None, typer.Option("--from", help="The first time, ISO 8601; default: the beginning.", metavar="TIME")
 ]
-Watch: TypeAlias = Annotated[bool, typer.Option("--watch", help="Refresh every second until ^C.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigOptions:
-    """The options that make a configuration, together with a file or without one."""
+class GatherOptions:
+    """The options that name the clusters to gather from, together with a file or without one."""
 
     config: ConfigFile = None
-    cluster: Clusters = None
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A cluster's name and the listeners of its controllers: NAME=HOST:PORT,HOST:PORT,… May be repeated.",
+            metavar="NAME=…",
+        ),
+    ] = None
     only: Only = None
+    resolve: Annotated[
+        list[str] | None,
+        typer.Option(help="Resolve HOST to ADDR instead of asking DNS. May be repeated.", metavar="HOST=ADDR"),
+    ] = None
+    hosts_file: Annotated[
+        Path | None, typer.Option(help="A file in the format of /etc/hosts, read at each probe; overrides DNS.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigOptions(GatherOptions):
+    """The options that make a configuration, together with a file or without one."""
+
     setting: Settings = None
-    resolve: Resolve = None
-    hosts_file: HostsFile = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions(ConfigOptions):
     """The options of every verb that reads clusters."""
 
-    timeout: Timeout = TIMEOUT_S
+    timeout: Annotated[
+        float,
+        typer.Option(
+            parser=_timeout,
+            help=f"How long to wait for answers, such as 30s or 2m; default: {TIMEOUT_S:g}s.",
+            metavar="DURATION",
+            show_default=False,
+        ),
+    ] = TIMEOUT_S
     as_json: AsJson = False
 
     @property
@@ -147,31 +114,61 @@ class ClusterOptions(ConfigOptions):
 class OfflineOptions(ClusterOptions):
     """The options of verbs that can read disks instead of a cluster."""
 
-    log_dir: LogDirs = None
-    at: At = None
+    log_dir: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Read a controller's metadata.log.dir (or the __cluster_metadata-0 in it) instead of a cluster. Kafka "
+            "may be running or stopped; nothing is written. One disk does not show which records are committed. May be "
+            "repeated: what-if needs those of all controllers that there are.",
+            metavar="DIR",
+        ),
+    ] = None
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="With --journal or --log-dir only: show a past state. A number is an OFFSET of the metadata log: the "
+            "state after that record. Otherwise a TIME in ISO 8601 (default time zone: UTC), such as "
+            "2026-11-20T08:15:00Z: the state with all observations (for a log directory: all records) until then.",
+            metavar="OFFSET|TIME",
+        ),
+    ] = None
 
     @property
-    def point_in_time(self) -> "PointInTime | None":
+    def point_in_time(self) -> PointInTime | None:
         """The value of `--at`.
 
         Raises:
             UsageError: it is neither an offset nor a time.
         """
-        return None if self.at is None else parse_point_in_time(self.at)
+        if self.at is None:
+            return None
+        if re.fullmatch(r"[0-9]+", self.at):
+            return AtOffset(offset=Offset(int(self.at)))
+        try:
+            return AtTime(at_ms=parse_time(self.at))
+        except ValueError:
+            raise UsageError(f"--at {self.at}: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookBackOptions(OfflineOptions):
     """The options of verbs that can also read what a job recorded."""
 
-    journal: Journal = None
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            help="The --checkpoint folder of `kraftwatch run`. Its recorded state is shown if no leader answers, or if "
+            "no cluster is given. With --config, the default is the checkpoint of that configuration.",
+            metavar="DIR",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions(LookBackOptions):
     """The options of `status`, `replication` and `partitions`."""
 
-    watch: Watch = False
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second until ^C.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +178,6 @@ class RecordedOptions:
     journal: Annotated[
         Path | None,
         typer.Option(
-            "--journal",
             help="The --checkpoint folder of `kraftwatch run`, or the journal in it; default: what the job of --config "
             "recorded, with `source: kafka` in the relays' topic.",
             metavar="DIR",
@@ -189,22 +185,16 @@ class RecordedOptions:
     ] = None
     log_dir: Annotated[
         Path | None,
-        typer.Option("--log-dir", help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR"),
+        typer.Option(help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR"),
     ] = None
     from_: FromTime = None
-    to: Annotated[
-        str | None, typer.Option("--to", help="The last time, ISO 8601; default: the end.", metavar="TIME")
-    ] = None
+    to: Annotated[str | None, typer.Option(help="The last time, ISO 8601; default: the end.", metavar="TIME")] = None
     config: ConfigFile = None
     setting: Settings = None
     as_json: AsJson = False
 
     def __post_init__(self) -> None:
-        """Checks that there is one place.
-
-        Raises:
-            UsageError: there is none, or there are two.
-        """
+        """Refuses two places, or none."""
         places = [self.journal, self.log_dir].count(None)
         if places == 0 or (places == 2 and self.config is None):
             raise UsageError("give --journal DIR or --log-dir DIR, but not both; or --config FILE of a job alone")
@@ -234,42 +224,41 @@ def existing_checkpoint(place: str | None, *, remote: str = WORK_DIR) -> Path:
     return folder
 
 
-def job_folder(checkpoint: str | None, config: Path | None) -> Path:
-    """Returns the folder of a job: the given checkpoint, else that of the configuration, else the default one.
+@dataclass(frozen=True, kw_only=True)
+class JobPlace:
+    """Where a job keeps its data."""
+
+    folder: Path
+    store: "StorePlace"
+    """The server that the configuration names, else the folder."""
+    config: "Config | None" = None
+
+
+def job_place(checkpoint: str | None, config: Path | None) -> JobPlace:
+    """Returns the place of the job of a configuration, else of a checkpoint folder; None stands for the default one.
 
     Raises:
-        UsageError: it does not exist, or the configuration is invalid.
-    """
-    if checkpoint is None and config is not None:
-        from streaming.config import load
-
-        checkpoint = str(load(config).folder)
-    return existing_checkpoint(checkpoint)
-
-
-def job_store(checkpoint: str | None, config: Path | None) -> "StorePlace":
-    """Returns where a job's database is: the server that the configuration names, else its folder.
-
-    Raises:
-        UsageError: the folder does not exist or is no job's, or the configuration is invalid.
+        UsageError: both are given, the folder does not exist or is no job's, or the configuration is invalid.
     """
     if config is not None:
         from streaming.config import load
 
-        if (server := load(config).server) is not None:
-            return server
-    folder = job_folder(checkpoint, config)
+        if checkpoint is not None:
+            raise UsageError("give --checkpoint or --config, not both")
+        job = load(config)
+        return JobPlace(folder=job.folder, store=job.server or existing_checkpoint(str(job.folder)), config=job)
+    folder = existing_checkpoint(checkpoint)
     used = any((folder / name).exists() for name in ("kraftwatch.db", "cluster.json"))
-    if config is None and not used and any(folder.iterdir()):
+    if not used and any(folder.iterdir()):
         # Such as the folder above the checkpoint, in which a silence would silence nothing.
         raise UsageError(
             f"--checkpoint {folder}: no kraftwatch.db is there; give the --checkpoint folder of `kraftwatch run`, or "
             "--config FILE"
         )
-    return folder
+    return JobPlace(folder=folder, store=folder)
 
 
-OptionsT = TypeVar("OptionsT", bound=ConfigOptions | RecordedOptions)
+OptionsT = TypeVar("OptionsT", bound=GatherOptions | RecordedOptions)
 
 
 def with_options(kind: type[OptionsT]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -296,20 +285,6 @@ def with_options(kind: type[OptionsT]) -> Callable[[Callable[..., None]], Callab
         return verb
 
     return decorate
-
-
-def parse_point_in_time(text: str) -> PointInTime:
-    """Parses the value of `--at`: an offset of the metadata log, or a time.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    if re.fullmatch(r"[0-9]+", text):
-        return AtOffset(offset=Offset(int(text)))
-    try:
-        return AtTime(at_ms=parse_time(text))
-    except ValueError:
-        raise UsageError(f"--at {text}: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z") from None
 
 
 def parse_time_option(option: str, text: str | None) -> Millis | None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from rules.finding import Plain
@@ -42,6 +44,16 @@ def stdout_console(width: int = FILE_WIDTH) -> Console:
     """Returns a console on stdout: as wide as the terminal, or `width` if stdout is not a terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=width)
+
+
+def print_table(fixed: Iterable[str], wrapped: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Prints a table on stdout: columns that are not wrapped, then others."""
+    from connectors.sinks.evidence_format import visible
+
+    table = Table(*(Column(name, no_wrap=True) for name in fixed), *wrapped, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    stdout_console().print(table)
 
 
 def _stderr(text: object, style: str) -> None:

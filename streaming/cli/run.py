@@ -90,23 +90,24 @@ def run(opts: RunOptions) -> None:
     job.run(resolved, say=print_progress, file=file)
 
 
-def relay(
-    config: options.ConfigFile = None,
-    only: options.Only = None,
-    cluster: options.Clusters = None,
-    resolve: options.Resolve = None,
-    hosts_file: options.HostsFile = None,
+@dataclass(frozen=True, kw_only=True)
+class RelayOptions(options.GatherOptions):
+    """The options of `relay`."""
+
     folder: Annotated[
         Path | None,
         typer.Option(help="The relay's folder; default: relay.folder of the configuration.", metavar="DIR"),
-    ] = None,
+    ] = None
     listen: Annotated[
         str | None,
         typer.Option(
             help="Serve /metrics, /healthz and /readyz of the relay at this address.", metavar="127.0.0.1:9848"
         ),
-    ] = None,
-) -> None:
+    ] = None
+
+
+@options.with_options(RelayOptions)
+def relay(opts: RelayOptions) -> None:
     """Gather beside the controllers and write all observations to a topic.
 
     The relay queries the clusters as `kraftwatch run` does and writes each
@@ -126,13 +127,11 @@ def relay(
 
       kraftwatch relay --config kraftwatch.yaml --only prod-eu,prod-us
     """
-    resolved = resolve_config(
-        options.ConfigOptions(config=config, cluster=cluster, resolve=resolve, hosts_file=hosts_file, only=only)
-    )
+    resolved = resolve_config(opts)
     # The job's page in the same file is not the relay's.
-    changes: dict[str, object] = {"listen": listen}
-    if resolved.relay is not None and folder is not None:
-        changes["relay"] = resolved.relay.model_copy(update={"folder": folder})
+    changes: dict[str, object] = {"listen": opts.listen}
+    if resolved.relay is not None and opts.folder is not None:
+        changes["relay"] = resolved.relay.model_copy(update={"folder": opts.folder})
     # Imported here: flask and confluent-kafka take a second to import.
     from streaming.job.relay_job import run_relay
 

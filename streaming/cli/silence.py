@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso, silence_to_json
-from connectors.sinks.evidence_format import visible
 from connectors.wall_clock import wall_ms
 from rules.evaluate import RULES
 from rules.finding import Severity
@@ -25,12 +22,11 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from streaming.cli.checkpoint import database_to_write
 from streaming.cli.explain import rule_ids
-from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, job_store, parse_time_option
-from streaming.cli.output import print_json, print_message, stdout_console
+from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, JobPlace, job_place, parse_time_option
+from streaming.cli.output import print_json, print_message, print_table
 
 if TYPE_CHECKING:
     from connectors.store.collection import SilenceStore
-    from connectors.store.store_place import StorePlace
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -89,8 +85,8 @@ def add(
         raise UsageError("this would silence every alert: give --cluster, --rule, --subject or --severity")
     _check_patterns("rule", rule, RULES)
     _check_patterns("severity", severity, list(Severity))
-    store = _store(checkpoint, config)
-    _check_clusters(cluster or (), store, config)
+    job = job_place(checkpoint, config)
+    _check_clusters(cluster or (), job)
     silence = Silence(
         id=secrets.token_hex(4),
         starts_at_ms=now_ms,
@@ -98,7 +94,7 @@ def add(
         author=author or _current_user(),
         comment=comment.strip(),
     )
-    _silences(store).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
+    _silences(job).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     place = "" if checkpoint is None else f" --checkpoint {shlex.quote(checkpoint)}"
@@ -123,13 +119,12 @@ def list_(
       kraftwatch silence list --checkpoint DIR
     """
     now_ms = wall_ms()
-    stored = _silences(_store(checkpoint, config), read_only=True)
-    silences = [one for one in stored.read() if ended or one.ends_at_ms > now_ms]
-    if config is not None:
-        from streaming.config import load
+    job = job_place(checkpoint, config)
+    silences = [one for one in _silences(job, read_only=True).read() if ended or one.ends_at_ms > now_ms]
+    if job.config is not None:
         from streaming.config.maintenance import in_force
 
-        silences += in_force(load(config).maintenance, now_ms)
+        silences += in_force(job.config.maintenance, now_ms)
     if as_json:
         for one in silences:
             print_json(silence_to_json(one, now_ms))
@@ -137,18 +132,13 @@ def list_(
     if not silences:
         print_message("no silence is active")
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("id", "until", "matches", "author", "reason"):
-        table.add_column(column, no_wrap=column in ("id", "until"))
+    rows = []
     for together in _by_id(silences):
         one = together[0]
         left = ms_text(one.ends_at_ms - now_ms) + " left" if one.ends_at_ms > now_ms else "ended"
-        table.add_row(
-            one.id,
-            f"{iso(one.ends_at_ms)[:16]}Z ({left})",
-            *map(Text, map(visible, (_matchers(together), one.author, one.comment))),
-        )
-    stdout_console().print(table)
+        until = f"{iso(one.ends_at_ms)[:16]}Z ({left})"
+        rows.append((one.id, until, _matchers(together), one.author, one.comment))
+    print_table(("id", "until"), ("matches", "author", "reason"), rows)
 
 
 @app.command("end")
@@ -161,7 +151,7 @@ def end(
 
     kraftwatch silence end 1f0c9b2e --checkpoint DIR
     """
-    ended = _silences(_store(checkpoint, config)).end(silence, now_ms=wall_ms())
+    ended = _silences(job_place(checkpoint, config)).end(silence, now_ms=wall_ms())
     print_message(f"silence ended: {_matchers(ended)}")
 
 
@@ -182,36 +172,29 @@ def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collecti
             raise UsageError(f"--{option} {pattern}: {problem[len(pattern) + 3 :]}")
 
 
-def _check_clusters(patterns: Sequence[str], store: "StorePlace", config: Path | None) -> None:
+def _check_clusters(patterns: Sequence[str], job: JobPlace) -> None:
     """Rejects a pattern that matches no cluster of the checkpoint or the configuration, nor alerts about the job."""
-    from streaming.config import load
     from streaming.pipeline.checkpoint import Checkpoint
 
     known = {JOB_CLUSTER_ID}
-    if isinstance(store, Path):
-        known |= {*Checkpoint(folder=store).cluster_ids()}
-    if config is not None:
-        known |= {section.name for section in load(config).clusters}
+    if isinstance(job.store, Path):
+        known |= {*Checkpoint(folder=job.store).cluster_ids()}
+    if job.config is not None:
+        known |= {section.name for section in job.config.clusters}
     for pattern in patterns:
         if pattern != JOB_CLUSTER_ID and known == {JOB_CLUSTER_ID}:
             raise UsageError(
-                f"--cluster {pattern}: the checkpoint {store} has no cluster yet: "
+                f"--cluster {pattern}: the checkpoint {job.store} has no cluster yet: "
                 "give --config FILE, or start the job first"
             )
     _check_patterns("cluster", patterns, known)
 
 
-def _store(checkpoint: str | None, config: Path | None) -> "StorePlace":
-    if checkpoint is not None and config is not None:
-        raise UsageError("give --checkpoint or --config, not both")
-    return job_store(checkpoint, config)
-
-
-def _silences(store: "StorePlace", *, read_only: bool = False) -> "SilenceStore":
+def _silences(job: JobPlace, *, read_only: bool = False) -> "SilenceStore":
     from connectors.store.collection import SilenceStore
     from connectors.store.tables import job_database
 
-    return SilenceStore(job_database(store, read_only=True) if read_only else database_to_write(store))
+    return SilenceStore(job_database(job.store, read_only=True) if read_only else database_to_write(job.store))
 
 
 def _end_time(for_: str | None, until: str | None, now_ms: Millis) -> Millis:

@@ -77,8 +77,6 @@ MISTAKES = {
     "audit --checkpoint recorded --journal recorded": "give --checkpoint or --journal, not both",
     "audit --checkpoint recorded --alerts nowhere": "--alerts nowhere: no such file",
     "audit --checkpoint recorded --record --cluster prod": "--record is for an audit of everything",
-    "audit --checkpoint recorded --docs recorded": "--docs recorded contains other files",
-    "audit --checkpoint recorded --docs file/x": "--docs file/x: not a directory; name a",
     "decode nowhere.log": "cannot read nowhere.log: no such file or directory",
     "decode .": ". is a folder: name one of the .log or .checkpoint files in it",
     "decode job.yaml": "job.yaml is not a Kafka log: name a .log or .checkpoint file of __cluster_metadata-0",

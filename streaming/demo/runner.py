@@ -199,9 +199,9 @@ def _after_fault(alert: AlertLine, fault: tuple[float, float]) -> float:
 def _table(title: str, names: Sequence[str], numbers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name)
     for name in numbers:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table

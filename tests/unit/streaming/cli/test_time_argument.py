@@ -35,4 +35,4 @@ def test_number_is_an_offset_and_anything_else_a_time_with_default_time_zone_utc
 )
 def test_invalid_value_is_reported_in_one_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z"):
-        OfflineOptions(at=text).point_in_time
+        _ = OfflineOptions(at=text).point_in_time

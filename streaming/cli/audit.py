@@ -93,15 +93,10 @@ def audit(
       kraftwatch audit --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
     from_ms = parse_time_option("--from", from_)
-    if checkpoint is not None and journal is not None:
-        raise UsageError("give --checkpoint or --journal, not both")
     if alerts is not None and not alerts.is_file():
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
-    recorded: Recording | None = None
-    if checkpoint or journal or config:
-        given = RecordedOptions(journal=checkpoint or journal, config=config)
-        recorded = RecordedJob(given, cluster or ()).recording()
-    elif alerts is None:
+    recorded = _recorded(checkpoint, journal, config, cluster or ())
+    if recorded is None and alerts is None:
         raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
     store = _store(checkpoint, journal, config)
     if record and (store is None or cluster or alerts or from_):
@@ -115,13 +110,18 @@ def audit(
         assert store is not None
         AuditResults(database_to_write(store)).add(found.results(wall_ms()))
     page = None if docs is None else _write_page(docs, found)
-    if as_json:
-        broken = [one.plain() for one in found.broken]
-        where = None if page is None else str(page)
-        print_json({"kept": not broken, "rows": {**found.rows}, "broken": broken, "docs": where})
-    else:
-        _print(found, page)
+    _print(found, page, as_json=as_json)
     raise typer.Exit(1 if found.broken else 0)
+
+
+def _recorded(
+    checkpoint: Path | None, journal: Path | None, config: Path | None, clusters: Sequence[str]
+) -> "Recording | None":
+    if checkpoint is not None and journal is not None:
+        raise UsageError("give --checkpoint or --journal, not both")
+    if checkpoint is None and journal is None and config is None:
+        return None
+    return RecordedJob(RecordedOptions(journal=checkpoint or journal, config=config), clusters).recording()
 
 
 def _store(checkpoint: Path | None, journal: Path | None, config: Path | None) -> "StorePlace | None":
@@ -170,9 +170,14 @@ def _rows(recorded: "Recording", clusters: frozenset[str], from_ms: Millis | Non
         raise UsageError(f"--cluster {min(missing)}: no rows in {recorded.place}; clusters in it: {existing}")
 
 
-def _print(found: "Audit", page: Path | None) -> None:
+def _print(found: "Audit", page: Path | None, *, as_json: bool) -> None:
     from streaming.data_quality.audit import row_text
 
+    if as_json:
+        broken = [one.plain() for one in found.broken]
+        where = None if page is None else str(page)
+        print_json({"kept": not broken, "rows": {**found.rows}, "broken": broken, "docs": where})
+        return
     for one in found.broken:
         contract = one.contract
         typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite})")

@@ -184,11 +184,10 @@ class Thresholds:
         return Millis(round(self.values[name] * 1000))
 
 
-def hold(seconds: float) -> Threshold:
-    """Returns the threshold for how long a condition must be active before its alert fires."""
-    return Threshold(
-        name=HOLD, default=seconds, unit="s", meaning="the condition must last this long before the alert fires"
-    )
+def hold(seconds: float, why: str = "") -> Threshold:
+    """Returns the threshold for how long a condition must be active before its alert fires, and why so long."""
+    meaning = "the condition must last this long before the alert fires" + (f": {why}" if why else "")
+    return Threshold(name=HOLD, default=seconds, unit="s", meaning=meaning)
 
 
 def clear(seconds: float = 10.0) -> Threshold:

@@ -52,12 +52,15 @@ def times_of(rule: Rule) -> str:
 
 
 def inhibition_of(rule: Rule) -> str | None:
-    """Returns one sentence: which other rules inhibit the rule; None if none do."""
+    """Returns which other rules inhibit the rule, and what follows, in sentences; None if none do."""
     if not rule.inhibited_by:
         return None
     *others, last = (f"`{each}`" for each in rule.inhibited_by)
     causes = f"{', '.join(others)} or {last}" if others else last
-    return f"While {causes} has a finding, this rule is inhibited: its result is unknown, firing alerts keep firing."
+    text = f"While {causes} has a finding, this rule is inhibited: its result is unknown, firing alerts keep firing."
+    if rule.outlives_cause:
+        text += " A warning that is left when the last of them resolves fires at once, as part of the same incident."
+    return text
 
 
 def default_of(threshold: Threshold) -> str:

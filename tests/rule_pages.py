@@ -12,7 +12,7 @@ from rules.evaluate import RULES
 from rules.finding import HOLD, Rule, Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
-from rules.rule_page import page_of
+from rules.rule_page import default_of, inhibition_of, page_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "rules"
@@ -37,10 +37,8 @@ kraftwatch silence add --rule RULE --cluster NAME --for 2h --comment "WHY" --con
 
 ## Thresholds
 
-Each page names the thresholds of its rule with their defaults; `kraftwatch explain RULE` prints what each means. An
-answer of the log, poll, probe or leader view that is older than `answer_age`, `poll_age`, `probe_age` or `view_age` is
-not used. After `fetch_age` a replica counts as not fetching, after `caught_up_age` as lagging.
-`--set RULE.THRESHOLD=VALUE` changes one, as does [`thresholds`](../configuration.md#thresholds) in the configuration.
+Each page lists the thresholds of its rule. `--set RULE.THRESHOLD=VALUE` changes one, as does
+[`thresholds`](../configuration.md#thresholds) in the configuration.
 """
 _QUOTED_RULE = re.compile(rf"`({'|'.join(RULES)})`")
 
@@ -74,9 +72,10 @@ def markdown(rule: Rule) -> str:
     parts = [f"# {rule.title}", facts, page.lead]
     for section in page.sections:
         parts += [f"## {section.heading}", linked(section.text, of=rule)]
-    if rule.inhibited_by:
-        causes = ", ".join(f"`{each}`" for each in rule.inhibited_by)
-        parts.append(linked(f"[Inhibited](../glossary.md#alerts) by {causes}.", of=rule))
+    rows = [f"| `{each.name}` | {default_of(each)} | {each.meaning} |" for each in rule.thresholds]
+    parts += ["## Thresholds", "\n".join(["| name | default | meaning |", "|---|---|---|", *rows])]
+    if inhibition := inhibition_of(rule):
+        parts.append(linked(inhibition, of=rule).replace("inhibited", "[inhibited](../glossary.md#alerts)", 1))
     return "\n\n".join(parts) + "\n"
 
 

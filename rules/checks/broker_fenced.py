@@ -13,10 +13,6 @@ What it means
     broker may hold the only copy of acknowledged records after an unclean election: an alert that fires already is then
     sent again, in the second case with the directories to copy before the broker starts.
 
-Evidence
-    The broker's registration with its endpoints; whether it left by a controlled shutdown; how many registered brokers
-    are alive; how many recovering partitions have a replica on it.
-
 What to do
     1. If the alert says so, copy the named directories before the broker starts. After an unclean election it may hold
        the only copy of acknowledged records, and it truncates them when it starts.
@@ -30,10 +26,6 @@ What to do
 What not to do
     Do not unregister a broker that still holds the only replica of a partition. Do not restart a broker that recovers
     its logs: it would begin again.
-
-Thresholds
-    hold (5 min) and clear (10 s): a restart of a broker with many partitions, and each step of a rolling upgrade, is
-    finished by then. answer_age (10 s).
 """
 
 from collections import Counter
@@ -47,6 +39,8 @@ from rules.model.identifiers import NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
+
+_HOLD = "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -125,7 +119,7 @@ def _severity(*, left: bool, worse: bool) -> Severity:
 
 RULE = Rule(
     title="A broker is fenced",
-    thresholds=(hold(300.0), clear(), ANSWER_AGE),
+    thresholds=(hold(300.0, _HOLD), clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

@@ -7,10 +7,6 @@ What it means
 
     A broker whose process restarted each time is `node-restarting`.
 
-Evidence
-    Each fencing by the log's own timestamps: how long it lasted, whether the broker left by a controlled shutdown, and
-    whether its process had started again (a new incarnation id) when it was unfenced.
-
 What to do
     1. Its heartbeats did not arrive within broker.session.timeout.ms. Check its host for long pauses, and the network
        to the active controller.
@@ -19,10 +15,6 @@ What to do
 
 What not to do
     Do not raise broker.session.timeout.ms before the cause is known: a broker that hangs then keeps its leaders longer.
-
-Thresholds
-    hold (0 s): the fencings have already happened. clear (10 s). window (15 min) and fencings (4): this many fencings
-    of one broker within the window are flapping; it resolves when fewer are left in the window. answer_age (10 s).
 """
 
 from collections.abc import Iterable
@@ -46,7 +38,8 @@ FENCINGS = Threshold(
     name="fencings",
     default=4.0,
     unit="fencings",
-    meaning="this many fencings of one broker within the window are flapping. At most 32 are remembered",
+    meaning="this many fencings of one broker within the window are flapping, until fewer are left in it. "
+    "At most 32 are remembered",
 )
 
 
@@ -127,7 +120,7 @@ def _evidence(one: Interruption) -> dict[str, Plain]:
 
 RULE = Rule(
     title="A broker is fenced again and again",
-    thresholds=(hold(0.0), clear(), WINDOW, FENCINGS, ANSWER_AGE),
+    thresholds=(hold(0.0, "the fencings have already happened"), clear(), WINDOW, FENCINGS, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

@@ -13,9 +13,6 @@ What it means
     A certificate that has expired is reported by `stale-voter-endpoint`; an alert of this rule keeps firing until it is
     renewed. A static quorum records no endpoints: there this rule reports expired certificates too.
 
-Evidence
-    Each certificate that expires soon: node, endpoint, and when it expires.
-
 What to do
     1. Renew each certificate that is listed, and install it in the controller's keystore (ssl.keystore.location).
     2. Restart these controllers one by one, the leader last; `kraftwatch safe-to-restart` tells whether the next may be
@@ -25,10 +22,6 @@ What to do
 What not to do
     Do not wait for the expiry, and do not restart several controllers at once: a controller whose certificate is
     invalid after the restart is lost for elections.
-
-Thresholds
-    warning (14 days) and critical (3 days): two weeks are time for a planned rolling restart; three days are a weekend.
-    hold (60 s) and clear (10 s).
 """
 
 from collections.abc import Iterable, Sequence

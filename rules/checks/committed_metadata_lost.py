@@ -6,11 +6,7 @@ What it means
     from an older copy, a majority of the disks was wiped, or the quorum was rebuilt by hand.
 
     Topics, configurations and ACLs that were created since then may no longer exist, although Kafka confirmed them to
-    the clients. The quorum looks healthy, and Kafka itself does not report the loss.
-
-Evidence
-    Each loss that kraftwatch observed, with the endpoint that reported it and the time; the current leader, voter set
-    and offsets.
+    the clients. The quorum looks healthy, and Kafka itself does not report the loss. The alert fires for an hour.
 
 What to do
     1. Leave every node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker: one of
@@ -21,10 +17,6 @@ What to do
 
 What not to do
     Do not restart or format any further node: a node that truncates its log to follow the new leader destroys a copy.
-
-Thresholds
-    hold (0 s): one observation is proof. clear (10 s). kraftwatch remembers the loss for an hour, and the alert fires
-    for that long.
 """
 
 from collections.abc import Iterable
@@ -80,6 +72,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 RULE = Rule(
     title="Committed metadata was lost",
-    thresholds=(hold(0.0), clear()),
+    thresholds=(hold(0.0, "one observation is proof"), clear()),
     evaluate=evaluate,
 )

@@ -23,10 +23,6 @@ What it means
 
     Each broken contract is one alert. It fires for half an hour after the contract was last found broken.
 
-Evidence
-    What the contract promises, how many rows break it, one example with its row in the journal, and when the contract
-    was first and last found broken.
-
 What to do
     1. Run `kraftwatch audit` with the job's --checkpoint: it checks all stored data against every contract.
     2. For rows that do not decode, run `kraftwatch quarantine list` and `show`: they print the reason. If the Kafka is
@@ -46,9 +42,6 @@ What to do
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart
     controllers: the alert is about the monitor.
-
-Thresholds
-    hold (0 s) and clear (10 s). stands (1800 s): no later row corrects an earlier one.
 """
 
 from collections.abc import Iterable
@@ -140,6 +133,6 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
 
 RULE = Rule(
     title="Data that kraftwatch recorded breaks a data contract",
-    thresholds=(hold(0.0), clear(), STANDS),
+    thresholds=(hold(0.0, "no later row corrects an earlier one"), clear(), STANDS),
     evaluate=evaluate,
 )

@@ -2,11 +2,8 @@
 
 What it means
     Kafka takes both for one node. Critical: the id is a voter's, and a majority may count it twice. Warning: another
-    controller's or a broker's.
-
-Evidence
-    The directory ids that fetch under this id at the same time; the endpoints of both processes, if one registered
-    again after the other had replaced it, which a restart never does.
+    controller's or a broker's. Either two directory ids fetch under this id at the same time, or a process registered
+    again after the other one had replaced it, which a restart never does.
 
 What to do
     1. Find both processes. The voter is the one with the voter's directory id in its meta.properties.
@@ -14,10 +11,6 @@ What to do
 
 What not to do
     Do not remove or add this voter, or restart other controllers, while both run.
-
-Thresholds
-    hold (30 s) and clear (10 s). fetch_age (5 s): a replaced disk is listed beside the new one. window (5 min): how
-    long a return of a registration counts. poll_age (10 s).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +25,12 @@ from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.quorum import Poll, Quorum
 from rules.remedies.remedy_commands import describe_status
 
-_FETCH_AGE = replace(FETCH_AGE, default=5.0)
+_FETCH_AGE = replace(
+    FETCH_AGE,
+    default=5.0,
+    meaning="a directory whose last fetch is older than this, by the leader's clock, counts as not fetching: a disk "
+    "that was replaced is still listed beside the new one",
+)
 WINDOW = Threshold(
     name="window",
     default=300.0,

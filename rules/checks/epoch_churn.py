@@ -17,10 +17,6 @@ What it means
     that was cut off raised its epoch with each election it could not win, and took the leadership from the working
     leader when it came back (KIP-595). From Kafka 4.0 on pre-votes prevent this (KIP-996).
 
-Evidence
-    The winner, epoch and time of each election, and whether a restart explains it; the controllers that started; how
-    many epochs had no leader. Times are the log's own.
-
 What to do
     1. Check in the evidence whether one controller loses the leadership again and again, or all in turn.
     2. One controller: check its host for long pauses, a slow disk, too little memory. All: check their network.
@@ -29,11 +25,6 @@ What to do
 
 What not to do
     Do not restart controllers to stop the elections: every restart causes another one.
-
-Thresholds
-    hold (60 s) and clear (10 s). window (15 min) and elections (4): as in etcd's alerting rule. jump (10) and
-    election_time (1 s): an election that skips this many epochs, each shorter than this, is a jump; it is reported
-    within the window. answer_age (10 s).
 """
 
 from collections import Counter
@@ -57,7 +48,7 @@ ELECTIONS = Threshold(
     name="elections",
     default=4.0,
     unit="elections",
-    meaning="this many elections within the window, beyond those that restarts explain, are churn",
+    meaning="this many elections within the window, beyond those that restarts explain, are churn (as in etcd's alert)",
 )
 JUMP = Threshold(
     name="jump",
@@ -201,7 +192,15 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
 
 RULE = Rule(
     title="Too many leader elections",
-    thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
+    thresholds=(
+        hold(60.0),
+        clear(),
+        WINDOW,
+        ELECTIONS,
+        JUMP,
+        ELECTION_TIME,
+        ANSWER_AGE,
+    ),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),

@@ -12,10 +12,6 @@ What it means
     A quorum of one or two voters never tolerates a failure: see `quorum-shape`. If only voters whose disk was replaced
     are missing, `voter-disk-replaced` fires instead.
 
-Evidence
-    The state of every voter by the leader's clock, how many are in sync, and how many are required; how long and how
-    often each voter was not in sync within the window, by the polls.
-
 What to do
     1. Postpone every rolling restart, upgrade and drain of a host until this alert resolves.
        `kraftwatch what-if --lose N` shows what one more missing controller would do.
@@ -26,13 +22,6 @@ What to do
 What not to do
     Do not restart a controller that is in sync. Do not remove a voter only to make this alert resolve: two voters never
     tolerate a failure.
-
-Thresholds
-    hold (2 min) and clear (10 s): a controller that reboots, or whose pod moves to another node, is back by then, and
-    each step of a rolling restart is finished. If the quorum has no reserve when `no-leader` or
-    `high-watermark-stalled` resolves, the warning fires at once, as part of the same incident.
-    window (15 min) and share (40 %): without a reserve for so much of the window, the alert fires without the hold.
-    fetch_age (10 s), caught_up_age (10 s), poll_age (10 s).
 """
 
 from collections.abc import Iterable, Mapping
@@ -71,8 +60,11 @@ SHARE = Threshold(
     name="share",
     default=40.0,
     unit="%",
-    meaning="the quorum has no reserve if it had none for this much of the window. Six minutes of fifteen are three "
-    "times the hold",
+    meaning="the quorum has no reserve if it had none for this much of the window: the alert fires without the hold. "
+    "Six minutes of fifteen are three times the hold",
+)
+_HOLD = (
+    "a controller that reboots, or whose pod moves to another node, and each step of a rolling restart is done by then"
 )
 _SEVERAL = 3
 """A voter that had so many outages within the window fails again and again; an upgrade may restart it twice."""
@@ -265,7 +257,7 @@ def _steps(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
 
 RULE = Rule(
     title="The quorum tolerates no further failure",
-    thresholds=(hold(120.0), clear(), WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    thresholds=(hold(120.0, _HOLD), clear(), WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

@@ -8,9 +8,6 @@ What it means
     kraftwatch cannot distinguish a forced change that arrives inside a snapshot from changes made one by one, and does
     not report it.
 
-Evidence
-    The voter sets before and after, which voters were removed and added, the offset, and the leader epoch.
-
 What to do
     1. Find out who forced the change. If no operator did, treat it as an intrusion.
     2. If the change was intended, bring the set back to three or five voters, one at a time.
@@ -21,10 +18,6 @@ What to do
 
 What not to do
     Do not start controllers of the former set with their old disks: they still use the former set.
-
-Thresholds
-    hold (0 s): one observation is proof. clear (10 s). keep_firing_for (1 h): how long the alert fires after the
-    change, by the log's own timestamps; kraftwatch remembers the newest 64 changes of the voter set.
 """
 
 from collections.abc import Iterable
@@ -82,7 +75,7 @@ def _finding(quorum: Quorum, change: VoterChange) -> Finding:
 
 RULE = Rule(
     title="The voter set was changed by force",
-    thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR),
+    thresholds=(hold(0.0, "one observation is proof"), clear(), KEEP_FIRING_FOR),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),
 )

@@ -8,9 +8,6 @@ What it means
     The registration has no effect until an upgrade: the active controller checks what every registration supports, and
     refuses a metadata.version that this controller did not support in the version that it ran last.
 
-Evidence
-    The registration with its offset and endpoints; when kraftwatch last saw that id fetch, if ever; the voters.
-
 What to do
     Nothing today. Before an upgrade of metadata.version, do one of these:
 
@@ -20,11 +17,6 @@ What to do
 
 What not to do
     Do not reuse the node id for a broker. Do not add the controller as a voter only to remove its registration.
-
-Thresholds
-    hold (10 min) and clear (10 s): a leader lists an observer for 300 s after its last fetch, and a new leader from
-    its first fetch on; a controller that is being moved or repaired is back by then. poll_age (10 s). answer_age (10
-    s).
 """
 
 from collections.abc import Iterable
@@ -36,6 +28,10 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import ControllerRegistration
 from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, ReplicaHistory
 from rules.remedies.remedy_commands import describe_status
+
+_HOLD = (
+    "a leader lists an observer for 300 s after its last fetch; a controller that is moved or repaired is back by then"
+)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -109,7 +105,7 @@ def _finding(
 
 RULE = Rule(
     title="A registration without a controller",
-    thresholds=(hold(600.0), clear(), POLL_AGE, ANSWER_AGE),
+    thresholds=(hold(600.0, _HOLD), clear(), POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),

@@ -9,10 +9,6 @@ What it means
     even when it is idle. If NoOps are switched off (metadata.max.idle.interval.ms=0), an idle log ends at its high
     watermark, and this rule does not fire.
 
-Evidence
-    The high watermark and since when it has not moved; the leader's log end offset, and so the number of uncommitted
-    records; the state of each voter, and how many voters are required.
-
 What to do
     1. Find in the evidence which voters do not fetch, and bring back enough of them for a majority.
     2. If all voters fetch and nothing is committed, the leader itself is stuck: restart it, so that another voter is
@@ -20,12 +16,6 @@ What to do
 
 What not to do
     Do not restart a voter that is in sync, except the leader in step 2: the majority needs each of them.
-
-Thresholds
-    hold (20 s) and clear (10 s). still (10 s): how long the high watermark must not move before the condition begins,
-    twenty NoOps; so the alert fires after half a minute in total. A leader without a majority resigns within seconds
-    (check quorum), and an election takes one or two: neither lasts that long. fetch_age (10 s), caught_up_age (10 s),
-    poll_age (10 s).
 """
 
 from collections.abc import Iterable
@@ -46,6 +36,8 @@ STILL = Threshold(
     meaning="how long the high watermark must not move before the condition begins; the condition must then last for "
     "hold. An idle quorum commits every half second, so the default is twenty missed commits",
 )
+
+_HOLD = "a leader without a majority resigns within seconds (check quorum), and an election takes one or two"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -114,7 +106,7 @@ def _or_unknown(value: int | None) -> str:
 
 RULE = Rule(
     title="The high watermark does not move",
-    thresholds=(hold(20.0), clear(), STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    thresholds=(hold(20.0, _HOLD), clear(), STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),

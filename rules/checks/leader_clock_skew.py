@@ -5,8 +5,7 @@ What it means
     lets delegation tokens expire at the wrong time, and writes wrong timestamps into the metadata log. If kraftwatch's
     own clock is wrong, the times in its alerts are. The ages in alerts stay right: kraftwatch corrects them.
 
-Evidence
-    The time in the leader's own row of DescribeQuorum, compared with the time at which kraftwatch received it.
+    The leader's own row in DescribeQuorum has its time; kraftwatch compares it with the time at which the row came.
 
 What to do
     1. Compare both clocks with that of another controller's host.
@@ -15,10 +14,6 @@ What to do
 
 What not to do
     Do not set the clock of a running controller: Raft's timers count by it, so the leader resigns.
-
-Thresholds
-    hold (30 s) and clear (10 s). skew (60 s): clocks that a time service keeps differ by less than a second.
-    poll_age (10 s).
 """
 
 from collections.abc import Iterable

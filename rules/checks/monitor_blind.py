@@ -24,11 +24,6 @@ What it means
     - `clock`, for the cluster `kraftwatch`: the clock of its host was set by half a minute or more. Holds count by the
       monotonic clock, so no alert fires or resolves because of it.
 
-Evidence
-    When the metadata log and DescribeQuorum last answered, and every attempt that fails now: observation source,
-    endpoint, reason, since when. If only the leader does not answer: its id, and the controllers that report it as
-    leader. Of one controller: the endpoint, the reason, since when, and which voters answer.
-
 What to do
     1. Check the monitor's own host and network.
     2. Fix what the reasons name: the remedy says how, for each reason.
@@ -36,10 +31,6 @@ What to do
 
 What not to do
     Do not restart controllers because of this alert alone.
-
-Thresholds
-    hold (30 s) and clear (10 s). controller_hold (5 min): the hold of `controller N`, longer than a restart.
-    answer_age (10 s), probe_age (30 s), view_age (30 s), poll_age (10 s), fetch_age (10 s).
 """
 
 from collections.abc import Iterable, Mapping
@@ -338,6 +329,15 @@ def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Ite
 
 RULE = Rule(
     title="kraftwatch does not observe the quorum",
-    thresholds=(hold(30.0), clear(), CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
+    thresholds=(
+        hold(30.0),
+        clear(),
+        CONTROLLER_HOLD,
+        ANSWER_AGE,
+        PROBE_AGE,
+        VIEW_AGE,
+        POLL_AGE,
+        FETCH_AGE,
+    ),
     evaluate=evaluate,
 )

@@ -13,12 +13,6 @@ What it means
     If fewer than a majority of the voters answer kraftwatch, and none of those leads, this alert may fire although
     one of the other voters leads.
 
-Evidence
-    Which controllers report no leader, and which refuse connections; the last leader and epoch; every voter with its
-    recorded endpoint, the state of its process (down, hung, not reached, running), the newest probe, and the end of its
-    log; whether an election could be won, for both explanations of a refused connection: the voter has only moved, or
-    it is down.
-
 What to do
     A leader is elected within seconds once a majority of the voters run and reach each other at the endpoints recorded
     in the log.
@@ -44,10 +38,6 @@ What to do
 What not to do
     Do not format or wipe a controller to "start afresh": a majority of the logs is the cluster's metadata.
     Do not restart the controllers that still answer.
-
-Thresholds
-    hold (5 s): longer than an election. clear (10 s). answer_age (10 s): how long a leader's last answer counts.
-    For the evidence: fetch_age (10 s), probe_age (30 s).
 """
 
 from collections.abc import Iterable
@@ -288,6 +278,6 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
 
 RULE = Rule(
     title="No controller leads the metadata quorum",
-    thresholds=(hold(5.0), clear(), ANSWER_AGE, PROBE_AGE, FETCH_AGE),
+    thresholds=(hold(5.0, "longer than an election"), clear(), ANSWER_AGE, PROBE_AGE, FETCH_AGE),
     evaluate=evaluate,
 )

@@ -8,10 +8,7 @@ What it means
       listener with different security protocols. Controllers dial each other by the VotersRecord with their own
       protocol: with different ones they cannot connect after a restart.
 
-    Nothing has failed yet.
-
-Evidence
-    The node ids with the directory id and when each fetched; or the recorded listener, and what each voter registered.
+    Nothing has failed yet. Only nodes that fetch are compared.
 
 What to do
     - Cloned disk: stop the node that was added last, delete its metadata directory, format it (a controller with
@@ -22,9 +19,6 @@ What to do
 What not to do
     Do not add a controller on a cloned disk to the voters. Do not restart several controllers before their listeners
     agree.
-
-Thresholds
-    hold (60 s) and clear (10 s). fetch_age (10 s): only nodes that fetch are compared. poll_age (10 s).
 """
 
 from collections import Counter

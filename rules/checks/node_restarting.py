@@ -8,10 +8,9 @@ What it means
     A rolling restart, or an upgrade that restarts each node twice, does not fire. A broker whose process runs on while
     its heartbeats are interrupted is `broker-flapping`.
 
-Evidence
-    Each start by the log's own timestamps: a registration with an incarnation id that was not registered before, and
-    not the node's first. A node that is controller and broker is one process. Below metadata.version 3.7 the log has no
-    starts of controllers. A broker counts from its first fencing that the log shows.
+    A start is a registration, not the node's first, with a new incarnation id. A node that is controller and broker is
+    one process. Below metadata.version 3.7 the log has no starts of controllers. A broker counts from its first fencing
+    that the log shows.
 
 What to do
     1. Read the end of each run in the node's log, and what its supervisor says of the exit: out of memory, a full or
@@ -21,11 +20,6 @@ What to do
 
 What not to do
     Do not restart another controller while a voter restarts: the quorum may lose its majority.
-
-Thresholds
-    hold (0 s): the starts have already happened. clear (10 s). window (15 min) and starts (3): Kubernetes restarts a
-    container that fails at least every 5 min. It resolves when the node has not started for the window. answer_age
-    (10 s).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,8 +56,8 @@ STARTS = Threshold(
     name="starts",
     default=3.0,
     unit="starts",
-    meaning="this many starts of one node within the window are reported. An upgrade may need two. At most 32 are "
-    "remembered",
+    meaning="this many starts of one node within the window are reported. An upgrade may need two, and Kubernetes "
+    "restarts a container that fails at least every 5 min. At most 32 are remembered",
 )
 
 
@@ -163,7 +157,7 @@ def _evidence(one: _Start) -> dict[str, Plain]:
 
 RULE = Rule(
     title="A node restarts again and again",
-    thresholds=(hold(0.0), clear(), WINDOW, STARTS, ANSWER_AGE),
+    thresholds=(hold(0.0, "the starts have already happened"), clear(), WINDOW, STARTS, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     # What is between the restarts is the same fault: one incident.

@@ -15,10 +15,6 @@ What it means
     This rule does not report brokers, which are observers too. `voter-disk-replaced` reports a controller whose disk
     was replaced.
 
-Evidence
-    The observer's id and directory id; its replication state over a window of polls, by the leader's clock; how many
-    failures the quorum tolerates now, with this observer, and with all observers that could be voters.
-
 What to do
     - If adding it gains something, add it: the remedy holds the command.
     - If adding it alone gains nothing, keep it as a spare on purpose, or add it together with another one.
@@ -27,12 +23,6 @@ What to do
 What not to do
     Do not add an observer that lags: it raises the majority at once, but does not help to commit until it has caught
     up.
-
-Thresholds
-    hold (5 min) and clear (10 s). removed_for (300 s): a voter removed more recently is not reported, because Kafka
-    lists it as an observer for that long. ready_lag (2 s) and window (30 samples): the observer must have caught up
-    this closely in each sample. One is kept every 5 s for a minute. fetch_age (10 s), poll_age (10 s), half_done (24
-    h).
 """
 
 from collections.abc import Iterable
@@ -232,7 +222,16 @@ def _others(ids: tuple[NodeId, ...], node: NodeId) -> str:
 
 RULE = Rule(
     title="An observer could be a voter",
-    thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, FETCH_AGE, POLL_AGE, HALF_DONE),
+    thresholds=(
+        hold(300.0),
+        clear(),
+        REMOVED_FOR,
+        READY_LAG,
+        WINDOW,
+        FETCH_AGE,
+        POLL_AGE,
+        HALF_DONE,
+    ),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),

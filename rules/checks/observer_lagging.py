@@ -9,10 +9,6 @@ What it means
     shrinks over a window of polls is not reported. A new leader lists a broker from its first fetch on: one that is
     still not listed after `lag` does not fetch.
 
-Evidence
-    How far the broker lags, in records and in time by the leader's clock; when it last fetched; the end of its log and
-    of the leader's; how its lag developed.
-
 What to do
     1. Check whether other brokers are reported too: then the cause is the leader or the network, not this broker.
     2. Find out why the broker does not read the metadata log: its own log, its network to the leader, its metadata
@@ -21,11 +17,6 @@ What to do
 
 What not to do
     Do not restart the leader because of one broker.
-
-Thresholds
-    hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): a broker
-    that lags more than this is reported. fetch_age (10 s), poll_age (10 s). window (30 samples): at most so many; one
-    is kept every 5 s for a minute. answer_age (10 s).
 """
 
 from collections.abc import Iterable
@@ -145,7 +136,15 @@ def _finding(
 
 RULE = Rule(
     title="A broker works with outdated metadata",
-    thresholds=(hold(120.0), clear(), LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
+    thresholds=(
+        hold(120.0, "a broker that loads a snapshot after its start is done by then"),
+        clear(),
+        LAG,
+        WINDOW,
+        FETCH_AGE,
+        POLL_AGE,
+        ANSWER_AGE,
+    ),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled"),

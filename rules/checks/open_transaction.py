@@ -9,10 +9,6 @@ What it means
     moments; those of a migration may take minutes. A controller that becomes active aborts the transaction that its
     predecessor left open. A transaction that stays open therefore belongs to an active controller that is stuck.
 
-Evidence
-    The name of the transaction, the offset where it begins, its age by the timestamps in the log, and how many of the
-    records that kraftwatch evaluates it holds.
-
 What to do
     1. If the cluster is being migrated from ZooKeeper, check in the active controller's log whether the migration makes
        progress. If it does, wait.
@@ -20,9 +16,6 @@ What to do
 
 What not to do
     Do not restart the active controller during a migration from ZooKeeper that still makes progress.
-
-Thresholds
-    hold (60 s), counted from the beginning of the transaction, and clear (10 s). answer_age (10 s).
 """
 
 from collections.abc import Iterable
@@ -77,7 +70,11 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
 
 RULE = Rule(
     title="A metadata transaction does not end",
-    thresholds=(hold(60.0), clear(), ANSWER_AGE),
+    thresholds=(
+        hold(60.0, "counted from the beginning of the transaction, which ends within moments"),
+        clear(),
+        ANSWER_AGE,
+    ),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

@@ -3,7 +3,8 @@
 What it means
     After an unclean election a partition is RECOVERING (KIP-704) until its in-sync replicas change next. Normally
     another replica joins the ISR within seconds. No client, metric or Kafka tool shows this state. Clients are not
-    refused: they write to a single copy.
+    refused: they write to a single copy. There is one alert for each topic. Records that only the ISR (and the ELR,
+    KIP-966) before the election acknowledged *may* be lost; the log does not show how many.
 
     - Critical: a broker that holds a replica is alive and does not join.
     - Warning: no other replica is alive, or one has only just come back.
@@ -16,12 +17,6 @@ What it means
     If the last leader or the only replica was elected, as after a crash of all brokers that hold the partition, no
     other replica's records are lost: `unclean-election` says what can be.
 
-Evidence
-    One alert per topic, with its partitions: leader, epochs, in-sync replicas, the other replicas and their state;
-    since which record and for how long by the timestamps in the log; how often the leader changed since; and the ISR
-    (and ELR, KIP-966) before the election: records that only those replicas acknowledged *may* be lost. The log does
-    not show how many.
-
 What to do
     1. A partition that also lost its leader serves no client: bring that leader back first.
     2. Before you start a replica again, copy the directories that the alert names: it truncates its log to the
@@ -30,11 +25,6 @@ What to do
 
 What not to do
     Do not stop the leader: it holds the only in-sync copy. Do not run another unclean election.
-
-Thresholds
-    hold (60 s, by the timestamps in the log) and clear (10 s). join (30 s): how long a live replica may take to join
-    before it counts as not joining. copy (1 h): the same for a replica that a reassignment added, which has to copy the
-    whole partition first. answer_age (10 s).
 """
 
 from collections.abc import Iterable
@@ -264,7 +254,13 @@ def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> It
 
 RULE = Rule(
     title="Partitions stay RECOVERING",
-    thresholds=(hold(60.0), clear(), JOIN, COPY, ANSWER_AGE),
+    thresholds=(
+        hold(60.0, "by the timestamps in the log; normally a replica joins within seconds"),
+        clear(),
+        JOIN,
+        COPY,
+        ANSWER_AGE,
+    ),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     inhibited_by=("no-leader",),

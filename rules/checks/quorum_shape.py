@@ -10,20 +10,11 @@ What it means
     - More than seven voters (info): every commit waits for at least four other voters, and so many simultaneous
       failures do not happen in practice.
 
-Evidence
-    The ids of the voters, the majority, how many failures are tolerated now and with one voter more or fewer, and which
-    voters are also brokers.
-
 What to do
     Use three voters, or five if the quorum must survive a second failure during maintenance.
 
 What not to do
     Do not remove a voter while another voter is down: bring that one back first. Do not change two voters at once.
-
-Thresholds
-    hold (1 h) and clear (10 s): a quorum that grows from three to five voters, or that is moved to new machines, has
-    four for a while. A disk replacement that is in progress leaves one voter fewer and inhibits this rule. most (7): a
-    larger number of voters fires. poll_age (10 s), for a static quorum.
 """
 
 from collections.abc import Iterable
@@ -43,6 +34,8 @@ MOST = Threshold(
     unit="voters",
     meaning="a larger voter set fires. Seven tolerate three failures; Kafka's documentation advises three or five",
 )
+
+_HOLD = "a quorum that grows from three to five voters, or that is moved to new machines, has four for a while"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -132,7 +125,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
 
 RULE = Rule(
     title="The number of voters is unwise",
-    thresholds=(hold(3_600.0), clear(), MOST, POLL_AGE),
+    thresholds=(hold(3_600.0, _HOLD), clear(), MOST, POLL_AGE),
     evaluate=evaluate,
     inhibited_by=("no-leader", "voter-disk-replaced"),
 )

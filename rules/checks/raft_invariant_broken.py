@@ -13,10 +13,6 @@ What it means
     Committed metadata may be lost or may differ between controllers, and brokers may act on either version. There is
     one alert for each invariant. It fires for an hour, because no later observation proves it wrong.
 
-Evidence
-    The invariant, each violation of it that is remembered (at most 16), and its epoch; the leader and the high
-    watermark now.
-
 What to do
     1. Copy the metadata directory of every controller before you restart anything: the copies show which records
        differ.
@@ -25,10 +21,6 @@ What to do
 
 What not to do
     Do not restart, format, add or remove a controller before the copies are made.
-
-Thresholds
-    hold (5 s) and clear (10 s). explained (60 s): a violation at most this long before or after a loss of committed
-    metadata is a consequence of that loss and is not reported by this rule.
 """
 
 from collections.abc import Iterable
@@ -93,6 +85,10 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
 
 RULE = Rule(
     title="A Raft invariant is broken",
-    thresholds=(hold(5.0), clear(), EXPLAINED),
+    thresholds=(
+        hold(5.0),
+        clear(),
+        EXPLAINED,
+    ),
     evaluate=evaluate,
 )

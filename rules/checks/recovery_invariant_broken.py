@@ -12,10 +12,6 @@ What it means
     - The recovery began without an election: the log does not show what the partition recovers from.
     - The record of an election ended the recovery: the new leader counts as recovered, and no replica recovered.
 
-Evidence
-    One alert per topic, with its partitions: what is wrong, leader, in-sync replicas, replicas, and the offset of the
-    record.
-
 What to do
     1. Keep the leader running. If the alert says so, copy the named directories before their broker starts.
     2. Save a dump of the metadata log around the named offset and report it to the Kafka project.
@@ -23,10 +19,6 @@ What to do
 
 What not to do
     Do not stop the leader: only its log is known to be the partition's.
-
-Thresholds
-    hold (0 s): one committed record is enough. clear (10 s). keep_firing_for (1 h): how long the alert about a
-    recovery that was ended by an election fires, by the timestamps in the log. answer_age (10 s).
 """
 
 from collections.abc import Iterable, Iterator
@@ -150,7 +142,7 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
 
 RULE = Rule(
     title="A partition's recovery violates KIP-704",
-    thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
+    thresholds=(hold(0.0, "one committed record is enough"), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
 )

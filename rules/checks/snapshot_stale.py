@@ -10,10 +10,6 @@ What it means
     controller has to read all records after it. Usually the writing of snapshots fails (the metadata disk is full or
     failing, or publishing the metadata failed), or the two settings postpone it.
 
-Evidence
-    The leader's newest snapshot: its end offset, the time it contains by the timestamps in the log, the number of
-    records since; the log start offset; when the leader started, or was elected if the log does not record starts.
-
 What to do
     1. Check in the leader's log why no snapshot is written.
     2. Check the free space on its metadata disk, and the disk itself.
@@ -21,13 +17,6 @@ What to do
 
 What not to do
     Do not delete anything in the metadata directory: Kafka does so itself when there is a newer snapshot.
-
-Thresholds
-    age (3 h, by the timestamps in the log, from the snapshot or from the leader's start): three times Kafka's default
-    interval. Raise it with the interval. Kafka before 3.7 records no starts: there each election of the leader restarts
-    the age. hold (60 s, from the first observation) and clear (10 s). The first records after an outage of the whole
-    quorum are much newer than the leader's snapshot and recorded start; within seconds the leader registers again or
-    takes a snapshot. view_age (30 s), answer_age (10 s).
 """
 
 from collections.abc import Iterable
@@ -58,8 +47,11 @@ AGE = Threshold(
     default=10_800.0,
     unit="s",
     meaning="how old the leader's newest snapshot may be, by the timestamps in the log; the leader must also have run "
-    "this long. Kafka writes one per hour by default: raise it if metadata.log.max.snapshot.interval.ms is longer or 0",
+    "this long. Kafka writes one per hour by default: raise it if metadata.log.max.snapshot.interval.ms is longer or "
+    "0. Kafka before 3.7 records no starts: there each election of the leader restarts the age",
 )
+
+_HOLD = "after an outage of the quorum the leader registers again, or takes a snapshot, within seconds"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -146,7 +138,7 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
 
 RULE = Rule(
     title="No snapshot of the metadata is taken",
-    thresholds=(hold(60.0), clear(), AGE, VIEW_AGE, ANSWER_AGE),
+    thresholds=(hold(60.0, _HOLD), clear(), AGE, VIEW_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

@@ -9,7 +9,8 @@ What it means
     work for days and then fail at the next restart or election.
 
     - Warning: if all controllers restarted now, at least one of them could still win an election.
-    - Critical: if all controllers restarted now, none could win an election.
+    - Critical: if all controllers restarted now, none could win an election. From outside the cluster's network a
+      result that rests on probes alone is at most a warning.
 
     A voter that does not fetch and whose name does not resolve is reported by `failure-tolerance` or `voter-lagging`:
     a pod that is down often has no DNS name. This rule reports it only if no leader could be elected.
@@ -18,12 +19,6 @@ What it means
     A certificate counts against the voter if kraftwatch accepts that of another voter, or if its dates are wrong by the
     leader's clock too. If kraftwatch accepts no certificate at all, its own truststore or clock may be wrong: this rule
     is then unknown, and `monitor-blind` reports what cannot be observed.
-
-Evidence
-    The recorded and the registered endpoint; the result of the newest probe and the vantage point it was made from;
-    whether the voter fetches; which controller could win an election, with whose votes, and why not with the others';
-    indispensable voters: if one of them stopped too, no leader could be elected.
-    From outside the cluster's network, a result that rests on probes alone is at most a warning.
 
 What to do
     1. Do not restart anything yet.
@@ -41,10 +36,6 @@ What to do
 
 What not to do
     Do not restart a controller while the old names do not resolve: it could not rejoin the quorum.
-
-Thresholds
-    hold (30 s): a controller that restarts with a new endpoint updates the record within seconds. clear (10 s).
-    fetch_age (10 s), poll_age (10 s), probe_age (30 s).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -287,7 +278,13 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 
 RULE = Rule(
     title="A voter's recorded endpoint is stale",
-    thresholds=(hold(30.0), clear(), FETCH_AGE, POLL_AGE, PROBE_AGE),
+    thresholds=(
+        hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds"),
+        clear(),
+        FETCH_AGE,
+        POLL_AGE,
+        PROBE_AGE,
+    ),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),
     inhibited_by=("no-leader",),

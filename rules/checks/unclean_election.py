@@ -13,11 +13,7 @@ What it means
       crashed leaves the ELR when it starts; if no other replica is eligible, Kafka elects the last leader.
     - Info: the same for a topic with one replica, for example after its broker was killed and started.
 
-    `partition-stuck-recovering` reports partitions that do not recover afterwards.
-
-Evidence
-    The partitions, the elected leaders, the in-sync replicas that were not elected, the time by the timestamps in the
-    log, and how many of the partitions are RECOVERING now. A snapshot does not record elections.
+    `partition-stuck-recovering` reports partitions that do not recover afterwards. A snapshot records no elections.
 
 What to do
     1. Copy the directories that the alert names before their broker starts: it truncates them to the new leader's log.
@@ -28,11 +24,6 @@ What to do
 
 What not to do
     Do not treat this as the end of an outage: first check that the partitions recover.
-
-Thresholds
-    hold (0 s): the election has already happened. clear (10 s). keep_firing_for (10 min): how long the alert fires,
-    by the timestamps in the log; then it resolves. After an election during a gap in the observations it fires from
-    when the log is read again. answer_age (10 s).
 """
 
 from collections import Counter
@@ -52,8 +43,8 @@ KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",
     default=600.0,
     unit="s",
-    meaning="how long the alert fires after an unclean election, by the timestamps in the log. Elections are "
-    "remembered for at most an hour",
+    meaning="how long the alert fires after an unclean election, by the timestamps in the log, or after it was read if "
+    "that was later. Elections are remembered for at most an hour",
 )
 
 
@@ -147,7 +138,7 @@ def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
 
 RULE = Rule(
     title="Unclean leader election",
-    thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
+    thresholds=(hold(0.0, "the election has already happened"), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     grouped_with=("partition-stuck-recovering",),

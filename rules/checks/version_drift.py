@@ -11,9 +11,7 @@ What it means
       upgrade are not in use, and the next upgrade may need the higher level.
     - Info: kraft.version is 0 and could be 1. Until then no command can change voters or replace a voter's disk.
 
-Evidence
-    The supported levels of each node, and since when by the timestamps in the log; the finalized levels; which of the
-    outdated nodes do not run. Controllers register from metadata.version 3.7 on: below it only brokers are compared.
+    Controllers register from metadata.version 3.7 on: below it only brokers are compared.
 
 What to do
     1. Upgrade the outdated nodes, one after the other.
@@ -25,10 +23,6 @@ What not to do
     Do not finalize while you may still want to downgrade. Kafka lowers metadata.version only where no record changed in
     between: among 23 to 29 (Kafka 4.0 to 4.2), not from 30 (4.3). The alert says which. Do not finalize in order to fix
     another problem.
-
-Thresholds
-    hold (4 h, by the timestamps in the log where known) and clear (10 s): longer than a rolling upgrade. finalize (168
-    h): how long all nodes must have supported a higher level before it is reported. answer_age (10 s).
 """
 
 from collections.abc import Iterable
@@ -289,7 +283,12 @@ def _way_back(in_force: int, highest: int) -> str:
 
 RULE = Rule(
     title="Node versions and finalized features do not match",
-    thresholds=(hold(14_400.0), clear(), FINALIZE, ANSWER_AGE),
+    thresholds=(
+        hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known"),
+        clear(),
+        FINALIZE,
+        ANSWER_AGE,
+    ),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),

@@ -12,9 +12,6 @@ What it means
     off still reports the leader it knew until it hears of a newer epoch, because Kafka remembers the leader and asks
     for pre-votes without a new epoch (KIP-996). Whether such a controller fetches is evaluated by `voter-lagging`.
 
-Evidence
-    The leader and the epoch that each controller reports, since when it reports them, and the newest leader and epoch.
-
 What to do
     1. If one epoch has two leaders, copy the metadata directory of every controller before you do anything else.
     2. Find out why the controller does not hear from the leader: its network to the others, the names and endpoints it
@@ -23,10 +20,6 @@ What to do
 
 What not to do
     Do not restart the controllers that agree: they are the working majority. Do not format the one that does not agree.
-
-Thresholds
-    hold (60 s) and clear (10 s): an election or a restart of a controller takes less. view_age (30 s): controllers are
-    asked every 10 s, so two answers may be missing. poll_age (10 s).
 """
 
 from collections.abc import Iterable, Sequence
@@ -163,7 +156,7 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
 
 RULE = Rule(
     title="The controllers do not agree on the leader",
-    thresholds=(hold(60.0), clear(), VIEW_AGE, POLL_AGE),
+    thresholds=(hold(60.0, "an election or a restart of a controller takes less"), clear(), VIEW_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.METADATA_LOG,),
     inhibited_by=("no-leader",),

@@ -15,11 +15,6 @@ What it means
     one removes the other's directory, and the other adds itself again, about every second. Half of the time the quorum
     has one voter less.
 
-Evidence
-    The voters that are added, removed and moved; the committed set with its offset; the state of each voter of the
-    new set, and how many must acknowledge. For repeated removals: how many, and the directories with that id that
-    fetch now.
-
 What to do
     1. Count the majority of the new set: with the added voter, without the removed one.
     2. Make that many voters fetch: start those that are down, and fix the network path of the others to the leader.
@@ -29,11 +24,6 @@ What to do
 What not to do
     Do not repeat the command after it timed out, and do not start another change: the leader refuses both. Do not
     remove more controllers to make the change commit.
-
-Thresholds
-    hold (60 s) and clear (10 s): a change commits in far less than a second, even during an election. window (15 min)
-    and removals (3): this many removals of one controller within the window are repeated ones; the replacement of a
-    disk is one. fetch_age (10 s), caught_up_age (10 s), poll_age (10 s). answer_age (10 s).
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,7 +58,8 @@ REMOVALS = Threshold(
     name="removals",
     default=3.0,
     unit="removals",
-    meaning="this many removals of one controller from the voters within the window are repeated ones",
+    meaning="this many removals of one controller from the voters within the window are repeated ones; the replacement "
+    "of a disk is one",
 )
 
 
@@ -217,7 +208,16 @@ def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> I
 
 RULE = Rule(
     title="A change of the voter set does not end",
-    thresholds=(hold(60.0), clear(), WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
+    thresholds=(
+        hold(60.0, "a change commits in far less than a second, even during an election"),
+        clear(),
+        WINDOW,
+        REMOVALS,
+        FETCH_AGE,
+        CAUGHT_UP_AGE,
+        POLL_AGE,
+        ANSWER_AGE,
+    ),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),

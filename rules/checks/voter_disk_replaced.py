@@ -8,10 +8,6 @@ What it means
     The process runs and looks healthy, but the quorum has one active voter less until an operator acts. The alert keeps
     firing between the two commands, when the old voter is removed and the new one is not yet added.
 
-Evidence
-    Both replica keys; when each last fetched by the leader's clock; how far the new one lags; how many voters still
-    fetch and how many are needed.
-
 What to do
     Check first that the old directory is lost for good: if its disk is only not mounted, mount it and restart the
     controller. Wait until the new replica has caught up. Then run two commands in this order: Kafka allows one voter
@@ -26,11 +22,6 @@ What to do
 What not to do
     Do not wipe or restart another controller before both commands are done. Do not add the new voter first. With
     auto-join, do not format a directory for a controller whose disk may come back: it removes the old directory's vote.
-
-Thresholds
-    hold (60 s) and clear (10 s). If the disk is replaced when `no-leader` resolves, the alert fires at once, as part of
-    the same incident. fetch_age (10 s), poll_age (10 s). half_done (24 h): how
-    long after the removal the new directory still counts as the replacement.
 """
 
 from collections.abc import Iterable
@@ -174,7 +165,7 @@ def _summary(committed: VoterSet, replacement: _Replacement, fetching: int) -> s
 
 RULE = Rule(
     title="A voter's log directory was replaced",
-    thresholds=(hold(60.0), clear(), FETCH_AGE, POLL_AGE, HALF_DONE),
+    thresholds=(hold(60.0, "auto-join replaces the voter within seconds"), clear(), FETCH_AGE, POLL_AGE, HALF_DONE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),

@@ -10,10 +10,6 @@ What it means
     A fetch that takes longer than Kafka's request timeout (2 s) is given up and repeated with a new connection every
     few seconds; such a voter fetches and gets no further.
 
-Evidence
-    The voter's key and recorded endpoint; its state by the leader's clock; its last fetch and the path of its fetches;
-    its log end offset next to the leader's; how its lag develops, if it fetches; how many failures are still tolerated.
-
 What to do
     1. If its process is down, start it.
     2. If it runs and does not fetch, check its network path to the leader and the end of its log. If it hangs (it
@@ -24,12 +20,6 @@ What to do
 
 What not to do
     Do not restart the leader to help it: a new leader does not make a slow disk faster.
-
-Thresholds
-    hold (5 min) and clear (10 s): long enough for a reboot, because nothing is at stake yet. If a voter is missing when
-    the last alert that inhibits this rule resolves, the alert fires at once, as part of the same incident.
-    caught_up_age (10 s), fetch_age (10 s), poll_age (10 s). window (30 samples): at most so many of its lag; one is
-    kept every 5 s for a minute.
 """
 
 from collections.abc import Iterable
@@ -113,7 +103,14 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
 
 RULE = Rule(
     title="A voter lags or is down",
-    thresholds=(hold(300.0), clear(), CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
+    thresholds=(
+        hold(300.0, "long enough for a reboot, because nothing is at stake yet"),
+        clear(),
+        CAUGHT_UP_AGE,
+        FETCH_AGE,
+        POLL_AGE,
+        WINDOW,
+    ),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),

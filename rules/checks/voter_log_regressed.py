@@ -14,10 +14,6 @@ What it means
     kraftwatch polls once a second: a log that catches up between two polls is not observed. If the high watermark
     decreased too, the whole quorum was restored: `committed-metadata-lost` or `raft-invariant-broken` fires instead.
 
-Evidence
-    The voter; below which offset it had all committed records; where its log ended when the regression was observed,
-    and where it ends now; when it was observed; the other voters that have the records.
-
 What to do
     1. Stop and restart no other controller until this voter has caught up.
     2. If it does not catch up, read its log: it must run and fetch.
@@ -28,10 +24,6 @@ What to do
 
 What not to do
     Do not restore a controller's metadata directory from a backup. Do not copy it from another controller.
-
-Thresholds
-    hold (5 s) and clear (10 s). keep_firing_for (1 h): how long the alert fires after the regression if the voter has
-    caught up. poll_age (10 s).
 """
 
 from collections.abc import Iterable

@@ -1,29 +1,34 @@
-"""Which voters could win an election if every controller restarted now.
+"""Which controllers could win an election after they were restarted, moved or lost.
 
-A candidate wins with floor(n/2)+1 votes. Its own vote is one. It gets another voter's vote only if that voter is alive
-with the directory id that the committed VotersRecord names, if the endpoint recorded there still reaches that voter
-(the candidate dials this endpoint and no other), and if that voter's log is not ahead of the candidate's (epoch first,
-then offset: a voter rejects a candidate with a shorter log). So, for candidate x,
+A candidate wins with floor(n/2)+1 votes of the voter set in its own log. Its own vote is one. It gets another voter's
+vote only if that voter is alive with the directory id that this set names, if the endpoint recorded there still reaches
+that voter (the candidate dials this endpoint and no other), and if that voter's log is not ahead of the candidate's
+(epoch first, then offset: a voter rejects a candidate with a shorter log). A voter grants its vote to a candidate that
+its own set lacks (KIP-853). After a rescue of some nodes only, or a change of the voters that not all have read, nodes
+hold different sets; else all hold the committed one.
 
-    reach(x) = {x} + every voter v that is alive, whose recorded endpoint reaches v,
-                     and whose log is not ahead of x's
+The text of KIP-1347 has another rule ("fewer than a majority changed recovers, a majority does not"), which differs: a
+*changed* candidate can still dial the unchanged voters and win. This was tested on Kafka 4.3.1 with n = 3, 4 and 5.
+Counting changed voters is also wrong for dead voters and for logs of different length. A voter that does not fetch now
+counts as down. A candidate whose certificate no other controller accepts may collect votes over its own connections,
+but they cannot fetch from it: it resigns.
 
-and the quorum is electable iff some reach(x) holds a majority. The text of KIP-1347 has another rule ("fewer than a
-majority changed recovers, a majority does not"), which differs: a *changed* candidate can still dial the unchanged
-voters and win. This was tested on Kafka 4.3.1 with n = 3, 4 and 5. Counting changed voters is also wrong for dead
-voters and for logs of different length. A voter that does not fetch now counts as down. A candidate whose certificate
-no other controller accepts may collect votes over its own connections, but they cannot fetch from it: it resigns.
+One thing depends on chance. A controller that led the last epoch that it knows answers fetches as that epoch's leader
+after its start, until its first election timeout (Kafka's ResignedState), and names its own endpoint. A voter that does
+not know of that leader, and fetches from controller.quorum.bootstrap.servers in this second or two, connects to it
+there. Its vote requests then go over that connection: Kafka's NetworkClient finds a connection by node id, whatever
+endpoint the voter set names. Seen on Kafka 3.9.2, where all controllers were stopped at once and one did not hear of
+the last leader (2 of 3 such starts elected a leader, with every endpoint moved); the code of 4.0 to 4.3 is the same.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rules.analysis.endpoint_status import EndpointStatus
 from rules.analysis.replica_lag import Liveness, lag_ms, replica_row
-from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
-from rules.model.membership import majority
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
 
 Position: TypeAlias = tuple[Epoch, Offset]
@@ -37,126 +42,176 @@ behind; records in flight must not decide whether a restart is safe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoterStanding:
-    """What an election now would depend on for one voter."""
+class LastElection:
+    """What a stopped controller knows of the last election: its quorum-state."""
+
+    epoch: Epoch
+    leader: NodeId | None
+    """Of that epoch; None if it does not know it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartedController:
+    """One controller as an election would find it."""
 
     key: ReplicaKey
     alive: bool
     """It would come back after a restart, with this directory."""
-    reachable: bool
-    """Its recorded endpoint reaches it."""
-    position: Position | None = None
-    """Where its log ends; None if unknown, which costs no candidate a vote."""
+    endpoint: Endpoint | None
+    """Where it listens for the other controllers; None if unknown: assumed to be where they dial."""
+    position: Position | None
+    """Where its log ends; None if unknown: assumed not to be ahead of any candidate."""
+    voters: VoterSet
+    """The newest voter set in its log."""
+    unreachable: bool = False
+    """A fault is known for which no other controller reaches it, wherever it listens."""
+    last_election: LastElection | None = None
+    """None if unknown: assumed to be the same for all controllers."""
     can_lead: bool = True
-    """Other replicas could fetch from it, if it were elected."""
+    """Other controllers accept its certificate: they can fetch from it if it is elected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """The votes that one voter would get. Whose votes they are is computed on demand, by a pass over all voters."""
+class CandidateForecast:
+    """What one controller would get in an election."""
 
-    standing: VoterStanding
-    votes: int
-    """How many votes it would get, its own included."""
-    voters: tuple[VoterStanding, ...] = field(repr=False)
-    """All voters, in the order of their keys."""
-
-    @property
-    def key(self) -> ReplicaKey:
-        """The candidate's own key."""
-        return self.standing.key
-
-    @property
-    def reached(self) -> tuple[ReplicaKey, ...]:
-        """The voters whose votes it would get, itself included."""
-        return tuple(voter.key for voter in self.voters if self._barred(voter) is None)
+    key: ReplicaKey
+    needed: int
+    """A majority of the voter set in its own log."""
+    reached: tuple[ReplicaKey, ...]
+    """The voters whose votes it would get, itself included."""
+    barred: Mapping[ReplicaKey, str]
+    """The other voters of its set, and why it would not get their votes."""
+    may_reach: tuple[ReplicaKey, ...] = ()
+    """Those of them whose votes it gets if it learns their endpoints in time: they led an epoch unknown to it."""
 
     @property
-    def barred(self) -> Mapping[ReplicaKey, str]:
-        """The voters whose votes it would not get, and why."""
-        return {voter.key: why for voter in self.voters if (why := self._barred(voter)) is not None}
+    def wins(self) -> bool:
+        """Whether it would get enough votes."""
+        return len(self.reached) >= self.needed
 
-    def _barred(self, voter: VoterStanding) -> str | None:
-        if voter is self.standing:
-            return None
-        if not self.standing.can_lead:
-            return CANNOT_FOLLOW
-        if not voter.alive:
-            return "down"
-        if not voter.reachable:
-            return "its recorded endpoint does not reach it"
-        own = self.standing.position
-        if own is not None and voter.position is not None and voter.position > own:
-            return "its log is ahead"
-        return None
+    def wins_without(self, lost: ReplicaKey) -> bool:
+        """Returns whether it would get enough votes without this controller."""
+        return self.key != lost and len(self.reached) - (lost in self.reached) >= self.needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Electability:
-    """Whether a leader could be elected, with each candidate's votes."""
+class ElectionForecast:
+    """The result for all controllers."""
 
-    majority: int
-    candidates: tuple[Candidate, ...]
-    """Every voter that is alive, by node id."""
-    best: Candidate | None
-    """The candidate with the most votes (the lowest id among equals), or None if no voter is alive."""
+    candidates: tuple[CandidateForecast, ...]
+    """Every controller that is alive and a voter of the set in its own log, by key."""
 
     @property
     def electable(self) -> bool:
-        """Whether some candidate could win."""
-        return self.best is not None and self.best.votes >= self.majority
+        """Whether some candidate would win."""
+        return any(one.wins for one in self.candidates)
+
+    @property
+    def best(self) -> CandidateForecast | None:
+        """The candidate with the most votes (the lowest id among equals), or None if there is none."""
+        return max(self.candidates, key=lambda one: (len(one.reached), -one.key.id), default=None)
 
     @property
     def indispensable(self) -> tuple[ReplicaKey, ...]:
-        """The voters without any one of which no leader could be elected; none if there is none with all of them.
+        """The controllers without any one of which none would win; none if there is no winner with all of them."""
+        winners = [one for one in self.candidates if one.wins]
+        keys = [one.key for one in self.candidates] if winners else []
+        return tuple(key for key in keys if not any(one.wins_without(key) for one in winners))
 
-        Takes a few steps for each voter. A winner with exactly a majority cannot lose a vote: it survives the loss of
-        a voter whose log is ahead of its own, or which its endpoint does not reach.
-        """
-        winners = [one for one in self.candidates if one.votes >= self.majority]
-        spare = [one for one in winners if one.votes > self.majority]
-        exact = [one for one in winners if one.votes == self.majority]
-        shortest = min((end for one in exact if (end := one.standing.position) is not None), default=None)
-
-        def survives(lost: Candidate) -> bool:
-            others = any(one is not lost for one in (spare[:2] if lost.standing.reachable else winners[:2]))
-            end = lost.standing.position
-            return others or (end is not None and shortest is not None and shortest < end)
-
-        return tuple(one.key for one in self.candidates if winners and not survives(one))
+    @property
+    def uncertain(self) -> tuple[CandidateForecast, ...]:
+        """The candidates one of which may win if it learns endpoints in time; empty if some candidate wins anyway."""
+        may_win = (one for one in self.candidates if len(one.reached) + len(one.may_reach) >= one.needed)
+        return () if self.electable else tuple(may_win)
 
 
-def electability(standings: Iterable[VoterStanding]) -> Electability:
-    """Evaluates an election among these voters: all of the committed set, once each. Takes n log n steps."""
-    voters = tuple(sorted(standings, key=lambda voter: voter.key))
-    votes = _votes(voters)
-    candidates = tuple(Candidate(standing=each, votes=votes(each), voters=voters) for each in voters if each.alive)
-    return Electability(
-        majority=majority(len(voters)),
-        candidates=candidates,
-        best=max(candidates, key=lambda each: (each.votes, -each.key.id), default=None),
+def forecast_election(controllers: Iterable[RestartedController]) -> ElectionForecast:
+    """Evaluates an election among these controllers, each once. Takes n * n steps."""
+    ordered = sorted(controllers, key=lambda one: one.key)
+    by_id = {one.key.id: one for one in ordered}
+    return ElectionForecast(
+        candidates=tuple(_forecast(one, by_id) for one in ordered if one.alive and one.key in one.voters.keys)
     )
 
 
-def _votes(voters: Iterable[VoterStanding]) -> Callable[[VoterStanding], int]:
-    """Returns the function that counts a candidate's votes: by the position of its log among the sorted ones."""
-    giving = [voter for voter in voters if voter.alive and voter.reachable]
-    ends = sorted(voter.position for voter in giving if voter.position is not None)
+def _forecast(candidate: RestartedController, by_id: Mapping[NodeId, RestartedController]) -> CandidateForecast:
+    reached: list[ReplicaKey] = []
+    may_reach: list[ReplicaKey] = []
+    barred: dict[ReplicaKey, str] = {}
+    for voter in sorted(candidate.voters.voters, key=lambda one: one.key):
+        now = by_id.get(voter.key.id)
+        reason = None if voter.key == candidate.key else _barred(candidate, voter, now)
+        if reason is None:
+            reached.append(voter.key)
+            continue
+        barred[voter.key] = reason
+        if (
+            now is not None
+            and candidate.can_lead
+            and _refusal(candidate, voter, now) is None
+            and _may_learn_endpoint(candidate, now)
+        ):
+            may_reach.append(voter.key)
+    return CandidateForecast(
+        key=candidate.key,
+        needed=candidate.voters.majority,
+        reached=tuple(reached),
+        barred=barred,
+        may_reach=tuple(may_reach),
+    )
 
-    def count(candidate: VoterStanding) -> int:
-        if not candidate.can_lead:
-            return 1
-        ahead = 0 if candidate.position is None else len(ends) - bisect_right(ends, candidate.position)
-        # A reachable candidate is among those that give their vote.
-        return len(giving) - ahead + (not candidate.reachable)
 
-    return count
+def _barred(candidate: RestartedController, voter: Voter, now: RestartedController | None) -> str | None:
+    """Returns why the candidate would not get this voter's vote; None if it would."""
+    if now is None or not now.alive:
+        return "down"
+    if not candidate.can_lead:
+        return CANNOT_FOLLOW
+    if now.key == voter.key:
+        dialled = voter.endpoint
+        if now.unreachable or dialled is None:
+            return "its recorded endpoint does not reach it"
+        if now.endpoint is not None and not now.endpoint.same_address(dialled):
+            return f"its recorded endpoint {dialled} does not reach it"
+    return _refusal(candidate, voter, now)
 
 
-def voter_standings(
+def _refusal(candidate: RestartedController, voter: Voter, now: RestartedController) -> str | None:
+    """Returns why this controller would not vote for the candidate even if it were asked; None if it would."""
+    if not now.alive:
+        return "down"
+    if now.key != voter.key:
+        return "its disk was replaced"
+    if candidate.position is not None and now.position is not None and now.position > candidate.position:
+        return "its log is ahead"
+    return None
+
+
+def _may_learn_endpoint(candidate: RestartedController, now: RestartedController) -> bool:
+    """Whether `now` starts as the leader of an epoch whose leader the candidate does not know."""
+    claimed, known = now.last_election, candidate.last_election
+    if claimed is None or known is None or now.unreachable or claimed.leader != now.key.id:
+        return False
+    claimed_epoch, _ = _starts_in(claimed, now.position)
+    if claimed_epoch != claimed.epoch:
+        return False
+    epoch, leader = _starts_in(known, candidate.position)
+    return epoch < claimed_epoch or (epoch == claimed_epoch and leader is None)
+
+
+def _starts_in(known: LastElection, position: Position | None) -> tuple[Epoch, NodeId | None]:
+    """Returns the epoch and the leader with which a controller starts: those of its log if its log is newer (Kafka's
+    QuorumState.initialize)."""
+    if position is not None and position[0] > known.epoch:
+        return position[0], None
+    return known.epoch, known.leader
+
+
+def restarted_voters(
     quorum: Quorum, statuses: Iterable[EndpointStatus], *, use_probes: bool = True
-) -> tuple[VoterStanding, ...]:
-    """Returns the voters as an election would find them.
+) -> tuple[RestartedController, ...]:
+    """Returns the committed voters as an election would find them if all controllers restarted now.
 
     Args:
         quorum: gives where the logs ended when they were last reported.
@@ -164,33 +219,34 @@ def voter_standings(
         use_probes: whether faults that a probe found count against an endpoint, or only those that the log shows.
     """
     return tuple(
-        VoterStanding(
+        RestartedController(
             key=status.voter.key,
             alive=status.liveness is not Liveness.NOT_FETCHING,
-            reachable=status.reachable if use_probes else all(fault.found_by_probe for fault in status.faults),
+            endpoint=status.registered,
             position=_position(quorum, status.voter.key),
+            voters=quorum.committed,
+            unreachable=not status.reachable if use_probes else any(not one.found_by_probe for one in status.faults),
             can_lead=status.can_lead or not use_probes,
         )
         for status in statuses
+        if quorum.committed is not None
     )
 
 
 def without_refusing_voters(
-    standings: Iterable[VoterStanding], statuses: Iterable[EndpointStatus]
-) -> tuple[VoterStanding, ...]:
+    controllers: Iterable[RestartedController], statuses: Iterable[EndpointStatus]
+) -> tuple[RestartedController, ...]:
     """Returns the same voters, with those whose endpoint refuses as down: the pessimistic reading of a refusal."""
     refusing = {status.voter.key for status in statuses if status.refused}
-    return tuple(replace(voter, alive=voter.alive and voter.key not in refusing) for voter in standings)
+    return tuple(replace(one, alive=one.alive and one.key not in refusing) for one in controllers)
 
 
 def without_unverified_voters(
-    standings: Iterable[VoterStanding], statuses: Iterable[EndpointStatus]
-) -> tuple[VoterStanding, ...]:
-    """Returns the same voters, as if no controller accepted the certificates that the monitor does not accept."""
-    unverified = {status.voter.key for status in statuses if status.unverified}
-    return tuple(
-        replace(voter, reachable=False, can_lead=False) if voter.key in unverified else voter for voter in standings
-    )
+    controllers: Iterable[RestartedController], unverified: Iterable[NodeId]
+) -> tuple[RestartedController, ...]:
+    """Returns the same voters, as if no other controller accepted the certificates of these."""
+    nodes = {*unverified}
+    return tuple(replace(one, unreachable=True, can_lead=False) if one.key.id in nodes else one for one in controllers)
 
 
 def _position(quorum: Quorum, key: ReplicaKey) -> Position | None:

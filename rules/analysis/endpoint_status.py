@@ -182,7 +182,7 @@ def _faults(
     endpoint: Endpoint, registered: Endpoint | None, probe: Probe | None, *, fetched_since: bool
 ) -> tuple[EndpointFault, ...]:
     faults = []
-    if registered and (registered.host.lower(), registered.port) != (endpoint.host.lower(), endpoint.port):
+    if registered and not registered.same_address(endpoint):
         faults.append(EndpointFault.REGISTRATION_DIFFERS)
     if probe is None:
         return tuple(faults)

@@ -9,7 +9,7 @@ Partitions are not evaluated: the restart of a combined node can make partitions
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from rules.analysis.electability import CAUGHT_UP_MS, electability, voter_standings
+from rules.analysis.electability import CAUGHT_UP_MS, forecast_election, restarted_voters
 from rules.analysis.endpoint_status import (
     EndpointFault,
     EndpointStatus,
@@ -197,8 +197,8 @@ def _unelectable(
 ) -> Iterable[str]:
     if not statuses or len(remaining) < needed:
         return
-    standings = [replace(one, alive=False) if one.key.id == node else one for one in voter_standings(quorum, statuses)]
-    if not electability(standings).electable:
+    voters = [replace(one, alive=False) if one.key.id == node else one for one in restarted_voters(quorum, statuses)]
+    if not forecast_election(voters).electable:
         yield (
             "without it no voter could win an election: the others do not reach each other at their recorded endpoints"
         )

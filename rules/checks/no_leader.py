@@ -42,7 +42,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.electability import electability, voter_standings, without_refusing_voters
+from rules.analysis.electability import forecast_election, restarted_voters, without_refusing_voters
 from rules.analysis.endpoint_status import (
     EndpointFault,
     EndpointStatus,
@@ -174,8 +174,8 @@ def _controllers(nodes: list[NodeId]) -> str:
 
 def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> dict[str, Plain]:
     at = last_leader_answer_ms(quorum)
-    standings = voter_standings(quorum, statuses)
-    moved, down = electability(standings), electability(without_refusing_voters(standings, statuses))
+    voters = restarted_voters(quorum, statuses)
+    moved, down = forecast_election(voters), forecast_election(without_refusing_voters(voters, statuses))
     return {
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),
@@ -185,7 +185,7 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
         "last_leader_answer_at_ms": at,
         "last_committed_offset": quorum.last_offset,
         "voters_record_offset": quorum.committed.offset if quorum.committed else None,
-        "majority": moved.majority if statuses else None,
+        "majority": quorum.committed.majority if quorum.committed else None,
         "electable_if_refusing_voters_moved": moved.electable if statuses else None,
         "electable_if_refusing_voters_are_down": down.electable if statuses else None,
         "voters": {str(status.voter.key): _voter(quorum, status) for status in statuses},

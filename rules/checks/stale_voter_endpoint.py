@@ -42,7 +42,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from rules.analysis.electability import Electability, electability, voter_standings
+from rules.analysis.electability import ElectionForecast, forecast_election, restarted_voters
 from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, endpoint_statuses, fault_text, probe_outcome
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_polled_leader
@@ -63,7 +63,7 @@ class _VoterEndpoints:
 
     quorum: Quorum
     statuses: tuple[EndpointStatus, ...]
-    election: Electability
+    election: ElectionForecast
     """The result of an election if all controllers restarted now."""
     severity: Severity
     evidence: Mapping[str, Plain]
@@ -111,7 +111,7 @@ def _is_down_with_its_name(status: EndpointStatus) -> bool:
 
 def _voter_endpoints(quorum: Quorum, thresholds: Thresholds) -> _VoterEndpoints:
     statuses = endpoint_statuses(quorum, fresh_poll(quorum, thresholds), thresholds)
-    election = electability(voter_standings(quorum, statuses))
+    election = forecast_election(restarted_voters(quorum, statuses))
     return _VoterEndpoints(
         quorum=quorum,
         statuses=statuses,
@@ -121,12 +121,14 @@ def _voter_endpoints(quorum: Quorum, thresholds: Thresholds) -> _VoterEndpoints:
     )
 
 
-def _shared_evidence(quorum: Quorum, election: Electability, statuses: tuple[EndpointStatus, ...]) -> dict[str, Plain]:
+def _shared_evidence(
+    quorum: Quorum, election: ElectionForecast, statuses: tuple[EndpointStatus, ...]
+) -> dict[str, Plain]:
     best = election.best
     return {
         "leader": quorum.poll.leader_id if quorum.poll else None,
         "electable_if_all_restarted": election.electable,
-        "majority": election.majority,
+        "majority": quorum.committed.majority if quorum.committed else None,
         "indispensable_voters": first_values([str(key) for key in election.indispensable]),
         "best_candidate": str(best.key) if best else None,
         "votes_for_best_candidate": first_values([str(key) for key in best.reached]) if best else [],
@@ -137,13 +139,13 @@ def _shared_evidence(quorum: Quorum, election: Electability, statuses: tuple[End
     }
 
 
-def _severity(quorum: Quorum, statuses: tuple[EndpointStatus, ...], election: Electability) -> Severity:
+def _severity(quorum: Quorum, statuses: tuple[EndpointStatus, ...], election: ElectionForecast) -> Severity:
     if election.electable:
         return Severity.WARNING
     if quorum.vantage is Vantage.INSIDE:
         return Severity.CRITICAL
     # From outside the cluster's network, only the metadata log itself can make the finding critical.
-    by_log = electability(voter_standings(quorum, statuses, use_probes=False))
+    by_log = forecast_election(restarted_voters(quorum, statuses, use_probes=False))
     return Severity.WARNING if by_log.electable else Severity.CRITICAL
 
 
@@ -164,7 +166,7 @@ def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
     return f"Voter {status.voter.key.id}'s recorded endpoint {status.endpoint} {fault}. {endpoints.verdict}{vantage}"
 
 
-def _verdict(election: Electability, statuses: tuple[EndpointStatus, ...]) -> str:
+def _verdict(election: ElectionForecast, statuses: tuple[EndpointStatus, ...]) -> str:
     """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences."""
     could = "a leader could still be elected" if election.electable else "no leader could be elected"
     work = sum(_works(each) for each in statuses)

@@ -52,6 +52,10 @@ class Endpoint:
         """Returns HOST:PORT, as Kafka's tools take it."""
         return host_and_port(self.host, self.port)
 
+    def same_address(self, other: "Endpoint") -> bool:
+        """Returns whether both are one host and port; DNS compares names without regard to case."""
+        return (self.host.lower(), self.port) == (other.host.lower(), other.port)
+
 
 def at_listener(endpoints: Iterable[Endpoint], listener: str) -> Endpoint | None:
     """Returns the endpoint of a listener, whose name Kafka compares without regard to case; None if there is none."""

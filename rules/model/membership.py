@@ -65,7 +65,7 @@ class BrokerRegistration:
         return not self.fenced
 
 
-MOST_VOTERS = 1_000
+MOST_VOTERS = 100
 """More voters than any quorum has: a VotersRecord or a poll that names more is refused. Kafka recommends 3 or 5."""
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from rules.analysis.electability import (
-    electability,
-    voter_standings,
+    forecast_election,
+    restarted_voters,
     without_refusing_voters,
     without_unverified_voters,
 )
@@ -164,11 +164,12 @@ def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | N
     Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down.
     None if it depends on certificates that only the monitor may not accept.
     """
-    standings = voter_standings(quorum, endpoints)
+    voters = restarted_voters(quorum, endpoints)
     if leaderless(quorum) is not None:
-        standings = without_refusing_voters(standings, endpoints)
-    could = electability(standings).electable
-    return could if electability(without_unverified_voters(standings, endpoints)).electable == could else None
+        voters = without_refusing_voters(voters, endpoints)
+    could = forecast_election(voters).electable
+    unverified = without_unverified_voters(voters, (one.voter.key.id for one in endpoints if one.unverified))
+    return could if forecast_election(unverified).electable == could else None
 
 
 def max_follower_lag(state: ClusterState) -> tuple[int | None, Millis | None]:

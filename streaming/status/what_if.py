@@ -7,15 +7,16 @@ from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
-from rules.analysis.electability import voter_standings
-from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
-from rules.analysis.restart_election import (
+from rules.analysis.electability import (
     CandidateForecast,
     ElectionForecast,
     LastElection,
     RestartedController,
     forecast_election,
+    restarted_voters,
+    without_unverified_voters,
 )
+from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
 from rules.finding import Plain, Thresholds
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Endpoint, Epoch, NodeId
@@ -118,19 +119,7 @@ def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers
     if voters is None:
         return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=quorum.leader_id)
     statuses = last_known_endpoint_statuses(quorum, thresholds)
-    standings = {one.key: one for one in voter_standings(quorum, statuses)}
-    members = tuple(
-        RestartedController(
-            key=status.voter.key,
-            alive=standings[status.voter.key].alive,
-            endpoint=status.registered,
-            position=standings[status.voter.key].position,
-            voters=voters,
-            unreachable=not status.reachable,
-            can_lead=status.can_lead,
-        )
-        for status in statuses
-    )
+    members = restarted_voters(quorum, statuses)
     return Controllers(
         cluster=quorum.cluster,
         members=members,
@@ -182,9 +171,7 @@ def _undecided(
     forecast: ElectionForecast, controllers: Controllers, after: Sequence[RestartedController]
 ) -> str | None:
     """Returns the sentence about certificates on which the outcome depends; None if it depends on none."""
-    refused = [
-        replace(one, unreachable=True, can_lead=False) if one.key.id in controllers.unverified else one for one in after
-    ]
+    refused = without_unverified_voters(after, controllers.unverified)
     if not forecast.electable or forecast_election(refused).electable:
         return None
     nodes = and_join(sorted(controllers.unverified))

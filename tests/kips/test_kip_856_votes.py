@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.observation import QuorumPolled
-from rules.analysis.electability import electability, voter_standings
+from rules.analysis.electability import RestartedController, forecast_election, restarted_voters
 from rules.analysis.endpoint_status import endpoint_statuses
-from rules.analysis.restart_election import RestartedController, forecast_election
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import Voter, VoterSet
@@ -29,7 +28,7 @@ KRAFT_VERSION_1 = control(5, b"\0\0\0\1\0")
 
 def electable(quorum: Quorum) -> bool:
     """Returns whether a voter could win an election now."""
-    return electability(voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))).electable
+    return forecast_election(restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))).electable
 
 
 @pytest.mark.kip("A008", "A088")
@@ -48,17 +47,17 @@ def test_a_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag_m
     """An idle follower of Kafka fetches every half second."""
     quorum = voters_lagging(healthy(3), 1, for_ms=lag_ms)
 
-    standings = voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
+    standings = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
 
     assert [one.position for one in standings] == [(7, end), (7, 10_000), (7, 10_000)]
 
 
 @pytest.mark.kip("D041")
 def test_a_voter_of_which_no_fetch_is_known_counts_as_alive() -> None:
-    unknown = voter_standings(healthy(3), endpoint_statuses(healthy(3), None, THRESHOLDS))
+    unknown = restarted_voters(healthy(3), endpoint_statuses(healthy(3), None, THRESHOLDS))
 
     assert [one.alive for one in unknown] == [True] * 3
-    assert electability(unknown).electable
+    assert forecast_election(unknown).electable
 
 
 def described(*present: str, absent: tuple[str, ...]) -> QuorumPolled:
@@ -191,7 +190,7 @@ def test_the_log_of_a_voter_that_stopped_before_an_election_ends_in_the_earlier_
 
     quorum = apply(replay, [script.read(), script.row(before), script.row(after)])
 
-    standings = voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
+    standings = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
     assert [one.position for one in standings] == [(1, 120), (4, 111), (4, 111)]
 
 

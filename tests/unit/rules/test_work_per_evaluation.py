@@ -1,10 +1,10 @@
-"""The work of an evaluation grows with the number of voters and observers, not with its square.
+"""The work of an evaluation grows with the number of brokers and observers, not with its square.
 
 It is counted in executed lines of Python, which are the same on every machine.
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 from types import FrameType
@@ -12,15 +12,13 @@ from typing import Any
 
 import pytest
 
-from rules.analysis.safe_to_restart import safe_to_restart
 from rules.evaluate import evaluate, thresholds_for
-from rules.finding import Evaluation, Thresholds
+from rules.finding import Evaluation
 from rules.formatting import MOST_ENTRIES
 from rules.model.identifiers import NodeId, Offset
-from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from tests.unit.rules import situation
-from tests.unit.rules.situation import healthy, key, present, with_poll
+from tests.unit.rules.situation import healthy, key, present
 
 THRESHOLDS = thresholds_for({})
 FEW, MANY = 150, 300
@@ -46,10 +44,6 @@ def lines_executed(call: Callable[[], object]) -> int:
     return count
 
 
-def all_voters(count: int) -> range:
-    return range(1, count + 1)
-
-
 def with_observers(quorum: Quorum, count: int, *, lag_ms: int = 0) -> Quorum:
     keys = [key(node) for node in range(10_001, 10_001 + count)]
     rows = tuple(situation.row(one, lag_ms=lag_ms) for one in keys)
@@ -72,52 +66,14 @@ def with_controllers(quorum: Quorum, count: int) -> Quorum:
     )
 
 
-def with_silent_voters(quorum: Quorum, nodes: Iterable[int]) -> Quorum:
-    silent = {key(node) for node in nodes}
-    rows = (
-        situation.row(row.key, fetched_ago_ms=60_000) if row.key in silent else row
-        for row in present(quorum.poll).voters
-    )
-    histories = {one: situation.history(one, lags=(30_000,) * 30, silent=True, end=9_000) for one in silent}
-    return replace(
-        quorum, poll=replace(present(quorum.poll), voters=tuple(rows)), histories={**quorum.histories, **histories}
-    )
-
-
-def with_views_of_an_old_epoch(count: int) -> Quorum:
-    quorum = healthy(count)
-    views: dict[str, LeaderView] = {
-        str(situation.endpoint(node)): situation.view(node, leader=None, epoch=6) for node in range(1, count)
-    }
-    return replace(quorum, leader_views={**quorum.leader_views, **views})
-
-
-def with_replaced_disks(count: int) -> Quorum:
-    quorum = with_silent_voters(healthy(count), range(1, count // 2))
-    rows = tuple(situation.row(key(node, directory="new")) for node in range(1, count // 2))
-    return with_poll(quorum, observers=rows)
-
-
 SITUATIONS: dict[str, Callable[[int], Quorum]] = {
-    "healthy": healthy,
-    "every name is gone": lambda count: situation.name_not_found(healthy(count), *all_voters(count)),
-    "every endpoint moved": lambda count: situation.registered_elsewhere(healthy(count), *all_voters(count)),
-    "every endpoint refuses": lambda count: situation.refuses(healthy(count), *all_voters(count)),
-    "a third is silent": lambda count: with_silent_voters(healthy(count), range(1, count // 3)),
-    "nearly all are silent": lambda count: with_silent_voters(healthy(count), range(1, count - 1)),
-    "no leader": lambda count: situation.leaderless(situation.refuses(healthy(count), *range(1, count)), count),
-    "old views": with_views_of_an_old_epoch,
-    "static": lambda count: situation.static(healthy(count)),
-    "a voter is added": lambda count: situation.adding(healthy(count), count + 1),
-    "replaced disks": with_replaced_disks,
     "brokers as observers": lambda count: with_brokers(with_observers(healthy(), count), count),
     "brokers that lag": lambda count: with_brokers(with_observers(healthy(), count, lag_ms=60_000), count),
     "fenced brokers": lambda count: with_brokers(healthy(), count, fenced=True),
     "observers that could be voters": lambda count: with_controllers(with_observers(healthy(), count), count),
     "ghosts": lambda count: with_controllers(healthy(), count),
-    "voters and observers": lambda count: with_brokers(with_observers(healthy(count), count), count),
     "an old metadata.version": lambda count: replace(
-        with_brokers(with_observers(healthy(count), count, lag_ms=60_000), count), metadata_version=7
+        with_brokers(with_observers(healthy(), count, lag_ms=60_000), count), metadata_version=7
     ),
 }
 
@@ -129,19 +85,6 @@ def test_twice_as_many_nodes_take_about_twice_the_work(name: str) -> None:
     work = lines_executed(lambda: evaluate(few, THRESHOLDS))
 
     assert lines_executed(lambda: evaluate(many, THRESHOLDS)) < 2.6 * work
-
-
-def test_safe_to_restart_takes_about_twice_the_work_for_twice_as_many_voters() -> None:
-    thresholds = Thresholds(
-        values={**THRESHOLDS["voter-disk-replaced"].values, **THRESHOLDS["stale-voter-endpoint"].values}
-    )
-
-    few, many = (
-        lines_executed(lambda quorum=quorum: safe_to_restart(quorum, NodeId(1), thresholds))  # type: ignore[misc]
-        for quorum in (SITUATIONS["a third is silent"](count) for count in (FEW, MANY))
-    )
-
-    assert many < 2.6 * few
 
 
 def usual_size(evaluation: Evaluation) -> float:

@@ -207,7 +207,7 @@ def test_a_value_that_no_kafka_writes_is_refused_with_its_field(
         metadata(5, 2, CHANGE, leader=-2, isr=[]),
         metadata(0, 3, BROKER, end_points=[{**LISTENER, "host": "h" * 32_767}]),
     ],
-    ids=["later kraft.version", "no directory", "1000 voters", "no leader", "32767 replicas", "unchanged", "long host"],
+    ids=["later kraft.version", "no directory", "most voters", "no leader", "32767 replicas", "unchanged", "long host"],
 )
 def test_the_outermost_values_that_kafka_can_write_are_accepted(value: bytes | tuple[bytes, bytes]) -> None:
     event, _ = events(batch([value], base_offset=5))

@@ -1,21 +1,28 @@
-"""Electability: compared with runs on real quorums, and with a brute-force oracle."""
+"""Elections after a change, compared with real quorums and with a brute-force oracle in which each asks all others."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.analysis.electability import VoterStanding, electability, voter_standings, without_refusing_voters
+from rules.analysis.electability import (
+    LastElection,
+    RestartedController,
+    forecast_election,
+    restarted_voters,
+    without_refusing_voters,
+)
 from rules.analysis.endpoint_status import endpoint_statuses, last_known_endpoint_statuses
 from rules.evaluate import thresholds_for
-from rules.model.identifiers import Epoch, Offset, ReplicaKey
-from tests.unit.rules import situation
+from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
+from rules.model.membership import Voter, VoterSet
 from tests.unit.rules.situation import (
     healthy,
     key,
+    leaderless,
     name_not_found,
     present,
     refuses,
@@ -24,17 +31,39 @@ from tests.unit.rules.situation import (
 )
 
 pytestmark = pytest.mark.kip(
-    "D041", "E004", "A008", "A010", "A038", "A039", "A087", "D049", "E013", "E072", "E091", "E092", "K007", "K022"
+    *("A008", "A009", "A010", "A037", "A038", "A039", "A087", "D041", "D049", "D050", "D051", "E004", "E006", "E013"),
+    *("E072", "E091", "E092", "K007", "K022", "K023"),
 )
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
+OLD, NEW = "old", "new"
 
 
-def voter(
-    node: int, *, alive: bool = True, reachable: bool = True, epoch: int = 7, offset: int | None = 100
-) -> VoterStanding:
-    position = None if offset is None else (Epoch(epoch), Offset(offset))
-    return VoterStanding(key=key(node), alive=alive, reachable=reachable, position=position)
+def endpoint(node: int, host: str) -> Endpoint:
+    return Endpoint(listener="CONTROLLER", host=f"c{node}.{host}", port=9093)
+
+
+def voter_set(count: int, hosts: dict[int, str]) -> VoterSet:
+    voters = tuple(Voter(key=key(n), endpoints=(endpoint(n, hosts.get(n, OLD)),)) for n in range(1, count + 1))
+    return VoterSet(voters=voters, offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=None)
+
+
+Node = tuple[bool, bool, int, bool]
+"""Alive, moved, log end, rescued: its own voter set holds the new endpoints."""
+
+
+def controllers(nodes: Sequence[Node]) -> list[RestartedController]:
+    moved = {number: NEW for number, node in enumerate(nodes, 1) if node[1]}
+    return [
+        RestartedController(
+            key=key(number),
+            alive=alive,
+            endpoint=endpoint(number, NEW if has_moved else OLD),
+            position=(Epoch(1), Offset(end)),
+            voters=voter_set(len(nodes), moved if rescued else {}),
+        )
+        for number, (alive, has_moved, end, rescued) in enumerate(nodes, 1)
+    ]
 
 
 @pytest.mark.kip("E013", "E092", "K022")
@@ -57,110 +86,158 @@ def voter(
     ],
 )
 def test_changed_endpoints_give_the_result_of_real_quorums(voters: int, changed: int, electable: bool) -> None:
-    result = electability(voter(node, reachable=node > changed) for node in range(1, voters + 1))
-    unchanged_reaches, changed_reaches = voters - changed, min(voters, voters - changed + 1)
+    result = forecast_election(controllers([(True, node < changed, 5, False) for node in range(voters)]))
     assert result.electable is electable
-    assert len(present(result.best).reached) == max(
-        unchanged_reaches if changed < voters else 0, changed_reaches * (changed > 0)
-    )
+    assert len(present(result.best).reached) == min(voters, voters - changed + 1)
 
 
 @pytest.mark.kip("A039", "D049", "D050")
-@pytest.mark.parametrize(("moved_voters_offset", "electable"), [(90, False), (100, True), (110, True)])
-def test_one_voter_down_one_moved_one_unchanged(moved_voters_offset: int, electable: bool) -> None:
+@pytest.mark.parametrize(("moved_voters_end", "electable"), [((1, 90), False), ((1, 100), True), ((2, 10), True)])
+def test_one_voter_down_one_moved_one_unchanged(moved_voters_end: tuple[int, int], electable: bool) -> None:
     """Kafka 4.3.1: no leader if the moved voter's log was behind, a leader after 7 s if it was ahead."""
-    result = electability([voter(1, alive=False), voter(2, reachable=False, offset=moved_voters_offset), voter(3)])
+    down, moved, unchanged = controllers(
+        ((False, False, 100, False), (True, True, 100, False), (True, False, 100, False))
+    )
+    epoch, offset = moved_voters_end
+    result = forecast_election([down, replace(moved, position=(Epoch(epoch), Offset(offset))), unchanged])
     assert result.electable is electable
 
 
-@pytest.mark.kip("A039", "D049")
-def test_epochs_are_compared_before_offsets() -> None:
-    ahead = electability([voter(1, alive=False), voter(2, reachable=False, epoch=8, offset=10), voter(3, epoch=7)])
-    assert ahead.electable
-    assert present(ahead.best).barred == {key(1): "down"}, "voter 3's log is longer, of an earlier epoch"
+def votes(nodes: Sequence[Node], candidate: int) -> list[int]:
+    """The oracle: a live node asks all nodes; one answers if the address that was dialled is its own."""
+    _, _, end, rescued = nodes[candidate]
+
+    def answers(other: int) -> bool:
+        up, moved, others_end, _ = nodes[other]
+        return up and (not moved or rescued) and others_end <= end
+
+    return [other for other in range(len(nodes)) if other == candidate or answers(other)]
 
 
-def oracle(voters: Sequence[VoterStanding]) -> bool:
-    """Brute force: tries every set of votes of the size of a majority, and every member of it as the winner."""
-    for votes in combinations(voters, len(voters) // 2 + 1):
-        for winner in votes:
-            others = [vote for vote in votes if vote is not winner]
-            if winner.alive and all(
-                vote.alive
-                and vote.reachable
-                and (not winner.position or not vote.position or vote.position <= winner.position)
-                for vote in others
-            ):
-                return True
-    return False
+def some_leader(nodes: Sequence[Node]) -> bool:
+    return any(2 * len(votes(nodes, one)) > len(nodes) for one, node in enumerate(nodes) if node[0])
 
 
-VOTERS = st.lists(
-    st.tuples(
-        st.booleans(),
-        st.booleans(),
-        st.none() | st.tuples(st.integers(1, 3).map(Epoch), st.integers(0, 4).map(Offset)),
-    ),
-    min_size=1,
-    max_size=9,
-).map(lambda rows: [VoterStanding(key=key(n), alive=a, reachable=e, position=p) for n, (a, e, p) in enumerate(rows)])
+EACH_NODE = list(product((False, True), (False, True), (1, 2), (False, True)))
 
 
-@given(VOTERS)
-def test_agrees_with_the_oracle(voters: list[VoterStanding]) -> None:
-    assert electability(voters).electable == oracle(voters)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_small_quorum_agrees_with_the_oracle(count: int) -> None:
+    for nodes in product(EACH_NODE, repeat=count):
+        assert forecast_election(controllers(nodes)).electable == some_leader(nodes), nodes
 
 
-@given(VOTERS)
-def test_indispensable_are_those_without_which_the_oracle_finds_no_leader(voters: list[VoterStanding]) -> None:
-    expected = [
-        lost.key
-        for lost in sorted(voters, key=lambda one: one.key)
-        if oracle(voters) and not oracle([replace(one, alive=one.alive and one is not lost) for one in voters])
+@settings(max_examples=500)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 5), st.booleans()), min_size=4, max_size=7))
+def test_larger_quorums_of_any_log_ends_agree_with_the_oracle(nodes: list[Node]) -> None:
+    result = forecast_election(controllers(nodes))
+    alive = [place for place, node in enumerate(nodes) if node[0]]
+
+    assert result.electable == some_leader(nodes)
+    reached = {one.key: [each.id - 1 for each in one.reached] for one in result.candidates}
+    assert reached == {key(place + 1): votes(nodes, place) for place in alive}
+    most = max((len(votes(nodes, place)) for place in alive), default=0)
+    best = next((key(place + 1) for place in alive if len(votes(nodes, place)) == most), None)
+    assert (result.best and result.best.key) == best
+    assert [each.id - 1 for each in result.indispensable] == [
+        lost
+        for lost in alive
+        if some_leader(nodes)
+        and not some_leader([(node[0] and place != lost, *node[1:]) for place, node in enumerate(nodes)])
     ]
-    assert [*electability(voters).indispensable] == expected
 
 
-@given(VOTERS)
-def test_the_order_of_the_voters_does_not_matter(voters: list[VoterStanding]) -> None:
-    assert electability(voters) == electability(reversed(voters))
+def test_votes_and_reasons_of_one_candidate_name_each_voter() -> None:
+    """2 votes, 3 is down and moved, 4 is not known, 5 cannot be reached, 6 has no recorded endpoint, 7 another disk."""
+    up = (True, False, 5, False)
+    nodes = [up, up, (False, True, 5, False), up, up, up, up, (True, True, 5, False), (True, False, 6, False)]
+    one, two, three, _, five, six, seven, eight, nine = controllers(nodes)
+    listed = voter_set(9, {})
+    without = tuple(replace(each, endpoints=()) if each.key.id == 6 else each for each in listed.voters)
+    one = replace(one, voters=replace(listed, voters=without))
+    replaced = replace(seven, key=key(7, "otherDisk"))
 
+    others = [two, three, replace(five, unreachable=True), six, replaced, eight, nine]
+    candidate = forecast_election([one, *others]).candidates[0]
 
-def reference(
-    voters: Sequence[VoterStanding],
-) -> dict[ReplicaKey, tuple[tuple[ReplicaKey, ...], dict[ReplicaKey, str]]]:
-    """Each candidate's votes, and why it does not get the others: compares each candidate with each voter."""
-    ordered = sorted(voters, key=lambda each: each.key)
-    return {
-        candidate.key: (
-            tuple(each.key for each in ordered if not lost_vote(candidate, each)),
-            {each.key: why for each in ordered if (why := lost_vote(candidate, each))},
-        )
-        for candidate in ordered
-        if candidate.alive
+    assert candidate.reached == (key(1), key(2))
+    assert candidate.barred == {
+        key(3): "down",
+        key(4): "down",
+        key(5): "its recorded endpoint does not reach it",
+        key(6): "its recorded endpoint does not reach it",
+        key(7): "its disk was replaced",
+        key(8): "its recorded endpoint c8.old:9093 does not reach it",
+        key(9): "its log is ahead",
     }
 
 
-def lost_vote(candidate: VoterStanding, voter: VoterStanding) -> str:
-    if voter is candidate:
-        return ""
-    if not voter.alive:
-        return "down"
-    if not voter.reachable:
-        return "its recorded endpoint does not reach it"
-    ahead = voter.position is not None and candidate.position is not None and voter.position > candidate.position
-    return "its log is ahead" if ahead else ""
+def test_host_names_are_compared_without_regard_to_case() -> None:
+    one, two = controllers(((True, False, 5, False), (True, False, 5, False)))
+    upper = replace(two, endpoint=replace(present(two.endpoint), host="C2.OLD"))
+    assert [each.wins for each in forecast_election([one, upper]).candidates] == [True, True]
 
 
-@given(VOTERS)
-def test_each_candidates_votes_are_those_of_a_comparison_with_every_voter(voters: list[VoterStanding]) -> None:
-    result, expected = electability(voters), reference(voters)
+Known = tuple[int, int | None]
+"""The last election that a node knows: epoch, leader."""
 
-    assert {each.key: (each.reached, each.barred) for each in result.candidates} == expected
-    assert [each.votes for each in result.candidates] == [len(reached) for reached, _ in expected.values()]
-    most = max((len(reached) for reached, _ in expected.values()), default=0)
-    assert result.best is None or result.best.key == min(key for key in expected if len(expected[key][0]) == most)
-    assert (result.best is None) == (not expected)
+
+def knowing(nodes: Sequence[RestartedController], known: Sequence[Known]) -> list[RestartedController]:
+    return [
+        replace(one, last_election=LastElection(epoch=Epoch(epoch), leader=None if leader is None else NodeId(leader)))
+        for one, (epoch, leader) in zip(nodes, known, strict=True)
+    ]
+
+
+def uncertain(nodes: Sequence[RestartedController]) -> dict[int, list[int]]:
+    """Returns the voters that each uncertain candidate may reach."""
+    return {one.key.id: [each.id for each in one.may_reach] for one in forecast_election(nodes).uncertain}
+
+
+@pytest.mark.kip("A088", "D095", "K023")
+@pytest.mark.parametrize(
+    ("known", "ends", "expected"),
+    [
+        pytest.param(((1, 1), (1, 1), (1, 1)), (5, 5, 5), {}, id="all know the leader"),
+        pytest.param(((1, 1), (2, 2), (2, 2)), (5, 5, 5), {1: [2]}, id="one does not know the last leader"),
+        pytest.param(((2, None), (2, 2), (2, 2)), (5, 5, 5), {1: [2]}, id="one voted and did not hear the result"),
+        pytest.param(((3, None), (2, 2), (2, 2)), (5, 5, 5), {}, id="one knows a later epoch"),
+        pytest.param(((1, 1), (2, 2), (2, 2)), (4, 5, 5), {}, id="its log is behind"),
+        pytest.param(((1, 1), (2, 3), (2, 2)), (5, 5, 5), {}, id="the leader knows no more that it led"),
+    ],
+)
+def test_voter_that_does_not_know_the_last_leader_may_be_elected(
+    known: tuple[Known, ...], ends: tuple[int, ...], expected: dict[int, list[int]]
+) -> None:
+    nodes = knowing(controllers([(True, True, end, False) for end in ends]), known)
+
+    assert uncertain(nodes) == expected
+    assert not uncertain([replace(one, alive=one.key.id != 2) for one in nodes]), "the last leader does not come back"
+    assert not uncertain([replace(one, unreachable=one.key.id == 2) for one in nodes]), "no other one reaches it"
+    at_home = [replace(one, endpoint=endpoint(one.key.id, OLD)) for one in nodes]
+    assert forecast_election(at_home).electable, "what happens anyway is not uncertain"
+    assert uncertain(at_home) == {}
+
+
+@pytest.mark.kip("D095", "K023")
+@pytest.mark.parametrize(
+    ("known", "log_epochs", "expected"),
+    [
+        pytest.param(((2, 2), (2, 2)), (2, 2), {}, id="a log of the same epoch does not hide the leader"),
+        pytest.param(((1, 1), (2, 2)), (2, 2), {1: [2]}, id="one has the leader's records, not its name"),
+        pytest.param(((1, 1), (2, 2)), (3, 2), {}, id="one has records of a later leader"),
+        pytest.param(((1, 1), (2, 2)), (3, 3), {}, id="the leader has records of a later one"),
+        pytest.param(((1, 1), (2, 2)), (None, 2), {1: [2]}, id="one log's end is unknown"),
+    ],
+)
+def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
+    known: tuple[Known, ...], log_epochs: tuple[int | None, ...], expected: dict[int, list[int]]
+) -> None:
+    """Kafka's QuorumState: an older quorum-state does not count."""
+    *both, third = controllers(((True, True, 5, False),) * 3)
+    positions = [None if epoch is None else (Epoch(epoch), Offset(5)) for epoch in log_epochs]
+    started = [replace(one, position=at) for one, at in zip(knowing(both, known), positions, strict=True)]
+    assert uncertain([*started, third]) == expected
 
 
 # From a quorum.
@@ -168,26 +245,26 @@ def test_each_candidates_votes_are_those_of_a_comparison_with_every_voter(voters
 
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
     quorum = voter_not_fetching(healthy(), 1, end=9_000, epoch=6)
-    first = voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))[0]
-    assert first == VoterStanding(key=key(1), alive=False, reachable=True, position=(Epoch(6), Offset(9_000)))
+    first = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))[0]
+    assert (first.key, first.alive, first.unreachable, first.position) == (key(1), False, False, (6, 9_000))
 
 
 def test_faults_found_by_probes_can_be_ignored() -> None:
     quorum = registered_elsewhere(name_not_found(healthy(), 1), 2)
-    with_probes = [
-        each.reachable for each in voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
-    ]
-    by_log_only = [
-        each.reachable
-        for each in voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS), use_probes=False)
-    ]
-    assert with_probes == [False, False, True]
-    assert by_log_only == [True, False, True]
+    statuses = endpoint_statuses(quorum, quorum.poll, THRESHOLDS)
+    assert [one.unreachable for one in restarted_voters(quorum, statuses)] == [True, True, False]
+    assert [one.unreachable for one in restarted_voters(quorum, statuses, use_probes=False)] == [False, True, False]
 
 
 def test_refusing_voter_may_be_moved_or_down() -> None:
-    quorum = situation.leaderless(refuses(healthy(), 1, 2), 3)
+    quorum = leaderless(refuses(healthy(), 1, 2), 3)
     statuses = last_known_endpoint_statuses(quorum, THRESHOLDS)
-    moved = voter_standings(quorum, statuses)
-    assert electability(moved).electable
-    assert not electability(without_refusing_voters(moved, statuses)).electable
+    moved = restarted_voters(quorum, statuses)
+    assert forecast_election(moved).electable
+    assert not forecast_election(without_refusing_voters(moved, statuses)).electable
+
+
+def test_keys_are_sorted_and_written_whether_or_not_kafka_names_their_directory_ids() -> None:
+    without, other = ReplicaKey(id=NodeId(1)), ReplicaKey(id=NodeId(2))
+    assert sorted([other, key(1), without]) == [without, key(1), other]
+    assert (str(without), str(key(1))) == ("1", "1-dirOf1AAAAAAAAAAAAAAAA")

@@ -18,7 +18,7 @@ from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
-from connectors.observations.observation import ObservationFailed, ObservationsAudited
+from connectors.observations.observation import ObservationFailed
 from connectors.wall_clock import RowClock, wall_ms
 from rules.model.monitoring import ObservationSource, Reason
 
@@ -45,11 +45,11 @@ class ClusterGatherer:
         self._loop = loop
         self.client = Client(loop, cluster, rate_limiter)
         configured = tuple(Address(host, port) for host, port in cluster.bootstrap)
-        self._nodes = NodeDirectory(
+        self.nodes = NodeDirectory(
             configured=configured, cluster_id=cluster.cluster_id, known_endpoints=known_endpoints
         )
         clock = RowClock(not_before_ms=last_observed_ms or 0)
-        self._writer = ObservationWriter(cluster.name, publisher, self._nodes, clock=clock)
+        self.writer = ObservationWriter(cluster.name, publisher, self.nodes, clock=clock)
         self._last_observed_ms = last_observed_ms
         self._position = start
         self._log_follower: LogFollower | None = None
@@ -60,25 +60,16 @@ class ClusterGatherer:
         """The cluster's name."""
         return self._cluster.name
 
-    @property
-    def known_endpoints(self) -> KnownEndpoints:
-        """The endpoints that a restarted gatherer must know of this cluster."""
-        return self._nodes.known_endpoints
-
     def poll_at(self, at_ms: int) -> None:
         """Sends one more DescribeQuorum at this time of the rows."""
         if self._quorum_poll is not None:
-            self._quorum_poll.poll_in(self._writer.ms_until(at_ms) / 1000)
-
-    def write_audit(self, event: ObservationsAudited) -> None:
-        """Writes the result of an audit."""
-        self._writer.write_audit(event)
+            self._quorum_poll.poll_in(self.writer.ms_until(at_ms) / 1000)
 
     def start(self) -> None:
         """Starts the tasks."""
         if self._last_observed_ms is not None:
             gap_ms = max(0, wall_ms() - self._last_observed_ms)
-            self._writer.write_gap(f"no observations for {gap_ms} ms: the gatherer was restarted")
+            self.writer.write_gap(f"no observations for {gap_ms} ms: the gatherer was restarted")
         tasks = {
             ObservationSource.LOG: self._follow_log,
             ObservationSource.QUORUM: self._poll_quorum,
@@ -86,27 +77,27 @@ class ClusterGatherer:
             ObservationSource.LEADER_VIEW: self._poll_leader_views,
         }
         for source, run in tasks.items() if self._cluster.log else [(ObservationSource.QUORUM, self._poll_quorum)]:
-            self._loop.spawn(supervised(self._loop, self._cluster.name, source, self._writer, run))
+            self._loop.spawn(supervised(self._loop, self._cluster.name, source, self.writer, run))
 
     async def _follow_log(self) -> None:
         if self._log_follower is not None:
             self._position = self._log_follower.position
         limit = self._cluster.max_snapshot_bytes
         self._log_follower = LogFollower(
-            self.client, self._nodes, self._writer, start=self._position, max_snapshot_bytes=limit
+            self.client, self.nodes, self.writer, start=self._position, max_snapshot_bytes=limit
         )
         await self._log_follower.run()
 
     async def _poll_quorum(self) -> None:
-        self._quorum_poll = QuorumPoll(self.client, self._nodes, self._writer)
+        self._quorum_poll = QuorumPoll(self.client, self.nodes, self.writer)
         await self._quorum_poll.run()
 
     async def _probe_endpoints(self) -> None:
-        await EndpointProbe(self.client, self._nodes).run(self._writer)
+        await EndpointProbe(self.client, self.nodes).run(self.writer)
 
     async def _poll_leader_views(self) -> None:
         interval_ms = self._cluster.view_interval_ms
-        await LeaderViewPoll(self.client, self._nodes, self._writer, interval_ms=interval_ms).run()
+        await LeaderViewPoll(self.client, self.nodes, self.writer, interval_ms=interval_ms).run()
 
 
 async def supervised(

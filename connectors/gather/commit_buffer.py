@@ -201,11 +201,7 @@ class CommitBuffer:
 
 
 def require_batch_size(torn: TornTail, api: str) -> None:
-    """Checks the length that an incomplete batch announces.
-
-    Raises:
-        ObservationError: INVALID_RESPONSE, if it is larger than any batch: it would never be complete.
-    """
+    """Refuses an incomplete batch that announces to be larger than any batch: it would never be complete."""
     announced = torn.size + (torn.missing or 0)
     if announced > MAX_BATCH_BYTES:
         raise invalid(f"{api}: a batch of {announced} bytes, at most {MAX_BATCH_BYTES} are accepted")
@@ -254,14 +250,10 @@ class SnapshotBuffer:
         return self._size is not None and self.position >= self._size
 
     def receive(self, *, position: int, size: int, records: bytes) -> bytes:
-        """Adds a piece.
-
-        Returns:
-            The batches that are complete now; may be empty.
+        """Adds a piece, and returns the batches that are complete now; they may be none.
 
         Raises:
-            ObservationError: INVALID_RESPONSE, if the piece is not the requested one, exceeds the snapshot's size or a
-                bound, or does not contain batches.
+            ObservationError: INVALID_RESPONSE, the piece is not the requested one or exceeds the snapshot's size.
         """
         self._check(position, size, len(records))
         self._size = size

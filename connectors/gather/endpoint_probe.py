@@ -68,12 +68,7 @@ class EndpointProbe:
             output.write_probe(probed)
 
     async def probe(self, target: ProbeTarget) -> tuple[EndpointProbed | None, ObservationError | None]:
-        """Probes one endpoint.
-
-        Returns:
-            The result; None if nothing is known of the endpoint: its last probe expires. And what failed on the
-            monitor's own host.
-        """
+        """Returns the result of one endpoint, or None if nothing is known of it, and what failed on this host."""
         probed = EndpointProbed(
             node=target.node,
             endpoint=target.endpoint,
@@ -154,12 +149,7 @@ class EndpointProbe:
 def probe_once(
     cluster: ClusterConnection, targets: Sequence[ProbeTarget], *, within_s: float
 ) -> Mapping[ProbeTarget, EndpointProbed]:
-    """Returns the result for each target; one that took longer is absent.
-
-    Args:
-        cluster: gives the cluster id, the login and the name resolution.
-        targets: the endpoints, with the node that should answer at each.
-    """
+    """Returns the result for each target, with the cluster's login and name resolution; absent if it took longer."""
     probes: dict[ProbeTarget, EndpointProbed] = {}
     with short_client(cluster) as (loop, client):
         nodes = NodeDirectory(configured=(), cluster_id=cluster.cluster_id)

@@ -46,14 +46,10 @@ _CONNECTED_S: Final = 30.0
 
 
 def main(stdin: BinaryIO, stdout: TextIO) -> int:
-    """Runs the gatherer until `stdin` closes.
+    """Runs the gatherer until `stdin`, which holds the lines of `gatherer_input`, closes.
 
-    Args:
-        stdin: one line of settings (`connectors.gather.gatherer_input`), then control messages.
-        stdout: receives one line: `ready`, or the error.
-
-    Returns:
-        The exit code: 0; 2 for invalid settings; 3 if the journal cannot be locked or written.
+    Writes one line to `stdout`, `ready` or the error, and returns the exit code: 0; 2 for invalid settings; 3 if the
+    journal cannot be locked or written.
     """
     try:
         settings = settings_from_line(stdin.readline())
@@ -119,10 +115,10 @@ class Gatherer:
                     if self._publisher.publish_first_row_from(message.cluster, at_ms):
                         gatherer.poll_at(at_ms)
                 case AuditResult(audited=audited):
-                    gatherer.write_audit(audited)
+                    gatherer.writer.write_audit(audited)
 
     def _note_endpoints(self) -> None:
-        known = {gatherer.cluster: gatherer.known_endpoints for gatherer in self._gatherers}
+        known = {gatherer.cluster: gatherer.nodes.known_endpoints for gatherer in self._gatherers}
         changed = {cluster: each for cluster, each in known.items() if self._noted.get(cluster) != each}
         if changed:
             self._journal.note_endpoints(

@@ -84,9 +84,5 @@ def message_to_line(message: ControlMessage) -> bytes:
 
 
 def message_from_line(line: bytes) -> ControlMessage:
-    """Parses a line written by `message_to_line`.
-
-    Raises:
-        pydantic.ValidationError: the line is not a control message (a ValueError).
-    """
+    """Parses a line written by `message_to_line`, or raises ValueError."""
     return _MESSAGE_JSON.validate_json(line)

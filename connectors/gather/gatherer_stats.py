@@ -86,11 +86,7 @@ def stalled_loop_s(path: Path, *, pid: int | None) -> float | None:
 
 
 def write_stats(path: Path, stats: WrittenStats) -> None:
-    """Replaces the file.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replaces the file, or raises OSError."""
     replace_file(path, _JSON.dump_json(stats), synced=Synced.NOTHING)
 
 

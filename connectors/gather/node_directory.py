@@ -89,11 +89,7 @@ class NodeDirectory:
         return KnownEndpoints(voters=dict(self._voters), registered=dict(self._registered), polled=dict(self._polled))
 
     def update_from_fetch(self, response: "FetchResult") -> Address | None:
-        """Updates leader and epoch from a Fetch response.
-
-        Returns:
-            The address of the reported leader; None if neither the response nor the directory contains it.
-        """
+        """Updates leader and epoch from a Fetch response; returns the reported leader's address, if it is known."""
         if response.leader_epoch is not None:
             self.leader_epoch = response.leader_epoch
         if response.leader_id is not None and response.leader is not None:

@@ -126,27 +126,25 @@ class ObservationWriter:
         """
         self._clear_failures(ObservationSource.LOG)
         self._update_nodes(batches)
-        self._write(
-            ObservationKind.RECORDS,
-            batches.content,
-            urgent=batches.has_records,
+        row = replace(
+            self._row(ObservationKind.RECORDS, batches.content),
             base_offset=records.base_offset,
             last_offset=records.last_offset,
             leader_epoch=records.leader_epoch,
             high_watermark=records.high_watermark,
         )
+        self._publisher.add(row, urgent=batches.has_records)
 
     def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
         """Writes a piece of a snapshot: whole batches; pieces are numbered from 0."""
         self._update_nodes(batches)
-        self._write(
-            ObservationKind.SNAPSHOT,
-            batches.content,
-            urgent=True,
+        row = replace(
+            self._row(ObservationKind.SNAPSHOT, batches.content),
             base_offset=snapshot.end_offset,
             last_offset=number,
             leader_epoch=snapshot.epoch,
         )
+        self._publisher.add(row, urgent=True)
 
     def write_poll(self, event: QuorumPolled) -> None:
         """Writes the response to a DescribeQuorum. A changed leader, epoch or member is urgent; offsets are not."""
@@ -217,25 +215,8 @@ class ObservationWriter:
             self.write_gap(detail, Reason.CLOCK_STEPPED)
         return now_ms
 
-    def _write(
-        self,
-        kind: ObservationKind,
-        payload: bytes,
-        *,
-        urgent: bool,
-        base_offset: int | None = None,
-        last_offset: int | None = None,
-        leader_epoch: int | None = None,
-        high_watermark: int | None = None,
-    ) -> None:
-        row = Observation(
-            cluster=self._cluster,
-            kind=kind,
-            observed_at_ms=self._now_ms(),
-            base_offset=base_offset,
-            last_offset=last_offset,
-            leader_epoch=leader_epoch,
-            high_watermark=high_watermark,
-            payload=payload,
-        )
-        self._publisher.add(row, urgent=urgent)
+    def _row(self, kind: ObservationKind, payload: bytes) -> Observation:
+        return Observation(cluster=self._cluster, kind=kind, observed_at_ms=self._now_ms(), payload=payload)
+
+    def _write(self, kind: ObservationKind, payload: bytes, *, urgent: bool) -> None:
+        self._publisher.add(self._row(kind, payload), urgent=urgent)

@@ -58,8 +58,7 @@ class Publisher:
     def publish_first_row_from(self, cluster: str, at_ms: int) -> bool:
         """Publishes at once the first row of this cluster that is observed at `at_ms` or later.
 
-        Returns:
-            Whether this row is yet to be made. It is not where the job is behind and asks for a time that has passed.
+        Returns False if there is such a row already: a job that is behind asks for a time that has passed.
         """
         if self._newest_ms.get(cluster, -1) > at_ms:
             self._publish_soon()

@@ -100,13 +100,10 @@ class Client:
     async def send(
         self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None
     ) -> Any:
-        """Sends a request and returns the node's response.
+        """Sends a kafka-python request, in the newest version that both sides support, and returns the response.
 
-        Args:
-            address: the node's address.
-            request: a kafka-python request; sent in the newest version that both sides support.
-            source: each source has its own connection, so requests of different sources do not wait for each other.
-            timeout_ms: for the response, once connected; default: the cluster's request timeout.
+        Each source has its own connection, so requests of different sources do not wait for each other. `timeout_ms` is
+        for the response, once connected; None: the cluster's request timeout.
 
         Raises:
             ObservationError: no response. While the address is backed off, the previous failure is raised again.

@@ -67,11 +67,10 @@ def parse_describe_cluster(response: Any) -> ClusterDescription:
 
 
 def identify(cluster: ClusterConnection, timeout_s: float) -> str:
-    """Returns a cluster's id. Blocks; called before the job starts.
+    """Returns the cluster id that the first node to answer reports. Blocks; called before the job starts.
 
-    Returns:
-        The id that the first node to answer reports. If no node may report it: `cluster.cluster_id`, once a node
-        accepted it in a Fetch, or answered a Fetch with DENIED or UNSUPPORTED.
+    If no node may report it: `cluster.cluster_id`, once a node accepted it in a Fetch, or answered a Fetch with DENIED
+    or UNSUPPORTED.
 
     Raises:
         ObservationError: WRONG_CLUSTER if the id is not `cluster.cluster_id`; otherwise the most specific reason why
@@ -139,11 +138,7 @@ async def _cluster_id(client: Client, address: Address, configured: str | None) 
 
 
 def repeated_ids(ids: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yields the name, the cluster id and the first name of each cluster that is configured again by another name.
-
-    Args:
-        ids: name and cluster id of each configured cluster.
-    """
+    """Yields name, id and first name of each cluster that is configured again; `ids` are names and cluster ids."""
     first: dict[str, str] = {}
     for name, cluster_id in ids:
         if first.setdefault(cluster_id, name) != name:

@@ -30,18 +30,12 @@ class ConcurrentQuery(Generic[T]):
     async def query(
         self, addresses: Iterable[Address], *, timeout_s: float, accept: Callable[[T], bool], since: float = 0.0
     ) -> "dict[Address, T | ObservationError]":
-        """Queries all addresses.
+        """Queries all addresses and returns for each its answer, or the error.
 
         Args:
             timeout_s: the longest duration of the round; an address without an answer by then is TIMED_OUT.
             accept: an answer for which this returns True ends the round at once.
             since: answers to queries sent before this time (the loop's clock) are discarded as outdated.
-
-        Returns:
-            For each address its answer, or the error.
-
-        Raises:
-            Exception: whatever the query raised other than ObservationError.
         """
         # Each once: a configuration may list an address twice.
         requested = tuple(dict.fromkeys(addresses))

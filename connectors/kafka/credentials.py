@@ -45,11 +45,7 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
         self._path = path
 
     def token(self) -> str:
-        """Returns the current content of the file.
-
-        Raises:
-            ObservationError: NOT_AUTHENTICATED, the file cannot be read.
-        """
+        """Returns the current content of the file."""
         return _secret("sasl_oauth_token_file", self._path, Reason.NOT_AUTHENTICATED)
 
     def extensions(self) -> dict[str, str]:
@@ -65,11 +61,7 @@ def kafka_python_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sasl_password(options: Mapping[str, Any]) -> Mapping[str, str]:
-    """Returns the option `sasl_plain_password` with the current content of its file; empty if no file is configured.
-
-    Raises:
-        ObservationError: NOT_AUTHENTICATED, the file cannot be read.
-    """
+    """Returns the option `sasl_plain_password` with the current content of its file; empty if no file is configured."""
     file = options.get("sasl_plain_password_file")
     if file is None:
         return {}
@@ -185,22 +177,14 @@ class KerberosLogin(SaslMechanismGSSAPI):  # type: ignore[misc]
     """kafka-python's login, with one sentence for each failure."""
 
     def __init__(self, **options: Any) -> None:
-        """Gets a ticket for the node, from the cache or from the KDC. Blocks.
-
-        Raises:
-            ObservationError: NOT_AUTHENTICATED, in Kerberos's own words.
-        """
+        """Gets a ticket for the node, from the cache or from the KDC. Blocks."""
         try:
             super().__init__(**options)
         except Exception as problem:
             raise _failure(f"no Kerberos ticket for {_service(options)}: {_status_text(problem)}") from problem
 
     def receive(self, auth_bytes: bytes) -> None:
-        """Takes the node's answer.
-
-        Raises:
-            ObservationError: NOT_AUTHENTICATED, the answer does not prove that the node has the service's key.
-        """
+        """Takes the node's answer, which must prove that the node has the service's key."""
         try:
             super().receive(auth_bytes)
         except Exception as problem:
@@ -226,18 +210,15 @@ class KerberosLogins:
         options = {"host": host, **options}
         deadline = self._loop.now() + self._timeout_s
         try:
-            while self._last is not None and not self._last.is_done:
-                await self._wait(self._last, deadline)
+            while (running := self._last) is not None and not running.is_done:
+                await self._loop.wait_until(lambda: running.is_done, (running,), deadline - self._loop.now())
+                if not running.is_done:
+                    raise TimeoutError  # noqa: TRY301 - as for the own ticket
             own = self._last = self._loop.spawn(self._loop.run_in(_start_thread, lambda: KerberosLogin(**options)))
             return {PREPARED_LOGIN: await self._loop.wait_for(own, deadline - self._loop.now())}
         except TimeoutError as problem:
             why = f"no answer from the KDC within {self._timeout_s:g} s"
             raise _failure(f"no Kerberos ticket for {_service(options)}: {why}") from problem
-
-    async def _wait(self, running: TypedFuture[KerberosLogin], deadline: float) -> None:
-        await self._loop.wait_until(lambda: running.is_done, (running,), deadline - self._loop.now())
-        if not running.is_done:
-            raise TimeoutError
 
 
 def _start_thread(run: Callable[[], None]) -> None:

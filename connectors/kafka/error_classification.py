@@ -89,11 +89,7 @@ _TLS_RECORD_TYPES = range(0x14, 0x18)
 
 
 def classify(problem: BaseException) -> ObservationError:
-    """Maps an exception of the connection layer to an ObservationError.
-
-    Returns:
-        The ObservationError to raise `from` the exception; one found among its causes is returned unchanged.
-    """
+    """Maps an exception of the connection layer to an ObservationError; one among its causes is returned unchanged."""
     chain = list(_causes(problem))
     for rule in _RULES:
         for cause in chain:

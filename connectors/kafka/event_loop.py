@@ -117,11 +117,7 @@ class EventLoop:
         return [await future for future in futures]
 
     async def wait_for(self, future: TypedFuture[T], seconds: float) -> T:
-        """Waits for a future, at most this long, and returns its result.
-
-        Raises:
-            TimeoutError: the future was not done in time; it is not cancelled.
-        """
+        """Returns a future's result, or raises TimeoutError after this long; the future is not cancelled."""
         await self.wait_until(lambda: future.is_done, (future,), seconds)
         if not future.is_done:
             raise TimeoutError
@@ -171,11 +167,7 @@ class EventLoop:
         return work() if size < _INLINE_BYTES else await self.run_in(self.workers.submit, work)
 
     async def run_in(self, start: Callable[[Callable[[], None]], object], work: Callable[[], T]) -> T:
-        """Runs blocking work in a thread that `start` starts or chooses, and returns its result.
-
-        Raises:
-            Exception: what the work raised.
-        """
+        """Runs blocking work in a thread that `start` starts or chooses; returns its result, or raises its error."""
         done = Future()
 
         def run() -> None:

@@ -22,10 +22,7 @@ _NAME_NOT_FOUND = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
 def lookup_dns(host: str) -> tuple[str, ...]:
-    """Resolves a host with the system's resolver. Blocks.
-
-    Returns:
-        The host's addresses without duplicates, in the resolver's order.
+    """Returns a host's addresses without duplicates, in the order of the system's resolver. Blocks.
 
     Raises:
         ObservationError: UNRESOLVABLE if the name does not exist, RESOLVER_FAILED if the resolver failed.

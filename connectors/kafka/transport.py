@@ -36,12 +36,7 @@ _IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
 
 
 async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadline: float) -> socket.socket:
-    """Opens a TCP connection to the first address that accepts one.
-
-    Args:
-        loop: the event loop of the current thread.
-        addresses: addresses of one host, at least one; each gets an equal share of the remaining time.
-        deadline: in the time of `loop.now()`.
+    """Opens a TCP connection to the first address that accepts one; each gets an equal share of the remaining time.
 
     Raises:
         ObservationError: the most specific failure; REFUSED is more specific than UNREACHABLE.
@@ -151,10 +146,7 @@ class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
     """TLS transport whose handshake has a deadline."""
 
     def certificate(self, *, verified: bool = True) -> ServerCertificate | None:
-        """Returns the certificate that the node presented in the handshake; None if it cannot be decoded.
-
-        `verified`: whether the handshake verified it.
-        """
+        """Returns the certificate of the handshake, which verified it or not; None if it cannot be decoded."""
         try:
             presented = x509.load_der_x509_certificate(self._sock.getpeercert(binary_form=True) or b"")
             begins, expires = presented.not_valid_before_utc.timestamp(), presented.not_valid_after_utc.timestamp()
@@ -165,12 +157,7 @@ class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
         )
 
     async def handshake_by(self, deadline: float) -> None:
-        """Completes the TLS handshake.
-
-        Raises:
-            kafka.errors.KafkaTimeoutError: not completed by the deadline.
-            ssl.SSLError: the handshake failed.
-        """
+        """Completes the TLS handshake, or raises ssl.SSLError, or KafkaTimeoutError at the deadline."""
         while True:
             try:
                 self._sock.do_handshake()
@@ -190,8 +177,7 @@ async def secure(
     The node's certificate is verified against `host`, the configured name, not against the resolved address.
 
     Raises:
-        ObservationError: TLS_FAILED, naming the configured file that cannot be used.
-        Exception: any other failure of the handshake, to be passed to `classify`.
+        Exception: the failure of the handshake, to be passed to `classify`.
     """
     if options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
         return PlainTransport(loop.net, sock, host=host)
@@ -209,8 +195,7 @@ async def presented_certificate(
 ) -> ServerCertificate | None:
     """Returns the certificate that a node presents, without verifying it: nothing else is read or sent.
 
-    Raises:
-        Exception: the handshake failed, for example because a node with TLS 1.2 requires a client certificate.
+    The handshake fails if a node with TLS 1.2 requires a client certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

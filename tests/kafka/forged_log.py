@@ -15,8 +15,7 @@ from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, 
 
 VOTERS_RECORD = 6
 """The control record type of VotersRecord."""
-PARTITION_CHANGE_RECORD, BEGIN_TRANSACTION_RECORD = 5, 23
-_RECOVERING = b"\x01"
+BEGIN_TRANSACTION_RECORD = 23
 
 
 def force_voters(node: Node, voters: Sequence[Node]) -> None:
@@ -33,12 +32,6 @@ def append_to_every_log(lab: Lab, *records: bytes) -> None:
     for other in segments - {longest}:
         assert other.name == longest.name, "every log of a new quorum has one segment"
         other.write_bytes(longest.read_bytes())
-
-
-def recovering_partition(topic_id: str, partition: int) -> bytes:
-    """Returns a PartitionChangeRecord, version 0, that makes this partition RECOVERING. `topic_id`: 22 characters."""
-    body = partition.to_bytes(4, "big") + base64.urlsafe_b64decode(topic_id + "==") + tagged(t5=_RECOVERING)
-    return data(PARTITION_CHANGE_RECORD, 0, body)
 
 
 def begin_transaction(name: str) -> bytes:

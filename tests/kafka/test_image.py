@@ -4,9 +4,6 @@ The input is histories that Kafka's classes wrote, and the log and snapshots of 
 """
 
 import re
-import socket
-import struct
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,32 +17,12 @@ from tests.kafka.replay_output import Fact, ReplayCase, replay_facts
 from tests.kips.test_thresholds import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 
 RECORDS = 8_000
-WRITTEN = {
-    "ABORT_TRANSACTION_RECORD",
-    "BEGIN_TRANSACTION_RECORD",
-    "BROKER_REGISTRATION_CHANGE_RECORD",
-    "CLEAR_ELR_RECORD",
-    "END_TRANSACTION_RECORD",
-    "FEATURE_LEVEL_RECORD",
-    "FENCE_BROKER_RECORD",
-    "NO_OP_RECORD",
-    "PARTITION_CHANGE_RECORD",
-    "PARTITION_RECORD",
-    "PRODUCER_IDS_RECORD",
-    "REGISTER_BROKER_RECORD",
-    "REGISTER_CONTROLLER_RECORD",
-    "REMOVE_TOPIC_RECORD",
-    "TOPIC_RECORD",
-    "UNFENCE_BROKER_RECORD",
-    "UNREGISTER_BROKER_RECORD",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaReplays:
     """Kafka's facts of a history, of the same history from a snapshot on, and of generated files."""
 
-    written: dict[str, int]
     whole: tuple[ReplayCase, list[Fact]]
     resumed: tuple[ReplayCase, list[Fact]]
     generated: list[tuple[ReplayCase, list[Fact]]]
@@ -56,11 +33,11 @@ def kafka_replays(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("image")
     log, snapshots = folder / "00000000000000000000.log", folder / "snapshots"
     snapshots.mkdir()
-    written = write_history(log, seed=20, records=RECORDS)
+    write_history(log, seed=20, records=RECORDS)
     cases = [ReplayCase(paths=(log,), snapshot=(snapshots, RECORDS // 2)), ReplayCase(paths=(snapshots, log))]
     generated = [ReplayCase(paths=(path,)) for path in generated_files(folder)]
     whole, resumed, *others = zip(cases + generated, kafka_facts(cases + generated), strict=True)
-    return KafkaReplays(written=written, whole=whole, resumed=resumed, generated=others)
+    return KafkaReplays(whole=whole, resumed=resumed, generated=others)
 
 
 def end_state(found: list[Fact]) -> list[Fact]:
@@ -79,23 +56,6 @@ def test_replaying_a_log_or_its_snapshot_with_the_rest_gives_kafkas_image(kafka_
     )
 
 
-@pytest.mark.lab
-def test_the_history_holds_every_record_type_and_state_that_replay_must_handle(kafka_replays: KafkaReplays) -> None:
-    assert kafka_replays.written.keys() == WRITTEN
-    case, kafka = kafka_replays.whole
-    kinds = Counter(fact["fact"] for fact in kafka)
-    assert kinds.keys() == {
-        "end", "kraft.version", "features", "topic", "partition", "broker", "controller", "voters", "leader",
-    }  # fmt: skip
-    assert min(kinds["voters"], kinds["leader"], kinds["controller"], kinds["broker"]) >= 4
-    partitions = [fact for fact in kafka if fact["fact"] == "partition"]
-    assert len(partitions) > 500
-    for some in ("recovering", "elr", "last_known_elr", "leader_epoch", "partition_epoch"):
-        assert sum(bool(fact[some]) for fact in partitions) > 10, some
-    assert sum(fact["leader"] is None for fact in partitions) > 10
-    assert len(replay_facts(case)) == len(kafka)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultedQuorum:
     """The files of a real quorum after a topic was removed, brokers were killed and its only controller restarted."""
@@ -103,8 +63,6 @@ class FaultedQuorum:
     node_ids: list[int]
     log_dir: Path
     """The log, the snapshot from formatting, and the newest snapshot."""
-    served: set[int]
-    """The API keys that its controller serves."""
     timers_ms: dict[str, int]
     """The values of controller.quorum.*.ms on its nodes; the quorum sets none, so these are the defaults."""
 
@@ -123,31 +81,15 @@ def faulted_quorum(shared_lab: MakeLab) -> FaultedQuorum:
     quorum.start(*quorum.controllers)
     # It accepts connections before it leads. Wait until its second election is on disk, because it is killed next.
     quorum.await_state(lambda state: state.high_watermark >= 0, what="a commit of the second epoch")
-    served = api_keys(quorum.bootstrap[0])
     quorum.kill(*quorum.controllers)
     (controller,) = quorum.controllers
     return FaultedQuorum(
         node_ids=quorum.controllers,
         log_dir=quorum.node(controller).metadata_log,
-        served=served,
         timers_ms={
             name: int(settings[name].value) for name in settings if re.fullmatch(r"controller\.quorum.*\.ms", name)
         },
     )
-
-
-def api_keys(address: str) -> set[int]:
-    """Returns the API keys in a node's response to ApiVersions version 0."""
-    host, _, port = address.rpartition(":")
-    request = struct.pack(">hhih", 18, 0, 1, -1)
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        with connection.makefile("rb") as stream:
-            (size,) = struct.unpack(">i", stream.read(4))
-            response = stream.read(size)
-    _, error, count = struct.unpack_from(">ihi", response)
-    assert error == 0
-    return {struct.unpack_from(">h", response, 10 + 6 * number)[0] for number in range(count)}
 
 
 @pytest.mark.lab
@@ -169,14 +111,6 @@ def test_replaying_a_real_quorums_log_and_snapshots_gives_kafkas_image(faulted_q
     assert all(fact["partition_epoch"] > fact["leader_epoch"] > 0 for fact in partitions)
     *_, voters = (fact["voters"] for fact in found if fact["fact"] == "voters")
     assert [voter["id"] for voter in voters] == faulted_quorum.node_ids, "the node id is the voter id"
-
-
-@pytest.mark.lab
-@pytest.mark.kip("D029")
-def test_a_controller_serves_the_four_raft_requests(faulted_quorum: FaultedQuorum) -> None:
-    fetch, vote, begin_quorum_epoch, end_quorum_epoch = 1, 52, 53, 54
-
-    assert {fetch, vote, begin_quorum_epoch, end_quorum_epoch} <= faulted_quorum.served
 
 
 @pytest.mark.lab

@@ -3,6 +3,7 @@ are the committed log, as whole batches, each once and in order."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -53,11 +54,8 @@ class Leader:
         diverging = self._diverging(offset, last_epoch)
         batches = [one for one in self.batches if one[0] + one[1] > offset][:max_batches]
         records = b"".join(batch(base, count, epoch=epoch) for base, count, epoch in batches)
-        return FetchResult(
-            error=0,
-            leader_id=1,
-            leader_epoch=self.epoch,
-            leader=None,
+        return fetched(
+            epoch=self.epoch,
             high_watermark=self.high_watermark,
             diverging=diverging,
             records=b"" if diverging else records,
@@ -70,6 +68,11 @@ class Leader:
         ends += [SnapshotId(end_offset=base + count, epoch=epoch) for base, count, epoch in self.batches]
         of_epoch = max((one for one in ends if one.epoch <= last_epoch), key=lambda one: (one.epoch, one.end_offset))
         return None if of_epoch.epoch == last_epoch and of_epoch.end_offset >= offset else of_epoch
+
+
+def fetched(*, epoch: int, **more: Any) -> FetchResult:
+    """A response of the leader of this epoch."""
+    return FetchResult(error=0, leader_id=1, leader_epoch=epoch, leader=None, **more)
 
 
 def read(buffer: CommitBuffer, leader: Leader, *, max_batches: int = 100, now_ms: int = 0) -> CommittedRecords | None:
@@ -210,7 +213,7 @@ def test_batch_around_the_position_is_returned_whole_with_its_own_base_offset() 
     """A snapshot may end inside a batch of the log."""
     buffer = CommitBuffer(FetchPosition(offset=5, epoch=1))
     records = batch(3, 4, epoch=1)
-    answer = FetchResult(error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=7, records=records)
+    answer = fetched(epoch=1, high_watermark=7, records=records)
     got = buffer.accept(answer, now_ms=0).committed
     assert got is not None
     assert (got.base_offset, got.last_offset, got.batches) == (3, 6, records)
@@ -220,14 +223,14 @@ def test_batch_around_the_position_is_returned_whole_with_its_own_base_offset() 
 def test_fetch_continues_after_the_newest_of_several_uncommitted_batches_with_its_epoch() -> None:
     buffer = CommitBuffer(START)
     records = batch(0, 2, epoch=1) + batch(2, 1, epoch=2)
-    answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, high_watermark=0, records=records)
+    answer = fetched(epoch=2, high_watermark=0, records=records)
     buffer.accept(answer, now_ms=0)
     assert buffer.fetch_position(2) == FetchPosition(offset=3, epoch=2)
 
 
 def test_snapshot_that_ends_where_the_log_was_read_to_in_another_epoch_is_a_loss() -> None:
     buffer = CommitBuffer(FetchPosition(offset=50, epoch=1))
-    answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2))
+    answer = fetched(epoch=2, snapshot=SnapshotId(end_offset=50, epoch=2))
     first = buffer.accept(answer, now_ms=0)
     assert (first.snapshot, first.pause) == (None, True)
     assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None
@@ -236,14 +239,14 @@ def test_snapshot_that_ends_where_the_log_was_read_to_in_another_epoch_is_a_loss
 @pytest.mark.kip("D121")
 def test_snapshot_is_requested_when_the_log_starts_after_the_position() -> None:
     buffer = CommitBuffer(FetchPosition(offset=5, epoch=1))
-    answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2))
+    answer = fetched(epoch=2, snapshot=SnapshotId(end_offset=50, epoch=2))
     assert buffer.accept(answer, now_ms=0).snapshot == SnapshotId(end_offset=50, epoch=2)
     assert buffer.accept(answer, now_ms=0).lost is None
 
 
 def test_snapshot_that_ends_below_the_committed_offset_is_a_loss() -> None:
     buffer = CommitBuffer(FetchPosition(offset=500, epoch=1))
-    answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2))
+    answer = fetched(epoch=2, snapshot=SnapshotId(end_offset=50, epoch=2))
     assert buffer.accept(answer, now_ms=0).pause
     assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None
 
@@ -253,7 +256,7 @@ def test_incomplete_last_batch_is_fetched_again() -> None:
     leader.append(2)
     leader.append(2)
     answer = leader.respond(0, 0, max_batches=9)
-    torn = FetchResult(error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=0, records=answer.records[:-1])
+    torn = fetched(epoch=1, high_watermark=0, records=answer.records[:-1])
     buffer.accept(torn, now_ms=0)
     assert buffer.next_offset == 2
 
@@ -262,7 +265,7 @@ def test_incomplete_last_batch_is_fetched_again() -> None:
 def test_missing_offset_is_rejected() -> None:
     buffer = CommitBuffer(START)
     with_gap = batch(0, 1, epoch=1) + batch(2, 1, epoch=1)
-    answer = FetchResult(error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=3, records=with_gap)
+    answer = fetched(epoch=1, high_watermark=3, records=with_gap)
     with pytest.raises(UndecodableError, match="offset 1 is missing"):
         buffer.accept(answer, now_ms=0)
     assert buffer.next_offset == 0
@@ -273,7 +276,7 @@ def test_damaged_batch_is_returned_unchanged() -> None:
     damaged = bytearray(batch(0, 3, epoch=1))
     damaged[-1] ^= 1
     records = bytes(damaged) + batch(3, 1, epoch=1)
-    answer = FetchResult(error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=4, records=records)
+    answer = fetched(epoch=1, high_watermark=4, records=records)
     got = buffer.accept(answer, now_ms=0).committed
     assert got is not None
     assert (got.last_offset, got.batches) == (3, records)
@@ -371,7 +374,7 @@ def test_configured_snapshot_size_is_the_limit() -> None:
 )
 def test_batch_that_can_never_arrive_is_refused_at_once(records: bytes, text: str) -> None:
     buffer = CommitBuffer(START)
-    answer = FetchResult(error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=1, records=records)
+    answer = fetched(epoch=1, high_watermark=1, records=records)
     with pytest.raises(ObservationError) as problem:
         buffer.accept(answer, now_ms=0)
     assert problem.value.reason is Reason.INVALID_RESPONSE
@@ -381,9 +384,7 @@ def test_batch_that_can_never_arrive_is_refused_at_once(records: bytes, text: st
 
 def test_diverging_answer_to_a_follower_without_records_is_refused_and_no_loss() -> None:
     buffer = CommitBuffer(START)
-    diverging = FetchResult(
-        error=0, leader_id=1, leader_epoch=3, leader=None, diverging=SnapshotId(end_offset=0, epoch=0)
-    )
+    diverging = fetched(epoch=3, diverging=SnapshotId(end_offset=0, epoch=0))
     for now_ms in (0, LOSS_CONFIRM_MS + 1):
         with pytest.raises(ObservationError) as problem:
             buffer.accept(diverging, now_ms=now_ms)
@@ -401,5 +402,5 @@ def test_an_empty_reader_is_sent_to_any_snapshot() -> None:
     """Also to the one that a formatted directory begins with."""
     for snapshot in (SnapshotId(end_offset=0, epoch=0), SnapshotId(end_offset=50, epoch=2)):
         tail = CommitBuffer(START)
-        answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=snapshot)
+        answer = fetched(epoch=2, snapshot=snapshot)
         assert tail.accept(answer, now_ms=0) == AcceptResult(snapshot=snapshot)

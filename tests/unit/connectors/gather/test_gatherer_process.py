@@ -3,6 +3,8 @@
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
@@ -29,15 +31,34 @@ def settings(folder: Path) -> GathererSettings:
     return GathererSettings(clusters=(cluster,), journal=str(folder / "journal"), lock_timeout_s=0.2)
 
 
-def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> None:
-    configured = settings(tmp_path)
+@contextmanager
+def started(settings: GathererSettings) -> Iterator["subprocess.Popen[bytes]"]:
+    """Starts a gatherer, and kills it if the block leaves it running."""
     with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdin.write(settings_to_line(configured))
+        process.stdin.write(settings_to_line(settings))
         process.stdin.flush()
-        assert process.stdout.readline() == b"ready\n"
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def ended(process: "subprocess.Popen[bytes]", *, close: bool = True) -> bytes:
+    """Closes the gatherer's stdin, waits until it ends without an error, and returns what it logged."""
+    assert process.stdin is not None
+    assert process.stderr is not None
+    if close:
+        process.stdin.close()
+    assert process.wait(60) == 0
+    return process.stderr.read()
+
+
+def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> None:
+    configured = settings(tmp_path)
+    with started(configured) as process:
         journal = JournalReader(tmp_path / "journal")
 
         def every_endpoint_refuses() -> None:
@@ -53,34 +74,26 @@ def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> N
                 assert refused == {f"{host}:{port}" for host, port in configured.clusters[0].bootstrap}
 
         eventually(every_endpoint_refuses, within_s=20)
-        process.stdin.close()
-        assert process.wait(60) == 0
-        assert SECRET.encode() not in process.stderr.read()
+        assert SECRET.encode() not in ended(process)
 
 
 def test_journal_in_use_is_reported_in_one_sentence_with_exit_code_3(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "journal"):
-        ended = subprocess.run(COMMAND, input=settings_to_line(settings(tmp_path)), capture_output=True, timeout=120)
-    assert ended.returncode == 3
-    assert ended.stdout.count(b"\n") == 1
-    assert b"journal" in ended.stdout
+        refused = subprocess.run(COMMAND, input=settings_to_line(settings(tmp_path)), capture_output=True, timeout=120)
+    assert refused.returncode == 3
+    assert refused.stdout.count(b"\n") == 1
+    assert b"journal" in refused.stdout
 
 
 def test_invalid_settings_are_reported_in_one_sentence_with_exit_code_2(tmp_path: Path) -> None:
-    ended = subprocess.run(COMMAND, input=b'{"clusters": 7}\n', capture_output=True, timeout=120)
-    assert ended.returncode == 2
-    assert ended.stdout.count(b"\n") == 1
-    assert b"clusters" in ended.stdout
+    refused = subprocess.run(COMMAND, input=b'{"clusters": 7}\n', capture_output=True, timeout=120)
+    assert refused.returncode == 2
+    assert refused.stdout.count(b"\n") == 1
+    assert b"clusters" in refused.stdout
 
 
 def test_sigterm_ends_the_gatherer_cleanly_while_stdin_is_open(tmp_path: Path) -> None:
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdin.write(settings_to_line(settings(tmp_path)))
-        process.stdin.flush()
-        assert process.stdout.readline() == b"ready\n"
+    with started(settings(tmp_path)) as process:
         journal = JournalReader(tmp_path / "journal")
 
         def rows_are_published() -> None:
@@ -89,5 +102,4 @@ def test_sigterm_ends_the_gatherer_cleanly_while_stdin_is_open(tmp_path: Path) -
         eventually(rows_are_published, within_s=20)
         process.terminate()
 
-        assert process.wait(60) == 0
-        assert process.stderr.read() == b""
+        assert ended(process, close=False) == b""

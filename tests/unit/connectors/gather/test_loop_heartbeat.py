@@ -3,15 +3,13 @@
 import json
 import selectors
 import signal
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from connectors.gather.gatherer_input import settings_to_line
 from connectors.gather.gatherer_stats import STALLED_S, LoopHeartbeat, read_stats, stalled_loop_s
 from connectors.kafka.event_loop import EventLoop
 from tests.eventually import eventually
-from tests.unit.connectors.gather.test_gatherer_process import COMMAND, settings
+from tests.unit.connectors.gather.test_gatherer_process import ended, settings, started
 
 
 def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_time_loop: EventLoop) -> None:
@@ -39,11 +37,7 @@ def block(loop: EventLoop, seconds: float) -> None:
 
 def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) -> None:
     stats = tmp_path / "stats.json"
-    line = settings_to_line(replace(settings(tmp_path), stats=str(stats)))
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write(line)
-        process.stdin.flush()
+    with started(replace(settings(tmp_path), stats=str(stats))) as process:
 
         def runs() -> None:
             stalled_s = stalled_loop_s(stats, pid=process.pid)
@@ -71,8 +65,7 @@ def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) ->
             assert written.loop.longest_stall_s > STALLED_S - 1
 
         eventually(has_recovered, within_s=30)
-        process.stdin.close()
-        assert process.wait(60) == 0
+        ended(process)
 
 
 def test_damaged_statistics_are_none(tmp_path: Path) -> None:

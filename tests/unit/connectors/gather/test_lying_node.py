@@ -1,14 +1,13 @@
 """One gatherer, a healthy cluster and clusters that lie: the healthy one is observed, and memory stays bounded."""
 
 import re
-import subprocess
 from collections import Counter, defaultdict
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from connectors.gather.gatherer_input import GathererSettings, settings_to_line
+from connectors.gather.gatherer_input import GathererSettings
 from connectors.gather.gatherer_stats import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, from_json
@@ -20,7 +19,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
-from tests.unit.connectors.gather.test_gatherer_process import COMMAND
+from tests.unit.connectors.gather.test_gatherer_process import ended, started
 from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode
 from tests.unit.connectors.kafka.lying_node import LARGEST, LIES, MEBIBYTE, controller
 
@@ -67,15 +66,7 @@ def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
         ports = {name: stack.enter_context(FakeNode(behaviour).up()) for name, behaviour in behaviours.items()}
         clusters = tuple(ClusterConnection(name=name, bootstrap=(("127.0.0.1", port),)) for name, port in ports.items())
         settings = GathererSettings(clusters=clusters, journal=str(tmp_path / "journal"), stats=str(stats))
-        process = stack.enter_context(
-            subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        )
-        stack.callback(process.kill)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(settings_to_line(settings))
-        process.stdin.flush()
-        assert process.stdout.readline() == b"ready\n"
+        process = stack.enter_context(started(settings))
         idle_bytes = peak_bytes(process.pid)
         gathered = Gathered(tmp_path / "journal")
 
@@ -100,8 +91,7 @@ def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
         assert {reason for _, reason in gathered.failures("healthy")} <= {Reason.TIMED_OUT}
         assert (stalled_loop_s(stats, pid=process.pid) or 0) < 5
         assert peak_bytes(process.pid) - idle_bytes < 300 * MEBIBYTE
-        process.stdin.close()
-        assert process.wait(60) == 0
+        ended(process)
     for lie in LIES:
         assert monitor_blind(lie, gathered.rows[lie]) == ["critical"], lie
 

@@ -2,15 +2,12 @@
 
 import dataclasses
 from collections import Counter
-from struct import Struct
 
 import pytest
-from crc32c import crc32c
 
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, redacted_batches
-from connectors.metadata.record_framing import NOOP
 from connectors.observations.observation import (
     BrokenContract,
     EndpointProbed,
@@ -27,9 +24,8 @@ from connectors.wall_clock import RowClock
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
 from rules.model.quorum import Replica
-from tests.unit.connectors.metadata.metadata_bytes import tinylog
+from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, tagged, text, tinylog
 
-_HEADER = Struct(">qiibIhiqqqhii")
 CONFIG_RECORD = 4
 
 
@@ -63,21 +59,9 @@ def writer(publisher: RecordedRows, nodes: NodeDirectory) -> ObservationWriter:
     return ObservationWriter("a", publisher, nodes)  # type: ignore[arg-type]
 
 
-def batch(record: bytes, *, base: int = 0) -> bytes:
-    header = _HEADER.pack(base, 49 + len(record), 1, 2, 0, 0, 0, 5, 5, -1, -1, -1, 1)
-    whole = bytearray(header + record)
-    whole[17:21] = crc32c(bytes(whole[21:])).to_bytes(4, "big")
-    return bytes(whole)
-
-
 def config_record(value: str) -> bytes:
     """ConfigRecord: broker 1, `my.custom.password`."""
-    name = b"my.custom.password"
-    body = b"\x02" + bytes([2]) + b"1" + bytes([len(name) + 1]) + name + bytes([len(value) + 1]) + value.encode()
-    encoded = bytes([1, CONFIG_RECORD, 0]) + body[:0] + b"\x04" + body[1:] + b"\0"
-    inside = b"\0\0\0\x01" + bytes([len(encoded) * 2 & 0x7F | 0x80, len(encoded) * 2 >> 7]) + encoded + b"\0"
-    length = len(inside) * 2
-    return bytes([length & 0x7F | 0x80, length >> 7]) + inside
+    return data(CONFIG_RECORD, 0, b"\x04" + text("1") + text("my.custom.password") + text(value) + tagged())
 
 
 def committed(batches: bytes, *, base: int = 0) -> CommittedRecords:
@@ -146,7 +130,7 @@ def test_changed_leader_view_is_urgent_and_an_unchanged_one_is_not(
 
 
 def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    batches = batch(config_record("planted")) + batch(NOOP, base=1)
+    batches = batch([config_record("planted")]) + batch([noop()], base_offset=1)
     write_records(writer, committed(batches))
     writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 0, redacted_batches(batches))
 
@@ -154,7 +138,7 @@ def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: Rec
         assert b"planted" not in row.payload
         assert b"my.custom.password" in row.payload
         assert len(row.payload) == len(batches)
-        assert row.payload.endswith(batch(NOOP, base=1))
+        assert row.payload.endswith(batch([noop()], base_offset=1))
 
 
 @pytest.mark.kip("D078")
@@ -165,9 +149,9 @@ def test_the_voters_in_fetched_records_are_probed(writer: ObservationWriter, nod
 
 
 def test_noops_are_not_urgent_and_other_records_are(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    write_records(writer, committed(batch(NOOP)))
+    write_records(writer, committed(batch([noop()])))
     write_records(writer, committed(b""))
-    write_records(writer, committed(batch(config_record("x"))))
+    write_records(writer, committed(batch([config_record("x")])))
     assert publisher.urgencies == [False, False, True]
 
 
@@ -359,8 +343,8 @@ def test_gap_is_written_before_the_first_row_after_it(publisher: RecordedRows) -
 
 
 def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    write_records(writer, committed(batch(NOOP, base=7), base=7))
-    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, redacted_batches(batch(NOOP)))
+    write_records(writer, committed(batch([noop()], base_offset=7), base=7))
+    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, redacted_batches(batch([noop()])))
     writer.write_failure(failed(Reason.DENIED))
     records, piece, failure = (row for row, _ in publisher.rows)
 

@@ -109,41 +109,54 @@ def never_answers() -> Any:
     return None
 
 
+class PolledQuorum:
+    """A poll of scripted controllers, all of them configured or these."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        scripts: dict[Address, Callable[[], Any]],
+        *,
+        configured: tuple[Address, ...] = (),
+        cluster_id: str | None = "x",
+        delay_s: dict[Address, float] | None = None,
+    ) -> None:
+        self._loop = loop
+        self.output, self.controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts, delay_s=delay_s or {})
+        self.nodes = NodeDirectory(configured=configured or tuple(scripts), cluster_id=cluster_id)
+        self.poll = QuorumPoll(self.controllers, self.nodes, self.output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+        self.began = loop.now()
+
+    def run(self, *steps: float | Callable[[], object]) -> list[float]:
+        """Polls, waits so many seconds, or calls, in order; returns the rows' times in intervals since the start."""
+
+        async def main() -> None:
+            running = self._loop.spawn(self.poll.run())
+            for step in steps:
+                if isinstance(step, float):
+                    await self._loop.sleep(step)
+                else:
+                    step()
+            assert not running.is_done
+
+        self._loop.run(main)
+        return [round((at - self.began) * 1000 / INTERVAL_MS, 2) for at, _ in self.output.rows]
+
+
 def poll(
     loop: EventLoop, scripts: dict[Address, Callable[[], Any]], *, seconds: float, cluster_id: str | None = "x"
 ) -> tuple[RecordedPolls, ScriptedPollClient]:
-    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
-    nodes = NodeDirectory(configured=tuple(scripts), cluster_id=cluster_id)
-    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        running = loop.spawn(poll.run())
-        await loop.sleep(seconds)
-        assert not running.is_done
-
-    loop.run(main)
-    return output, controllers
+    polled = PolledQuorum(loop, scripts, cluster_id=cluster_id)
+    polled.run(float(seconds))
+    return polled.output, polled.controllers
 
 
 def test_polls_after_a_delay_of_the_loop_are_where_they_would_have_been(loop: EventLoop) -> None:
     """All clusters of a process are delayed together: polls at once would be polls at once from then on."""
-    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response})
-    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
-    began = loop.now()
-
-    async def main() -> None:
-        loop.spawn(poll.run())
-        await loop.sleep(0.25)
-        block(loop, 0.53)
-        await loop.sleep(0.47)
-        block(loop, 0.08)
-        await loop.sleep(0.17)
-
-    loop.run(main)
-    polled = [round((at - began) * 1000 / INTERVAL_MS, 1) for at, _ in output.rows]
+    polled = PolledQuorum(loop, {C1: leader_response})
+    times = polled.run(0.25, lambda: block(loop, 0.53), 0.47, lambda: block(loop, 0.08), 0.17)
     # The poll of 3 is made when the loop runs again; those of 4 to 8 are left out; that of 13 is only a little late.
-    assert polled == [0, 1, 2, 7.8, 9, 10, 11, 12, 13.3, 14]
+    assert times == [0, 1, 2, 7.8, 9, 10, 11, 12, 13.3, 14]
 
 
 @pytest.mark.kip("D083")
@@ -164,19 +177,13 @@ def test_of_two_answers_that_of_the_newest_epoch_is_written(loop: EventLoop) -> 
 
 def test_of_several_requests_for_a_poll_the_newest_counts(loop: EventLoop) -> None:
     """The time at which a hold ends may be another one after each evaluation."""
-    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response})
-    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
-    began = loop.now()
+    polled = PolledQuorum(loop, {C1: leader_response})
 
-    async def main() -> None:
-        loop.spawn(poll.run())
-        for request in range(20):
-            poll.poll_in(0.13 + request / 1000)
-        await loop.sleep(0.25)
+    def request() -> None:
+        for number in range(20):
+            polled.poll.poll_in(0.13 + number / 1000)
 
-    loop.run(main)
-    assert [round((at - began) * 1000) for at, _ in output.rows] == [0, 100, 149, 200]
+    assert polled.run(0.0, request, 0.25) == [0, 1, 1.49, 2]
 
 
 @pytest.mark.kip("D092", "D096")
@@ -220,17 +227,10 @@ def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) 
 @pytest.mark.kip("D087")
 def test_leader_reported_by_a_fetch_is_polled_first_and_others_only_if_it_does_not_lead(loop: EventLoop) -> None:
     def queried(scripts: dict[Address, Callable[[], Any]]) -> list[Address]:
-        output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
-        nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
-        nodes.leader = C3
-        poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
-
-        async def main() -> None:
-            loop.spawn(poll.run())
-            await loop.sleep(0.05)
-
-        loop.run(main)
-        return controllers.queried
+        polled = PolledQuorum(loop, scripts, configured=(C1, C2))
+        polled.nodes.leader = C3
+        polled.run(0.05)
+        return polled.controllers.queried
 
     assert set(queried({C1: follower_response, C2: follower_response, C3: leader_response})) == {C3}
     assert queried({C1: follower_response, C2: leader_response, C3: follower_response})[:3] == [C3, C1, C2]
@@ -245,35 +245,18 @@ def test_answer_to_a_query_sent_before_a_newer_answer_is_discarded(loop: EventLo
         return leader_response(high_watermark=answers[-1])
 
     def forward_except_once() -> Any:
-        return never_answers() if controllers.queried.count(C1) == 3 else forward()
+        return never_answers() if polled.controllers.queried.count(C1) == 3 else forward()
 
-    controllers = ScriptedPollClient(loop, {C1: forward_except_once, C2: forward}, delay_s={C2: 0.01})
-    output = RecordedPolls(loop)
-    nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
-    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        loop.spawn(poll.run())
-        await loop.sleep(0.95)
-
-    loop.run(main)
-    high_watermarks = [event.high_watermark for _, event in output.rows if isinstance(event, QuorumPolled)]
-    assert "c2:9093" in output.answered_by
+    polled = PolledQuorum(loop, {C1: forward_except_once, C2: forward}, delay_s={C2: 0.01})
+    polled.run(0.95)
+    high_watermarks = [event.high_watermark for _, event in polled.output.rows if isinstance(event, QuorumPolled)]
+    assert "c2:9093" in polled.output.answered_by
     assert high_watermarks == sorted(high_watermarks, key=lambda each: each or 0)
 
 
 @pytest.mark.kip("D087")
 def test_the_leader_is_polled_first_although_another_node_answered_before(loop: EventLoop) -> None:
     """A broker forwards the request to a leader: its answer is later, and it may know an older one."""
-    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response, C2: leader_response})
-    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        loop.spawn(poll.run())
-        await loop.sleep(0.25)
-        nodes.leader = C2
-        await loop.sleep(0.3)
-
-    loop.run(main)
-    assert output.answered_by == ["c1:9093"] * 3 + ["c2:9093"] * 3
+    polled = PolledQuorum(loop, {C1: leader_response, C2: leader_response}, configured=(C1,))
+    polled.run(0.25, lambda: setattr(polled.nodes, "leader", C2), 0.3)
+    assert polled.output.answered_by == ["c1:9093"] * 3 + ["c2:9093"] * 3

@@ -1,6 +1,7 @@
 """`python -m tests.simulation`: simulated quorums by a seed, for a number of steps; SEED and STEPS are variables.
 
 A run of many steps consists of several simulations of LIFE steps; each has its own seed, starting with the given one.
+After each of them, every incident happens with the same seed.
 """
 
 import os
@@ -9,6 +10,8 @@ import time
 from random import SystemRandom
 
 from tests.simulation.ground_truth import BrokenInvariant
+from tests.simulation.incident_trace import traced_incident
+from tests.simulation.incidents import INCIDENTS
 from tests.simulation.simulation import Simulation
 
 LIFE = 50_000
@@ -23,6 +26,8 @@ def main() -> int:
         simulation = Simulation(seed)
         try:
             simulation.run(min(LIFE, steps - done))
+            for incident in INCIDENTS.values():
+                traced_incident(incident, seed).check()
         except BrokenInvariant as broken:
             print(broken, file=sys.stderr)  # noqa: T201
             return 1
@@ -39,7 +44,7 @@ def summary_line(simulation: Simulation) -> str:
     return (
         f"seed {simulation.seed}: {len(simulation.nodes)} controllers{' (static at first)' * simulation.static}, "
         f"{len(ground_truth.leaders)} elections, {len(ground_truth.committed)} records, "
-        f"{simulation.fault_injection.count} faults, {simulation.incidents} incidents, "
+        f"{simulation.fault_injection.count} faults, "
         f"{simulation.calm_phases} recoveries, {checker.rows} observations, {len(checker.alerts)} alerts"
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from tests.simulation.controller import SimulatedController
 from tests.simulation.oracle import Oracle
-from tests.simulation.replica_progress import ReplicaProgress
+from tests.simulation.replica import ReplicaProgress
 
 
 @dataclass(slots=True)

@@ -15,8 +15,7 @@ from tests.simulation.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
-from tests.simulation.replica import ELECTION_MS, FETCH_TIMEOUT_MS, SimulatedReplica
-from tests.simulation.replica_progress import ReplicaProgress
+from tests.simulation.replica import ELECTION_MS, FETCH_TIMEOUT_MS, ReplicaProgress, SimulatedReplica
 
 CHECK_QUORUM_MS = 3_000
 RESPONSE_RECORDS = 40

@@ -34,13 +34,27 @@ from tests.scripts.compaction import snapshot
 from tests.simulation.controller import SimulatedController
 from tests.simulation.metadata_log import LogEntry
 from tests.simulation.network import EndpointState, Network
-from tests.simulation.observation_faults import ObservationFaults
-from tests.simulation.observed_log import NOTHING_READ, ReadRange
 
 MONITOR_ID = 0
 OBSERVED_MS = 300_000
 """How long a leader lists an observer that stopped fetching."""
 RESPONSE_RECORDS = 60
+
+
+@dataclass(slots=True)
+class ObservationFaults:
+    """Faults of the monitor's own host and rights, and of what answers it."""
+
+    log_denied: bool = False
+    """The principal lacks CLUSTER_ACTION: only polls are answered."""
+    resolver_fails: bool = False
+    """The resolver of the monitor's host answers nothing, not even NXDOMAIN."""
+    certificates_expire_at_ms: Millis | None = None
+    """When the certificates of all controllers expire; None if they have none."""
+    damaged: bool = False
+    """The next record that is read cannot be decoded."""
+    impostor: NodeId | None = None
+    """A node that answers polls as the leader of the current epoch, and is not."""
 
 
 @dataclass(slots=True)
@@ -59,22 +73,7 @@ class SimulatedGatherer:
     slow_probability: float = 0.05
     """The probability that a response is delayed to the next second."""
     delayed: list[list[Event]] = field(default_factory=list)
-    snapshots: int = 0
-    polled_leader: SimulatedController | None = None
-    """The controller that answered the newest poll as a leader."""
-    led_since_ms: int | None = None
-    """Since when a leader has answered every poll."""
     faults: ObservationFaults = field(default_factory=ObservationFaults)
-    read: ReadRange = NOTHING_READ
-    """The records that it delivered in this second; up to here it has delivered all."""
-    served_log: bool = False
-    """Whether a leader served the log in this second."""
-    lost: int = 0
-    """How often committed records that it had delivered were missing."""
-    false_polls: list[int] = field(default_factory=list)
-    """When an impostor answered a poll."""
-    undecodable: list[int] = field(default_factory=list)
-    """When it delivered a record that cannot be decoded."""
     runs_from_ms: int = 0
     """It does not run before this time."""
     reports_gap: bool = False
@@ -88,8 +87,7 @@ class SimulatedGatherer:
 
     def observe(self, now_ms: int) -> Iterator[DecodedRow]:
         """Yields the observations of one second."""
-        polled_leader = self.polled_leader = self._leader()
-        self.led_since_ms = None if polled_leader is None else (self.led_since_ms or now_ms)
+        polled_leader = self._leader()
         observations, self.delayed = self.delayed, []
         if self.reports_gap:
             self.reports_gap = False
@@ -97,7 +95,6 @@ class SimulatedGatherer:
                 source=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="not running"
             )
             observations.insert(0, [gap])
-        self.read, self.served_log = ReadRange(self.position, self.position), False
         if polled_leader is None:
             observations += [
                 [self._failure(source, node)]
@@ -109,7 +106,7 @@ class SimulatedGatherer:
                 observations += [[self._denied(polled_leader)]]
             elif not self.polls_only and polled_leader.epoch >= self.leader_epoch:
                 self.leader_epoch = polled_leader.epoch
-                observations += self._read_log(now_ms, polled_leader)
+                observations += self._read_log(polled_leader)
             self._deliver_or_delay(observations, [self._poll(now_ms, polled_leader)])
         if now_ms // 1_000 % 5 == 0:
             for node, endpoint in self.recorded():
@@ -120,13 +117,11 @@ class SimulatedGatherer:
             self.sequence += 1
             yield DecodedRow(self.sequence, Millis(now_ms + self.skew_ms), events)
 
-    def _read_log(self, now_ms: int, leader: SimulatedController) -> list[list[Event]]:
+    def _read_log(self, leader: SimulatedController) -> list[list[Event]]:
         observations = list(self._read(leader))
-        self.served_log = True
         if self.faults.damaged:
             damaged = Undecodable(offset=Offset(self.position), reason="a record of an unknown type", length=9)
             observations.insert(0, [damaged])
-            self.undecodable.append(now_ms)
             self.faults.damaged = False
         return observations
 
@@ -159,7 +154,7 @@ class SimulatedGatherer:
         return LeaderViewPolled(
             endpoint=f"c{node.id}.test:9093",
             node=NodeId(node.id),
-            this_cluster=node.id not in self.faults.foreign,
+            this_cluster=True,
             leader_id=None if node.leader is None else NodeId(node.leader),
             leader_epoch=Epoch(node.epoch),
             log=self._leader_log(node) if node.leads else None,
@@ -205,13 +200,11 @@ class SimulatedGatherer:
                 )
             ]
             self.position = self.last_epoch = 0
-            self.read, self.lost = NOTHING_READ, self.lost + 1
             return
         while True:
             end = min(self.position + RESPONSE_RECORDS, leader.high_watermark)
             entries = log.entries[self.position : end]
             self.position = max(self.position, end)
-            self.read = self.read._replace(end=self.position)
             self.last_epoch = log.entries[self.position - 1].epoch if self.position else 0
             events: list[Event] = [_read_event(entry, entry.event) for entry in entries if entry.event is not None]
             known = leader.high_watermark > leader.epoch_start
@@ -228,7 +221,6 @@ class SimulatedGatherer:
                 return
 
     def _snapshot(self, leader: SimulatedController) -> Iterator[list[Event]]:
-        self.snapshots += 1
         last = leader.log.entries[leader.log.start - 1]
         records: list[LogEvent] = [
             entry.event for entry in leader.log.entries[: leader.log.start] if entry.event is not None
@@ -238,7 +230,6 @@ class SimulatedGatherer:
         for start in range(0, len(whole), size):
             yield [*whole[start : start + size]]
         self.position, self.last_epoch = leader.log.start, last.epoch
-        self.read = ReadRange(self.position, self.position)
 
     def _poll(self, now_ms: int, leader: SimulatedController) -> QuorumPolled:
         clock = now_ms + leader.skew_ms
@@ -249,8 +240,6 @@ class SimulatedGatherer:
             if key not in leader.log.keys and clock - progress.fetched_at_ms < OBSERVED_MS
         ]
         known = leader.high_watermark > leader.epoch_start
-        if self.faults.impostor is not None:
-            self.false_polls.append(now_ms)
         return QuorumPolled(
             cluster_id="simulated",
             endpoint=str(leader.endpoint),

@@ -38,9 +38,6 @@ class GroundTruth:
         self.violations: list[str] = []
         self.forced_offsets: set[int] = set()
         """Where a voter set may differ by several voters: an operator forced it."""
-        self.claimed_leaders: set[tuple[int, int]] = set()
-        """Epoch and node of each impostor."""
-        self.losses = 0
         self.faulty_recoveries = False
         """An incident lets the active controller violate K047."""
 
@@ -112,7 +109,6 @@ class GroundTruth:
 
     def lose(self, end: int) -> None:
         """Forgets the committed records from this offset on: a majority of the disks was restored from older copies."""
-        self.losses += 1
         del self.committed[end:]
         self.entries = {place: entry for place, entry in self.entries.items() if place[0] < end}
         self.high_watermarks.clear()

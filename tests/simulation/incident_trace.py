@@ -1,94 +1,201 @@
-"""An IncidentTrace: what the gatherer delivered during one incident, and what the ground truth had in each second.
+"""An incident in a healthy simulated quorum, and what it must cause: the alerts of its rules, in time, and no others.
 
-The simulated quorum does not depend on its monitor. So one trace serves to check many monitors, also broken ones.
+The simulated quorum does not depend on its monitor. So the trace of one incident serves to check many monitors.
 """
 
-from collections import Counter
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
 from typing import NamedTuple
 
+from connectors.observations.log_event import LogEvent, RecordPosition
 from rules.alert import AlertState
+from rules.finding import HOLD
 from streaming.replay.decoded_row import DecodedRow
-from tests.simulation.alert_expectations import AlertExpectations
-from tests.simulation.condition import Condition
+from tests.simulation.activity import Phase
+from tests.simulation.controller import SimulatedController
+from tests.simulation.ground_truth import BrokenInvariant
 from tests.simulation.redelivery import simulated_monitor
+from tests.simulation.simulated_thresholds import THRESHOLDS
 from tests.simulation.simulation import Simulation
 
-AFTERWARDS_MS = 100_000
-"""How long the trace continues after the incident: longer than an alert may take to resolve."""
+QUIET_MS = 25_000
+"""The time before the incident."""
+AFTERWARDS_MS = 110_000
+"""The time after it, in which operators restore what is left: longer than an alert may take to resolve."""
+EARLY_MS = 12_000
+"""How much earlier than its hold an alert may fire: clocks differ, and a rule may use the log's clock."""
+NOTICED_MS = 23_000
+"""How long it takes until a condition is certain whatever the clocks, and its alert is late."""
 
 
-class TracedSecond(NamedTuple):
-    """One second: the rows that were delivered, and the conditions of the ground truth."""
+class ExpectedAlert(NamedTuple):
+    """An alert that must fire between these times, and resolve before the trace ends."""
 
-    now_ms: int
-    suspended_ms: int
-    """For how long all hosts were suspended before this second."""
-    rows: tuple[DecodedRow, ...]
-    conditions: tuple[Condition, ...]
-    observable: bool
+    rule: str
+    subject: str
+    from_ms: int
+    until_ms: int
 
 
-class TracedSimulation(Simulation):
-    """A simulation of one incident without a monitor."""
+@dataclass(slots=True)
+class IncidentScene:
+    """What an incident acts on: a simulation that has just recovered completely, and random choices."""
 
-    def __init__(self, seed: int, incident: str) -> None:
-        self.seconds: list[TracedSecond] = []
-        self._suspended_ms = 0
-        super().__init__(seed, incident=incident)
+    simulation: Simulation
+    random: Random
+    began_ms: int
+    expected: list[ExpectedAlert] = field(default_factory=list)
 
-    def trace(self) -> None:
-        """Runs until the incident is over, and longer than its alerts may take to resolve."""
-        while not self.incidents or self.happening is not None:
-            self.step()
-        end_ms = self.now_ms + AFTERWARDS_MS
-        while self.now_ms < end_ms:
-            self.step()
+    @property
+    def now_ms(self) -> int:
+        return self.simulation.now_ms
 
-    def suspend(self, ms: int) -> None:
-        super().suspend(ms)
-        self._suspended_ms += ms
+    @property
+    def leader(self) -> SimulatedController:
+        """The leader of the newest epoch."""
+        leading = [node for node in self.simulation.nodes if node.up and node.leads]
+        assert leading, "an incident begins in a quorum with a leader, and waits for one before it ends"
+        return max(leading, key=lambda node: node.epoch)
 
-    def observed_second(
-        self, rows: Sequence[DecodedRow], conditions: tuple[Condition, ...], *, observable: bool
-    ) -> None:
-        second = TracedSecond(self.now_ms, self._suspended_ms, tuple(rows), conditions, observable)
-        self.seconds.append(second)
-        self._suspended_ms = 0
+    @property
+    def followers(self) -> list[SimulatedController]:
+        """The other voters, in random order."""
+        leader = self.leader
+        followers = [node for node in self.simulation.nodes if node.key in leader.log.keys and node is not leader]
+        self.random.shuffle(followers)
+        return followers
+
+    @property
+    def at(self) -> RecordPosition:
+        """The position of the next record."""
+        return self.leader.at(self.now_ms)
+
+    def write(self, event: LogEvent) -> None:
+        """Writes a record as the active controller."""
+        self.leader.write(self.now_ms, event)
+
+    def restart(self, node: SimulatedController) -> None:
+        node.stop()
+        node.start(self.now_ms)
+
+    def cut_off(self, *nodes: SimulatedController) -> None:
+        """Cuts these controllers off from all others, but not from the gatherer."""
+        for node in nodes:
+            for other in self.simulation.nodes:
+                if other is not node:
+                    self.simulation.network.one_way |= {(node.id, other.id), (other.id, node.id)}
+
+    def fires(self, rule: str, subject: str, *, after_s: float = 0.0) -> int:
+        """Expects an alert; returns how long its condition must last from now on, in milliseconds.
+
+        Args:
+            rule: the rule's id.
+            subject: of the alert.
+            after_s: how long the fault lasts before it is a condition.
+        """
+        hold_ms = THRESHOLDS[rule].ms(HOLD)
+        within_ms = hold_ms + int(after_s * 1_000) + NOTICED_MS
+        self.expected.append(ExpectedAlert(rule, subject, self.began_ms + hold_ms - EARLY_MS, self.now_ms + within_ms))
+        return within_ms
+
+
+class Incident(NamedTuple):
+    """One incident. It yields, after each step, how long it waits in milliseconds."""
+
+    happen: Callable[[IncidentScene], Iterator[int]]
+    rules: tuple[str, ...]
+    """The rules whose alerts must fire."""
+    controllers: tuple[int, ...]
+    """In how many controllers it is possible."""
+    static: bool
+    """Whether it is possible in a static quorum too."""
+    also: tuple[str, ...]
+    """Rules that may fire, depending on the choices of the seed."""
+
+
+def incident(
+    *rules: str, controllers: tuple[int, ...] = (3, 5), static: bool = False, also: tuple[str, ...] = ()
+) -> Callable[[Callable[[IncidentScene], Iterator[int]]], Incident]:
+    """Decorates the function of an incident."""
+    return lambda happen: Incident(happen, rules, controllers, static, also)
 
 
 class IncidentTrace(NamedTuple):
-    """The seconds of one simulation, and the addresses that its monitor is configured with."""
+    """What the gatherer delivered during an incident, second by second, and the addresses of its configuration."""
 
+    incident: Incident
     bootstrap: tuple[str, ...]
-    seconds: tuple[TracedSecond, ...]
+    expected: tuple[ExpectedAlert, ...]
+    seconds: tuple[tuple[int, Sequence[DecodedRow]], ...]
 
-    def check(self) -> Counter[str]:
-        """Passes the rows to a new monitor and checks its alerts; returns the transitions by rule and state.
+    def check(self) -> None:
+        """Passes the rows to a new monitor and checks its alerts.
 
         Raises:
-            BrokenInvariant: an alert is missing, is early, has no reason or does not resolve.
+            BrokenInvariant: an alert is missing, is early, was not expected or does not resolve.
         """
         monitor = simulated_monitor(self.bootstrap)
-        expectations, counts = AlertExpectations(), Counter[str]()
-        for second in self.seconds:
-            if second.suspended_ms:
-                expectations.suspended(second.suspended_ms)
-            expectations.record(second.now_ms, second.conditions, observable=second.observable)
-            for row in second.rows:
+        fired: dict[tuple[str, str], int] = {}
+        for now_ms, rows in self.seconds:
+            for row in rows:
                 for alert in monitor.apply((row,)).alerts:
-                    counts[f"{alert.rule} {alert.state}"] += 1
                     if alert.state is AlertState.FIRING:
-                        expectations.check_alert(alert.rule, alert.subject)
-            tracked = monitor.tracked.conditions.values()
-            expectations.check_firing({(one.rule, one.subject) for one in tracked if one.notified_severity is not None})
-        return counts
+                        fired.setdefault((alert.rule, alert.subject), now_ms)
+        for rule, subject, from_ms, until_ms in self.expected:
+            at_ms = fired.pop((rule, subject), None)
+            _check(at_ms is not None, f"{rule} of {subject} does not fire")
+            _check(
+                from_ms <= (at_ms or 0) <= until_ms,
+                f"{rule} of {subject} fires {(at_ms or 0) - from_ms} ms after its earliest and "
+                f"{until_ms - (at_ms or 0)} ms before its latest time",
+            )
+        for rule, subject in fired:
+            _check(rule in self.incident.also, f"{rule} of {subject} fires without a reason")
+        for one in monitor.tracked.conditions.values():
+            _check(one.notified_severity is None, f"{one.rule} of {one.subject} still fires at the end")
 
 
-@lru_cache(maxsize=40)
-def traced_incident(incident: str, seed: int) -> IncidentTrace:
-    """Returns the trace of an incident, which is simulated once."""
-    simulation = TracedSimulation(seed, incident)
-    simulation.trace()
-    return IncidentTrace(simulation.gatherer.bootstrap, tuple(simulation.seconds))
+class IncidentSimulation(Simulation):
+    """A simulation of one incident. No monitor gets what is observed: it is recorded."""
+
+    def __init__(self, seed: int, incident: Incident) -> None:
+        random = Random(f"incident of {seed}")
+        controllers = random.choice(incident.controllers)
+        super().__init__(seed, controllers=controllers, static=incident.static and random.random() < 0.5)
+        self.seconds: list[tuple[int, Sequence[DecodedRow]]] = []
+        self.gatherer.skew_ms = 0
+        self.gatherer.slow_probability = 0.0
+        self.phase_ends_ms = self.now_ms + 10**12
+        self.scene = IncidentScene(self, random, self.now_ms + QUIET_MS)
+
+    def deliver(self, rows: Sequence[DecodedRow]) -> None:
+        self.seconds.append((self.now_ms, rows))
+
+    def run_for(self, ms: int) -> None:
+        """Runs the simulation for this time."""
+        end_ms = self.now_ms + ms
+        while self.now_ms < end_ms:
+            self.step()
+
+    def trace(self, incident: Incident) -> IncidentTrace:
+        """Lets the incident happen, and its alerts resolve."""
+        self.run_for(QUIET_MS)
+        self.phase = self.activity.phase = Phase.INCIDENT
+        for delay_ms in incident.happen(self.scene):
+            self.tick_new_nodes()
+            self.run_for(delay_ms)
+        self.tick_new_nodes()
+        self.phase = self.activity.phase = Phase.QUIET_RULES
+        self.run_for(AFTERWARDS_MS)
+        return IncidentTrace(incident, self.gatherer.bootstrap, tuple(self.scene.expected), tuple(self.seconds))
+
+
+def traced_incident(incident: Incident, seed: int) -> IncidentTrace:
+    """Returns the trace of an incident."""
+    return IncidentSimulation(seed, incident).trace(incident)
+
+
+def _check(kept: bool, sentence: str) -> None:
+    if not kept:
+        raise BrokenInvariant(sentence)

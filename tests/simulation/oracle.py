@@ -9,7 +9,6 @@ from connectors.observations.log_event import (
     BrokerUnregistered,
     ControllerRegistered,
     ElrCleared,
-    FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
     LogEvent,
@@ -53,31 +52,14 @@ class OracleTransaction:
 
 
 @dataclass(slots=True)
-class RegisteredFeatures:
-    """The feature levels that a node supports, since when it registers them, and its newest registration."""
-
-    supported: tuple[FeatureRange, ...]
-    since_ms: int
-    registered_ms: int
-
-
-@dataclass(slots=True)
 class Oracle:
     """`end` is the next offset to apply."""
 
     end: int = 0
     kraft_version: int = 0
-    leader_epoch: int | None = None
-    """The epoch of the newest LeaderChangeMessage."""
     voters: frozenset[ReplicaKey] | None = None
-    endpoints: dict[ReplicaKey, Endpoint] = field(default_factory=dict)
-    """The recorded endpoint of each voter."""
-    features: dict[tuple[str, int], RegisteredFeatures] = field(default_factory=dict)
-    """By role and node id."""
-    levels: dict[str, int] = field(default_factory=dict)
-    """The finalized levels, without kraft.version."""
-    unclean: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """The name of each topic with an unclean election, and the timestamp of the newest one, by topic id."""
+    features: dict[tuple[str, int], tuple[FeatureRange, ...]] = field(default_factory=dict)
+    """The feature levels that a node supports, by role and node id."""
     controllers: dict[int, tuple[str, Endpoint]] = field(default_factory=dict)
     brokers: dict[int, tuple[str, bool, bool]] = field(default_factory=dict)
     """Incarnation, fenced, in controlled shutdown."""
@@ -108,15 +90,12 @@ class Oracle:
         """Applies the record at `end`."""
         self.end += 1
         match event:
-            case None:
+            case None | LeaderChanged():
                 return
-            case LeaderChanged():
-                self.leader_epoch = event.at.leader_epoch
             case KRaftVersionSet():
                 self.kraft_version = event.version
             case VotersReplaced():
                 self.voters = frozenset(voter.key for voter in event.voters)
-                self.endpoints = {voter.key: voter.endpoints[0] for voter in event.voters}
             case TransactionBegan():
                 self.transaction = OracleTransaction(event.at.offset, event.at.leader_epoch)
             case TransactionEnded():
@@ -131,13 +110,11 @@ class Oracle:
     def apply_effective(self, event: LogEvent) -> None:
         """Applies a record that is not held in a transaction."""
         match event:
-            case FeatureLevelSet():
-                self.levels[event.name] = event.level
             case ControllerRegistered():
                 self.controllers[event.id] = (event.incarnation_id, event.endpoints[0])
-                self._register_features("controller", event)
+                self.features["controller", event.id] = event.features
             case BrokerRegistered():
-                self._register_features("broker", event)
+                self.features["broker", event.id] = event.features
                 self.brokers[event.id] = (event.incarnation_id, event.fenced, event.in_controlled_shutdown)
             case BrokerChanged():
                 incarnation, fenced, leaving = self.brokers[event.id]
@@ -151,12 +128,6 @@ class Oracle:
                 self._change(event, self.partitions[event.topic_id, event.partition])
             case _:
                 self._topic(event)
-
-    def _register_features(self, role: str, event: ControllerRegistered | BrokerRegistered) -> None:
-        supported, now_ms = event.features, event.at.timestamp_ms
-        known = self.features.get((role, event.id))
-        since_ms = known.since_ms if known is not None and known.supported == supported else now_ms
-        self.features[role, event.id] = RegisteredFeatures(supported, since_ms, now_ms)
 
     def _topic(self, event: LogEvent) -> None:
         match event:
@@ -195,10 +166,5 @@ class Oracle:
         one.recovering = was if event.recovering is None else event.recovering
         if one.recovering and not was:
             one.since, one.before = event.at.offset, frozenset(isr)
-            self._note_unclean(event)
         elif one.recovering and one.isr and (held := {*isr, *elr} or {*led_last}) and not held & {*one.isr}:
             one.before |= frozenset(isr)
-            self._note_unclean(event)
-
-    def _note_unclean(self, event: PartitionChanged) -> None:
-        self.unclean[event.topic_id] = (self.topics[event.topic_id], event.at.timestamp_ms)

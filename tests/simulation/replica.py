@@ -14,16 +14,56 @@ from tests.simulation.ground_truth import GroundTruth
 from tests.simulation.metadata_log import MetadataLog
 from tests.simulation.network import Network
 from tests.simulation.raft_messages import FetchRequest, FetchResponse, Message
-from tests.simulation.replica_progress import ReplicaProgress
-from tests.simulation.snapshot_writer import SnapshotWriter
 
 FETCH_TIMEOUT_MS = 2_000
 ELECTION_MS = (1_000, 2_000)
+SNAPSHOT_INTERVAL_MS = 30_000
+SNAPSHOT_NEWEST_MS = 15_000
+"""A snapshot is due with a new record: it contains none that is much older than the leaders' clocks differ."""
+FAULTS: dict[str, str] = {
+    "double-vote": "grants every requested vote, several times in an epoch",
+    "old-epoch": "starts an election without raising its epoch",
+    "minority-commit": "a leader commits records that only it has",
+    "forgets-committed": "a crash loses the newest records of the log, also committed ones",
+    "isr-grows": "the active controller grows the ISR of a partition that stays RECOVERING",
+    "leader-alone": "the active controller changes the leader of a RECOVERING partition without its ISR",
+}
+"""Faults that tests can plant in the simulated quorum, by name."""
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """A replica's progress, as its leader has it. Times are the leader's clock."""
+
+    end_offset: int
+    fetched_at_ms: int
+    caught_up_at_ms: int
+
+
+@dataclass(slots=True)
+class SnapshotWriter:
+    """A controller's snapshots, one every half minute (KIP-630); the newest has the records below `end_offset`."""
+
+    end_offset: int = 0
+    written_ms: int = 0
+    fails: bool = False
+
+    def write_if_due(self, now_ms: int, log: MetadataLog, high_watermark: int) -> None:
+        """Writes a snapshot of the committed records after the interval."""
+        if self.fails or now_ms - self.written_ms < SNAPSHOT_INTERVAL_MS:
+            return
+        end = log.stable_end(high_watermark)
+        if end > self.end_offset and now_ms - log.entries[end - 1].timestamp_ms < SNAPSHOT_NEWEST_MS:
+            self.end_offset, self.written_ms = end, now_ms
+
+    def newest_end(self, log: MetadataLog) -> int:
+        """Returns the end offset of the newest snapshot, also of one that was fetched from a leader."""
+        return min(max(self.end_offset, log.start), len(log))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimulatedReplica:
-    """`faults` are names of `planted_faults.FAULTS`."""
+    """`faults` are names of FAULTS."""
 
     id: int
     directory: str

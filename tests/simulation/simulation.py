@@ -5,26 +5,21 @@ observation by the gatherer. The same seed gives the same steps.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from streaming.replay.decoded_row import DecodedRow
 from tests.simulation.activity import ClusterActivity, Phase
 from tests.simulation.alert_checker import AlertChecker
-from tests.simulation.alert_expectations import conditions_of
 from tests.simulation.brokers import SimulatedBroker
-from tests.simulation.condition import Condition
 from tests.simulation.controller import SimulatedController
 from tests.simulation.fault_injection import FaultInjection
 from tests.simulation.gatherer import SimulatedGatherer
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
-from tests.simulation.incident_scene import IncidentScene
-from tests.simulation.incidents import INCIDENTS, Incident
 from tests.simulation.metadata import BROKERS
 from tests.simulation.metadata_log import MetadataLog, initial_voters
 from tests.simulation.network import Network
-from tests.simulation.planted_faults import FAULTS
-from tests.simulation.simulated_world import SimulatedWorld
+from tests.simulation.replica import FAULTS
 
 START_MS = 1_700_000_000_000
 WAKE_MS = 100
@@ -34,7 +29,7 @@ FAULTY_QUIET_MS = 5_000
 FAULTS_MS = (40_000, 120_000)
 UNATTENDED_MS = (100_000, 100_000, 400_000)
 """Everything runs again, but no operator acts: longer than the holds of a minute, and sometimes than those of five."""
-CALM_MS = 150_000
+CALM_MS = 170_000
 """Long enough for a complete recovery, and for every hold and clear after it."""
 BUSY_MS = 50_000
 INSPECTION_STEPS = 5_000
@@ -43,8 +38,6 @@ GAP_PROBABILITY = 1 / 30
 """How likely it is that the gatherer stops in a second of these phases."""
 GAPS_MS = (*range(2_000, 16_000, 1_000), 25_000, 40_000)
 """For how long: every length between the shortest hold and the age at which answers count as old, and longer."""
-INCIDENT_QUIET_MS = 25_000
-"""The time before the incident of a simulation that is about one."""
 
 
 class Simulation:
@@ -59,18 +52,16 @@ class Simulation:
         polls_only: bool = False,
         controllers: int | None = None,
         static: bool | None = None,
-        incident: str | None = None,
     ) -> None:
         """Creates a quorum of one to five controllers.
 
         Args:
             seed: of all random choices.
-            faults: names of `planted_faults.FAULTS`.
+            faults: names of FAULTS.
             strict: False raises nothing, to test which alerts a planted fault causes.
             controllers: the initial number of voters; None: chosen by the seed.
             static: whether it starts with controller.quorum.voters; None: chosen by the seed.
             polls_only: the monitor has only DESCRIBE permission and reads no log.
-            incident: a name of INCIDENTS: it happens soon, in a quorum that is suited to it, and no fault is injected.
         """
         self.seed = seed
         self.random = Random(seed)
@@ -81,9 +72,6 @@ class Simulation:
         self.ground_truth = GroundTruth(strict=strict)
         self.network = Network(self.random)
         self.nodes: list[SimulatedController] = []
-        self.incident = INCIDENTS[incident] if incident else None
-        if self.incident is not None:
-            static, controllers = self.incident.static, controllers or self.random.choice(self.incident.controllers)
         self.static = (not faults and self.random.random() < 0.2) if static is None else static
         """Starts with controller.quorum.voters, and is upgraded once."""
         self._create_controllers(controllers or (3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5))))
@@ -94,16 +82,6 @@ class Simulation:
         self.gatherer = SimulatedGatherer(self.random, self.nodes, self.network, polls_only)
         self.gatherer.skew_ms = self.random.choice((0, 0, -3_600_000, 3_600_000, 90_000))
         self.fault_injection = FaultInjection(self.random, self.nodes, self.network, self.gatherer)
-        self.world = SimulatedWorld(self.nodes, self.network, self.gatherer, self.ground_truth, self.brokers)
-        self.incident_random = Random(f"incidents of {seed}")
-        """Its own: the other choices of a seed do not depend on the incidents."""
-        self.gap_random = Random(f"gaps of {seed}")
-        """Its own, too."""
-        self.happening: Iterator[int] | None = None
-        self.happening_last = False
-        """Whether the last phase before this calm one was an incident: faults and incidents take turns."""
-        self.incidents = 0
-        """How many have happened."""
         self.checker = AlertChecker(
             self.ground_truth, self.gatherer.bootstrap, strict and not polls_only, redelivered=seed % 3 == 0
         )
@@ -111,9 +89,6 @@ class Simulation:
         self.calm_phases = 0
         """The number of complete recoveries that were checked."""
         self.phase_ends_ms = START_MS + (FAULTY_QUIET_MS if faults else QUIET_MS)
-        if self.incident is not None:
-            self.gatherer.slow_probability = 0.0
-            self.phase_ends_ms = START_MS + INCIDENT_QUIET_MS
         self.last = ""
         self._agenda: list[tuple[int, int, str, int]] = []
         self._number = 0
@@ -203,24 +178,17 @@ class Simulation:
     def _observe(self, _: int) -> None:
         self._schedule(1_000, "observe")
         if self.now_ms < self.gatherer.runs_from_ms:
-            self.checker.expectations.not_observed()
             return
-        rows = list(self.gatherer.observe(self.now_ms))
-        self.world.observe(self.now_ms)
-        conditions = conditions_of(self.world) if self.strict else ()
-        self.observed_second(rows, conditions, observable=self.world.observable)
-        if self.phase in GAP_PHASES and self.strict and not self.faults and self.gap_random.random() < GAP_PROBABILITY:
-            until_ms = self.now_ms + self.gap_random.choice(GAPS_MS)
-            self.gatherer.stop_until(until_ms, restarts=self.gap_random.random() < 0.5)
+        self.deliver(list(self.gatherer.observe(self.now_ms)))
+        if self.phase in GAP_PHASES and self.strict and not self.faults and self.random.random() < GAP_PROBABILITY:
+            until_ms = self.now_ms + self.random.choice(GAPS_MS)
+            self.gatherer.stop_until(until_ms, restarts=self.random.random() < 0.5)
 
-    def observed_second(
-        self, rows: Sequence[DecodedRow], conditions: tuple[Condition, ...], *, observable: bool
-    ) -> None:
+    def deliver(self, rows: Sequence[DecodedRow]) -> None:
         """Passes the rows of this second to the monitor, and its alerts to the checks."""
-        self.checker.expectations.record(self.now_ms, conditions, observable=observable)
         for row in rows:
             self.checker.observe(row)
-        self.checker.check_second(0 if self.gatherer.polls_only else self.gatherer.position, self.gatherer.lost)
+        self.checker.check_second(0 if self.gatherer.polls_only else self.gatherer.position)
 
     def _inject(self, _: int) -> None:
         if self.now_ms >= self.phase_ends_ms:
@@ -247,52 +215,15 @@ class Simulation:
         self.phase_ends_ms += ms
         self.activity.led_at_ms += ms
         self.activity.busy_until_ms += ms
-        if self.gatherer.led_since_ms is not None:
-            self.gatherer.led_since_ms += ms
-        self.world.suspended(ms)
-        self.checker.expectations.suspended(ms)
-
-    def _incident(self, _: int) -> None:
-        """Takes the next step of the incident; after the last one, operators restore what is left."""
-        delay_ms = next(self.happening or iter(()), None)
-        if delay_ms is None:
-            self.happening, self.phase_ends_ms = None, self.now_ms + CALM_MS
-            self.phase = self.activity.phase = Phase.QUIET_RULES
-            return
-        self.tick_new_nodes()
-        self._schedule(delay_ms, "incident")
-
-    def _begin_incident(self, incident: Incident) -> None:
-        self.phase = self.activity.phase = Phase.INCIDENT
-        self.phase_ends_ms = self.now_ms + 10**9
-        self.incidents += 1
-        self.happening = incident.happen(IncidentScene(self, self.incident_random))
-        self._schedule(1, "incident")
-
-    def _suited_incident(self) -> Incident | None:
-        """Returns an incident that is possible in this quorum, or None."""
-        if not self.strict or self.faults or self.gatherer.polls_only:
-            return None
-        static = all(node.log.static for node in self.nodes)
-        suited = [each for each in INCIDENTS.values() if each.suits(len(self.nodes), static=static)]
-        return self.incident_random.choice(suited) if suited else None
 
     def _next_phase(self) -> None:
         """Starts the next phase; a calm phase must end with a complete recovery."""
         match self.phase:
             case Phase.QUIET_RULES:
-                if self.incident is not None and not self.incidents:
-                    self._begin_incident(self.incident)
-                    return
                 if self.strict:
                     self.checker.check_calm()
                     self._check_recovered()
                     self.calm_phases += 1
-                incident = None if self.happening_last else self._suited_incident()
-                self.happening_last = incident is not None
-                if incident is not None:
-                    self._begin_incident(incident)
-                    return
                 self.phase, lasts_ms = Phase.FAULTS_INJECTED, self.random.randint(*FAULTS_MS)
             case Phase.FAULTS_INJECTED:
                 self.fault_injection.restore(self.now_ms)

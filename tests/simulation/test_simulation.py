@@ -1,7 +1,6 @@
 """A few seeds of the simulation at every run; `make simulate SEED= STEPS=` runs any seed and number of steps."""
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
 import pytest
 
@@ -9,7 +8,6 @@ from connectors.observations.observation import Event
 from rules.model.identifiers import Millis
 from streaming.replay.machine import Machine
 from tests.simulation.ground_truth import BrokenInvariant
-from tests.simulation.planted_rule_errors import silent, without_hold
 from tests.simulation.simulation import Simulation
 
 
@@ -78,30 +76,14 @@ def test_alerts_fire_for_planted_faults(fault: str, *, polls_only: bool, rule: s
     pytest.fail(f"{rule} never fired for {fault}, although invariants were violated")
 
 
-def applied_twice(patched: pytest.MonkeyPatch) -> None:
+def test_an_observation_that_is_applied_twice_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Machine.apply
 
     def apply(machine: Machine, events: Iterable[Event], *, sequence: int, observed_at_ms: Millis) -> bool:
         machine.sequence = -1
         return whole(machine, events, sequence=sequence, observed_at_ms=observed_at_ms)
 
-    patched.setattr(Machine, "apply", apply)
+    monkeypatch.setattr(Machine, "apply", apply)
 
-
-ERRORS = [
-    pytest.param(applied_twice, "K048", id="applied-twice"),
-    pytest.param(partial(silent, rule="no-leader"), "no-leader of .* does not fire", id="silent-no-leader"),
-    pytest.param(partial(without_hold, rule="stale-voter-endpoint"), "stale-voter-endpoint of", id="impatient"),
-]
-
-
-@pytest.mark.parametrize(("break_monitor", "message"), ERRORS)
-def test_an_error_of_the_monitor_is_detected(
-    break_monitor: Callable[[pytest.MonkeyPatch], None], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The checks of AlertChecker detect each of these errors of the monitor."""
-    break_monitor(monkeypatch)
-
-    with pytest.raises(BrokenInvariant, match=message):
-        for seed in range(1, 30):
-            Simulation(seed).run(25_000)
+    with pytest.raises(BrokenInvariant, match="K048"):
+        Simulation(1).run(25_000)

@@ -78,7 +78,7 @@ hostile: $(READY) ## mutate what a node or a disk may hold, COUNT= cases (10,000
 	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.hostile
 
 kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check that no alert is lost or doubled (40 min)
-	@SEED=$(SEED) COUNT=$(COUNT) HALF=$(HALF) $(BIN)/python -m tests.kill_campaign
+	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.kill_campaign
 
 chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert (root, nftables)
 	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" $(BIN)/python -m tests.chaos

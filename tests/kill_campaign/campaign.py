@@ -1,79 +1,93 @@
-"""Campaign: the real job with its sinks, killed by plan, and what every half of a campaign checks at the end."""
+"""Campaign: the real job with its sinks over a recording, killed by plan; nothing may be lost or doubled.
+
+Its transitions must equal those of an uninterrupted run. The wall clock of the job runs faster, so that repetitions,
+silences and storms of incidents take place within minutes.
+"""
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
-from deploy.lab import LabError
+from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.notifications.route import Silence
+from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from streaming.pipeline.checkpoint import Checkpoint
-from tests.kill_campaign import delivery_log, job_processes
+from tests.kill_campaign import delivery_log, job_processes, recording
 from tests.kill_campaign.campaign_job import CampaignJob
-from tests.kill_campaign.campaign_result import CampaignResult, Comparison, Report
-from tests.kill_campaign.delivery_check import check_file, check_people_sinks
+from tests.kill_campaign.campaign_result import CampaignResult
+from tests.kill_campaign.delivery_check import ExecutedKill, check_file, check_people_sinks
 from tests.kill_campaign.instrumentation import Settings, wall_ms
 from tests.kill_campaign.kill_execution import CampaignStuckError, KillExecution
-from tests.kill_campaign.kill_plan import PlannedKill
-from tests.kill_campaign.sink_services import Availability, SinkServices
+from tests.kill_campaign.kill_plan import PlannedKill, plan
+from tests.kill_campaign.replay_gatherer import allow
+from tests.kill_campaign.sink_services import Availability, SinkServices, running_services
 
 COMPLETE_S = 240.0
 """Within this time everything must be delivered after the last kill."""
 AVAILABILITY = (*[Availability.UP] * 3, Availability.SLOW, Availability.DOWN)
 SILENCE_SHARE = 0.35
+SILENCE_MS = (400_000, 2_000_000)
 SERVICE_NAMES = ("PagerDuty", "Slack")
 """As the names of kill points contain them."""
+CLOCK_FACTOR = 20.0
+TRANSITIONS_PER_KILL = 3
+REPEAT = "3m"
+"""The repeat interval of the sinks for people."""
+REACH_S = 20.0
+"""A point that a ready job does not reach within this time is replaced by a random moment."""
+Report = Callable[[ExecutedKill], None]
+"""Called after each kill."""
 
 
-class Campaign(ABC):
-    """One half."""
+class Campaign:
+    """One recording and one job."""
 
-    mode: str
-    repeat: str
-    """The repeat interval of the sinks for people."""
-    reach_s: float
-    """A point that a ready job does not reach within this time is replaced by a random moment."""
     settings: Settings
 
-    def __init__(self, folder: Path, random: Random, kills: Sequence[PlannedKill]) -> None:
-        """`folder` exists and is empty."""
-        self.folder, self.random, self.plan = folder, random, kills
+    def __init__(self, folder: Path, seed: int, count: int, *, kills: Sequence[PlannedKill] | None = None) -> None:
+        """Writes the recording into `folder`. `kills`: None: chosen by the seed."""
+        self.folder, self.random = folder, Random(seed)
+        self.plan = plan(self.random, count) if kills is None else kills
+        self._recording = recording.record(seed, faults=max(6, round(count * TRANSITIONS_PER_KILL / 5)))
+        self._file = folder / "recording.jsonl"
+        recording.write(self._recording, self._file)
+        self.expected: Sequence[Alert] = [alert for _, alert in self._recording.transitions]
+        """At first those of a replay without Spark."""
 
-    @abstractmethod
-    def running(self) -> AbstractContextManager[tuple[CampaignJob, SinkServices]]:
-        """Runs everything but the job."""
-
-    @abstractmethod
-    def execute(self, execution: KillExecution, services: SinkServices, report: Report) -> None:
-        """Executes the plan, and causes transitions meanwhile."""
-
-    @abstractmethod
-    def compare(self, job: CampaignJob) -> Comparison:
-        """Compares the transitions with those that must be there."""
-
-    def is_complete(self, job: CampaignJob) -> bool:
-        """Whether all transitions are in the file."""
-        return True
+    def run_uninterrupted(self) -> None:
+        """Expects the transitions of the real job without a kill."""
+        with self._started("uninterrupted") as (job, _):
+            allow(job.folder, len(self._recording.rows))
+            execution = KillExecution(job, self.random, reach_s=REACH_S)
+            execution.start()
+            try:
+                self._await_complete(execution)
+            finally:
+                job.stop()
+            assert execution.problems == []
+            self.expected = _of_clusters(job.transitions())
 
     def run(self, report: Report) -> CampaignResult:
         """Runs the job with all kills."""
         began = time.monotonic()
-        with self.running() as (job, services):
-            execution = KillExecution(job, self.random, reach_s=self.reach_s)
+        with self._started("killed") as (job, services):
+            execution = KillExecution(job, self.random, reach_s=REACH_S)
             try:
                 execution.start()
-                self.execute(execution, services, report)
-                self.vary(services, None)
-                self.await_complete(execution)
+                for number, planned in enumerate(self.plan, 1):
+                    report(self._execute(number, planned, execution, services))
+                allow(job.folder, len(self._recording.rows))
+                self._vary(services, None)
+                self._await_complete(execution)
                 if code := job.ended():
                     execution.problems.append(f"SIGTERM: the job ended with exit code {code}: {job.newest_output()}")
-            except (CampaignStuckError, LabError) as problem:
+            except CampaignStuckError as problem:
                 execution.problems.append(str(problem))
             finally:
                 job.stop()
@@ -81,15 +95,49 @@ class Campaign(ABC):
                 execution.problems.append(f"processes of the job did not end: {left}")
             return self._result(execution, services, time.monotonic() - began)
 
-    def job(self, folder: Path, services: SinkServices, config: Mapping[str, Any], **settings: Any) -> CampaignJob:
-        """Returns a job in this folder; `settings` change its processes."""
-        self.settings = services.write_settings(folder, **settings)
+    @contextmanager
+    def _started(self, name: str) -> Iterator[tuple[CampaignJob, SinkServices]]:
+        folder = self.folder / name
+        folder.mkdir()
+        with running_services(folder / "ca") as services:
+            yield self._job(folder, services), services
+
+    def _job(self, folder: Path, services: SinkServices) -> CampaignJob:
+        clusters = [
+            {
+                "name": cluster.name,
+                "bootstrap": list(cluster.bootstrap),
+                "cluster_id": cluster.cluster_id,
+                "metadata_log": cluster.log,
+                # No controller answers there: the ids are recorded, as after a restart during an outage.
+                # No two clusters may share an address.
+                "resolve": {address.partition(":")[0]: f"127.0.0.{number}" for address in cluster.bootstrap},
+            }
+            for number, cluster in enumerate(self._recording.clusters, start=1)
+        ]
+        self.settings = services.write_settings(
+            folder, recording=str(self._file), clock_from_s=time.time(), clock_factor=CLOCK_FACTOR
+        )
         environment = job_processes.environment(folder)
         job = CampaignJob(folder=folder, name="campaign", bootstrap=(), environment=environment)
-        job.configure(config, repeat=self.repeat)
+        job.configure({"clusters": clusters, "thresholds": recording.thresholds()}, repeat=REPEAT)
+        job.checkpoint.mkdir()
+        ids = {each.name: each.cluster_id for each in self._recording.clusters}
+        Checkpoint(folder=job.checkpoint).record_cluster_ids(ids)
+        allow(folder, 0)
         return job
 
-    def vary(self, services: SinkServices, planned: PlannedKill | None) -> None:
+    def _execute(
+        self, number: int, planned: PlannedKill, execution: KillExecution, services: SinkServices
+    ) -> ExecutedKill:
+        """Kills while the rows of some more transitions are appended; now and then a cluster is silenced."""
+        self._vary(services, planned)
+        if self.random.random() < SILENCE_SHARE:
+            self._silence(execution.job, f"{number:08x}", self.random.choice(self._recording.clusters).name)
+        rows = self._recording.rows_before(round(number * len(self.expected) / len(self.plan)))
+        return execution.execute(planned, when_ordered=partial(allow, execution.job.folder, rows))
+
+    def _vary(self, services: SinkServices, planned: PlannedKill | None) -> None:
         """Changes the availability of the services; without a kill, both are up."""
         for service, name in zip((services.pagerduty, services.slack), SERVICE_NAMES, strict=True):
             chosen = self.random.choice(AVAILABILITY)
@@ -97,38 +145,36 @@ class Campaign(ABC):
             needed = planned is None or name in planned.order.point
             service.availability = Availability.UP if needed else chosen
 
-    def silence(self, job: CampaignJob, id_: str, *, for_ms: int, **patterns: str) -> None:
-        """Silences alerts from now on."""
+    def _silence(self, job: CampaignJob, id_: str, cluster: str) -> None:
         now_ms = self._now_ms()
         silence = Silence(
             id=id_,
             starts_at_ms=now_ms,
-            ends_at_ms=Millis(now_ms + for_ms),
+            ends_at_ms=Millis(now_ms + self.random.randint(*SILENCE_MS)),
             author="campaign",
             comment="part of the campaign",
-            **patterns,
+            cluster=cluster,
         )
         _silences(job).add(silence, now_ms=now_ms)
 
-    def end_silence(self, job: CampaignJob, id_: str) -> None:
-        """Ends a silence now."""
-        _silences(job).end(id_, now_ms=self._now_ms())
-
-    def await_complete(self, execution: KillExecution) -> None:
+    def _await_complete(self, execution: KillExecution) -> None:
         """Waits until all transitions are written and nothing is pending."""
         job = execution.job
         for silence in _silences(job).read():
             if silence.active(self._now_ms()):
-                self.end_silence(job, silence.id)
+                _silences(job).end(silence.id, now_ms=self._now_ms())
         # The last kill may have been a moment ago: a job that has not begun to start ends with another exit code.
         execution.await_ready()
         deadline = time.monotonic() + COMPLETE_S
-        while not self.is_complete(job) or any(job.pending().values()):
+        while not self._is_complete(job) or any(job.pending().values()):
             if time.monotonic() > deadline:
                 written = f"{len(job.alerts())} transitions were written, pending are {job.pending()}"
                 raise CampaignStuckError(f"{written}: {job.newest_output()}")
             execution.restart_if_ended()
             time.sleep(1)
+
+    def _is_complete(self, job: CampaignJob) -> bool:
+        return len(job.alerts()) >= len(self._recording.transitions)
 
     def _now_ms(self) -> Millis:
         """The job's wall clock."""
@@ -138,19 +184,19 @@ class Campaign(ABC):
         job = execution.job
         alerts, log, silences = job.transitions(), delivery_log.read(job.folder), _silences(job).read()
         sinks = [check_file(job.jsonl, alerts), *check_people_sinks(alerts, log, services, execution.kills, silences)]
-        compared = self.compare(job)
+        found = _of_clusters(job.transitions())
         damage = Checkpoint(folder=job.checkpoint).database_damage()
         return CampaignResult(
-            mode=self.mode,
             kills=execution.kills,
             not_reached=execution.not_reached,
             starts=job.starts,
-            compared=compared,
+            expected=len(self.expected),
+            found=len(found),
             sinks=sinks,
             problems=[
                 *execution.problems,
                 *([] if damage is None else [damage]),
-                *compared.problems,
+                *_differences(self.expected, found),
                 *(problem for sink in sinks for problem in sink.problems),
             ],
             seconds=seconds,
@@ -159,3 +205,28 @@ class Campaign(ABC):
 
 def _silences(job: CampaignJob) -> SilenceStore:
     return SilenceStore(job_database(job.checkpoint))
+
+
+def _of_clusters(alerts: Sequence[Alert]) -> Sequence[Alert]:
+    """Returns the alerts without those about the job's own sinks, which depend on the time."""
+    return [alert for alert in alerts if alert.cluster_id != JOB_CLUSTER_ID]
+
+
+def _differences(expected: Sequence[Alert], found: Sequence[Alert]) -> list[str]:
+    """Compares the transitions of each cluster, their order and content; batches decide the order between clusters."""
+    problems = []
+    for cluster in sorted({alert.cluster for alert in (*expected, *found)}):
+        wanted = [_comparable(alert) for alert in expected if alert.cluster == cluster]
+        got = [_comparable(alert) for alert in found if alert.cluster == cluster]
+        if wanted != got:
+            at = next((n for n, pair in enumerate(zip(wanted, got, strict=False)) if pair[0] != pair[1]), -1)
+            problems.append(
+                f"cluster {cluster}: {len(got)} transitions instead of {len(wanted)}; the first difference is at {at}: "
+                f"{wanted[at : at + 1]} became {got[at : at + 1]}"
+            )
+    return problems
+
+
+def _comparable(alert: Alert) -> Alert:
+    """Returns the alert without the number of its row in the journal: rows of the clock are before it."""
+    return replace(alert, evidence={name: value for name, value in alert.evidence.items() if name != "journal_row"})

@@ -1,7 +1,7 @@
-"""CampaignResult: what a half of a campaign found, as tables for people and as JSON."""
+"""CampaignResult: what a campaign found, as tables for people and as JSON."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,30 +9,18 @@ from rich.console import Console
 
 from tests.kill_campaign.delivery_check import ExecutedKill, SinkResult
 
-Report = Callable[[ExecutedKill], None]
-"""Called after each kill."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """What was found of the transitions that must be there."""
-
-    expected: int
-    """Recorded: those of the uninterrupted run. Live: two for each injected condition."""
-    found: int
-    problems: Sequence[str]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignResult:
-    """One half: recorded or live."""
+    """All that was found."""
 
-    mode: str
     kills: Sequence[ExecutedKill]
     not_reached: Sequence[str]
     """The points that were replaced by a random moment."""
     starts: int
-    compared: Comparison
+    expected: int
+    """The transitions of the uninterrupted run."""
+    found: int
     sinks: Sequence[SinkResult]
     problems: Sequence[str]
     """One sentence for each broken promise; empty for a passed campaign."""
@@ -45,8 +33,8 @@ class CampaignResult:
     def print(self, console: Console) -> None:
         """Prints what a person reads."""
         console.print(
-            f"\n{self.mode}: {len(self.kills)} kills, {self.starts - 1} restarts of the job in {self.seconds / 60:.0f} "
-            f"minutes; transitions: {self.compared.found} of {self.compared.expected}"
+            f"\n{len(self.kills)} kills, {self.starts - 1} restarts of the job in {self.seconds / 60:.0f} "
+            f"minutes; transitions: {self.found} of {self.expected}"
         )
         for title, counts in {
             "victims": Counter(kill.victim for kill in self.kills),

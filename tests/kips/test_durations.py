@@ -1,7 +1,5 @@
 """Conditions that are normal for a moment and fire when they last: open transactions, elections, old metadata."""
 
-from dataclasses import replace
-
 import pytest
 
 from rules.alert import Alert
@@ -36,37 +34,6 @@ def test_an_open_transaction_at_the_end_of_the_read_log_fires_until_it_ends() ->
 
     assert set(ended.brokers) == {101, 102}
     assert found(ended, "open-transaction") == []
-
-
-@pytest.mark.kip("D045", "D145")
-def test_epoch_churn_fires_from_leader_changes_in_the_log_alone() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    quorum = apply(replay, [script.read()])
-    for epoch in (2, 3, 9):
-        assert found(quorum, "epoch-churn") == []
-        script.leader(1 + epoch % 3, epoch=epoch)
-        script.now_ms += 20_000
-        quorum = apply(replay, [script.read()])
-
-    assert (quorum.leader_id, quorum.leader_epoch) == (1, 9)
-    assert len(found(quorum, "epoch-churn")) == 1
-
-
-@pytest.mark.kip("D123")
-@pytest.mark.parametrize(("behind_ms", "fires"), [(0, 0), (10_000, 0), (45_000, 1)])
-def test_a_live_broker_with_old_metadata_fires(behind_ms: int, fires: int) -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.broker(101, fenced=False)
-    apply(replay, [script.read()])
-    for _ in range(40):
-        broker = replica("101-x", end=100 if behind_ms == 0 else 10, caught_up=behind_ms)
-        polled = replace(poll(replica("1-a"), replica("2-b"), replica("3-c")), observers=(broker,))
-        script.noops(2)
-        apply(replay, [script.read(), script.row(polled)])
-
-    assert len(found(replay.quorum(), "observer-lagging")) == fires
 
 
 @pytest.mark.kip("K032")

@@ -21,9 +21,6 @@ from tests.unit.rules.situation import (
     name_not_found,
     probed,
     refuses,
-    view,
-    voter_not_fetching,
-    with_views,
 )
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
@@ -53,16 +50,6 @@ def test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical(fi
     assert f"controller {first} and then controller {second} led epoch 6" in said
 
 
-@pytest.mark.kip("D052", "K043")
-def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical() -> None:
-    script, replay = LogScript(), machine()
-    quorum = apply(replay, [script.row(poll(replica("1-a"), epoch=epoch)) for epoch in (5, 4)])
-
-    (said,) = findings_of(quorum, RAFT)
-
-    assert said.startswith("critical The leader epoch went back")
-
-
 @pytest.mark.kip("A087", "D025", "D052", "K043")
 @pytest.mark.parametrize("leaders", [((1, 5), (2, 5)), ((1, 5), (2, 6), (3, 5))], ids=["at once", "in a former epoch"])
 def test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical(leaders: tuple[tuple[int, int], ...]) -> None:
@@ -85,31 +72,6 @@ def test_the_reported_high_watermark_never_decreases_and_a_decrease_fires(lower:
     assert quorum.high_watermark == 50
     (said,) = findings_of(quorum, RAFT)
     assert said.startswith("critical The high watermark went back")
-
-
-@pytest.mark.kip("D064")
-@pytest.mark.parametrize(("high_watermark", "breaches"), [(None, 0), (50, 0), (53, 0), (40, 1)])
-def test_a_new_leaders_high_watermark_is_unknown_or_covers_all_committed_records(
-    high_watermark: int | None, breaches: int
-) -> None:
-    """It reports one once a record of its own epoch is committed, after all earlier records."""
-    script, replay = LogScript(), machine()
-    apply(replay, [script.row(poll(replica("1-a"), replica("2-b"), epoch=1, hw=50))])
-
-    elected = poll(replica("1-a"), replica("2-b"), leader=2, epoch=2, hw=high_watermark)
-
-    assert len(findings_of(apply(replay, [script.row(elected)]), RAFT)) == breaches
-
-
-@pytest.mark.kip("D043")
-def test_an_isolated_leader_is_found_by_its_fetches_and_the_other_leader_views() -> None:
-    quorum = healthy(3)
-    assert quorum.leader_id == 3
-
-    (alone,) = findings(voter_not_fetching(voter_not_fetching(quorum, 1), 2), "failure-tolerance")
-    assert alone.severity == "critical", "no majority fetches from it"
-    (two,) = findings(with_views(quorum, view(1, leader=1, epoch=6)), "views-disagree")
-    assert (two.subject, str(two.severity)) == ("controller 1", "warning"), "it leads an epoch that is over"
 
 
 @pytest.mark.kip("D022", "K016")
@@ -147,29 +109,6 @@ def recovering() -> tuple[LogScript, Machine]:
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)
     apply(replay, [script.read()])
     return script, replay
-
-
-@pytest.mark.kip("B005", "B009")
-def test_more_than_one_in_sync_replica_after_an_unclean_election_is_a_violation() -> None:
-    _, replay = recovering()
-    assert findings_of(replay.quorum(), RECOVERY) == []
-
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.topic("orders")
-    script.partition("orders", 0, 101, 102, 103)
-    script.change("orders", 0, isr=(102, 103), leader=102, recovering=True)
-
-    assert len(findings_of(apply(replay, [script.read()]), RECOVERY)) == 1
-
-
-@pytest.mark.kip("B009", "B042", "B051", "K047")
-@pytest.mark.parametrize(("recovered", "breaches"), [(None, 1), (False, 0)])
-def test_the_isr_may_grow_only_with_the_record_that_ends_recovery(recovered: bool | None, breaches: int) -> None:
-    script, replay = recovering()
-    script.change("orders", 0, isr=(102, 103), recovering=recovered)
-
-    assert len(findings_of(apply(replay, [script.read()]), RECOVERY)) == breaches
 
 
 @pytest.mark.kip("B010", "B039", "B040", "K047")
@@ -217,15 +156,3 @@ def test_a_hanging_majority_raises_no_endpoint_alert() -> None:
     assert not any("no safe recovery" in step for step in one_down.remedy), "a majority is left"
     assert dead.remedy[0].startswith("# Start controller 1 at c1.test:9093")
     assert any("no safe recovery" in step and "an override of the voters does not help" in step for step in dead.remedy)
-
-
-@pytest.mark.kip("E005", "E007")
-def test_names_that_do_not_resolve_fire_before_a_restart_deadlocks() -> None:
-    finding = findings(name_not_found(healthy(), 1, 2, 3), STALE)[0]
-
-    assert finding.severity == "critical"
-    assert "does not resolve" in finding.summary
-    assert "If all controllers restarted now, no leader could be elected: 0 of 3" in finding.summary
-    assert finding.remedy[0].startswith(
-        "# Do not restart any controller until c1.test, c2.test and c3.test resolve again"
-    )

@@ -9,7 +9,6 @@ import pytest
 from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION
 from connectors.metadata.batch_writer import ControlRecordType, control_record
-from rules.model.quorum import Quorum
 from streaming.rescue.apply_voters import apply_voters
 from streaming.rescue.plan_output import plan_text, steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
@@ -18,10 +17,7 @@ from tests.kips.test_kip_1347_rescue import NEW, TWO, has_warning
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir
 from tests.unit.connectors.logdir.test_complete_log import DIRECTORY, VOTER, dynamic_log
 from tests.unit.connectors.metadata.metadata_bytes import batch
-from tests.unit.rules.situation import findings, healthy, name_not_found
-from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
-RULE = "stale-voter-endpoint"
 NODES = (1, 2, 3, 101)
 
 
@@ -101,15 +97,6 @@ def test_broker_whose_disk_is_not_given_is_not_written_to(tmp_path: Path) -> Non
     assert not any("No broker's log directory" in line for line in steps(plan(tmp_path)))
 
 
-@pytest.mark.kip("E038")
-def test_the_alert_about_names_that_do_not_resolve_fixes_them_for_brokers_too() -> None:
-    remedy = findings(name_not_found(healthy(), 1, 2), RULE)[0].remedy
-
-    restored = [line for line in remedy if "on every controller and broker" in line]
-    assert len(restored) == 2
-    assert ["c1.test" in restored[0], "c2.test" in restored[1]] == [True, True]
-
-
 @pytest.mark.kip("A009", "E069")
 @pytest.mark.parametrize("applied", [(1,), (1, 2), (2, 3, 101)])
 def test_disks_with_old_and_new_endpoints_at_once_are_reported(tmp_path: Path, applied: tuple[int, ...]) -> None:
@@ -147,30 +134,6 @@ def test_disks_with_three_different_endpoints_of_a_voter_are_reported(tmp_path: 
     apply_voters(tmp_path / "node-2", NEW.replace("new-domain", "newer-domain"), write=True)
 
     assert has_warning(plan(tmp_path), "hold different endpoints", "c1.new-domain", "c1.newer-domain", "1@127.0.0.1:")
-
-
-@pytest.mark.kip("E069")
-@pytest.mark.parametrize(
-    ("moved", "severity"), [((), None), ((2,), "warning"), ((2, 3), "warning"), ((1, 2, 3), "critical")]
-)
-def test_a_rolling_change_in_which_old_and_new_endpoints_coexist_names_each_moved_controller(
-    moved: tuple[int, ...], severity: str | None
-) -> None:
-    """The controllers registered their new endpoints one after the other; the VotersRecord has the old ones."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.kraft(1)
-    script.voters("1-a", "2-b", "3-c")
-    for node in (1, 2, 3):
-        script.controller(node, port=9999 if node in moved else 9093)
-    polled = poll(*(replica(name) for name in ("1-a", "2-b", "3-c")))
-
-    quorum: Quorum = apply(replay, [script.read(), script.row(polled)])
-
-    found = findings(quorum, RULE)
-    assert [each.subject for each in found] == [f"voter {node}" for node in moved]
-    assert {str(each.severity) for each in found} == ({severity} if severity else set())
-    assert all(each.evidence["registered_endpoint"] != each.evidence["recorded_endpoint"] for each in found)
 
 
 @pytest.mark.kip("E041")

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir.log_dir_files import PARTITION, checkpoint_name
+from connectors.logdir.log_dir_files import PARTITION
 from connectors.metadata.batches import RecordBatch, scan, write_crc
 from connectors.metadata.dump_log import DumpedRecord, dump_records
-from connectors.observations.point_in_time import AtOffset
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.rescue.node_decisions import NodeAction
@@ -23,17 +21,15 @@ from streaming.rescue.plan_output import plan_json, steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_856_gauges import status
-from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
+from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
 from tests.unit.rules.situation import (
     failing,
-    findings,
     healthy,
     key,
     leaderless,
     log_regressed,
     name_not_found,
     refuses,
-    with_broker,
 )
 
 DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}
@@ -161,19 +157,6 @@ def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
     assert len(held[0]) == 3, "a topic of three partitions"
 
 
-@pytest.mark.kip("E030")
-def test_a_snapshot_contains_header_kraft_version_voters_metadata_and_footer(stopped: Path) -> None:
-    content = (stopped / "node-2" / PARTITION / SNAPSHOT).read_bytes()
-
-    types = [one.type for one in dump_records(content) if isinstance(one, DumpedRecord)]
-
-    assert types[:3] == ["SnapshotHeader", "KRaftVersion", "KRaftVoters"]
-    assert types[-1] == "SnapshotFooter"
-    metadata = set(types[3:-1])
-    assert metadata >= {"FEATURE_LEVEL_RECORD", "REGISTER_CONTROLLER_RECORD", "REGISTER_BROKER_RECORD", "TOPIC_RECORD"}
-    assert "PARTITION_RECORD" in metadata
-
-
 @pytest.mark.kip("E030", "E048")
 def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: Path) -> None:
     result = apply_voters(stopped / "node-2", NEW, write=True)
@@ -191,18 +174,6 @@ def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: P
     assert {one.leader_epoch for one in batches} == {1}
     assert [one.is_control for one in batches] == [True, *[False] * (len(batches) - 2), True]
     assert batches[-1].end == len(content), "no gap between the offsets of the batches"
-
-
-@pytest.mark.kip("E048", "E049")
-def test_a_snapshot_is_named_by_the_end_offset_and_epoch_of_its_log(stopped: Path) -> None:
-    """The name of a log read up to Kafka's own snapshot equals the snapshot's name."""
-    then = replay_log_dir(stopped / "node-1", AtOffset(offset=Offset(36)))
-
-    assert checkpoint_name(then.end_offset, then.epoch or 0) == SNAPSHOT
-    assert [one.snapshot for one in rescue_plan(stopped, 2, 3).disks] == [
-        "00000000000000000061-0000000001.checkpoint",
-        "00000000000000000057-0000000001.checkpoint",
-    ]
 
 
 @pytest.mark.kip("A040", "E010", "E051")
@@ -312,14 +283,6 @@ def test_without_a_list_a_lost_majority_is_said_too(stopped: Path) -> None:
     assert "most complete log that remains is of controller 3, up to offset 57 of epoch 1" in "\n".join(lines)
 
 
-@pytest.mark.kip("E011")
-def test_without_a_list_the_registered_endpoints_are_proposed(stopped: Path) -> None:
-    found = rescue_plan(stopped, 1, 2, 3, wanted=None)
-
-    assert found.proposed is None, "each controller registered the endpoint that is recorded"
-    assert [*steps(found)] == ["# No rescue is needed: start controllers 1, 2 and 3"]
-
-
 @pytest.mark.kip("E036", "E069", "E079", "E095")
 def test_an_incomplete_override_is_reported_as_different_endpoints(stopped: Path) -> None:
     """The broker has the voter set from before controller 1 moved."""
@@ -367,18 +330,6 @@ def test_voters_that_a_snapshot_changed_are_reported(stopped: Path, old: bytes, 
     )
 
 
-@pytest.mark.kip("E009")
-def test_a_renamed_domain_is_reported_as_the_one_cause(stopped: Path) -> None:
-    for node in (1, 2, 3):
-        rewritten(stopped / f"node-{node}" / PARTITION / checkpoint_name(0, 0), b"127.0.0.1", b"c.a.local")
-    renamed = ",".join(f"{node}@c.b.local:{9090 + node}:{directory}" for node, directory in DIRECTORIES.items())
-    for node in (1, 2, 3):
-        (stopped / f"node-{node}" / PARTITION / "00000000000000000000.log").write_bytes(b"")
-        (stopped / f"node-{node}" / PARTITION / SNAPSHOT).unlink(missing_ok=True)
-
-    assert has_warning(rescue_plan(stopped, 1, 2, 3, wanted=renamed), "all names change from a.local to b.local")
-
-
 @pytest.mark.kip("E076")
 def test_the_list_of_the_recorded_voters_is_reported_also_when_the_quorum_is_down() -> None:
     voters = [f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3)]
@@ -386,30 +337,6 @@ def test_the_list_of_the_recorded_voters_is_reported_also_when_the_quorum_is_dow
     down = replace(leaderless(refuses(healthy(), 1, 2), 3), leader_id=None)
 
     assert status(down)["initial_controllers"] == ",".join(voters)
-
-
-@pytest.mark.kip("E009")
-def test_every_voter_fires_when_no_name_resolves_before_a_restart() -> None:
-    gone = name_not_found(healthy(), 1, 2, 3)
-
-    assert [(one.subject, str(one.severity)) for one in findings(gone, "stale-voter-endpoint")] == [
-        (f"voter {node}", "critical") for node in (1, 2, 3)
-    ]
-
-
-@pytest.mark.kip("E011")
-def test_volumes_restored_under_other_names_fire_no_leader_with_the_names() -> None:
-    restored = leaderless(name_not_found(healthy(), 1, 2, 3), 1, 2, 3)
-
-    (fired,) = evaluate(restored, thresholds_for({})).findings
-
-    assert (fired.rule, str(fired.severity)) == ("no-leader", "critical")
-    voters = fired.evidence["voters"]
-    assert isinstance(voters, dict)
-    for one in voters.values():
-        assert isinstance(one, dict)
-        assert one["probe_result"] == "the name does not resolve (NXDOMAIN)"
-    assert fired.evidence["electable_if_refusing_voters_moved"] is False, "no configuration can fix it"
 
 
 @pytest.mark.kip("E094")
@@ -426,28 +353,6 @@ def test_volumes_restored_from_an_old_copy_under_other_names_fire_both_alerts() 
         "voter-log-regressed",
         "stale-voter-endpoint",
     }
-
-
-@pytest.mark.kip("E095")
-def test_brokers_without_the_override_are_reported_while_the_quorum_is_healthy() -> None:
-    """The controllers have the override; the brokers dial the old names and cannot connect."""
-    quorum = with_broker(with_broker(healthy(), 101, fenced=True), 102, fenced=True)
-
-    found = evaluate(quorum, thresholds_for({})).findings
-
-    assert [(one.rule, one.subject) for one in found] == [
-        ("broker-fenced", "broker 101"),
-        ("broker-fenced", "broker 102"),
-    ]
-
-
-@pytest.mark.kip("E012")
-def test_a_static_quorum_has_nothing_to_override(tmp_path: Path) -> None:
-    folder = write_log_dir(tmp_path, {0: leader_change()})
-    (folder / "meta.properties").write_text("node.id=1\n")
-
-    with pytest.raises(UsageError, match=r"belongs to a static quorum: its voters are in controller\.quorum\.voters"):
-        make_plan([replay_log_dir(folder)], NEW)
 
 
 def test_disks_of_different_clusters_or_versions_are_refused(stopped: Path) -> None:

@@ -66,17 +66,6 @@ def test_a_controller_that_registered_another_host_or_port_fires(host: str, port
         assert len(found) == fires, "with a probe and without"
 
 
-@pytest.mark.kip("E006", "E007", "K023")
-def test_reachable_bootstrap_servers_do_not_help_if_recorded_names_do_not_resolve() -> None:
-    """Elections dial only the recorded voters."""
-    gone = replace(name_not_found(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",))
-
-    found = findings(gone, RULE)
-
-    assert [str(each.severity) for each in found] == ["critical"] * 3
-    assert {each.evidence["electable_if_all_restarted"] for each in found} == {False}
-
-
 @pytest.mark.kip("E002", "E004", "E012")
 def test_a_static_quorum_has_no_recorded_endpoints() -> None:
     quorum = static(name_not_found(healthy(), 1, 2, 3))
@@ -120,17 +109,6 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
     assert findings(quorum, RULE) == []
 
 
-@pytest.mark.kip("C001", "C004")
-@pytest.mark.parametrize("port", [9093, 19_093])
-def test_a_listener_is_the_same_in_capitals_and_in_small_letters(port: int) -> None:
-    quorum = healthy()
-    small = registration(1, replace(endpoint_of(1, port=port), listener="controller"))
-
-    found = findings(replace(quorum, controllers={**quorum.controllers, small.id: small}), RULE)
-
-    assert [one.evidence["registered_endpoint"] for one in found] == ["c1.test:19093"] * (port != 9093)
-
-
 @pytest.mark.kip("C004", "E004")
 def test_the_recorded_endpoint_is_the_first_one_which_voters_dial() -> None:
     quorum = name_not_found(healthy(), 1)
@@ -169,24 +147,6 @@ def test_the_newest_registration_of_a_node_counts() -> None:
     assert quorum.controllers[NodeId(2)].endpoints == (endpoint(2),)
     assert findings(quorum, RULE) == []
     assert quorum.brokers[NodeId(101)].endpoints == (endpoint(101, 9999),)
-
-
-@pytest.mark.kip("E097", "E002")
-def test_the_newest_voters_record_replaces_the_snapshots() -> None:
-    script, replay, old = LogScript(), machine(), LogScript()
-    old.kraft(1)
-    old.voters("1-a", "2-b", "3-c")
-    script.noops(100)
-    snapshots = apply(replay, script.snapshot(old.events)).committed
-    assert snapshots is not None
-    assert [each.endpoints[0].port for each in snapshots.voters] == [9093, 9093, 9093]
-    newest = script.voters("1-a", "2-b", "3-c")
-    script.events[-1] = replace(newest, voters=(voter("1-a", port=1), voter("2-b", port=2), voter("3-c", port=3)))
-
-    quorum = apply(replay, [script.read()])
-
-    assert quorum.committed is not None
-    assert [each.endpoints[0].port for each in quorum.committed.voters] == [1, 2, 3]
 
 
 @pytest.mark.kip("E072", "E092", "K022")

@@ -5,23 +5,18 @@ from uuid import UUID
 
 import pytest
 from kafka.protocol.admin import DescribeQuorumResponse
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.consumer import FetchResponse
 
-from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
-from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import (
     FetchResult,
-    describe_quorum_request,
-    fetch_request,
     fetch_snapshot_request,
     parse_describe_quorum,
     parse_fetch,
 )
 from connectors.kafka.schemas import FetchSnapshotRequest
 from rules.model.identifiers import SnapshotId
-from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.metadata.metadata_bytes import tagged, text, uvarint
 
@@ -42,21 +37,6 @@ def answer(*, error: int = 0, records: bytes = b"", version: int = 17, **more: A
     topic = FetchResponse.FetchableTopicResponse(topic="", topic_id=UUID(int=1), partitions=[partition])
     whole = FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic])
     return FetchResponse.decode(whole.encode(version=version), version=version)
-
-
-@pytest.mark.kip("D033", "D035", "D036")
-@pytest.mark.parametrize(
-    ("error", "known", "what"), [(6, 7, "not the leader"), (74, 3, "our epoch is old"), (75, 9, "ours is newer")]
-)
-def test_an_epoch_error_gives_the_epoch_for_the_next_request(error: int, known: int, what: str) -> None:
-    where = NodeDirectory(configured=(Address("c1", 9093),), cluster_id=None)
-    where.leader_epoch = known
-
-    said = parse_fetch(answer(error=error))
-    where.update_from_fetch(said)
-
-    assert (said.error, said.leader_id, said.leader_epoch) == (error, 2, 7), what
-    assert where.leader_epoch == 7
 
 
 def int32(value: int) -> bytes:
@@ -164,49 +144,6 @@ def test_every_other_field_of_a_fetch_response_is_read_at_its_place() -> None:
     assert (said.error, said.high_watermark, said.start_offset, said.records) == (0, 5, 2, records)
 
 
-@pytest.mark.kip("D034", "D070")
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"error": 31}, Reason.DENIED),
-        ({"error": 104}, Reason.WRONG_CLUSTER),
-        ({"partition_error": 31}, Reason.DENIED),
-    ],
-)
-def test_the_errors_of_a_fetch_response_are_failed_observations(fields: dict[str, int], reason: Reason) -> None:
-    with pytest.raises(ObservationError) as failure:
-        parsed(**fields)
-
-    assert failure.value.reason is reason
-
-
-@pytest.mark.kip("D070")
-@pytest.mark.parametrize("error", [6, 74, 75])
-def test_an_error_of_the_partition_that_names_the_leader_is_an_answer(error: int) -> None:
-    said = parsed(partition_error=error, t1=LEADER)
-
-    assert (said.error, said.leader_id, said.leader_epoch, said.start_offset) == (error, 2, 7, None)
-
-
-def request_with(cluster_id: str | None) -> Any:
-    request = fetch_request(
-        cluster_id=cluster_id,
-        leader_epoch=7,
-        offset=10,
-        last_epoch=3,
-        high_watermark=9,
-        max_wait_ms=500,
-        max_bytes=1000,
-    )
-    return FetchRequest.decode(request.encode(version=17), version=17)
-
-
-@pytest.mark.kip("D031", "D092")
-def test_a_fetch_without_a_known_cluster_id_sends_none() -> None:
-    assert request_with(None).cluster_id is None
-    assert request_with("the-cluster").cluster_id == "the-cluster"
-
-
 @pytest.mark.kip("D004", "D031", "D032", "D092")
 @pytest.mark.parametrize("cluster_id", [None, "the-cluster"])
 def test_a_snapshots_fetch_has_the_leader_epoch_and_the_cluster_id_too(cluster_id: str | None) -> None:
@@ -220,14 +157,6 @@ def test_a_snapshots_fetch_has_the_leader_epoch_and_the_cluster_id_too(cluster_i
     assert read.cluster_id == cluster_id
     assert (read.topics[0].name, [one.partition for one in read.topics[0].partitions]) == ("__cluster_metadata", [0])
     assert read.topics[0].partitions[0].current_leader_epoch == 7
-
-
-@pytest.mark.kip("A115", "D084", "K019")
-def test_the_describe_quorum_request_is_the_same_in_every_version() -> None:
-    bodies = {bytes(describe_quorum_request().encode(version=version)) for version in (0, 1, 2)}
-
-    assert len(bodies) == 1
-    assert describe_quorum_request().API_KEY == 55, "56 is AlterPartition"
 
 
 @pytest.mark.kip("A093", "C023", "D014", "D085")
@@ -263,15 +192,3 @@ def test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observer
     assert [(one.key.id, one.log_end_offset) for one in said.observers] == [(101, 18)]
     times = [(one.last_fetch_ms, one.last_caught_up_ms) for one in (*said.voters, *said.observers)]
     assert times == ([(1_001, 2_001), (1_002, 2_002), (1_101, 2_101)] if version else [(None, None)] * 3)
-
-
-@pytest.mark.kip("D067")
-@pytest.mark.parametrize("high_watermark", [0, 3, 4])
-def test_a_fetch_has_the_epoch_of_the_record_before_its_offset(high_watermark: int) -> None:
-    """The epoch is that of the last received record, committed or not."""
-    tail = CommitBuffer(FetchPosition(offset=0, epoch=0))
-    log = batch(0, 3, epoch=1) + batch(3, 1, epoch=4)
-
-    tail.accept(parse_fetch(answer(records=log, high_watermark=high_watermark)), now_ms=0)
-
-    assert tail.fetch_position(7) == FetchPosition(offset=4, epoch=4)

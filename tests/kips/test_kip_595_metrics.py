@@ -5,24 +5,19 @@ from typing import Any
 
 import pytest
 
-from rules.model.identifiers import Millis, Offset
-from rules.model.monitoring import Answer, Reason
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Answer
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import replication_json
 from tests.kips.test_kip_856_gauges import state_of, status
 from tests.unit.rules.situation import (
-    endpoint,
-    evaluation_of,
-    failing,
     findings,
     healthy,
-    not_observed_for,
     observer,
     probed,
     unknown,
-    voter_not_fetching,
     voters_lagging,
 )
 from tests.unit.streaming.replay.log_script import LogScript, apply, key, machine, poll, replica
@@ -75,19 +70,6 @@ def test_elections_and_the_append_rate_come_from_the_log_alone() -> None:
     assert after.last_offset - before.last_offset == 21, "with the time between them, a rate"
 
 
-@pytest.mark.kip("D075")
-def test_each_epoch_has_its_start_offset() -> None:
-    script, replay = LogScript(), machine()
-    for node, epoch in ((1, 1), (2, 2), (1, 5)):
-        script.leader(node, epoch=epoch)
-        script.noops(10)
-        apply(replay, [script.read()])
-
-    elections = replay.quorum().history.elections
-
-    assert [(one.leader_epoch, one.offset) for one in elections] == [(1, 0), (2, 11), (5, 22)]
-
-
 @pytest.mark.kip("D106")
 def test_a_log_that_ended_before_an_election_has_the_earlier_epoch() -> None:
     script, replay = formed()
@@ -98,21 +80,6 @@ def test_a_log_that_ended_before_an_election_has_the_earlier_epoch() -> None:
 
     ends = {row["node_id"]: (row["log_end_offset"], row["log_end_epoch"]) for row in replication(quorum)}
     assert ends == {1: (120, 4), 2: (120, 4), 3: (100, 1)}
-
-
-@pytest.mark.kip("D125")
-def test_the_time_from_append_to_observation_is_in_the_journal() -> None:
-    script, replay = formed()
-    script.noops(1)
-
-    quorum = apply(replay, [script.read(after_ms=36)])
-
-    assert quorum.newest_timestamp_ms is not None
-    assert quorum.now_ms - quorum.newest_timestamp_ms == 36, "appended by the leader's clock, seen by ours"
-    assert quorum.high_watermark_since_ms == quorum.now_ms
-    waiting = apply(replay, [script.row(poll(replica("1-a", end=9), hw=4), after_ms=900)])
-    assert waiting.high_watermark_since_ms is not None
-    assert waiting.now_ms - waiting.high_watermark_since_ms == 900, "nothing was committed since"
 
 
 @pytest.mark.kip("C023", "D058", "D143")
@@ -145,14 +112,6 @@ def test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout(behind_ms
         (finding,) = findings(observer(healthy(2), 3, lags=lags), "observer-could-be-voter")
         assert (finding.evidence["readiness"] == "ready") is ready
         assert finding.remedy[0].startswith("# Wait until controller 3 has caught up") is not ready
-
-
-@pytest.mark.kip("D140")
-def test_the_ready_lag_can_be_configured_per_cluster() -> None:
-    slower = {"observer-could-be-voter.ready_lag": 5.0}
-    found = evaluation_of(observer(healthy(2), 3, lags=(4_000,) * 30), slower).findings
-
-    assert [one.evidence["readiness"] for one in found if one.rule == "observer-could-be-voter"] == ["ready"]
 
 
 @pytest.mark.kip("D142")
@@ -196,20 +155,6 @@ def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
     assert status(done)["pending_voters"] == {"added": [], "removed": [], "moved": []}
 
 
-@pytest.mark.kip("D148")
-def test_a_removal_that_timed_out_and_failed_is_not_in_the_log() -> None:
-    script, replay = formed()
-
-    apply(replay, [script.row(poll(replica("1-a"), replica("2-b")))])
-    script.leader(2, epoch=2)
-    every = (replica("1-a"), replica("2-b"), replica("3-c"))
-    undone = apply(replay, [script.read(), script.row(poll(*every, leader=2, epoch=2))])
-
-    assert undone.committed is not None
-    assert undone.committed.keys == {key("1-a"), key("2-b"), key("3-c")}
-    assert status(undone)["pending_voters"] == {"added": [], "removed": [], "moved": []}
-
-
 @pytest.mark.kip("D091")
 def test_a_node_of_another_cluster_at_a_voters_endpoint_fires() -> None:
     (one,) = findings(probed(healthy(3), 1, answer=Answer.OTHER_CLUSTER), "stale-voter-endpoint")
@@ -222,28 +167,3 @@ def test_a_node_of_another_cluster_at_a_voters_endpoint_fires() -> None:
     assert any("c1.test:9093 reach controller 1 again" in step for step in one.remedy)
     assert {each.severity for each in findings(every, "stale-voter-endpoint")} == {"critical"}
     assert findings(healthy(3), "stale-voter-endpoint") == []
-
-
-@pytest.mark.kip("A081", "D093")
-def test_an_empty_node_with_a_voters_id_fires_with_its_log_end() -> None:
-    quorum = observer(voter_not_fetching(healthy(3), 2, end=9_000), 2, directory="empty")
-    assert quorum.poll is not None
-    *others, empty = quorum.poll.observers
-    quorum = replace(quorum, poll=replace(quorum.poll, observers=(*others, replace(empty, log_end_offset=Offset(12)))))
-
-    (finding,) = findings(quorum, "voter-disk-replaced")
-
-    assert finding.subject == "controller 2"
-    assert (finding.evidence["new_log_end_offset"], finding.evidence["voters_fetching"]) == (12, 2)
-    assert [row["log_end_offset"] for row in replication(quorum) if row["node_id"] == 2] == [9_000, 12]
-
-
-@pytest.mark.kip("D034", "D094")
-def test_one_node_of_another_cluster_does_not_stop_the_monitoring() -> None:
-    astray = failing(healthy(3), Reason.WRONG_CLUSTER, str(endpoint(1)))
-
-    assert [gap for gap in evaluation_of(astray).unknown if gap.subject is None] == []
-    assert findings(astray, "monitor-blind") == findings(astray, "no-leader") == []
-
-    (blind,) = findings(not_observed_for(astray), "monitor-blind")
-    assert "another cluster" in " ".join(blind.remedy), "when nobody else answers"

@@ -10,7 +10,7 @@ import pytest
 from connectors.observations.log_event import LeaderChanged
 from connectors.observations.observation import Event
 from rules.alert import Alert, AlertState
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import NodeId
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -272,39 +272,3 @@ def test_a_leader_and_voters_that_the_committed_set_does_not_list_yet_violate_no
     assert [one.subject for one in findings(quorum, "raft-invariant-broken")] == ["elected-by-minority"], (
         "votes of replicas in no voter set elect no leader"
     )
-
-
-@pytest.mark.kip("D095")
-def test_controllers_that_start_and_find_a_leader_cause_no_election_and_no_alert() -> None:
-    """A starting voter fetches with the epoch that it knows and stands for election only if no leader answers."""
-    observed = MonitoredQuorum()
-    for node in (1, 2, 3):
-        observed.script.controller(node)
-    observed.led(1_000)
-    for node in (2, 3):
-        observed.led(2_000, silent=(node,))
-        observed.script.controller(node)
-        observed.led(20_000)
-
-    history = observed.quorum.history
-    assert [one.leader_epoch for one in history.elections] == [1]
-    assert [one.id for one in history.starts] == [1, 2, 3, 2, 3]
-    assert observed.alerts == []
-
-
-@pytest.mark.kip("D034", "D095")
-def test_a_full_start_is_one_election_and_another_clusters_controller_is_reported() -> None:
-    observed = MonitoredQuorum()
-    for _ in range(0, 60_000, 500):
-        observed.observe(*(failed(Reason.WRONG_CLUSTER, each) for each in ENDPOINTS), read=False)
-    assert observed.alerts == ["monitor-blind firing"], "INVALID_CLUSTER_ID is no reason to say that no leader exists"
-    (blind,) = findings(observed.quorum, "monitor-blind")
-    assert any("another cluster answers at c1:9093" in step for step in blind.remedy)
-
-    observed.elect(2, 2)
-    for node in (1, 2, 3):
-        observed.script.controller(node)
-    observed.led(30_000, leader=2)
-    assert [one.leader_epoch for one in observed.quorum.history.elections] == [1, 2]
-    assert findings(observed.quorum, "epoch-churn") == []
-    assert observed.quorum.now_ms > Millis(0)

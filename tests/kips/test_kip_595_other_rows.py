@@ -7,15 +7,12 @@ import pytest
 from kafka.protocol.consumer import FetchResponse
 
 from connectors.errors import ObservationError
-from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.messages import parse_fetch
 from connectors.observations.observation import ObservationFailed
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.monitoring import Answer, ObservationSource, Reason
-from tests.kips.test_kip_595_fetch import answer
-from tests.unit.connectors.gather.log_bytes import batch
-from tests.unit.rules.situation import findings, healthy, probed, voters_lagging
+from rules.model.monitoring import Answer, ObservationSource
+from tests.unit.rules.situation import findings, healthy, probed
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 TOPICS = FetchResponse.FetchableTopicResponse
@@ -50,22 +47,6 @@ def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
             parse_fetch(foreign)
 
 
-@pytest.mark.kip("D037")
-def test_offset_out_of_range_is_reported_and_truncates_nothing() -> None:
-    """Only DivergingEpoch, without an error, asks for a truncation."""
-    tail = CommitBuffer(FetchPosition(offset=0, epoch=0))
-    tail.accept(parse_fetch(answer(records=batch(0, 3, epoch=1))), now_ms=0)
-
-    with pytest.raises(ObservationError) as problem:
-        parse_fetch(answer(error=1))
-
-    assert (problem.value.reason, problem.value.detail) == (
-        Reason.UNSUPPORTED,
-        "Fetch: error 1 (OffsetOutOfRangeError)",
-    )
-    assert tail.next_offset == 3
-
-
 @pytest.mark.kip("D040")
 def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
     problem = error_from_code(94, "Fetch")
@@ -96,11 +77,3 @@ def test_a_voters_endpoint_answered_by_another_cluster_or_node_fires(found: Answ
     assert "is served by another process: node 0. " in by_zero.summary, "0 is a node id"
     (by_its_id,) = findings(probed(healthy(), 2, answered_by=1), "stale-voter-endpoint")
     assert "is served by another process: node 1" in by_its_id.summary
-
-
-@pytest.mark.kip("D026")
-def test_a_voter_with_a_slow_disk_lags_and_the_remedy_checks_its_disk() -> None:
-    """Every append is flushed before it counts."""
-    (finding,) = findings(voters_lagging(healthy(5), 1), "voter-lagging")
-
-    assert any("the metadata disk and the CPU of controller 1" in line for line in finding.remedy)

@@ -7,12 +7,10 @@ import pytest
 from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
 from connectors.kafka.messages import FetchResult
 from connectors.metadata.decoder import decode_records
-from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import (
     KRaftVersionSet,
     LeaderChanged,
-    PartitionChanged,
     TopicCreated,
     Undecodable,
     VotersReplaced,
@@ -22,7 +20,7 @@ from rules.model.identifiers import Epoch, Millis, SnapshotId
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
 from tests.unit.connectors.metadata.metadata_record_schemas import written
-from tests.unit.connectors.metadata.test_record_to_event import UUID, body_with, raft
+from tests.unit.connectors.metadata.test_record_to_event import UUID, raft
 from tests.unit.streaming.replay.log_script import LogScript, apply, key, machine
 
 TOPIC = data(2, 0, text("orders") + UUID + b"\0")
@@ -75,28 +73,6 @@ def test_the_voters_are_in_the_fetched_records() -> None:
     ]
 
 
-@pytest.mark.kip("D120")
-def test_each_partition_and_resource_has_its_own_records() -> None:
-    def entry(api_key: int, **given: object) -> bytes:
-        return data(api_key, 0, body_with(record_schemas().records[api_key].versions[0][0], given))
-
-    log = batch(
-        [
-            entry(5, partition_id=0, topic_id=UUID, isr=[101]),
-            entry(5, partition_id=1, topic_id=UUID, replicas=[101, 102, 103], adding_replicas=[103]),
-            entry(4, resource_type=2, resource_name="orders", name="retention.ms", value="1000"),
-        ]
-    )
-
-    isr, reassignment = (one for one in events(log) if isinstance(one, PartitionChanged))
-    assert (isr.partition, isr.isr, isr.replicas) == (0, (101,), None)
-    assert (reassignment.partition, reassignment.isr, reassignment.replicas) == (1, None, (101, 102, 103))
-    said = [one for one in dump_records(log) if isinstance(one, DumpedRecord)]
-    assert [one.type for one in said] == ["PARTITION_CHANGE_RECORD", "PARTITION_CHANGE_RECORD", "CONFIG_RECORD"]
-    assert said[2].data is not None
-    assert (said[2].data["resourceName"], said[2].data["name"]) == ("orders", "retention.ms")
-
-
 @pytest.mark.kip("D017", "K043", "K046")
 def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> None:
     script, replay = LogScript(), machine()
@@ -113,23 +89,6 @@ def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> 
     assert (again.last_offset, again.failures, again.history) == (once.last_offset, (), once.history)
     rewritten = replace(before, at=replace(before.at, leader_epoch=Epoch(3)))
     assert apply(replay, [script.row(rewritten)]).failures, "the same offset in another epoch is another record"
-
-
-@pytest.mark.kip("K006")
-def test_a_snapshot_has_the_remaining_voters_in_one_record_and_no_removals() -> None:
-    """One text allows removed voters in a snapshot."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.voters("1-a", "2-b", "3-c")
-    apply(replay, [script.read()])
-    left = LogScript()
-    left.voters("1-a", "2-b")
-    script.noops(100)
-
-    quorum = apply(replay, script.snapshot(left.events))
-
-    assert quorum.committed is not None
-    assert quorum.committed.keys == {key("1-a"), key("2-b")}
 
 
 @pytest.mark.kip("K026")

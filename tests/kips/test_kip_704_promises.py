@@ -48,19 +48,6 @@ def later(script: LogScript, replay: Machine, after_ms: int) -> Quorum:
     return apply(replay, rows)
 
 
-@pytest.mark.kip("B004", "B036")
-@pytest.mark.parametrize(("recovering_in_record", "states"), [(True, 1), (None, 0)])
-def test_the_record_of_an_unclean_election_sets_recovering(recovering_in_record: bool | None, states: int) -> None:
-    script, replay = written()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=recovering_in_record)
-
-    quorum = apply(replay, [script.read()])
-
-    assert len(quorum.recovering) == states
-    assert findings(quorum, BREACH) == []
-    assert all((one.leader, one.isr, one.elected) == (102, (102,), True) for one in quorum.recovering)
-
-
 @pytest.mark.kip("B004", "B025", "B036", "B037")
 @pytest.mark.parametrize("leader", [None, 101], ids=["no leader named", "the same leader named"])
 def test_recovering_without_another_leader_is_a_violation(leader: int | None) -> None:

@@ -26,29 +26,6 @@ def one(value: bytes) -> Event:
     return event
 
 
-@pytest.mark.kip("B016", "B029", "B030", "B035")
-@pytest.mark.parametrize(
-    ("tags", "recovering"), [(tagged(), False), (tagged(t0=b"\0"), False), (tagged(t0=b"\1"), True)]
-)
-def test_a_partition_record_without_the_state_is_recovered(tags: bytes, recovering: bool) -> None:
-    event = one(data(3, 0, PARTITION + tags))
-
-    assert isinstance(event, PartitionSet)
-    assert event.recovering is recovering
-
-
-@pytest.mark.kip("B016", "B032", "B033", "B052")
-@pytest.mark.parametrize(
-    ("tags", "recovering"),
-    [(tagged(), None), (tagged(t5=b"\xff"), None), (tagged(t5=b"\0"), False), (tagged(t5=b"\1"), True)],
-)
-def test_a_change_without_the_state_keeps_it(tags: bytes, recovering: bool | None) -> None:
-    event = one(data(5, 0, CHANGE + tags))
-
-    assert isinstance(event, PartitionChanged)
-    assert event.recovering is recovering
-
-
 def of_three_partitions(api_key: int, version: int, fields: bytes) -> list[bytes]:
     """Returns a record of partitions 0, 1 and 2, with the same fields after the partition's number."""
     return [data(api_key, version, number.to_bytes(4, "big") + fields) for number in range(3)]
@@ -131,23 +108,6 @@ def test_the_state_is_one_byte_with_two_values(state: bytes, known: bool) -> Non
     for value in (data(3, 0, PARTITION + tagged(t0=state)), data(5, 0, CHANGE + tagged(t5=state))):
         assert isinstance(one(value), Undecodable) is not known
     assert isinstance(one(data(5, 0, CHANGE + tagged(t5=b"\0" + state))), Undecodable), "and never two bytes"
-
-
-@pytest.mark.kip("B034")
-@pytest.mark.parametrize(
-    ("tags", "leader_set", "leader"),
-    [
-        (tagged(), False, None),
-        (tagged(t1=(-2).to_bytes(4, "big", signed=True)), False, None),
-        (tagged(t1=(-1).to_bytes(4, "big", signed=True)), True, None),
-        (tagged(t1=(101).to_bytes(4, "big")), True, 101),
-    ],
-)
-def test_no_leader_now_is_not_the_same_as_unchanged(tags: bytes, leader_set: bool, leader: int | None) -> None:
-    event = one(data(5, 0, CHANGE + tags))
-
-    assert isinstance(event, PartitionChanged)
-    assert (event.leader_set, event.leader) == (leader_set, leader)
 
 
 @pytest.mark.kip("B029", "B031")

@@ -9,17 +9,14 @@ from kafka.protocol.admin import DescribeQuorumResponse
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import parse_describe_quorum
 from connectors.metadata.dump_log import DumpedRecord, dump_records
-from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
 from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
 from rules.model.quorum import Quorum
-from rules.remedies.bootstrap_address import controller_bootstrap
 from streaming.status.build_voters import endpoint_verdict
 from tests.kips.test_kip_856_gauges import status
-from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
-from tests.unit.connectors.metadata.metadata_record_schemas import written
+from tests.unit.connectors.metadata.metadata_bytes import batch
 from tests.unit.connectors.metadata.test_record_to_event import UUID, metadata, raft
 from tests.unit.rules.situation import finding_lines, findings, healthy, registered_elsewhere, registration, unknown
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
@@ -51,41 +48,6 @@ def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
         Endpoint(listener="CONTROLLER", host="c1", port=40_000),
         Endpoint(listener="Secure", host="c1s", port=65_535),
     )
-
-
-@pytest.mark.kip("A056", "C002")
-def test_the_released_voters_record_is_the_whole_set_with_directory_ids_and_versions() -> None:
-    record = decoded(
-        control(6, written(record_schemas().control[6].versions[0][0], voters_of(("CONTROLLER", "c1", 9093))))
-    )
-
-    assert record["voters"] == [
-        {
-            "voterId": 1,
-            "voterDirectoryId": "AAECAwQFBgcICQoLDA0ODw",
-            "endpoints": [{"name": "CONTROLLER", "host": "c1", "port": 9093}],
-            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
-        }
-    ]
-
-
-@pytest.mark.kip("C027")
-def test_the_security_protocol_of_a_listener_is_only_in_the_registration() -> None:
-    listener = {"name": "CONTROLLER", "host": "c1", "port": 9093, "security_protocol": 1}
-    fields = {
-        "controller_id": 1,
-        "incarnation_id": UUID,
-        "zk_migration_ready": False,
-        "end_points": [listener],
-        "features": [],
-    }
-    registered = decoded(data(27, 0, written(record_schemas().records[27].versions[0][0], fields)))
-    recorded = decoded(
-        control(6, written(record_schemas().control[6].versions[0][0], voters_of(("CONTROLLER", "c1", 9093))))
-    )
-
-    assert registered["endPoints"][0]["securityProtocol"] == 1
-    assert set(recorded["voters"][0]["endpoints"][0]) == {"name", "host", "port"}
 
 
 def without_endpoints(quorum: Quorum, node: int) -> Quorum:
@@ -200,43 +162,3 @@ def test_a_first_directory_id_is_not_a_replaced_disk() -> None:
         apply(replay, [script.read()])
     removed = replace(poll(*map(replica, ("1-a", "2-b"))), observers=(replica("3-c"),))
     assert findings(apply(replay, [script.row(removed)]), "voter-disk-replaced") == [], "it may be the removed one"
-
-
-def recorded_at(quorum: Quorum, host: str) -> Quorum:
-    """Returns the quorum with this host for every voter, in the record and the poll."""
-    assert quorum.committed is not None
-    assert quorum.poll is not None
-    voters = tuple(
-        replace(one, endpoints=tuple(replace(each, host=host) for each in one.endpoints))
-        for one in quorum.committed.voters
-    )
-    nodes = {one.key.id: one.endpoints for one in voters}
-    committed, poll = replace(quorum.committed, voters=voters), replace(quorum.poll, nodes=nodes)
-    return replace(quorum, committed=committed, poll=poll, controllers={}, probes={}, bootstrap=())
-
-
-@pytest.mark.kip("C029")
-@pytest.mark.parametrize(
-    ("host", "named", "dialled"),
-    [
-        ("c1.test", "CONTROLLER://c1.test:9093", "c1.test:9093"),
-        ("fd00::1", "CONTROLLER://[fd00::1]:9093", "'[fd00::1]:9093'"),
-    ],
-)
-def test_endpoints_have_kafkas_format(host: str, named: str, dialled: str) -> None:
-    quorum = recorded_at(healthy(), host)
-    said = status(quorum)
-
-    assert said["current_voters"][0]["endpoints"] == [named]
-    assert said["committed_voters"]["voters"][0]["endpoints"] == [named]
-    assert controller_bootstrap(quorum) == dialled
-
-
-@pytest.mark.kip("A014")
-def test_a_broker_registration_lists_its_log_directory_ids() -> None:
-    layout = record_schemas().records[0].versions[4][0]
-    fields: dict[str, Any] = {field.name: [] if "array" in field.type.name else 0 for field in layout.fields}
-    given = {"broker_id": 101, "incarnation_id": UUID, "rack": None, "log_dirs": [bytes([1] * 16), bytes([2] * 16)]}
-    registered = decoded(data(0, 4, written(layout, {**fields, **given, "cordoned_log_dirs": None})))
-
-    assert (registered["brokerId"], len(set(registered["logDirs"]))) == (101, 2)

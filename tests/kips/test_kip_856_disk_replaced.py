@@ -107,23 +107,6 @@ def test_progress_is_kept_for_each_disk_of_a_node() -> None:
     assert histories[key("3-UUID3")].samples[-1].lag == 0
 
 
-@pytest.mark.kip("A050", "A051", "K011")
-def test_add_before_remove_as_in_the_text_is_replayed() -> None:
-    """No released Kafka accepts this order; a log that contains it is replayed."""
-    script, replay = formed()
-    apply(replay, [script.row(REPLACED)])
-    script.voters("1-UUID1", "2-UUID2", "3-UUID3", "3-NEW")
-    four = apply(replay, [script.read()])
-    assert four.committed is not None
-    assert (len(four.committed.voters), four.committed.majority) == (4, 3), "with one dead, no other may fail"
-
-    script.voters("1-UUID1", "2-UUID2", "3-NEW")
-    fixed = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
-
-    assert findings(fixed, RULE) == []
-    assert fixed.removals == (), "the id votes"
-
-
 @pytest.mark.kip("A051", "A052", "K011")
 def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     script, replay = formed()
@@ -171,19 +154,3 @@ def test_one_replaced_disk_is_a_warning_and_a_majority_is_critical() -> None:
     one = voter_not_fetching(healthy(), 1)
     assert finding_lines(one) == ["warning failure-tolerance: quorum"]
     assert finding_lines(voter_not_fetching(one, 2)) == ["critical failure-tolerance: quorum"]
-
-
-@pytest.mark.kip("A044")
-def test_a_snapshot_without_voter_records_is_read_and_leaves_no_voter_set() -> None:
-    script, replay, old = LogScript(), machine(), LogScript()
-    old.broker(101, fenced=False)
-    script.noops(500)
-
-    quorum = apply(replay, script.snapshot(old.events))
-
-    assert (quorum.committed, quorum.last_offset) == (None, 499)
-    assert set(quorum.brokers) == {101}
-    script.voters("1-a")
-    assert apply(replay, [script.read()]).committed is not None
-    script.noops(9)
-    assert apply(replay, script.snapshot(old.events)).committed is None, "the snapshot is the whole state"

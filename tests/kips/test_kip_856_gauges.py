@@ -7,23 +7,18 @@ import pytest
 
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.evaluate import evaluate, thresholds_for
-from rules.lifecycle import TrackedConditions, advance
-from rules.model.identifiers import Endpoint, Millis, NodeId
-from rules.model.monitoring import Reason
+from rules.model.identifiers import Endpoint, NodeId
 from rules.model.quorum import Quorum, Replica
 from rules.remedies.remedy_commands import add_controller, describe_status, remove_controller, wait_for_pending_change
 from streaming.status.build_status import cluster_status
-from streaming.status.cluster_status import ClusterState, replication_json, status_json
+from streaming.status.cluster_status import ClusterState, status_json
 from tests.unit.rules.situation import (
     NOW,
-    failing,
     findings,
     healthy,
     key,
-    leaderless,
     leaders_clock,
     observer,
-    refuses,
     row,
     voter_not_fetching,
 )
@@ -56,13 +51,6 @@ def test_an_observer_far_behind_is_not_the_maximum() -> None:
     assert status(replace(quorum, poll=slow))["max_follower_lag"] == 1_000
     ahead = tuple(row(key(1), end=10_050) if one.key == key(1) else one for one in quorum.poll.voters)
     assert status(replace(quorum, poll=replace(slow, voters=ahead)))["max_follower_lag"] == 1_000, "behind the leader"
-
-
-@pytest.mark.kip("D102", "D103")
-def test_leader_and_epoch_are_reported_and_no_leader_is_none() -> None:
-    assert (status(healthy())["leader_id"], status(healthy())["leader_epoch"]) == (3, 7)
-    assert status(leaderless(healthy(), 1))["leader_id"] is None
-    assert status(replace(healthy(), leader_id=None, leader_epoch=None))["leader_epoch"] is None
 
 
 def voting(quorum: Quorum, *nodes: int) -> Quorum:
@@ -146,39 +134,6 @@ def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     ]
 
 
-@pytest.mark.kip("A073")
-def test_without_a_reachable_controller_the_command_uses_a_broker() -> None:
-    unreachable = replace(refuses(healthy(), 1, 2, 3), bootstrap=("b101.test:9092",))
-    by_broker = failing(unreachable, Reason.UNSUPPORTED, "b101.test:9092")
-
-    assert "--bootstrap-server b101.test:9092 remove-controller" in remove_controller(by_broker, key(2))
-    assert "--bootstrap-server b101.test:9092 " in add_controller(by_broker, NodeId(4))[-1]
-
-
-def alerts_after(quorum: Quorum, seconds: int) -> list[str]:
-    """Returns the rules that fire when a quorum does not change for this long."""
-    thresholds, tracked, fired = thresholds_for({}), TrackedConditions(), []
-    for second in range(0, seconds + 1, 5):
-        evaluation = evaluate(quorum, thresholds)
-        now = replace(quorum, now_ms=Millis(quorum.now_ms + 1_000 * second))
-        tracked, alerts = advance(tracked, evaluation, now, thresholds)
-        fired += [alert.rule for alert in alerts]
-    return fired
-
-
-@pytest.mark.kip("A027", "A028", "A103")
-def test_a_leaders_removal_fires_only_if_it_stays_pending() -> None:
-    """Until its removal is committed it leads, serves fetches, and is listed as an observer."""
-    quorum = voting(healthy(3), 1, 2)
-    assert quorum.poll is not None
-    leaving = replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, row(key(3)))))
-
-    assert status(leaving)["leader_id"] == 3
-    assert alerts_after(leaving, 5) == []
-    assert alerts_after(leaving, 600) == ["voter-change-stuck"]
-    assert alerts_after(healthy(3), 600) == []
-
-
 @pytest.mark.kip("A096", "A100", "C016")
 def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     quorum = observer(healthy(3), 4)
@@ -190,18 +145,6 @@ def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
 
     assert len(status(quorum)["could_be_voters"]) == 1
     assert status(replace(quorum, poll=replace(quorum.poll, observers=anonymous)))["could_be_voters"] == []
-
-
-@pytest.mark.kip("D105")
-def test_log_ends_are_reported_and_unknown_is_null() -> None:
-    quorum = voter_not_fetching(healthy(3), 2, end=9_000)
-    assert quorum.poll is not None
-    unheard = replace(row(key(101), end=None), last_fetch_ms=None, last_caught_up_ms=None)
-    state = state_of(replace(quorum, poll=replace(quorum.poll, observers=(unheard,))))
-    said: dict[str, Any] = replication_json(cluster_status(state))
-
-    ends = {one["node_id"]: (one["log_end_offset"], one["lag"]) for one in said["replicas"]}
-    assert ends == {3: (10_000, 0), 1: (10_000, 0), 2: (9_000, 1_000), 101: (None, None)}
 
 
 @pytest.mark.kip("A072", "A111", "K014")

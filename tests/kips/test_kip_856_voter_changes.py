@@ -6,7 +6,7 @@ import pytest
 
 from connectors.observations.observation import QuorumPolled
 from rules.alert import Alert
-from rules.model.quorum import Quorum, Replica
+from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import adding, findings, healthy, observer, stalled, voter_not_fetching, voters_lagging
@@ -145,34 +145,3 @@ def test_the_removal_of_the_leader_fires_no_alert() -> None:
     quorum = monitor.machine.quorum()
     assert (quorum.leader_id, quorum.leader_epoch) == (2, 2)
     assert [(one.key.id, quorum.now_ms - one.removed_at_ms) for one in quorum.removals] == [(1, 150_500)]
-
-
-@pytest.mark.kip("A068")
-def test_an_addition_fires_no_alert_from_catch_up_to_commit() -> None:
-    def advice(quorum: Quorum) -> list[str]:
-        return [step for one in findings(quorum, "observer-could-be-voter") for step in one.remedy]
-
-    far = observer(healthy(3), 4, lags=[60_000 - 1_000 * n for n in range(30)])
-    assert advice(far)[0] == "# Wait until controller 4 has caught up: it is catching up"
-    level = observer(healthy(3), 4)
-    assert not any(step.startswith("# Wait") for step in advice(level))
-    assert advice(level)[-1].endswith("add-controller")
-
-    appended = adding(healthy(3), 4)
-    assert advice(appended) == []
-    assert [one["id"] for one in status(appended)["pending_voters"]["added"]] == [4]
-    assert status(appended)["voters"] == 3
-
-    committed = status(replace(appended, committed=healthy(4).committed))
-    assert (committed["voters"], committed["pending_voters"]) == (4, {"added": [], "removed": [], "moved": []})
-
-
-@pytest.mark.kip("A071")
-@pytest.mark.parametrize(("seconds", "fires"), [(45, []), (75, ["voter-change-stuck"])])
-def test_a_new_voter_that_cannot_fetch_fires_only_after_its_hold(seconds: int, fires: list[str]) -> None:
-    script, monitor = three_voters()
-    unheard = Replica(key=replica("4-d").key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
-
-    alerts = alerts_while_polled(script, monitor, poll(*map(replica, ("1-a", "2-b", "3-c")), unheard), seconds=seconds)
-
-    assert [alert.rule for alert in alerts] == fires

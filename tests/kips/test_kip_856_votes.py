@@ -1,12 +1,10 @@
 """KIP-856, votes and majorities as rules and the rescue plan evaluate them: disks, voter sets, log ends."""
 
 from dataclasses import replace
-from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 
-from connectors.observations.observation import QuorumPolled
 from rules.analysis.electability import RestartedController, forecast_election, restarted_voters
 from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import thresholds_for
@@ -58,25 +56,6 @@ def test_a_voter_of_which_no_fetch_is_known_counts_as_alive() -> None:
 
     assert [one.alive for one in unknown] == [True] * 3
     assert forecast_election(unknown).electable
-
-
-def described(*present: str, absent: tuple[str, ...]) -> QuorumPolled:
-    return poll(*map(replica, present), *(replica(name, fetch=40_000, caught_up=40_000) for name in absent))
-
-
-@pytest.mark.kip("A010")
-def test_a_candidate_needs_a_majority_of_the_current_voter_set() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.kraft(1)
-    script.voters("1-a", "2-b", "3-c", "4-d")
-    four = apply(replay, [script.read(), script.row(described("1-a", "2-b", absent=("3-c", "4-d")))])
-    assert not electable(four), "two of four"
-
-    script.voters("1-a", "2-b", "3-c")
-    three = apply(replay, [script.read(), script.row(described("1-a", "2-b", absent=("3-c",)))])
-
-    assert electable(three), "two of three"
 
 
 def disk(node: int, end: int, *voters: int) -> StoppedDisk:
@@ -192,33 +171,6 @@ def test_the_log_of_a_voter_that_stopped_before_an_election_ends_in_the_earlier_
 
     standings = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
     assert [one.position for one in standings] == [(1, 120), (4, 111), (4, 111)]
-
-
-@pytest.mark.kip("A040")
-@pytest.mark.parametrize("voters", [1, 2, 3, 4, 5])
-def test_a_majority_of_disks_has_all_committed_records_and_fewer_may_not(voters: int) -> None:
-    nodes = range(1, voters + 1)
-    for present in (some for size in nodes for some in combinations(nodes, size)):
-        lost = any(
-            sorted(ends)[-(voters // 2 + 1)] > max(ends[node - 1] for node in present)
-            for ends in product((7, 8), repeat=voters)
-        )
-
-        assert left(*(disk(node, 8, *nodes) for node in present)).holds_all_committed is not lost
-
-
-@pytest.mark.kip("A009", "A023", "A045", "A058")
-def test_each_disk_has_the_voters_of_its_own_newest_record(tmp_path: Path) -> None:
-    begun = leader_change() + batch([voters_record(1, 2)], base_offset=1) + noops(2, 2)
-    changed = batch([voters_record(1, 2, 3)], base_offset=4)
-
-    def voters_by(name: str, log: bytes) -> set[int]:
-        committed = replay_log_dir(write_log_dir(tmp_path / name, {0: log})).machine.quorum().committed
-        assert committed is not None
-        return set(committed.ids)
-
-    assert voters_by("not yet", begun) == {1, 2}
-    assert voters_by("read it", begun + changed) == {1, 2, 3}, "the last record of its log: nobody else may have it"
 
 
 @pytest.mark.kip("A045")

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.gather.commit_buffer import LOSS_CONFIRM_MS
 from rules.analysis.replica_lag import Liveness, liveness
-from rules.evaluate import RULES, evaluate, thresholds_for
+from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from tests.unit.rules.situation import NOW, healthy, key, leaderless, voter_not_fetching
@@ -51,27 +51,6 @@ def test_a_voter_counts_as_not_fetching_after_five_fetch_timeouts(rule: str, tim
         Liveness.FETCHING,
         Liveness.NOT_FETCHING,
     ]
-
-
-WHOLE = ("failure-tolerance", "voter-lagging")
-"""The rules about a voter that is not in sync."""
-
-
-@pytest.mark.kip("D016")
-def test_the_configured_multiple_decides_whether_an_alert_is_found_and_the_rules_page_shows_it() -> None:
-    silent = voter_not_fetching(healthy(), 2, for_ms=5 * FETCH_TIMEOUT_MS + 1)
-
-    def found(overrides: dict[str, float]) -> list[str]:
-        quiet = evaluate(silent, thresholds_for(overrides)).findings
-        return [one.rule for one in quiet]
-
-    assert found({}) == ["failure-tolerance"]
-    changed: dict[str, float] = {f"{rule}.{name}": 60 for rule in WHOLE for name in ("fetch_age", "caught_up_age")}
-    assert found(changed) == []
-    page = RULES["failure-tolerance"].thresholds
-    (shown,) = (each for each in page if each.name == "fetch_age")
-    assert (shown.default, shown.unit) == (5 * FETCH_TIMEOUT_MS / 1_000, "s")
-    assert "five times controller.quorum.fetch.timeout.ms" in shown.meaning
 
 
 @pytest.mark.kip("A029", "D008", "D009", "D010", "D016", "D088", "K035")

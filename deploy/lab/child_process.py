@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -150,43 +150,26 @@ class ChildProcess:
         self._guard.wait(KILL_TIMEOUT_S)
 
 
-@contextmanager
-def supervised_command(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
-    """Runs a short command, both output streams in `stdout`; kills it when the block ends."""
-    far_end, near_end = os.pipe()
-    with os.fdopen(near_end, "wb") as owner:
-        with os.fdopen(far_end, "rb") as stdin:
-            process = subprocess.Popen(
-                [*CHILD_GUARD, "inherit", "-", *command],
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-        try:
-            yield process
-        finally:
-            owner.close()
-            process.wait(KILL_TIMEOUT_S)
-            assert process.stdout is not None
-            process.stdout.close()
-
-
 def command_output(command: Sequence[str], *, what: str, timeout_s: float) -> str:
     """Runs a command to its end and returns its output.
 
     Raises:
         LabError: it failed (the message ends with its last lines) or took longer than `timeout_s`.
     """
-    with supervised_command(command) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            raise LabError(f"{what} did not end within {timeout_s:g} s") from None
-        if process.returncode != 0:
-            lines = [line for line in output.strip().splitlines() if not line.startswith("\tat ")]
-            tail = "\n".join(lines[-12:])
-            raise LabError(f"{what} failed with exit code {process.returncode}:\n{tail}")
-        return output
+    try:
+        ran = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{what} did not end within {timeout_s:g} s") from None
+    if ran.returncode != 0:
+        lines = [line for line in ran.stdout.strip().splitlines() if not line.startswith("\tat ")]
+        raise LabError(f"{what} failed with exit code {ran.returncode}:\n" + "\n".join(lines[-12:]))
+    return ran.stdout

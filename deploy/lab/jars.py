@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from deploy.lab import LabError
-from deploy.lab.child_process import supervised_command
+from deploy.lab.child_process import command_output
 
 KAFKA_VERSION = "4.3.1"
 """The Kafka version that the lab runs by default."""
@@ -47,7 +47,8 @@ _MODULE = """<ivy-module version="2.0">
 </ivy-module>
 """
 _DEPENDENCY = '<dependency org="{org}" name="{name}" rev="{rev}" transitive="{transitive}" conf="default->default"/>'
-_PROBLEM = re.compile(r"(UNRESOLVED DEPENDENCY|unresolved dependency|not found|FAILED|Server access [eE]rror)")
+
+_DOWNLOAD_S = 1_800.0
 
 LOCK = Path(__file__).with_name("jars.lock")
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<jar>\S+\.jar)")
@@ -215,13 +216,10 @@ def run_ivy(dependencies: Sequence[Dependency], folder: Path) -> None:
         "-settings", str(settings), "-ivy", str(module), "-confs", "default",
         "-retrieve", f"{folder}/jars/[artifact]-[revision].[ext]", "-types", "jar", "bundle",
     ]  # fmt: skip
-    with supervised_command(command) as process:
-        output, _ = process.communicate()
-    if process.returncode != 0:
-        lines = output.splitlines()
-        problems = [line.strip() for line in lines if _PROBLEM.search(line)] or lines[-5:]
-        names = ", ".join(f"{name} {rev}" for _, name, rev, _ in dependencies)
-        raise LabError(f"could not download {names} from Maven Central (is it reachable?): " + " | ".join(problems[:4]))
+    names = ", ".join(f"{name} {rev}" for _, name, rev, _ in dependencies)
+    command_output(
+        command, what=f"the download of {names} from Maven Central (is it reachable?)", timeout_s=_DOWNLOAD_S
+    )
 
 
 def _ivy_jar() -> Path:

@@ -66,6 +66,17 @@ def test_a_controller_that_registered_another_host_or_port_fires(host: str, port
         assert len(found) == fires, "with a probe and without"
 
 
+@pytest.mark.kip("E006", "E007", "K023")
+def test_reachable_bootstrap_servers_do_not_help_if_recorded_names_do_not_resolve() -> None:
+    """Elections dial only the recorded voters."""
+    gone = replace(name_not_found(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",))
+
+    found = findings(gone, RULE)
+
+    assert [str(each.severity) for each in found] == ["critical"] * 3
+    assert {each.evidence["electable_if_all_restarted"] for each in found} == {False}
+
+
 @pytest.mark.kip("E002", "E004", "E012")
 def test_a_static_quorum_has_no_recorded_endpoints() -> None:
     quorum = static(name_not_found(healthy(), 1, 2, 3))

@@ -13,7 +13,6 @@ from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_worker import SinkWorker
 from connectors.errors import UsageError
 from connectors.sinks.sink import Sink
-from connectors.wall_clock import StepDetector
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
@@ -34,7 +33,6 @@ class Dispatcher:
         visibility: VisibilitySource = lambda: NOTHING_MONITORED,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
-        steps: StepDetector | None = None,
     ) -> None:
         """Adds the sinks to the ledger.
 
@@ -45,7 +43,6 @@ class Dispatcher:
             visibility: which clusters are monitored, and of which nothing is observed.
             deadline_s: the longest duration of one call to one sink.
             patience_s: how long a batch waits for all its sinks together: what is not sent yet is safe in the ledger.
-            steps: shows when the wall clock was set; None: it never is.
 
         Raises:
             UsageError: two sinks have the same name.
@@ -55,7 +52,6 @@ class Dispatcher:
         self._visibility = visibility
         self._deadline_s = deadline_s
         self._patience_s = patience_s
-        self._steps = steps
         self._failure_alerts = SinkFailureAlerts(ledger.firing())
         self._cut_off_alerts = CutOffAlerts(ledger.firing())
         self._own_alerts: Sequence[Alert] = ()
@@ -110,9 +106,6 @@ class Dispatcher:
             alerts: transitions, in order; those that the ledger already has are ignored.
             now_ms: the wall clock: it becomes `sent_at` and drives silences, repetitions and retries.
         """
-        step_ms = 0 if self._steps is None else self._steps.step_ms(now_ms)
-        for holding in (self._failure_alerts, self._cut_off_alerts):
-            holding.move_by_step(step_ms)
         recorded = [*self._ledger.record([*alerts, *self._own_alerts], now_ms)]
         # Before anything is sent: people are notified of it instead of the first cluster's alert.
         cut_off = self._cut_off_alerts.due(self._ledger.firing(), self._visibility(), now_ms)

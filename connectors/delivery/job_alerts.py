@@ -116,7 +116,8 @@ class SinkFailureAlerts:
                 if firing is not None:
                     transitions.append(resolved_alert(firing, now_ms, f"No delivery to the sink {name} fails."))
             else:
-                since_ms = self._since_ms.setdefault(name, now_ms)
+                # A wall clock that was set back begins the hold again.
+                since_ms = self._since_ms[name] = min(self._since_ms.get(name, now_ms), now_ms)
                 if firing is None and now_ms - since_ms >= HOLD_MS:
                     transitions.append(_sink_alert(name, result, since_ms, now_ms))
         for alert in transitions:
@@ -125,10 +126,6 @@ class SinkFailureAlerts:
             else:
                 del self._firing[alert.subject]
         return transitions
-
-    def move_by_step(self, step_ms: int) -> None:
-        """Moves the starts of failures with a wall clock that was set: no hold becomes shorter or longer by it."""
-        self._since_ms = {name: Millis(since_ms + step_ms) for name, since_ms in self._since_ms.items()}
 
     def removed_sinks(self, names: Sequence[str]) -> Mapping[str, None]:
         """Returns the sinks that have a firing alert and are not among the configured `names`."""
@@ -223,7 +220,8 @@ class CutOffAlerts:
 
     def holds(self, now_ms: Millis) -> Sequence[Silence]:
         """Returns what suppresses the alerts of the clusters now."""
-        if self._firing is None and now_ms > self._held_until_ms:
+        # A wall clock that was set back must not prolong it.
+        if self._firing is None and not 0 <= self._held_until_ms - now_ms <= SETTLED_MS:
             return []
         hold = CutOffHold(
             id="cut-off",
@@ -252,8 +250,7 @@ class CutOffAlerts:
             new = blind - self._listed()
             late = not 0 <= now_ms - self._firing.observed_at_ms < _UPDATE_MS
             return self._fire(fired, blind, visibility, now_ms) if new and fired and late else ()
-        if self._few_since_ms is None:
-            self._few_since_ms = now_ms
+        self._few_since_ms = now_ms if self._few_since_ms is None else min(self._few_since_ms, now_ms)
         if blind and now_ms - self._few_since_ms < SETTLED_MS:
             return ()
         observed = len(visibility.monitored) - len(blind)
@@ -263,12 +260,6 @@ class CutOffAlerts:
         # Those that are still blind are sent now; the ends of the others are not.
         self._held_until_ms = Millis(0 if blind else now_ms + SETTLED_MS)
         return [resolved]
-
-    def move_by_step(self, step_ms: int) -> None:
-        """Moves the times with a wall clock that was set: nothing lasts shorter or longer by it."""
-        self._held_until_ms = Millis(self._held_until_ms + step_ms)
-        if self._few_since_ms is not None:
-            self._few_since_ms = Millis(self._few_since_ms + step_ms)
 
     def _fire(
         self, fired: Sequence[Alert], blind: frozenset[str], visibility: Visibility, now_ms: Millis

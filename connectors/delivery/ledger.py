@@ -4,14 +4,14 @@ An alert is on disk in the ledger before any sink is called. It is identified by
 delivered again after a crash records nothing twice. The content is also in memory: every change is committed first and
 then applied there.
 
-The ledger is bounded: alerts that are too old or too many are dropped, delivered or not, but never the newest
-transition of an alert that is firing.
+The ledger is bounded: alerts that ended too long ago, or too many alerts ago, are dropped, delivered or not.
 """
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 
+from connectors.errors import StoreError
 from connectors.sinks.alert_json import Key
 from connectors.store.alert_store import AlertRecord, AlertStore, DeliveryStatus, SinkRecord
 from connectors.store.database import Database
@@ -19,7 +19,7 @@ from connectors.store.lease import Lease
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
-from rules.notifications.incident import IncidentGrouper, deduplication_key, incident_id
+from rules.notifications.incident import IncidentGrouper, deduplication_key
 from rules.notifications.notification import TransitionStatus
 
 _LOG = logging.getLogger(__name__)
@@ -46,14 +46,11 @@ class Ledger:
         self._keep_entries = keep_entries
         self._active_sinks: set[str] = set()
         """The sinks that are configured now."""
-        self.change_count = 0
-        """A number that changes whenever the content of the ledger changes."""
         self.refresh()
 
     def refresh(self) -> None:
         """Reads the ledger again: whether a write took effect whose answer was lost, or what another job wrote."""
         records, sinks = self._store.content()
-        self._grouper = IncidentGrouper(RULES)
         self._records: dict[int, AlertRecord] = {}
         """By number, oldest first: the other mappings refer to these records."""
         self._by_key: dict[Key, AlertRecord] = {}
@@ -66,11 +63,17 @@ class Ledger:
         """The known sinks, also those that are not configured now."""
         self._pending: dict[str, dict[int, AlertRecord]] = {}
         """By sink and number, oldest first."""
-        self.change_count += 1
         for record in records:
             self._apply(record)
+        self._grouper = self._grouped()
         for sink, stored in sinks.items():
             self._apply_sink(sink, stored)
+
+    def _grouped(self) -> IncidentGrouper:
+        grouper = IncidentGrouper(RULES)
+        for one in self._records.values():
+            grouper.add(one.alert, one.incident, at_ms=one.recorded_at_ms, escalations=one.escalations)
+        return grouper
 
     def add_sink(self, sink: str) -> None:
         """Adds a sink. For a new sink, everything that is firing is pending, and every later transition."""
@@ -112,7 +115,11 @@ class Ledger:
             if alert.key not in self._by_key:
                 new.setdefault(alert.key, alert.recorded(now_ms))
         records = self._numbered([*new.values()], now_ms)
-        self._store.add(records, self._sinks.keys())
+        try:
+            self._store.add(records, self._sinks.keys())
+        except StoreError:
+            self._grouper = self._grouped()
+            raise
         for record in records:
             self._apply(record)
             for sink, stored in self._sinks.items():
@@ -186,7 +193,6 @@ class Ledger:
         return None if record is None else record.alert
 
     def _apply(self, record: AlertRecord) -> None:
-        self.change_count += 1
         number, alert = record.number, record.alert
         self._records[number] = self._by_key[alert.key] = record
         self._by_incident.setdefault(record.incident, {})[number] = record
@@ -196,10 +202,8 @@ class Ledger:
         self._newest[alert.fingerprint] = record
         if alert.state is AlertState.FIRING:
             self._firing[number] = record
-        self._grouper.add(alert, record.incident, at_ms=record.recorded_at_ms, escalations=record.escalations)
 
     def _apply_sink(self, sink: str, stored: SinkRecord) -> None:
-        self.change_count += 1
         self._sinks[sink] = stored
         self._pending[sink] = {
             number: record
@@ -216,7 +220,6 @@ class Ledger:
         if not changed and not notified_ms:
             return
         self._store.note(sink, changed, notified_ms)
-        self.change_count += 1
         stored.status.update(changed)
         stored.notified_ms.update(notified_ms)
         for number in changed:
@@ -224,65 +227,42 @@ class Ledger:
 
     def _numbered(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[AlertRecord]:
         """Returns the records of new alerts, with numbers and incidents; they are neither stored nor applied yet."""
-        # The incident of an alert may depend on the alert before it.
-        grouper = self._grouper.copy() if alerts else self._grouper
-        new: dict[str, str] = {}
+        keys = self._open_keys() if alerts else set()
         records = []
         for number, alert in enumerate(alerts, start=max(self._records, default=0) + 1):
-            incident = grouper.assign(alert, at_ms=at_ms)
-            escalations = grouper.escalations(incident)
-            if incident not in self._by_incident and incident not in new:
-                new[incident] = self._new_id(alert, incident, new.values())
+            incident = self._grouper.assign(alert, at_ms=at_ms, keys_in_use=keys)
+            keys.add(deduplication_key(incident))
             records.append(
                 AlertRecord(
                     number=number,
                     recorded_at_ms=at_ms,
-                    incident=new.get(incident, incident),
-                    escalations=escalations,
+                    incident=incident,
+                    escalations=self._grouper.escalations(incident),
                     alert=alert,
                 )
             )
         return records
 
-    def _new_id(self, alert: Alert, unique: str, new: Collection[str]) -> str:
-        """Returns the id of a new incident, without the key that jobs share if another open incident has it.
-
-        A service would take the resolution of one for that of the other.
-        """
+    def _open_keys(self) -> set[str]:
+        """Returns the keys of the incidents that are firing, or of which a sink was not sent everything."""
         in_use = [*self._firing.values(), *(each for pending in self._pending.values() for each in pending.values())]
-        open_incidents = {*new, *(record.incident for record in in_use)}
-        return unique if alert.fingerprint in map(deduplication_key, open_incidents) else incident_id(alert, unique)
+        return {deduplication_key(record.incident) for record in in_use}
 
     def _drop_old(self, now_ms: Millis) -> None:
-        """Drops alerts that are too old or too many."""
+        """Drops alerts whose end is too old, or too many ago, with all their transitions."""
         excess = len(self._records) - self._keep_entries
         oldest = takewhile(
             lambda each: each[0] < excess or each[1].recorded_at_ms < now_ms - _KEEP_MS,
             enumerate(self._records.values()),
         )
         candidates = [record for _, record in oldest]
-        needed = self._needed() if candidates else set()
-        dropped = {record.number: record for record in candidates if record.number not in needed}
-        # A transition that was needed for the dropped end would make the alert fire again when the ledger is re-read.
-        ended = {one.alert_id for one in dropped.values() if self._newest[one.alert.fingerprint] is one}
-        dropped |= {one.number: one for one in self._records.values() if ended and one.alert_id in ended}
-        if dropped:
-            self._drop(dropped)
-
-    def _needed(self) -> set[int]:
-        """Returns the numbers of the records that must not be dropped, whatever their age.
-
-        For an alert with a pending transition, the newest delivered one says that the sink was notified of the alert.
-        """
-        needed = set(self._firing)
-        for sink, stored in self._sinks.items():
-            pending = {record.alert_id for record in self._pending[sink].values()}
-            last_delivered: dict[tuple[str, Millis], int] = {}
-            for number, record in self._records.items() if pending else ():
-                if record.alert_id in pending and stored.status[number] is DeliveryStatus.DELIVERED:
-                    last_delivered[record.alert_id] = number
-            needed.update(last_delivered.values())
-        return needed
+        if not candidates:
+            return
+        newest = {one.alert_id: one for one in self._records.values()}
+        firing = {one.alert_id for one in self._firing.values()}
+        ended = {one.alert_id for one in candidates if newest[one.alert_id] is one} - firing
+        if ended:
+            self._drop({number: one for number, one in self._records.items() if one.alert_id in ended})
 
     def _drop(self, dropped: Mapping[int, AlertRecord]) -> None:
         incidents = {record.incident for record in dropped.values()}
@@ -295,12 +275,10 @@ class Ledger:
         }
         ended = [(sink, one) for sink, stored in self._sinks.items() for one in empty & stored.notified_ms.keys()]
         self._store.drop(dropped, ended, absent)
-        self.change_count += 1
         for sink in absent:
             del self._sinks[sink], self._pending[sink]
         for number, record in dropped.items():
             del self._records[number], self._by_key[record.alert.key], self._by_incident[record.incident][number]
-            self._firing.pop(number, None)
             if self._newest.get(record.alert.fingerprint) is record:
                 del self._newest[record.alert.fingerprint]
             for sink, stored in self._sinks.items():

@@ -92,8 +92,6 @@ class SinkWorker:
         """Firing alerts that a silence held back in the newest plan."""
         self._retries = RetrySchedule()
         self._set_aside = SetAside(ordered=not self.notifies_people)
-        self._planned_change = -1
-        """The number of the ledger's changes at the newest plan."""
         self._call: SinkCall | None = None
         self._sent: Sequence[Notification] = ()
         """What the call in progress sends."""
@@ -128,13 +126,10 @@ class SinkWorker:
 
     def _due(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
         """Returns what to send now: what did not fail yet first."""
-        due = self._retries.due(now_ms)
-        if not due and (self._planned_change == self._ledger.change_count or not self._retries.due_for_new(now_ms)):
+        if not self._retries.due(now_ms):
             return ()
         planned = self._plan(silences, now_ms)
-        self._planned_change = self._ledger.change_count
-        again = self._set_aside.due(planned, now_ms) if due else ()
-        return [*self._set_aside.new(planned), *again][:_MAX_NOTIFICATIONS]
+        return [*self._set_aside.new(planned), *self._set_aside.due(planned, now_ms)][:_MAX_NOTIFICATIONS]
 
     def collect_results(self, timeout_s: float, now_ms: Millis) -> SinkResult:
         """Waits at most `timeout_s` for the call in progress and returns the result of this delivery."""

@@ -19,9 +19,8 @@ deduplicates by a key gets the same one from both. After each escalation the key
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator, Mapping
-from copy import copy
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from rules.alert import Alert, AlertState
 from rules.finding import FAILED_NODES, Rule, Severity
@@ -35,11 +34,6 @@ SAME_FAULT_MS = Millis(15_000)
 fetching, up to a session timeout (9 s) apart."""
 RETURN_MS = Millis(60_000)
 """An incident that was critical so recently does not escalate: sinks collect a decrease as long before they send it."""
-
-
-def incident_id(first: Alert, unique: str) -> str:
-    """Returns the id of the incident that an alert opens; `unique` tells it from the alert's earlier incidents."""
-    return f"{first.fingerprint}-{unique}"
 
 
 def deduplication_key(incident: str, escalations: int = 0) -> str:
@@ -65,9 +59,6 @@ class _OpenIncident:
     escalations: int = 0
     critical_at_ms: Millis | None = None
     """The newest transition to or from critical; None: it was never critical."""
-
-    def copy(self) -> "_OpenIncident":
-        return replace(self, firing=dict(self.firing))
 
     @property
     def critical_since_ms(self) -> Millis | None:
@@ -97,22 +88,17 @@ class IncidentGrouper:
         self._opened_at_ms: deque[Millis] = deque()
         self._storm_incident: str | None = None
 
-    def copy(self) -> "IncidentGrouper":
-        """Returns an independent copy of the current state."""
-        other = copy(self)
-        other._incident_of = dict(self._incident_of)
-        other._open = {incident: each.copy() for incident, each in self._open.items()}
-        other._firing_by_rule = {key: dict(firing) for key, firing in self._firing_by_rule.items()}
-        other._opened_at_ms = deque(self._opened_at_ms)
-        return other
+    def assign(self, alert: Alert, *, at_ms: Millis, keys_in_use: Collection[str] = ()) -> str:
+        """Adds the next transition, recorded at `at_ms`; returns the id of its incident.
 
-    def assign(self, alert: Alert, *, at_ms: Millis) -> str:
-        """Adds the next transition, recorded at `at_ms`; returns the id of its incident, 16 hex digits."""
+        `keys_in_use`: of other incidents that a service may have as open. A new incident with such a key gets an id
+        without it: the service would take the resolution of one for that of the other.
+        """
         incident = self._incident_of.get(alert.fingerprint)
         if incident is None:
             incident = next(self._joinable(alert), None)
         if incident is None:
-            incident = self._new_incident(alert, at_ms)
+            incident = self._new_incident(alert, at_ms, keys_in_use)
         self.add(alert, incident, at_ms=at_ms)
         return incident
 
@@ -198,8 +184,11 @@ class IncidentGrouper:
             return True
         return alert.started_at_ms - found.reference_ms <= SAME_FAULT_MS
 
-    def _new_incident(self, alert: Alert, at_ms: Millis) -> str:
-        new = hashlib.sha256(f"{alert.fingerprint}\x00{alert.started_at_ms}".encode()).hexdigest()[:16]
+    def _new_incident(self, alert: Alert, at_ms: Millis, keys_in_use: Collection[str]) -> str:
+        key = alert.fingerprint
+        new = hashlib.sha256(f"{key}\x00{alert.started_at_ms}".encode()).hexdigest()[:16]
+        if key not in keys_in_use:
+            new = f"{key}-{new}"
         if alert.state is AlertState.RESOLVED or self._opened_in_window(at_ms) < STORM_AT:
             return new
         return self._storm_incident or new

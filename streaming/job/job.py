@@ -24,7 +24,7 @@ from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader
 from connectors.store.lease import JobReport, Lease
 from connectors.store.tables import job_database
-from connectors.wall_clock import StepDetector, wall_ms
+from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
 from streaming.data_quality.daily_audit import DailyAudit
@@ -230,7 +230,6 @@ class Job:
             _sinks(self._sinks),
             silences=self.silences.for_dispatch,
             visibility=self._visibility,
-            steps=StepDetector(),
         )
         if self._delivery is not None:
             delivery.take_over(self._delivery, wall_ms())

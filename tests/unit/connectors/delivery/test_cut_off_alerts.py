@@ -11,7 +11,6 @@ from connectors.delivery.job_alerts import SETTLED_MS, Visibility
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode
 from connectors.store.tables import job_database
-from connectors.wall_clock import StepDetector
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -29,8 +28,6 @@ class Host:
     monitored: Sequence[str] = FIVE
     routes: Sequence[Route] = (Route(),)
     now_ms: Millis = NOON_MS
-    step_ms: int = 0
-    """By how much the wall clock was set since the start."""
     pending: set[str] = field(default_factory=set)
     """The clusters whose status says that nothing is observed."""
 
@@ -47,7 +44,6 @@ class Host:
             Ledger(job_database(self.folder)),
             [*self.sinks, self.record],
             visibility=lambda: Visibility(monitored=self.monitored, blind=self.pending),
-            steps=StepDetector(lambda: Millis(self.now_ms - self.step_ms)),
             deadline_s=30,
             patience_s=30,
         )
@@ -61,9 +57,6 @@ class Host:
             f"{each.reason} {each.severity} " + ", ".join(f"{one.cluster} {one.subject}" for one in each.alerts)
             for each in self.sinks[0].notifications[known:]
         ]
-
-    def set_clock(self, step_ms: int) -> None:
-        self.now_ms, self.step_ms = Millis(self.now_ms + step_ms), self.step_ms + step_ms
 
     def blind(self, *names: str, resolved: bool = False, severity: Severity = Severity.CRITICAL) -> list[Alert]:
         """Returns the transitions of these clusters, at the present time."""
@@ -202,29 +195,6 @@ def test_clusters_that_stay_blind_when_most_are_observed_again_are_sent_then(hos
     assert host.after(1) == ["firing critical a quorum", "resolved critical kraftwatch clusters"]
 
 
-@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
-def test_a_clock_that_was_set_makes_the_settling_time_neither_shorter_nor_longer(host: Host, step_ms: int) -> None:
-    host.pending = set(FIVE)
-    host.after(0, *host.blind(*FIVE))
-    host.pending = {"a"}
-    assert host.after(10, *host.blind("b", "c", "d", "e", resolved=True)) == []
-    host.set_clock(step_ms)
-    assert host.after(SETTLED_MS // 1000 - 1) == []
-    assert host.after(1) == ["firing critical a quorum", "resolved critical kraftwatch clusters"]
-
-
-@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
-def test_a_clock_that_was_set_changes_nothing_of_the_hold_after_the_recovery(host: Host, step_ms: int) -> None:
-    host.pending = set(FIVE)
-    host.after(0, *host.blind(*FIVE))
-    host.pending = set()
-    assert host.after(9, *host.blind(*FIVE, resolved=True)) == ["resolved critical kraftwatch clusters"]
-    host.set_clock(step_ms)
-    host.pending = {"a"}
-    assert host.after(SETTLED_MS // 1000 - 1, *host.blind("a")) == []
-    assert host.after(2) == ["firing critical a quorum"]
-
-
 def test_clusters_that_are_lost_again_at_once_are_still_one_page(host: Host) -> None:
     host.pending = set(FIVE)
     host.after(0, *host.blind(*FIVE))
@@ -268,15 +238,6 @@ def test_a_sink_gets_the_page_if_one_of_its_clusters_is_blind(tmp_path: Path) ->
     host.pending = set()
     host.after(5, *host.blind("a", "b", "c", "e", resolved=True))
     assert [len(each.notifications) for each in host.sinks] == [2, 2, 0, 0]
-
-
-def test_the_name_of_a_cluster_does_not_change_who_gets_the_page(tmp_path: Path) -> None:
-    """A cluster may be named as a field of the evidence."""
-    host = Host(tmp_path, monitored=("clusters", "b"), routes=[Route(clusters=("b",)), Route(clusters=("c",))])
-    host.pending = {"clusters", "b"}
-    host.after(0, *host.blind("clusters"))
-    assert [len(each.notifications) for each in host.sinks] == [1, 0]
-    assert host.sinks[0].notifications[0].root.evidence["clusters"] == ["b", "clusters"]
 
 
 def test_its_severity_is_the_worst_of_the_clusters(host: Host) -> None:

@@ -10,13 +10,14 @@ import pytest
 
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.job_alerts import SinkFailureAlerts
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_worker import SinkCall
 from connectors.errors import StoreError
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import job_database
-from rules.alert import Alert, AlertState
+from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, single_alert_notification
@@ -44,12 +45,6 @@ def test_every_sink_receives_each_transition_once_and_in_order(tmp_path: Path) -
     report = dispatcher.deliver([SECOND, RESOLVED], NOON_MS)
     assert (report.recorded, report.sinks["one"]) == (1, SinkResult(delivered=1))
     assert one.transitions == two.transitions == [FIRST, SECOND, RESOLVED]
-
-
-def test_no_sink_is_called_when_nothing_is_pending(tmp_path: Path) -> None:
-    sink = RecordingSink()
-    assert dispatcher_with(tmp_path, sink).deliver([], NOON_MS).sinks == {"recording": SinkResult()}
-    assert sink.calls == 0
 
 
 def test_retry_delay_doubles_after_each_failure(tmp_path: Path) -> None:
@@ -104,7 +99,7 @@ def test_a_new_alert_does_not_wait_for_the_retry_of_an_old_one(tmp_path: Path) -
     for second in range(100):
         dispatcher.deliver([incident("one")] if second == 0 else [], later(second))
     dispatcher.deliver([incident("two")], later(100))
-    for second in range(101, 106):
+    for second in range(101, 111):
         dispatcher.deliver([], later(second))
     assert sink.transitions == [incident("two")]
 
@@ -180,15 +175,6 @@ def test_what_was_not_begun_in_time_is_sent_by_the_next_call_without_a_delay(tmp
     assert sink.transitions == [FIRST, SECOND]
 
 
-def test_a_restart_delivers_what_was_pending(tmp_path: Path) -> None:
-    dispatcher_with(tmp_path, RecordingSink(outcomes=[Retry(reason="unreachable")] * 2)).deliver(
-        [FIRST, SECOND], NOON_MS
-    )
-    sink = RecordingSink()
-    dispatcher_with(tmp_path, sink).deliver([], NOON_MS)
-    assert sink.transitions == [FIRST, SECOND]
-
-
 class RaisingSink(RecordingSink):
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
@@ -221,8 +207,8 @@ def test_an_exception_in_a_sink_is_a_retry_without_secrets(tmp_path: Path, caplo
 class HangingSink(RecordingSink):
     """Returns when the test sets `release`."""
 
-    def __init__(self) -> None:
-        super().__init__("hanging")
+    def __init__(self, name: str = "hanging") -> None:
+        super().__init__(name)
         self.release = Event()
 
     def send(
@@ -309,16 +295,6 @@ def test_a_full_disk_under_the_ledger_raises_an_error_and_nothing_is_sent(
     assert sink.transitions == [FIRST]
 
 
-def test_retry_after_is_respected(tmp_path: Path) -> None:
-    sink = RecordingSink(outcomes=[Retry(reason="too many requests", after_s=30)])
-    dispatcher = dispatcher_with(tmp_path, sink)
-    dispatcher.deliver([FIRST], NOON_MS)
-    dispatcher.deliver([], later(29))
-    assert sink.transitions == []
-    dispatcher.deliver([], later(31))
-    assert sink.transitions == [FIRST]
-
-
 def test_of_several_requested_delays_the_longest_is_respected(tmp_path: Path) -> None:
     sink = RecordingSink(outcomes=[Retry(reason="too many requests", after_s=seconds) for seconds in (5, 30)])
     dispatcher = dispatcher_with(tmp_path, sink)
@@ -381,17 +357,6 @@ def test_a_repetition_that_fails_is_not_put_off_until_the_next_one(tmp_path: Pat
     assert len(sink.notifications) == 2
 
 
-def test_an_alert_is_sent_when_the_clock_is_set_back_before_the_beginning_of_its_silence(tmp_path: Path) -> None:
-    silence = Silence(id="s", starts_at_ms=later(10), ends_at_ms=later(3600), author="eva", comment="disks")
-    people = RecordingSink("people", DeliveryMode.INCIDENTS)
-    dispatcher = dispatcher_with(tmp_path, people, silences=lambda _: [silence])
-    dispatcher.deliver([FIRST], later(20))
-    dispatcher.deliver([], later(30))
-    assert people.transitions == []
-    dispatcher.deliver([], later(5))
-    assert people.transitions == [FIRST]
-
-
 def test_a_silence_holds_back_notifications_to_people_but_not_to_records(tmp_path: Path) -> None:
     silence = Silence(
         id="s", subject="one", starts_at_ms=NOON_MS, ends_at_ms=later(60), author="eva", comment="new disks"
@@ -402,20 +367,6 @@ def test_a_silence_holds_back_notifications_to_people_but_not_to_records(tmp_pat
     assert (people.notifications, record.transitions) == ([], [FIRST])
     assert (report.sinks["people"].silenced, report.sinks["people"].pending) == (1, 1)
     dispatcher.deliver([], later(60))
-    assert people.transitions == [FIRST]
-
-
-def test_an_alert_is_sent_as_soon_as_its_silence_is_taken_back(tmp_path: Path) -> None:
-    silences = [
-        Silence(id="s", starts_at_ms=NOON_MS, ends_at_ms=later(3600), author="eva", comment="disks", rule="no-leader")
-    ]
-    people = RecordingSink("people", DeliveryMode.INCIDENTS)
-    dispatcher = dispatcher_with(tmp_path, people, silences=lambda _: tuple(silences))
-    dispatcher.deliver([FIRST], NOON_MS)
-    dispatcher.deliver([], later(10))
-    assert people.transitions == []
-    silences.clear()
-    dispatcher.deliver([], later(20))
     assert people.transitions == [FIRST]
 
 
@@ -510,6 +461,22 @@ def test_the_hold_of_a_failing_sink_begins_again_after_another_job_has_notified_
     assert good.transitions == [FIRST]
 
 
+def test_the_hold_of_a_failing_sink_begins_again_when_it_has_worked_in_between() -> None:
+    alerts, failing = SinkFailureAlerts(()), SinkResult(failing="HTTP 503", pending=1)
+    due = [
+        len(alerts.due({"slack": result}, later(second)))
+        for second, result in (
+            (0, failing),
+            (299, failing),
+            (300, None),
+            (301, failing),
+            (600, failing),
+            (601, failing),
+        )
+    ]
+    assert due == [0, 0, 0, 0, 0, 1]
+
+
 def test_an_alert_about_a_removed_sink_resolves(tmp_path: Path) -> None:
     broken, good = RecordingSink("broken", unreachable=True), RecordingSink("good")
     dispatcher = dispatcher_with(tmp_path, broken, good)
@@ -530,34 +497,6 @@ def routed_sink(mode: DeliveryMode, **route: Any) -> RecordingSink:
 
 
 @pytest.mark.parametrize("mode", list(DeliveryMode))
-def test_a_sink_receives_what_matches_its_route(tmp_path: Path, mode: DeliveryMode) -> None:
-    mild, other = alert("mild", severity=Severity.WARNING), alert("other", cluster="beta", cluster_id="b")
-    sink = routed_sink(mode, min_severity=Severity.CRITICAL, clusters=("al*", "gamma"))
-    dispatcher = dispatcher_with(tmp_path, sink)
-    report = dispatcher.deliver([mild, FIRST, other], NOON_MS)
-    assert sink.transitions == [FIRST]
-    assert report.sinks[sink.name].pending == 0
-    resolved = [replace(each, state=AlertState.RESOLVED) for each in (mild, FIRST, other)]
-    dispatcher.deliver(resolved, later(100))
-    assert sink.transitions == [FIRST, resolved[1]]
-
-
-@pytest.mark.parametrize("mode", list(DeliveryMode))
-def test_an_alert_that_matched_the_route_once_is_sent_until_it_resolves(tmp_path: Path, mode: DeliveryMode) -> None:
-    sink = routed_sink(mode, min_severity=Severity.CRITICAL)
-    dispatcher = dispatcher_with(tmp_path, sink)
-    severities = [Severity.WARNING, Severity.CRITICAL, Severity.WARNING]
-    sent = [
-        alert(severity=severity, started_at_ms=NOON_MS, observed_at_ms=later(at * 100))
-        for at, severity in enumerate(severities)
-    ]
-    resolved = alert(resolved=True, severity=Severity.WARNING, observed_at_ms=later(300))
-    for at, each in enumerate([*sent, resolved]):
-        dispatcher.deliver([each], later(at * 100))
-    assert sink.transitions == [sent[1], sent[2], resolved]
-
-
-@pytest.mark.parametrize("mode", list(DeliveryMode))
 def test_transitions_before_a_new_sink_do_not_count_as_delivered(tmp_path: Path, mode: DeliveryMode) -> None:
     milder = replace(FIRST, severity=Severity.WARNING, observed_at_ms=later(10))
     dispatcher_with(tmp_path, RecordingSink("old")).deliver([FIRST, milder], NOON_MS)
@@ -570,16 +509,6 @@ def test_transitions_before_a_new_sink_do_not_count_as_delivered(tmp_path: Path,
     assert [(notification.reason, notification.previously_notified) for notification in people.notifications] == [
         ("firing", False)
     ]
-
-
-@pytest.mark.parametrize("mode", list(DeliveryMode))
-def test_the_failure_of_a_sink_matches_every_cluster_pattern(tmp_path: Path, mode: DeliveryMode) -> None:
-    broken, sink = RecordingSink("broken", unreachable=True), routed_sink(mode, clusters=("beta",))
-    dispatcher = dispatcher_with(tmp_path, broken, sink)
-    dispatcher.deliver([FIRST], NOON_MS)
-    for second in range(310):
-        dispatcher.deliver([], later(second))
-    assert [each.subject for each in sink.transitions] == ["sink broken"]
 
 
 def test_the_end_of_an_alert_older_than_the_ledgers_retention_is_sent_as_resolved(tmp_path: Path) -> None:

@@ -1,42 +1,21 @@
 """Sinks are added and removed while the job runs: nothing is sent twice, and a new sink receives what is firing."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
-from connectors.sinks.sink import Delivered, DeliveryMode, Outcome
+from connectors.sinks.sink import DeliveryMode
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notification
 from rules.notifications.route import Route
 from tests.eventually import eventually
+from tests.unit.connectors.delivery.test_dispatcher import HangingSink, dispatcher_with
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 FIRST, SECOND = alert("one"), alert("two")
-
-
-class SlowSink(RecordingSink):
-    """Accepts what it is sent, and returns when the test sets `release`."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.release = Event()
-
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
-        self.transitions += [each for notification in notifications for each in notification.new_transitions]
-        assert self.release.wait(30)
-        return [Delivered()] * len(notifications)
-
-
-def dispatcher_with(path: Path, *sinks: RecordingSink, patience_s: float = 30) -> Dispatcher:
-    return Dispatcher(Ledger(job_database(path)), sinks, deadline_s=30, patience_s=patience_s)
 
 
 def test_a_kept_sink_continues_and_a_new_sink_receives_what_is_firing(tmp_path: Path) -> None:
@@ -94,7 +73,7 @@ def test_what_a_removed_sink_did_not_get_is_dropped_without_a_warning(
 
 
 def test_a_call_in_progress_is_not_repeated_by_the_sinks_successor(tmp_path: Path) -> None:
-    slow, successor = SlowSink("sink"), RecordingSink("sink")
+    slow, successor = HangingSink("sink"), RecordingSink("sink")
     dispatcher = dispatcher_with(tmp_path, slow, patience_s=0.05)
 
     def nothing_is_pending() -> bool:
@@ -116,7 +95,7 @@ def test_a_call_in_progress_is_not_repeated_by_the_sinks_successor(tmp_path: Pat
 def test_a_call_that_missed_its_deadline_is_not_reported_again_by_the_sinks_successor(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow = SlowSink("sink")
+    slow = HangingSink("sink")
     dispatcher = Dispatcher(Ledger(job_database(tmp_path)), [slow], deadline_s=0.05, patience_s=30)
     dispatcher.deliver([FIRST], NOON_MS)
     dispatcher.set_sinks([RecordingSink("sink")])

@@ -14,23 +14,9 @@ def after(seconds: float) -> Millis:
     return Millis(NOON_MS + round(seconds * 1_000))
 
 
-def test_what_is_new_waits_for_five_seconds_at_most_unless_the_service_asked_for_more() -> None:
+def test_a_new_alert_waits_for_ten_seconds_at_most_or_as_the_service_asks_but_a_quarter_of_an_hour_at_most() -> None:
     schedule = RetrySchedule()
-    for _ in range(7):
-        schedule.failed(0, NOON_MS)
-    assert [schedule.due_for_new(after(seconds)) for seconds in (4.9, 5)] == [False, True]
-    schedule.failed(30, NOON_MS)
-    assert [schedule.due_for_new(after(seconds)) for seconds in (29.9, 30)] == [False, True]
-
-
-def test_a_clock_that_is_set_back_delays_nothing_new() -> None:
-    schedule = RetrySchedule()
-    schedule.failed(0, NOON_MS)
-    assert schedule.due_for_new(after(-3_600))
-
-
-def test_no_service_delays_an_alert_for_more_than_a_quarter_of_an_hour() -> None:
-    assert RetrySchedule().failed(7_200, NOON_MS) == 900
+    assert [schedule.failed(asked_s, NOON_MS) for asked_s in (0, 0, 0, 0, 0, 30, 7_200)] == [1, 2, 4, 8, 10, 30, 900]
 
 
 def test_a_notification_that_failed_twice_while_the_sink_works_is_sent_as_a_minimal_document() -> None:

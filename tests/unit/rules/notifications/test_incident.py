@@ -143,23 +143,6 @@ def test_cause_that_is_not_among_the_rules_still_explains_its_consequence() -> N
     assert incident_of(grouper, alert("quorum", rule="failure-tolerance", cluster_id="id of alpha")) == cause
 
 
-def test_copy_has_the_same_incidents_and_is_independent() -> None:
-    """Its origin has nineteen open incidents; the copy gets all the later alerts."""
-    grouper = IncidentGrouper(RULES)
-    opened = [incident_of(grouper, stale("voter 1", cluster=f"cluster{number}")) for number in range(STORM_AT - 1)]
-    copied = grouper.copy()
-
-    assert incident_of(copied, stale("voter 2", cluster="cluster3")) == opened[3]
-    for voter in ("voter 1", "voter 2"):
-        incident_of(copied, stale(voter, cluster="cluster3", resolved=True))
-    for name in ("one", "another", "a third"):
-        incident_of(copied, stale("voter 1", cluster=name))
-
-    assert incident_of(grouper, stale("voter 5", cluster="cluster3")) == opened[3], "still open in the origin"
-    last = incident_of(grouper, stale("voter 1", cluster="a fourth"))
-    assert incident_of(grouper, stale("voter 1", cluster="a fifth")) != last, "the origin counts its own openings"
-
-
 def firing(rule: str, subject: str, at_s: int, severity: Severity = Severity.CRITICAL, **changed: Any) -> Alert:
     """An alert that began so many seconds after noon and fires five seconds later, unless `changed` says otherwise."""
     started_at_ms = NOON_MS + 1_000 * at_s
@@ -284,7 +267,6 @@ def test_the_number_of_escalations_is_known_again_although_older_alerts_were_dro
     grouper = IncidentGrouper(RULES)
     grouper.add(critical("failure-tolerance", "quorum", 0, observed_s=600), "1n", at_ms=NOON_MS, escalations=3)
     assert grouper.escalations("1n") == 3
-    assert grouper.copy().escalations("1n") == 3
 
 
 def of_node(rule: str, subject: str, node: int, **changed: Any) -> Alert:

@@ -17,11 +17,7 @@ _HIDDEN = "***"
 
 
 def read_text(file: Path) -> str:
-    """Returns the text of a file.
-
-    Raises:
-        UsageError: it cannot be read, or is not UTF-8.
-    """
+    """Returns the text of a file. Raises UsageError if it cannot be read, or is not UTF-8."""
     try:
         return file.read_text(encoding="utf-8")
     except OSError as problem:
@@ -45,8 +41,7 @@ class Secret:
     def read(self) -> str:
         """Returns the secret, without the line feed at the end of a file.
 
-        Raises:
-            UsageError: the file cannot be read, is empty, or holds more than one line.
+        Raises UsageError if the file cannot be read, is empty, or holds more than one line.
         """
         if self.file is None:
             return self.text or ""

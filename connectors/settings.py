@@ -43,8 +43,7 @@ class Section(BaseModel):
 def readable(path: Path, what: str) -> str:
     """Returns the text of a file that the configuration names; `what` is the key named in the error.
 
-    Raises:
-        UsageError: the file cannot be read, or is not UTF-8.
+    Raises UsageError if the file cannot be read, or is not UTF-8.
     """
     try:
         return read_text(path)
@@ -114,11 +113,7 @@ ThresholdValue = Annotated[
 
 
 def host_port(address: str) -> tuple[str, int]:
-    """Returns HOST:PORT (or [V6]:PORT) as a pair.
-
-    Raises:
-        ValueError: the address does not have this form.
-    """
+    """Returns HOST:PORT (or [V6]:PORT) as a pair. Raises ValueError if the address does not have this form."""
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
@@ -185,8 +180,7 @@ class LoginSection(SecretsSection):
     def check_login(self) -> None:
         """Checks that the keys fit together: otherwise the cluster would refuse the login later.
 
-        Raises:
-            ValueError: a key is missing, or one is given that has no effect.
+        Raises ValueError if a key is missing, or one is given that has no effect.
         """
         logs_in = self.security_protocol.startswith("SASL")
         if not logs_in and self.sasl_mechanism is not None:

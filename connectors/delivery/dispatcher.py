@@ -66,8 +66,7 @@ class Dispatcher:
     def set_sinks(self, sinks: Sequence[Sink]) -> None:
         """Replaces the sinks; a sink that stays keeps its state.
 
-        Raises:
-            UsageError: two sinks have the same name; nothing was changed.
+        Raises UsageError if two sinks have the same name; nothing was changed.
         """
         names = [sink.options.name for sink in sinks]
         duplicate = next((name for name in names if names.count(name) > 1), None)

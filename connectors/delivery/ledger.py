@@ -162,8 +162,7 @@ class Ledger:
     def begin_call(self, sink: str, notified_ms: Mapping[str, Millis]) -> None:
         """Records the incidents that a known sink is about to be notified of, and when.
 
-        Raises:
-            LeaseLostError: another job notifies now: the sink must not be called.
+        Raises LeaseLostError if another job notifies now: the sink must not be called.
         """
         self._note(sink, (), DeliveryStatus.DELIVERED, notified_ms)
         if self._lease is not None:

@@ -99,8 +99,7 @@ class Forwarder:
     def forward(self, timeout_s: float) -> None:
         """Sends what is published, and commits what the topic has; waits at most `timeout_s` for a new row.
 
-        Raises:
-            JournalError: the journal cannot be read or its position not be written.
+        Raises JournalError if the journal cannot be read or its position not be written.
         """
         if self._producer is None and not self._opened(timeout_s):
             return

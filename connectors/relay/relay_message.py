@@ -131,8 +131,7 @@ def parse_message(
 ) -> RelayMessage:
     """Returns the message that a relay has written.
 
-    Raises:
-        UndecodableError: it is not a message of a relay, or damaged; the reason names the part.
+    Raises UndecodableError if it is not a message of a relay, or damaged; the reason names the part.
     """
     given = {name: content for name, content in headers or () if content is not None}
     if not key or value is None:

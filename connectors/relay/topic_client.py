@@ -22,9 +22,7 @@ _RETENTION_MS = 7 * 24 * 3_600_000
 def check_settings(topic: TopicSection) -> None:
     """Checks the settings without a connection.
 
-    Raises:
-        UsageError: a secret cannot be read.
-        TopicError: librdkafka rejects a setting.
+    Raises UsageError if a secret cannot be read, TopicError if librdkafka rejects a setting.
     """
     settings = librdkafka.settings(topic)
     try:
@@ -38,9 +36,8 @@ def open_producer(topic: TopicSection, *, on_error: Callable[[KafkaError], None]
 
     `on_error` receives the errors that librdkafka reports; `within_s`: how long to wait for the topic's metadata.
 
-    Raises:
-        UsageError: a secret cannot be read.
-        TopicError: no broker answers, the login is refused, or the topic does not exist.
+    Raises UsageError if a secret cannot be read, TopicError if no broker answers, the login is refused, or the topic
+    does not exist.
     """
     further = {
         "compression.type": "zstd",
@@ -69,9 +66,7 @@ def open_producer(topic: TopicSection, *, on_error: Callable[[KafkaError], None]
 def open_consumer(topic: TopicSection, further: Mapping[str, Any] | None = None) -> Any:
     """Returns a consumer that joins no group and commits nothing.
 
-    Raises:
-        UsageError: a secret cannot be read.
-        TopicError: librdkafka rejects a setting.
+    Raises UsageError if a secret cannot be read, TopicError if librdkafka rejects a setting.
     """
     try:
         return Consumer(
@@ -91,9 +86,7 @@ def open_consumer(topic: TopicSection, further: Mapping[str, Any] | None = None)
 def partitions(consumer: Any, topic: TopicSection, *, timeout_s: float) -> Sequence[int]:
     """Returns the numbers of the topic's partitions, in order.
 
-    Raises:
-        TopicError: the topic does not exist, or the login may not read it.
-        KafkaException: no broker answers.
+    Raises TopicError if the topic does not exist, or the login may not read it, KafkaException if no broker answers.
     """
     metadata = consumer.list_topics(topic.topic, timeout=timeout_s).topics[topic.topic]
     if metadata.error is not None:

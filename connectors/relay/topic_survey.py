@@ -49,9 +49,7 @@ def survey_topic(topic: TopicSection, clusters: Mapping[str, str | None], *, wit
 
     `clusters`: their names, and their ids if they are known: rows of another id do not count.
 
-    Raises:
-        UsageError: a secret cannot be read.
-        TopicError: the topic cannot be read.
+    Raises UsageError if a secret cannot be read, TopicError if the topic cannot be read.
     """
     until = time.monotonic() + within_s
     with closing(open_consumer(topic)) as consumer:

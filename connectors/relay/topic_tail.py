@@ -176,9 +176,7 @@ class TopicTail:
     def open(self, within_s: float) -> None:
         """Connects, and finds the newest messages if nothing was read before.
 
-        Raises:
-            UsageError: a secret cannot be read.
-            TopicError: the topic cannot be read.
+        Raises UsageError if a secret cannot be read, TopicError if the topic cannot be read.
         """
         if self._consumer is not None:
             return
@@ -207,8 +205,7 @@ class TopicTail:
     def read(self) -> Iterator[TailRow]:
         """Yields the rows of the relayed clusters that have arrived, after the position of each is updated.
 
-        Raises:
-            KafkaException: the topic cannot be read.
+        Raises KafkaException if the topic cannot be read.
         """
         if time.monotonic() >= self._partitions_at:
             self._notice_partitions()
@@ -224,11 +221,7 @@ class TopicTail:
                 yield row
 
     def end(self, partition: int) -> int:
-        """Returns the end of a partition as its leader reports it now.
-
-        Raises:
-            KafkaException: it does not answer.
-        """
+        """Returns the end of a partition as its leader reports it now. Raises KafkaException if it does not answer."""
         _, high = self._consumer.get_watermark_offsets(
             TopicPartition(self._topic.topic, partition), timeout=_METADATA_S, cached=False
         )

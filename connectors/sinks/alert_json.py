@@ -26,9 +26,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 def compact_json(value: object) -> bytes:
     """Returns plain data as JSON in ASCII, without blanks.
 
-    Raises:
-        ValueError: it has a number that JSON does not have, or refers to itself.
-        TypeError: it is not plain data.
+    Raises ValueError if it has a number that JSON does not have, or refers to itself, TypeError if it is not plain
+    data.
     """
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
 
@@ -110,8 +109,6 @@ def iso(at_ms: Millis) -> str:
 def from_iso(text: str) -> Millis:
     """Parses a time that `iso` formatted.
 
-    Raises:
-        ValueError: the text is not a time.
-        TypeError: the value is not a text, or the time has no time zone.
+    Raises ValueError if the text is not a time, TypeError if the value is not a text, or the time has no time zone.
     """
     return Millis((datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND)

@@ -7,7 +7,6 @@ member of an Alertmanager cluster must be notified: each is a separate sink.
 
 import base64
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import plain_evidence, shortened
-from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
+from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
@@ -38,8 +37,6 @@ REPEAT_S = 60.0
 """How often firing alerts are sent again."""
 LASTS_S = 300.0
 """How long an alert stays active there after the last notification: several repetitions and the longest retry delay."""
-SAME_CLOCK_MS = 10_000
-"""Clocks that differ by less count as equal: the server's time has whole seconds, and a request takes some."""
 _PATH = "/api/v2/alerts"
 _API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
 _MAX_ANNOTATION = 2_000
@@ -105,11 +102,7 @@ class AlertmanagerSection(SinkSection):
 
 
 class AlertmanagerSink(SerialSink[bytes]):
-    """Posts to one Alertmanager: for each notification, all firing alerts and the newly resolved ones.
-
-    Their times are by Alertmanager's clock, which its answers give: an alert that resolved while the clock of this
-    host was ahead would otherwise fire there until that time.
-    """
+    """Posts to one Alertmanager: for each notification, all firing alerts and the newly resolved ones."""
 
     def __init__(self, section: AlertmanagerSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
         """Reads the secrets once, so that a missing one is reported at start-up."""
@@ -123,35 +116,22 @@ class AlertmanagerSink(SerialSink[bytes]):
         An alert with a changed label is a different alert there, and the previous one must be ended. After a restart of
         the job the previous one ends at its `endsAt`.
         """
-        self._ahead_ms = 0
-        """How far Alertmanager's clock is ahead of the time that is given to `send`; 0 if they count as equal."""
         _check_url(self._url)
         for secret in self._secrets():
             secret.read()
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> bytes:
-        return compact_json(list(self._alerts(notification, Millis(sent_at_ms + self._ahead_ms))))
+        return compact_json(list(self._alerts(notification, sent_at_ms)))
 
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
-        until_s, assumed_ms = time.monotonic() + left_s, self._ahead_ms
-        outcome = self._post(document, left_s, sent_at_ms)
-        left_s = until_s - time.monotonic()
-        if isinstance(outcome, Delivered) and self._ahead_ms != assumed_ms and left_s > 0:
-            outcome = self._post(self._document(notification, sent_at_ms), left_s, sent_at_ms)
-        if isinstance(outcome, Delivered):
-            self._store_labels(notification)
-        return outcome
-
-    def _post(self, body: bytes, left_s: float, sent_at_ms: Millis) -> Outcome:
         url = self._url.read().rstrip("/") + _PATH
         headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
         secrets = [secret.read() for secret in self._secrets()]
-        response = post(url, body, headers, seconds=left_s, ca_file=self._section.ca_file)
-        if isinstance(response, HttpResponse) and response.sent_at_ms is not None:
-            ahead_ms = response.sent_at_ms - sent_at_ms
-            if abs(ahead_ms - self._ahead_ms) >= SAME_CLOCK_MS:
-                self._ahead_ms = ahead_ms if abs(ahead_ms) >= SAME_CLOCK_MS else 0
-        return outcome_of_response(response, url, secrets, server="Alertmanager")
+        response = post(url, document, headers, seconds=left_s, ca_file=self._section.ca_file)
+        outcome = outcome_of_response(response, url, secrets, server="Alertmanager")
+        if isinstance(outcome, Delivered):
+            self._store_labels(notification)
+        return outcome
 
     def _alerts(self, notification: Notification, sent_at_ms: Millis) -> Iterator[dict[str, Plain]]:
         active_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))
@@ -230,22 +210,15 @@ def postable_alert(
 
 def _url_problem(url: str) -> str | None:
     """Returns what is wrong with the URL of an Alertmanager, without its secrets; None if nothing is."""
+    problem = "is not the address of an Alertmanager: write http://HOST:9093, without /api, ? or #"
     try:
         parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        return "is not a URL: write http://HOST:9093"
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "is not a URL: write http://HOST:9093"
-    path = parts.path.rstrip("/")
-    prefix = _API_PATH.sub("", path)
-    # A prefix (--web.route-prefix) may be a secret.
-    wanted = f"{parts.scheme}://{parts.hostname}{port}" + ("/…" if prefix else "")
-    if prefix != path:
-        return f"ends in the API's path, which kraftwatch adds: write {wanted}"
-    if parts.query or parts.fragment:
-        return f"has a part after ? or #, as a browser shows it: write {wanted}"
-    return None
+        return problem
+    # The API's path is added; with a part after ? or #, a browser's address was copied.
+    further = parts.query or parts.fragment or _API_PATH.search(parts.path.rstrip("/"))
+    return None if whole and not further else problem
 
 
 def _check_url(url: Secret) -> None:

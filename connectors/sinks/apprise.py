@@ -6,7 +6,6 @@ Apprise reports only success or failure, and the reason in its log. A failure is
 import logging
 import re
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr, model_validator
@@ -14,7 +13,7 @@ from pydantic import SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.evidence_format import alert_text, other_alert_lines, shortened, visible
-from connectors.sinks.http_request import DEADLINE_EXCEEDED, excerpt
+from connectors.sinks.http_request import excerpt
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
 from connectors.store.store_place import StorePlace
@@ -70,7 +69,6 @@ class AppriseSink(SerialSink[tuple[str, str]]):
         super().__init__(options)
         self._url = section.required_secret("url")
         self._links = links
-        self._thread: Thread | None = None
         _client(self._url)
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> tuple[str, str]:
@@ -79,29 +77,19 @@ class AppriseSink(SerialSink[tuple[str, str]]):
     def _send_one(
         self, notification: Notification, document: tuple[str, str], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        if self._thread is not None and self._thread.is_alive():
-            return DEADLINE_EXCEEDED
+        from apprise import LogCapture, NotifyFormat, NotifyType
+
         client = _client(self._url)
         for server in client:
             server.socket_connect_timeout = server.socket_read_timeout = left_s
-        outcomes: list[Outcome] = []
-        # A service's library may wait for anything: its own timeouts do not bound the whole call.
-        self._thread = Thread(target=lambda: outcomes.append(self._notify(client, notification, document)), daemon=True)
-        self._thread.start()
-        self._thread.join(left_s)
-        return outcomes[0] if outcomes else DEADLINE_EXCEEDED
-
-    def _notify(self, client: "AppriseClient", notification: Notification, text: tuple[str, str]) -> Outcome:
-        from apprise import LogCapture, NotifyFormat, NotifyType
-
         resolved = notification.state is AlertState.RESOLVED
         kind = NotifyType.SUCCESS if resolved else NotifyType(_TYPES[notification.severity])
 
         with LogCapture(level=logging.WARNING, name="apprise") as log:  # type: ignore[no-untyped-call]
             try:
                 accepted = client.notify(
-                    title=text[0],
-                    body=text[1],
+                    title=document[0],
+                    body=document[1],
                     notify_type=kind,
                     body_format=NotifyFormat.TEXT,
                 )

@@ -101,13 +101,6 @@ def delay_text(notification: Notification, service: str) -> str | None:
     return f"fired and resolved before {service} could be notified" if missed else None
 
 
-def readable_time(name: str, value: Plain) -> Plain:
-    """Returns the value of a field, as text if its name says that it is a time or a duration in milliseconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not name.endswith("_ms"):
-        return value
-    return _inline(value, name)
-
-
 def _lines(name: str, value: Plain, *, tables: bool) -> list[tuple[str, str]]:
     match value:
         case dict() if value and not _fits(value):

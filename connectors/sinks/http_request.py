@@ -1,38 +1,30 @@
-"""One HTTP POST request without retries or redirects, with one deadline for the whole request, and its outcome.
+"""One HTTP POST request without retries or redirects, and its outcome.
 
-The official Slack client also uses this transport: its own one follows redirects with the token, and waits without
-limit for a server that sends one byte now and then. PagerDuty's client uses the deadline and the outcomes.
+The official Slack client also uses this transport: its own one follows redirects with the token. The time applies to
+each wait for the server: a call that takes longer as a whole is reported as overdue, and delays no other sink
+(`connectors.delivery.sink_worker`).
 """
 
-import os
 import re
 import socket
 import ssl
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from pathlib import Path
-from threading import Lock, Timer
 from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
-from urllib3.connection import HTTPConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry as HeaderParser
 
 from connectors.secret import redact
 from connectors.sinks.evidence_format import shortened, visible
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
-from rules.model.identifiers import Millis
 
 _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
-DEADLINE_EXCEEDED = Retry(reason="no response in time")
 _MAX_MESSAGE = 120
 _STATUS = {
     401: "the credentials are not accepted",
@@ -45,81 +37,19 @@ _STATUS = {
     429: "too many requests",
 }
 _MAX_RESPONSE_BYTES = 1 << 20
-_PLAUSIBLE_MS = range(1_293_840_000_000, 4_102_444_800_000)
-"""From the year 2011 to 2100: times are computed with a server's clock, and not every number is one."""
 _MIN_SECRET_CHARACTERS = 8
 """A shorter part of a URL is an ordinary word, not a secret."""
 
 
-class CallDeadline:
-    """Ends the connections of a call when its time is up; use it as a context manager.
-
-    The timeouts of HTTP libraries apply to each wait separately: a server that sends one byte now and then blocks a
-    call without limit. This deadline applies to the whole call, for every library that accepts an SSL context.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-        self._lock = Lock()
-        self._connections: list[socket.socket] = []
-        self._timer = Timer(seconds, self._shut_down)
-        self._timer.daemon = True
-
-    def __enter__(self) -> "CallDeadline":
-        """Starts the timer."""
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Ends the supervision; the call's own connections stay open."""
-        self._timer.cancel()
-        with self._lock:
-            for each in self._connections:
-                each.close()
-            self._connections.clear()
-
-    @property
-    def exceeded(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() >= self._until
-
-    def context(self, ca_file: Path | None = None) -> ssl.SSLContext:
-        """Returns an SSL context whose connections end at the deadline.
-
-        It trusts the authorities in `ca_file`, or the public ones.
-        """
-        context = _SupervisedContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.deadline = self
-        if ca_file is not None:
-            context.load_verify_locations(ca_file)
-        else:
-            context.load_default_certs()
-            context.load_verify_locations(DEFAULT_CA_BUNDLE_PATH)
-        return context
-
-    def supervise(self, connection: socket.socket) -> None:
-        """Shuts down this connection too at the deadline. Its owner still closes it."""
-        # A duplicate descriptor: the owner may close its own at any time, and the number may be reused.
-        copy = socket.socket(fileno=os.dup(connection.fileno()))
-        with self._lock:
-            self._connections.append(copy)
-        if self.exceeded:
-            self._shut_down()
-
-    def _shut_down(self) -> None:
-        with self._lock:
-            for each in self._connections:
-                with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-
-
-class _SupervisedContext(ssl.SSLContext):
-    deadline: CallDeadline
-
-    def wrap_socket(self, sock: socket.socket, *args: Any, **options: Any) -> ssl.SSLSocket:
-        """Supervises the connection before the handshake, which can also block."""
-        self.deadline.supervise(sock)
-        return super().wrap_socket(sock, *args, **options)
+def tls_context(ca_file: Path | None = None) -> ssl.SSLContext:
+    """Returns an SSL context that trusts the authorities in `ca_file`, or the public ones and the system's."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    else:
+        context.load_default_certs()
+        context.load_verify_locations(DEFAULT_CA_BUNDLE_PATH)
+    return context
 
 
 def outcome_of_status(status: int, *, retry_after: str | None = None, message: str = "") -> Outcome:
@@ -151,11 +81,6 @@ def excerpt(text: str, *secrets: str) -> str:
     return shortened(visible(" ".join(redact(text, *secrets).split())), _MAX_MESSAGE)
 
 
-def outcome_of_error(error: Exception, deadline: CallDeadline) -> Retry:
-    """Returns why there is no response."""
-    return DEADLINE_EXCEEDED if deadline.exceeded else Retry(reason=error_text(error))
-
-
 def error_text(error: Exception) -> str:
     """Returns why a server cannot be reached, without the address and the URL, which may be secret."""
     causes = list(_causes(error))
@@ -165,7 +90,7 @@ def error_text(error: Exception) -> str:
     for each in causes:
         match each:
             case TimeoutError():
-                return DEADLINE_EXCEEDED.reason
+                return "no response in time"
             case ssl.SSLError():
                 return f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}"
             case socket.gaierror():
@@ -204,15 +129,6 @@ class HttpResponse:
     text: str
     """The first MiB of the body."""
 
-    @property
-    def sent_at_ms(self) -> Millis | None:
-        """When the server sent it, by its own clock and in whole seconds; None if it does not say, or not plausibly."""
-        try:
-            at_ms = round(parsedate_to_datetime(self.headers.get("Date", "")).timestamp() * 1000)
-        except (ValueError, TypeError, OverflowError):
-            return None
-        return Millis(at_ms) if at_ms in _PLAUSIBLE_MS else None
-
 
 def post(
     url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, ca_file: Path | None = None
@@ -221,15 +137,16 @@ def post(
 
     Args:
         url: may contain a user name and password.
+        seconds: how long each wait for the server may take.
         ca_file: certificate authorities to trust instead of the public ones.
     """
-    with CallDeadline(seconds) as deadline, requests.Session() as session:
+    with requests.Session() as session:
         credentials = get_auth_from_url(url)
         # Without any, requests would use credentials from ~/.netrc, which are not meant for this.
         session.auth = credentials if any(credentials) else _unchanged
-        secure = url.lower().startswith("https:")
-        # By scheme: the URL that is sent may be spelled differently (`https://host?key` gets a /).
-        session.mount("https://" if secure else "http://", _Adapter(deadline, ca_file, secure=secure))
+        if url.lower().startswith("https:"):
+            # Only here: loading all authorities takes longer than a request on a local network.
+            session.mount("https://", _Adapter(ca_file))
         try:
             response = session.post(
                 url,
@@ -242,10 +159,7 @@ def post(
             )
             text = response.raw.read(_MAX_RESPONSE_BYTES, decode_content=True).decode(errors="replace")
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-            return outcome_of_error(error, deadline)
-        # A response that was cut off by the deadline may look complete.
-        if deadline.exceeded:
-            return DEADLINE_EXCEEDED
+            return Retry(reason=error_text(error))
         return HttpResponse(status=response.status_code, headers=response.headers, text=text)
 
 
@@ -276,31 +190,14 @@ def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
 
 
 class _Adapter(HTTPAdapter):
-    """Connections that end at the deadline, without retries."""
+    """Connections that trust the authorities of `tls_context`, also through a proxy; without retries."""
 
-    def __init__(self, deadline: CallDeadline, ca_file: Path | None, *, secure: bool) -> None:
-        self._deadline = deadline
-        self._ca_file = ca_file
-        self._secure = secure
+    def __init__(self, ca_file: Path | None) -> None:
+        self._context = tls_context(ca_file)
         super().__init__(max_retries=0)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        deadline = self._deadline
-
-        class SupervisedConnection(HTTPConnection):
-            def connect(self) -> None:
-                super().connect()
-                if self.sock is not None:
-                    deadline.supervise(self.sock)
-
-        class Pool(HTTPConnectionPool):
-            ConnectionCls = SupervisedConnection
-
-        if self._secure:
-            # Only here: loading all authorities takes longer than a request on a local network.
-            options["ssl_context"] = deadline.context(self._ca_file)
-        super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = {"http": Pool, "https": HTTPSConnectionPool}
+        super().init_poolmanager(*args, ssl_context=self._context, **options)
 
     def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
-        return super().proxy_manager_for(proxy, ssl_context=self._deadline.context(self._ca_file), **options)
+        return super().proxy_manager_for(proxy, ssl_context=self._context, **options)

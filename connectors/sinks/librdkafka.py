@@ -30,8 +30,7 @@ _AUTHENTICATION = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_
 def settings(config: TopicSection) -> dict[str, Any]:
     """Returns librdkafka's settings for the brokers. Secrets are read at each call.
 
-    Raises:
-        UsageError: a secret cannot be read.
+    Raises UsageError if a secret cannot be read.
     """
     required: dict[str, Any] = {
         "bootstrap.servers": ",".join(config.bootstrap),

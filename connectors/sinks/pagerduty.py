@@ -14,7 +14,6 @@ anybody for something that is over. The sink stores that it was triggered before
 again after the resolve, because the job was killed or a response was lost, would open a second alert.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,12 +25,11 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import delay_text, other_alert_lines, readable_time, shortened, visible
-from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
+from connectors.sinks.evidence_format import delay_text, other_alert_lines, plain_evidence, shortened, visible
+from connectors.sinks.http_request import error_text, excerpt, outcome_of_status, tls_context
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
-from connectors.store.stored_json import json_safe
 from rules.alert import AlertState
 from rules.finding import Plain
 from rules.formatting import plural
@@ -125,14 +123,13 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
         from pagerduty.errors import Error
 
         key = self._key.read()
-        with CallDeadline(left_s) as deadline:
-            try:
-                with _client(key, self._section, deadline, left_s) as client:
-                    self._send_events(client, notification, document)
-            except (Error, OSError) as problem:
-                response = problem.response if isinstance(problem, Error) else None
-                return outcome_of_error(problem, deadline) if response is None else _outcome_of_response(response, key)
-            return DEADLINE_EXCEEDED if deadline.exceeded else Delivered()
+        try:
+            with _client(key, self._section, left_s) as client:
+                self._send_events(client, notification, document)
+        except (Error, OSError) as problem:
+            response = problem.response if isinstance(problem, Error) else None
+            return Retry(reason=error_text(problem)) if response is None else _outcome_of_response(response, key)
+        return Delivered()
 
     def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
@@ -179,41 +176,18 @@ def _details(notification: Notification) -> dict[str, Plain]:
     others = other_alert_lines(notification.alerts[1:], root.cluster, _MAX_OTHER_ALERTS)
     return {
         "what to do": _truncated("\n".join(root.remedy), _MAX_DETAIL, keep="\n"),
-        "evidence": _bounded(json_safe(root.evidence)),
+        "evidence": _truncated("\n".join(plain_evidence(root.evidence)), _MAX_DETAIL, keep="\n"),
         "also in this incident": _truncated("\n".join(others), _MAX_DETAIL, keep="\n") or "no other alert",
         "metadata offset": root.offset,
         "cluster id": _truncated(root.cluster_id, _MAX_FIELD),
     }
 
 
-def _bounded(evidence: dict[str, Plain]) -> Plain:
-    shown = _visible_texts(evidence)
-    text = json.dumps(shown, ensure_ascii=False)
-    # PagerDuty shows an object as a table.
-    return shown if len(text) <= _MAX_DETAIL else _truncated(text, _MAX_DETAIL)
-
-
-def _visible_texts(value: Plain) -> Plain:
-    """Returns texts without control characters, and fields in milliseconds as readable times and durations."""
-    match value:
-        case str():
-            return visible(value)
-        case list():
-            return [_visible_texts(each) for each in value]
-        case dict():
-            return {
-                visible(name.removesuffix("_ms")): _visible_texts(readable_time(name, each))
-                for name, each in value.items()
-            }
-        case _:
-            return value
-
-
 def _truncated(text: str, limit: int, keep: str = "") -> str:
     return shortened(visible(text, keep=keep), limit)
 
 
-def _client(key: str, section: PagerdutySection, deadline: CallDeadline, seconds: float) -> "EventsApiV2Client":
+def _client(key: str, section: PagerdutySection, seconds: float) -> "EventsApiV2Client":
     """Returns the SDK's client for one notification, without its own retries: the ledger schedules retries."""
     from pagerduty import EventsApiV2Client
     from pagerduty.errors import HttpError
@@ -226,7 +200,7 @@ def _client(key: str, section: PagerdutySection, deadline: CallDeadline, seconds
             if not response.is_success:
                 raise HttpError(f"HTTP {response.status_code}", response)
 
-    client = SingleCallPagerduty(key, base_url=section.api_url, verify=deadline.context(section.ca_file))
+    client = SingleCallPagerduty(key, base_url=section.api_url, verify=tls_context(section.ca_file))
     client.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
     return client
 

@@ -21,7 +21,7 @@ from requests.utils import get_environ_proxies, select_proxy
 from connectors.errors import StoreError, UsageError
 from connectors.secret import Secret
 from connectors.settings import Duration, SecretsSection, Section
-from connectors.sinks.http_request import CallDeadline, error_text
+from connectors.sinks.http_request import error_text, tls_context
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
 from rules.evaluate import RULES
@@ -57,11 +57,9 @@ class SinkServer:
     def problem(self) -> str | None:
         """Connects; returns why the server cannot be reached, None if it can."""
         try:
-            with CallDeadline(TIMEOUT_S) as deadline:
-                connection = socket.create_connection((self.host, self.port), timeout=TIMEOUT_S)
+            with socket.create_connection((self.host, self.port), timeout=TIMEOUT_S) as connection:
                 if self.tls:
-                    connection = deadline.context(self.ca_file).wrap_socket(connection, server_hostname=self.host)
-                connection.close()
+                    tls_context(self.ca_file).wrap_socket(connection, server_hostname=self.host).close()
         except OSError as error:
             return error_text(error)
         return None
@@ -70,8 +68,7 @@ class SinkServer:
 def url_server(url: Secret, ca_file: Path | None = None) -> SinkServer:
     """Returns the server of a URL, or the HTTP proxy through which it is reached.
 
-    Raises:
-        UsageError: the URL cannot be read.
+    Raises UsageError if the URL cannot be read.
     """
     text = url.read()
     proxy = select_proxy(text, get_environ_proxies(text))
@@ -124,8 +121,7 @@ class SinkSpec:
 def open_sink(spec: SinkSpec, *, store: StorePlace) -> Sink:
     """Opens a sink; `store`: the job's database, which holds what a sink remembers.
 
-    Raises:
-        UsageError: the destination cannot be written, or a file of the section cannot be read.
+    Raises UsageError if the destination cannot be written, or a file of the section cannot be read.
     """
     section = spec.section
     options = DeliveryOptions(
@@ -190,8 +186,7 @@ class SinkSection(SecretsSection, ABC):
     def keys_of_text(cls, text: str) -> Mapping[str, Any]:
         """Returns the keys that a text of `--sink` stands for, without its kind.
 
-        Raises:
-            ValueError: the kind does not take this text, which may be a secret.
+        Raises ValueError if the kind does not take this text, which may be a secret.
         """
         assert cls.text_key is not None
         file = cls.text_key + _FILE
@@ -221,16 +216,14 @@ class SinkSection(SecretsSection, ABC):
     def default_name(self) -> str:
         """Returns the name in the ledger of a sink without a configured one: the same after a restart, no secret.
 
-        Raises:
-            UsageError: the address cannot be read, or is invalid.
+        Raises UsageError if the address cannot be read, or is invalid.
         """
 
     @abstractmethod
     def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
         """Opens the sink. A library that is slow to load is imported here, so that only configured kinds load it.
 
-        Raises:
-            UsageError: the destination cannot be written, or a file of the section cannot be read.
+        Raises UsageError if the destination cannot be written, or a file of the section cannot be read.
         """
 
     def expectation(self, name: str, severity: Severity) -> str:
@@ -243,8 +236,7 @@ class SinkSection(SecretsSection, ABC):
     def servers(self) -> Sequence[SinkServer]:
         """Returns the servers that the doctor connects to; none if there are none, or only a library knows them.
 
-        Raises:
-            UsageError: the URL cannot be read.
+        Raises UsageError if the URL cannot be read.
         """
         return []
 
@@ -253,11 +245,7 @@ class SinkSection(SecretsSection, ABC):
         return None
 
     def required_secret(self, key: str) -> Secret:
-        """Returns the secret of a key, given directly or as a file.
-
-        Raises:
-            ValueError: neither is given.
-        """
+        """Returns the secret of a key, given directly or as a file. Raises ValueError if neither is given."""
         secret = self.secret(key)
         if secret is None:
             raise ValueError(f"{key} (or {key}{_FILE}) is missing")

@@ -188,13 +188,13 @@ def _updated(client: "WebClient", message: SlackMessageRecord, document: SlackDo
 
 
 def _sent(method: Callable[..., Any], document: SlackDocument, **place: str) -> Any:
-    """Sends the message; without its blocks, if Slack rejects them."""
+    """Sends the message; its headline alone, if Slack rejects the blocks."""
     try:
         return method(**place, **document.message)
     except _SlackError as error:
         if error.code not in _INVALID_MESSAGE:
             raise
-        return method(**place, **document.plain)
+        return method(**place, **document.headline)
 
 
 class SlackWebhookSink(SerialSink[SlackDocument]):
@@ -216,7 +216,7 @@ class SlackWebhookSink(SerialSink[SlackDocument]):
         until = time.monotonic() + left_s
         outcome = self._post(document.message, until)
         if isinstance(outcome, Rejected):
-            return self._post(document.plain, until)
+            return self._post(document.headline, until)
         return outcome
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:

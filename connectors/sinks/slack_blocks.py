@@ -39,17 +39,18 @@ class SlackDocument:
     """What is sent for one notification: arguments of chat.postMessage."""
 
     message: dict[str, Any]
-    plain: dict[str, Any]
-    """The message without blocks, for when Slack rejects the blocks."""
     reply: dict[str, Any]
     """The reply in the thread of a message that was posted before."""
+
+    @property
+    def headline(self) -> dict[str, Any]:
+        """The message without its blocks, for when Slack rejects them."""
+        return {name: value for name, value in self.message.items() if name != "attachments"}
 
 
 def slack_document(notification: Notification, links: MessageLinks) -> SlackDocument:
     """Returns all texts of a notification."""
-    return SlackDocument(
-        message=message(notification, links), plain=plain(notification, links), reply=reply(notification)
-    )
+    return SlackDocument(message=message(notification, links), reply=reply(notification))
 
 
 _NO_UNFURL: dict[str, Any] = {"parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}
@@ -68,14 +69,6 @@ def message(notification: Notification, links: MessageLinks) -> dict[str, Any]:
     text = headline(notification)
     color = _RESOLVED_COLOR if resolved else _COLOR[notification.severity]
     return {"text": text, "attachments": [{"color": color, "fallback": text, "blocks": blocks}], **_NO_UNFURL}
-
-
-def plain(notification: Notification, links: MessageLinks) -> dict[str, Any]:
-    """Returns the message without blocks, for when Slack rejects the blocks: shorter, but delivered."""
-    return {
-        "text": "\n".join([headline(notification), _origin(notification), *_link_texts(notification.root, links)]),
-        **_NO_UNFURL,
-    }
 
 
 def headline(notification: Notification) -> str:

@@ -136,8 +136,7 @@ def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks
 def host_of(url: Secret) -> str:
     """Returns the host and port of a URL: the part that is not secret.
 
-    Raises:
-        UsageError: the text is not an http URL, or cannot be read.
+    Raises UsageError if the text is not an http URL, or cannot be read.
     """
     try:
         parts = urlsplit(url.read())

@@ -20,8 +20,7 @@ _LARGEST_BYTES: Final = 64 << 30
 def unpacked_bundle(file: Path) -> Path:
     """Unpacks a bundle into a temporary folder, which is deleted when the process ends; returns the folder.
 
-    Raises:
-        UsageError: the file is not a bundle, or the folder cannot be written.
+    Raises UsageError if the file is not a bundle, or the folder cannot be written.
     """
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-bundle-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -41,8 +40,7 @@ def unpacked_bundle(file: Path) -> Path:
 def bundled_config(file: Path) -> dict[str, Any] | None:
     """Returns the configuration in a bundle, as `kraftwatch bundle --config` wrote it; None if it holds none.
 
-    Raises:
-        UsageError: the file is not a bundle, or it is damaged.
+    Raises UsageError if the file is not a bundle, or it is damaged.
     """
     try:
         manifest = parse_json((unpacked_bundle(file) / MANIFEST).read_bytes())

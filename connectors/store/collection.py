@@ -135,8 +135,7 @@ class SilenceStore:
     def end(self, id_: str, *, now_ms: Millis) -> tuple[Silence, ...]:
         """Ends all silences of an id now and returns them as they were.
 
-        Raises:
-            UsageError: no silence of that id is active or in the future.
+        Raises UsageError if no silence of that id is active or in the future.
         """
         unended = {name: one for name, one in self._stored.items().items() if one.ends_at_ms > now_ms}
         found = {name: one for name, one in unended.items() if one.id == id_}

@@ -27,8 +27,7 @@ class Synced(Enum):
 def append(descriptor: int, content: bytes, size_bytes: int) -> None:
     """Appends `content` to a file of `size_bytes` bytes and syncs it. The file is open with O_APPEND.
 
-    Raises:
-        OSError: the content could not be written completely; the file is truncated to `size_bytes` if possible.
+    Raises OSError if the content could not be written completely; the file is truncated to `size_bytes` if possible.
     """
     try:
         _write_all(descriptor, content)
@@ -43,10 +42,7 @@ def replace_file(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND
     """Replaces the file's content atomically: a reader sees the old or the new content.
 
     The content is first written to a file with the suffix `.new` in the same folder. Only its owner can read it. The
-    file need not exist.
-
-    Raises:
-        OSError: the content could not be written; the file is unchanged.
+    file need not exist. Raises OSError if the content could not be written; the file is unchanged.
     """
     temporary = path.with_name(path.name + ".new")
     # A file left by a crash may have other permissions, so it is not reused.

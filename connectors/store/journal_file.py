@@ -105,9 +105,7 @@ def used_bytes(database: sqlite3.Connection) -> int:
 def observation(columns: tuple[Any, ...]) -> Observation:
     """Returns the row of these columns, in the order of `COLUMNS`.
 
-    Raises:
-        ValueError: the kind is unknown.
-        TypeError: a column has another type.
+    Raises ValueError if the kind is unknown, TypeError if a column has another type.
     """
     found = dict(zip(_NAMES, columns, strict=True))
     expected = {"cluster": str, "observed_at_ms": int, "payload": bytes}
@@ -119,11 +117,7 @@ def observation(columns: tuple[Any, ...]) -> Observation:
 
 @contextmanager
 def opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
-    """Opens the database of a journal.
-
-    Raises:
-        JournalError: it cannot be read or written, or is damaged.
-    """
+    """Opens the database of a journal. Raises JournalError if it cannot be read or written, or is damaged."""
     with errors(path), closing(sqlite_file.connect(path, read_only=read_only)) as connection:
         yield connection
 
@@ -176,8 +170,7 @@ class ReadableJournal:
 def journal_damage(directory: Path) -> str | None:
     """Returns what SQLite's integrity check finds in a journal, as part of a sentence; None if it is intact or absent.
 
-    Raises:
-        OSError: the folder cannot be read.
+    Raises OSError if the folder cannot be read.
     """
     path = journal_file(directory)
     if not path.exists():

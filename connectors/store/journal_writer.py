@@ -83,9 +83,8 @@ class JournalWriter:
     def __enter__(self) -> Self:
         """Takes the lock and opens the journal; creates it if there is none.
 
-        Raises:
-            JournalInUseError: another process holds the lock.
-            JournalError: the journal is damaged, or cannot be written.
+        Raises JournalInUseError if another process holds the lock, JournalError if the journal is damaged, or cannot be
+        written.
         """
         try:
             with errors(self._path):

@@ -85,19 +85,14 @@ class Lease:
         return token is not None
 
     def renew(self) -> None:
-        """Extends the lease.
-
-        Raises:
-            LeaseLostError: another job has it.
-        """
+        """Extends the lease. Raises LeaseLostError if another job has it."""
         with self._database.transaction() as connection:
             self.fence(connection)
 
     def fence(self, connection: Connection) -> None:
         """Extends the lease in a transaction that writes as its owner.
 
-        Raises:
-            LeaseLostError: another job has it: the transaction must not be committed.
+        Raises LeaseLostError if another job has it: the transaction must not be committed.
         """
         began = time.monotonic()
         mine = (LEASES.c.name == _NAME) & (LEASES.c.token == self._token)

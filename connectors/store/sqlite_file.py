@@ -64,8 +64,7 @@ def damage(path: Path) -> str | None:
 def copy(path: Path, target: Path) -> None:
     """Copies what is committed now to a new file, while others may write.
 
-    Raises:
-        StoreError: the file cannot be read, or the copy cannot be written.
+    Raises StoreError if the file cannot be read, or the copy cannot be written.
     """
     try:
         with closing(connect(path, read_only=True)) as connection:

@@ -11,8 +11,7 @@ from rules.finding import Plain
 def parse_json(content: bytes | str) -> Any:
     """Returns the parsed value, of any type: the caller checks it.
 
-    Raises:
-        ValueError: it is not JSON, not UTF-8, or nested too deeply.
+    Raises ValueError if it is not JSON, not UTF-8, or nested too deeply.
     """
     try:
         return json.loads(content)

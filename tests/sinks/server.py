@@ -49,11 +49,7 @@ class ResetInReply:
     """Resets the connection in the middle of the status line."""
 
 
-class EndlessReply:
-    """Sends one byte at a time without end: a header that never ends."""
-
-
-Behaviour: TypeAlias = HttpReply | NoReply | ConnectionReset | ResetInReply | EndlessReply
+Behaviour: TypeAlias = HttpReply | NoReply | ConnectionReset | ResetInReply
 
 
 class HttpDouble:
@@ -116,10 +112,6 @@ class HttpDouble:
             case ResetInReply():
                 connection.sendall(b"HTTP/1.1 20")
                 _reset(connection)
-            case EndlessReply():
-                connection.sendall(b"HTTP/1.1 200 OK\r\nX-Endless: ")
-                while not self._closed.wait(0.02):
-                    connection.sendall(b"a")
         return False
 
 

@@ -48,24 +48,6 @@ def test_sink_sends_through_the_proxy(
 
 
 @pytest.mark.parametrize("kind", SINK_KINDS, ids=str)
-def test_sink_does_not_use_the_proxy_for_a_host_in_no_proxy(
-    kind: SinkKind,
-    server: HttpDouble,
-    proxy: ConnectProxy,
-    trusted: CertificateAuthority,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    server.behave = kind.reply
-    sink = kind.open(server.url, Path(trusted.file), tmp_path)
-
-    assert sink.send([NOTIFICATION], sent_at_ms=NOON_MS, deadline_s=60) == [Delivered()]
-
-    assert proxy.targets == []
-
-
-@pytest.mark.parametrize("kind", SINK_KINDS, ids=str)
 def test_login_of_the_proxy_is_in_no_reason(
     kind: SinkKind,
     server: HttpDouble,

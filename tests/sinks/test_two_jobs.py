@@ -1,13 +1,9 @@
 """Two jobs on one cluster, at two sites: services that deduplicate by a key get the same one from both."""
 
-import json
 from pathlib import Path
-
-from pydantic import SecretStr
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.sinks.alertmanager import AlertmanagerSection
 from connectors.sinks.sink_config import SinkSection, SinkSpec, open_sink
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -28,26 +24,6 @@ def dispatcher(config: SinkSection, folder: Path) -> Dispatcher:
     folder.mkdir()
     sink = open_sink(SinkSpec(section=config), store=folder)
     return Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
-
-
-def observed(seconds: int, *, later_ms: int = 0, resolved: bool = False, started_s: int = 0) -> Alert:
-    """The same alert as each of the two jobs observes it."""
-    return alert(
-        started_at_ms=NOON_MS + 1_000 * started_s + later_ms,
-        resolved=resolved,
-        observed_at_ms=Millis(NOON_MS + 1_000 * seconds + later_ms),
-    )
-
-
-def test_alertmanager_gets_the_same_labels_from_two_jobs(
-    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    config = AlertmanagerSection(url=SecretStr(server.url), ca_file=Path(trusted.file))
-    for name, later_ms in (("first", 0), ("second", LATER_MS)):
-        dispatcher(config, tmp_path / name).deliver([observed(5, later_ms=later_ms)], NOON_MS)
-
-    first, second = (json.loads(request.body)[0]["labels"] for request in server.requests)
-    assert first == second
 
 
 def tolerance(severity: Severity, seconds: int, *, later_ms: int = 0, resolved: bool = False) -> Alert:

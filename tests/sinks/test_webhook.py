@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from connectors.delivery.sink_worker import SinkCall
 from connectors.sinks.sink import Delivered, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.sinks.webhook import WebhookSection
@@ -17,7 +16,7 @@ from rules.evaluate import RULES
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason, TransitionStatus
 from rules.notifications.planner import NotificationPlanner
-from tests.sinks.server import EndlessReply, HttpDouble, HttpReply, serving
+from tests.sinks.server import HttpDouble, HttpReply, serving
 from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -78,15 +77,6 @@ def test_a_document_has_all_documented_fields(server: HttpDouble, tmp_path: Path
     assert document_alert["fingerprint"] == FIRING.fingerprint
 
 
-def test_the_same_notification_has_the_same_id_and_another_has_another(server: HttpDouble, tmp_path: Path) -> None:
-    sink = opened(server, tmp_path)
-    resolved = alert("quorum", resolved=True)
-    ended = Notification(incident="1n", reason=NotifyReason.RESOLVED, alerts=(resolved,), new_transitions=(resolved,))
-    sink.send([BEGUN, BEGUN, ended], sent_at_ms=NOON_MS, deadline_s=30)
-    one, again, other = (json.loads(request.body)["notice"] for request in server.requests)
-    assert one == again != other
-
-
 def test_a_repetition_that_is_sent_again_has_the_same_id_and_the_next_one_another(
     server: HttpDouble, tmp_path: Path
 ) -> None:
@@ -102,13 +92,6 @@ def test_a_repetition_that_is_sent_again_has_the_same_id_and_the_next_one_anothe
     later, latest = Millis(NOON_MS + 3_600_000), Millis(NOON_MS + 7_200_000)
     # The response was lost.
     assert send(NOON_MS, later) == send(NOON_MS, Millis(later + 1_000)) != send(later, latest)
-
-
-def test_the_deadline_holds_for_a_url_without_a_path(server: HttpDouble, tmp_path: Path) -> None:
-    server.behave = lambda _: EndlessReply()
-    sink = open_sink(SinkSpec(section=WebhookSection(url=SecretStr(f"{server.url}?room=7"))), store=tmp_path)
-    call = SinkCall(sink, [BEGUN], sent_at_ms=NOON_MS, deadline_s=1.0)
-    assert call.outcomes(30) == [Retry(reason="no response in time")]
 
 
 def test_control_codes_in_a_response_are_escaped(server: HttpDouble, tmp_path: Path) -> None:

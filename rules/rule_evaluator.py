@@ -16,13 +16,11 @@ from math import inf
 from operator import attrgetter
 from typing import Any, ClassVar, NoReturn, TypeAlias, get_origin
 
-from rules.evaluate import RULES, combined, contained_results, evaluate, results_of
+from rules.evaluate import RULES, combined, contained_results, results_of
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Thresholds
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
 from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
 
-_MOST_UNRECORDED = 16
-"""The maximum number of evaluations in a row that are not recorded."""
 _MOVING: Mapping[type, tuple[str, ...]] = {
     Quorum: (
         *("now_ms", "log_seen_at_ms", "high_watermark", "high_watermark_since_ms", "last_offset"),
@@ -49,7 +47,7 @@ Terms: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedEvaluation:
-    """An evaluation, and the conditions under which its results stay the same."""
+    """The results of the rules, and the conditions under which they stay the same."""
 
     fixed: Values
     absent: Sequence[bool]
@@ -59,7 +57,6 @@ class RecordedEvaluation:
     """By rule id; of the rules that are not in `changing`."""
     changing: tuple[Rule, ...]
     """The rules whose results depend on a moving number itself."""
-    evaluation: Evaluation
 
     def holds(self, quorum: Quorum) -> bool:
         """Returns whether all results but those of `changing` are the same for this quorum."""
@@ -76,56 +73,32 @@ class RuleEvaluator:
         """`thresholds`: by rule id, as `rules.evaluate.thresholds_for` returns them."""
         self._thresholds = thresholds
         self._recorded: RecordedEvaluation | None = None
-        self._used = True
-        """Whether the newest recorded evaluation was used for another quorum."""
-        self._unrecorded, self._pause = 0, 0
+        self._newest: Evaluation | None = None
 
     def evaluate(self, quorum: Quorum) -> Evaluation:
-        """Returns the evaluation of this quorum."""
+        """Returns the evaluation of this quorum: the same object while no rule has to be evaluated."""
         recorded = self._recorded
-        if recorded is not None and recorded.holds(quorum):
-            self._used, self._pause = True, 0
-            return self._continued(recorded, quorum) if recorded.changing else recorded.evaluation
-        self._recorded = None
-        if recorded is not None and not self._used:
-            # The quorum changes with every observation: recording, which takes longer, pauses longer and longer.
-            self._pause = min(2 * self._pause + 1, _MOST_UNRECORDED)
-            self._unrecorded = self._pause
-        if self._unrecorded:
-            self._unrecorded -= 1
-            return evaluate(quorum, self._thresholds)
-        self._recorded, self._used = self._record(quorum), False
-        return self._recorded.evaluation
-
-    def _continued(self, recorded: RecordedEvaluation, quorum: Quorum) -> Evaluation:
-        failed: dict[str, str] = {}
-        results = dict(recorded.results)
-        for rule in recorded.changing:
-            results[rule.id] = contained_results(rule, quorum, self._thresholds, failed)
-        return combined(tuple(RULES.values()), results, failed)
+        if recorded is None or not recorded.holds(quorum):
+            recorded, self._newest = self._record(quorum), None
+            self._recorded = recorded
+        if self._newest is None or recorded.changing:
+            failed: dict[str, str] = {}
+            results = dict(recorded.results)
+            for rule in recorded.changing:
+                results[rule.id] = contained_results(rule, quorum, self._thresholds, failed)
+            self._newest = combined(tuple(RULES.values()), results, failed)
+        return self._newest
 
     def _record(self, quorum: Quorum) -> RecordedEvaluation:
-        comparisons = Comparisons()
-        numbered = with_recorded_numbers(quorum, comparisons)
-        results: dict[str, tuple[RuleResult, ...]] = {}
-        changing: list[Rule] = []
-        failed: dict[str, str] = {}
-        for rule in RULES.values():
-            found = self._recorded_results(rule, numbered)
-            if found is None:
-                comparisons.drop()
-                changing.append(rule)
-            else:
-                comparisons.keep()
-                results[rule.id] = found
-        current = {rule.id: contained_results(rule, quorum, self._thresholds, failed) for rule in changing}
+        ranges = Ranges()
+        numbered = with_recorded_numbers(quorum, ranges)
+        found = {rule.id: self._recorded_results(rule, numbered) for rule in RULES.values()}
         return RecordedEvaluation(
             fixed=fixed_part(quorum),
             absent=[value is None for value in moving_numbers(quorum)],
-            ranges=comparisons.ranges(),
-            results=results,
-            changing=tuple(changing),
-            evaluation=combined(tuple(RULES.values()), {**results, **current}, failed),
+            ranges=ranges,
+            results={rule: results for rule, results in found.items() if results is not None},
+            changing=tuple(rule for rule in RULES.values() if found[rule.id] is None),
         )
 
     def _recorded_results(self, rule: Rule, numbered: Quorum) -> tuple[RuleResult, ...] | None:
@@ -134,18 +107,12 @@ class RuleEvaluator:
         numbered.forget_derived()
         try:
             results = results_of(rule, numbered, self._thresholds[rule.id])
-            return (
-                None
-                if any(
-                    isinstance(each, Finding) and _holds_number([each.condition_age_ms, dict(each.evidence)])
-                    for each in results
-                )
-                else results
-            )
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - also a rule that fails: it is then evaluated, and its failure reported, each time
             return None
+        findings = (each for each in results if isinstance(each, Finding))
+        return None if any(_holds_number([one.condition_age_ms, dict(one.evidence)]) for one in findings) else results
 
 
 def _holds_number(value: object) -> bool:
@@ -162,80 +129,40 @@ class NotRecordableError(TypeError):
     """A number is used in another way than in sums, differences and comparisons."""
 
 
-class Comparisons:
+class Ranges:
     """The ranges of sums of numbers in which all recorded comparisons have the same outcome."""
 
     def __init__(self) -> None:
-        self._lowest: dict[Terms, int] = {}
-        self._highest: dict[Terms, int] = {}
-        self._newest: list[tuple[Terms, int, bool]] = []
-        """The comparisons since the last `keep` or `drop`: the sum, a bound, and whether it is the lowest value."""
+        self._ranges: dict[Terms, tuple[float, float]] = {}
 
     def add(self, terms: Terms, bound: int, *, lowest: bool) -> None:
         """Records that the outcome is the same while the sum is at least, or at most, this bound."""
         if terms:
-            self._newest.append((terms, bound, lowest))
-
-    def keep(self) -> None:
-        """Keeps the comparisons since the last `keep` or `drop`."""
-        for terms, bound, lowest in self._newest:
-            if terms[0][1] < 0:
-                terms, bound, lowest = tuple((position, -each) for position, each in terms), -bound, not lowest
-            if lowest:
-                self._lowest[terms] = max(bound, self._lowest.get(terms, bound))
-            else:
-                self._highest[terms] = min(bound, self._highest.get(terms, bound))
-        self._newest.clear()
-
-    def drop(self) -> None:
-        """Drops the comparisons since the last `keep` or `drop`."""
-        self._newest.clear()
-
-    def ranges(self) -> "Ranges":
-        """Returns the kept comparisons."""
-        return Ranges(self._lowest, self._highest)
-
-
-class Ranges:
-    """Recorded ranges, in the form in which they are checked fastest."""
-
-    def __init__(self, lowest: Mapping[Terms, int], highest: Mapping[Terms, int]) -> None:
-        # Nearly all comparisons are of one number with a constant, or of a difference with a threshold.
-        self._numbers: list[tuple[int, float, float]] = []
-        self._differences: list[tuple[int, int, float, float]] = []
-        self._sums: list[tuple[Terms, float, float]] = []
-        for terms in {**lowest, **highest}:
-            low, high = lowest.get(terms, -inf), highest.get(terms, inf)
-            match terms:
-                case ((number, 1),):
-                    self._numbers.append((number, low, high))
-                case ((number, 1), (subtracted, -1)):
-                    self._differences.append((number, subtracted, low, high))
-                case _:
-                    self._sums.append((terms, low, high))
+            low, high = self._ranges.get(terms, (-inf, inf))
+            self._ranges[terms] = (max(low, bound), high) if lowest else (low, min(high, bound))
 
     def hold(self, values: Sequence[Any]) -> bool:
         """Returns whether every sum of these numbers is in its range. Numbers that are compared are not None."""
-        for number, low, high in self._numbers:
-            if not low <= values[number] <= high:
+        for terms, (low, high) in self._ranges.items():
+            total = 0
+            for position, factor in terms:
+                total += values[position] * factor
+            if not low <= total <= high:
                 return False
-        for number, subtracted, low, high in self._differences:
-            if not low <= values[number] - values[subtracted] <= high:
-                return False
-        return all(low <= sum(values[at] * factor for at, factor in terms) <= high for terms, low, high in self._sums)
+        return True
 
 
 class RecordedNumber:
     """A whole number that is a sum of moving numbers and a constant; its comparisons are recorded."""
 
-    __slots__ = ("_comparisons", "_constant", "_terms", "_value")
+    __slots__ = ("_constant", "_ranges", "_terms", "_value")
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
-    def __init__(self, value: int, terms: Terms, constant: int, comparisons: Comparisons) -> None:
+    def __init__(self, value: int, terms: Terms, constant: int, ranges: Ranges) -> None:
         self._value = value
         self._terms = terms
         self._constant = constant
-        self._comparisons = comparisons
+        self._ranges = ranges
 
     def __add__(self, other: object) -> "RecordedNumber":
         return self._sum(other, 1)
@@ -249,7 +176,7 @@ class RecordedNumber:
         return (-self)._sum(other, 1)
 
     def __neg__(self) -> "RecordedNumber":
-        return RecordedNumber(0, (), 0, self._comparisons)._sum(self, -1)
+        return RecordedNumber(0, (), 0, self._ranges)._sum(self, -1)
 
     def __lt__(self, other: object) -> bool:
         return not self._is_at_least(other, 0)
@@ -282,7 +209,7 @@ class RecordedNumber:
         difference = self._sum(other, -1)
         outcome = difference._value >= distance
         bound = distance - difference._constant
-        self._comparisons.add(difference._terms, bound if outcome else bound - 1, lowest=outcome)
+        self._ranges.add(difference._terms, bound if outcome else bound - 1, lowest=outcome)
         return outcome
 
     def _sum(self, other: object, factor: int) -> "RecordedNumber":
@@ -296,9 +223,7 @@ class RecordedNumber:
             terms, value, constant = self._terms, other, other
         else:
             self._refuse()
-        return RecordedNumber(
-            self._value + factor * value, terms, self._constant + factor * constant, self._comparisons
-        )
+        return RecordedNumber(self._value + factor * value, terms, self._constant + factor * constant, self._ranges)
 
     def _refuse(self) -> NoReturn:
         raise NotRecordableError("a result depends on a number of the observations itself")
@@ -369,7 +294,7 @@ def _objects(quorum: Quorum) -> Iterator[tuple[type, Iterable[object]]]:
     yield FailedObservation, quorum.failures
 
 
-def with_recorded_numbers(quorum: Quorum, comparisons: Comparisons) -> Quorum:
+def with_recorded_numbers(quorum: Quorum, ranges: Ranges) -> Quorum:
     """Returns the quorum with a RecordedNumber for each of `moving_numbers`, in their order."""
     position = 0
 
@@ -377,7 +302,7 @@ def with_recorded_numbers(quorum: Quorum, comparisons: Comparisons) -> Quorum:
         nonlocal position
         for name in _MOVING[type(one)]:
             value = getattr(one, name)
-            changes[name] = None if value is None else RecordedNumber(value, ((position, 1),), 0, comparisons)
+            changes[name] = None if value is None else RecordedNumber(value, ((position, 1),), 0, ranges)
             position += 1
         return replace(one, **changes)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rules.rule_evaluator import Comparisons, NotRecordableError, RecordedNumber, UnrecordableValue
+from rules.rule_evaluator import NotRecordableError, Ranges, RecordedNumber, UnrecordableValue
 
 Decision = Callable[[Any, Any, Any], object]
 DECISIONS: dict[str, Decision] = {
@@ -35,12 +35,11 @@ DECISIONS: dict[str, Decision] = {
 VALUES = range(5)
 
 
-def recorded(decision: Decision, values: Sequence[int]) -> tuple[object, Comparisons]:
-    comparisons = Comparisons()
-    numbers = (RecordedNumber(value, ((index, 1),), 0, comparisons) for index, value in enumerate(values))
+def recorded(decision: Decision, values: Sequence[int]) -> tuple[object, Ranges]:
+    ranges = Ranges()
+    numbers = (RecordedNumber(value, ((index, 1),), 0, ranges) for index, value in enumerate(values))
     outcome = decision(*numbers)
-    comparisons.keep()
-    return outcome, comparisons
+    return outcome, ranges
 
 
 @pytest.mark.parametrize("name", DECISIONS)
@@ -48,8 +47,7 @@ def test_the_outcome_is_the_same_wherever_the_ranges_hold(name: str) -> None:
     decision = DECISIONS[name]
     lasting = 0
     for values in product(VALUES, repeat=3):
-        outcome, comparisons = recorded(decision, values)
-        ranges = comparisons.ranges()
+        outcome, ranges = recorded(decision, values)
         assert outcome == decision(*values)
         assert ranges.hold(values)
         for others in product(VALUES, repeat=3):
@@ -60,22 +58,10 @@ def test_the_outcome_is_the_same_wherever_the_ranges_hold(name: str) -> None:
 
 
 def test_a_difference_that_does_not_move_has_no_range() -> None:
-    outcome, comparisons = recorded(lambda now, at, _: (now + at) - (at + now) >= 0, (4, 1, 2))
+    outcome, ranges = recorded(lambda now, at, _: (now + at) - (at + now) >= 0, (4, 1, 2))
 
     assert outcome is True
-    assert comparisons.ranges().hold((0, 100, -100))
-
-
-def test_comparisons_that_are_dropped_restrict_nothing() -> None:
-    comparisons = Comparisons()
-    number = RecordedNumber(7, ((0, 1),), 0, comparisons)
-    assert number > 5
-    comparisons.drop()
-    assert number > 2
-    comparisons.keep()
-
-    assert comparisons.ranges().hold((3,))
-    assert not comparisons.ranges().hold((2,))
+    assert ranges.hold((0, 100, -100))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +89,7 @@ def test_comparisons_that_are_dropped_restrict_nothing() -> None:
 )
 def test_a_use_that_depends_on_the_number_itself_raises(use: Callable[[Any], object]) -> None:
     with pytest.raises(TypeError):
-        use(RecordedNumber(7, ((0, 1),), 0, Comparisons()))
+        use(RecordedNumber(7, ((0, 1),), 0, Ranges()))
 
 
 @pytest.mark.parametrize("use", [bool, str, repr, hash, len, list, lambda value: value[-1], lambda value: value == ()])
@@ -114,4 +100,4 @@ def test_any_use_of_an_unrecordable_value_raises(use: Callable[[Any], object]) -
 
 def test_a_refusal_says_on_what_the_result_depends() -> None:
     with pytest.raises(NotRecordableError, match=r"^a result depends on a number of the observations itself$"):
-        str(RecordedNumber(7, ((0, 1),), 0, Comparisons()))
+        str(RecordedNumber(7, ((0, 1),), 0, Ranges()))

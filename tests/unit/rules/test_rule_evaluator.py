@@ -14,7 +14,7 @@ from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Invariant, Reason
 from rules.model.quorum import Poll, Quorum, Replica
-from rules.rule_evaluator import Comparisons, RuleEvaluator, Terms, moving_numbers
+from rules.rule_evaluator import Ranges, RuleEvaluator, Terms, moving_numbers
 from tests.unit.rules import situation
 from tests.unit.rules.situation import LOG_END, endpoint, healthy, key, present, with_poll
 
@@ -147,14 +147,14 @@ AGES = [
 @pytest.mark.parametrize(("name", "limit_ms"), AGES)
 def test_a_forgotten_age_threshold_is_found(name: str, limit_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The property above can fail: here the comparisons of one age with its threshold are not recorded."""
-    add = Comparisons.add
+    add = Ranges.add
 
-    def forgetful(comparisons: Comparisons, terms: Terms, bound: int, *, lowest: bool) -> None:
+    def forgetful(ranges: Ranges, terms: Terms, bound: int, *, lowest: bool) -> None:
         is_age = any(position == NOW for position, _ in terms)
         if not is_age or abs(bound) not in (limit_ms, limit_ms + 1):
-            add(comparisons, terms, bound, lowest=lowest)
+            add(ranges, terms, bound, lowest=lowest)
 
-    monkeypatch.setattr(Comparisons, "add", forgetful)
+    monkeypatch.setattr(Ranges, "add", forgetful)
 
     with pytest.raises(AssertionError, match="step"):
         for seed in range(200):
@@ -402,23 +402,6 @@ def test_what_was_absent_and_is_observed_evaluates_the_rules(name: str) -> None:
 
     for quorum in (without(name), healthy(), without(name)):
         assert evaluator.evaluate(quorum) == evaluate(quorum, THRESHOLDS)
-
-
-def test_recording_pauses_longer_and_longer_while_every_observation_changes_the_quorum() -> None:
-    """Recording takes longer than an evaluation: it pays only if a later quorum can use it."""
-    evaluator = RuleEvaluator(THRESHOLDS)
-
-    def is_recorded(number: int) -> bool:
-        quorum = replace(healthy(), bootstrap=(f"c{number}.test:9093",))
-        evaluator.evaluate(quorum)
-        return evaluator._recorded is not None
-
-    assert [number for number in range(66) if is_recorded(number)] == [0, 2, 6, 14, 30, 47, 64]
-
-    while not is_recorded(99):
-        pass
-    assert is_recorded(99), "the recorded evaluation is used"
-    assert [number for number in range(4) if is_recorded(number)] == [0, 2]
 
 
 def test_a_finding_about_a_node_that_no_poll_lists_is_not_evaluated_with_each_poll() -> None:

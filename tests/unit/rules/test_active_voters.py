@@ -21,13 +21,11 @@ from tests.unit.rules.situation import (
     healthy,
     history,
     key,
-    name_not_found,
     observer,
     present,
     stalled,
     static,
     unknown,
-    unknown_reasons,
     voter_not_fetching,
     voters_lagging,
     with_past,
@@ -91,13 +89,6 @@ def test_a_voter_that_lagged_at_its_last_fetch_still_fetches_for_a_minute(ago_ms
 )
 def test_one_cause_fires_one_alert(quorum: Quorum, firing: list[str]) -> None:
     assert [each for each in finding_lines(quorum) if "quorum-shape" not in each] == firing
-
-
-def test_a_replaced_disk_makes_the_rules_about_the_voter_unknown() -> None:
-    assert unknown_reasons(DISK, "failure-tolerance") == [
-        ("quorum", f"only voters whose disk was replaced are missing: {key(2)}")
-    ]
-    assert ("voter-lagging", "voter 2") in unknown(DISK)
 
 
 def test_a_voter_that_catches_up_is_unknown() -> None:
@@ -172,30 +163,6 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
     assert "not fetching since controller 3 took over at" in str(finding.evidence["voters"])
 
 
-@pytest.mark.parametrize("name", ["window", "share"])
-def test_a_window_or_share_of_zero_takes_no_reserve_from_a_quorum_in_which_no_voter_fails(name: str) -> None:
-    assert evaluation_of(healthy(), {f"failure-tolerance.{name}": 0}).findings == ()
-
-
-def test_remedy_starts_a_voter_that_does_not_fetch_and_not_one_that_lags() -> None:
-    assert findings(voter_not_fetching(healthy(5), 2), "voter-lagging")[0].starts == (2,)
-    assert findings(voters_lagging(healthy(5), 2), "voter-lagging")[0].starts == ()
-
-
-def test_text_about_a_voter_that_lags_leaves_its_endpoint_to_the_other_rule() -> None:
-    evaluation = evaluation_of(name_not_found(voters_lagging(healthy(5), 2), 2))
-    lagging, stale = sorted(evaluation.findings, key=lambda each: each.rule, reverse=True)
-    assert (lagging.rule, stale.rule) == ("voter-lagging", "stale-voter-endpoint")
-    assert "recorded endpoint" not in lagging.summary
-
-
-def test_voter_without_which_no_failure_is_tolerated_leaves_no_reserve() -> None:
-    rule, thresholds = RULES["voter-lagging"], thresholds_for({})["voter-lagging"]
-    (finding,) = results_of(rule, voter_not_fetching(healthy(), 2), thresholds)
-    assert isinstance(finding, Finding)
-    assert finding.evidence["further_failures_tolerated"] == 0
-
-
 def test_voters_after_one_with_a_replaced_disk_are_evaluated() -> None:
     replaced = observer(voter_not_fetching(healthy(5), 1), 1, directory="newDirOf1")
     rule, thresholds = RULES["voter-lagging"], thresholds_for({})["voter-lagging"]
@@ -204,22 +171,6 @@ def test_voters_after_one_with_a_replaced_disk_are_evaluated() -> None:
     assert first.why == "its log directory was replaced: 1-newDirOf1AAAAAAAAAAAAA fetches instead"
     assert isinstance(second, Finding)
     assert second.subject == "voter 2"
-
-
-@pytest.mark.parametrize(
-    ("lag_ms", "sentence"),
-    [
-        (60_000, "Voter 2 fetches, but has lagged behind leader 5 since 2026-09-21 14:12:19 UTC, by 1000 records."),
-        (None, "Voter 2 fetches, but lags behind leader 5, by 1000 records."),
-    ],
-)
-def test_sentence_about_a_voter_that_lags_names_a_time_only_if_it_is_known(lag_ms: int | None, sentence: str) -> None:
-    quorum = voters_lagging(healthy(5), 2)
-    assert quorum.poll is not None
-    statuses = voter_statuses(quorum, quorum.poll, thresholds_for({})["voter-lagging"])
-    (status,) = (each for each in statuses if each.activity is VoterActivity.LAGGING)
-    known = replace(status, lag_ms=None if lag_ms is None else Millis(lag_ms))
-    assert known.sentence == f"{sentence} The path voter 2 -> leader 5 or the voter itself is slow."
 
 
 @pytest.mark.kip("D011")
@@ -256,41 +207,6 @@ def test_voter_that_lagged_when_it_last_fetched_fetches_slowly(
         assert (finding.evidence["path"], finding.evidence["records_behind"]) == ("voter 2 -> leader 5", 1_000)
         assert finding.remedy[0].startswith("# Check the path voter 2 -> leader 5 for long round trips")
         assert finding.starts == ()
-
-
-def test_summary_names_three_voters_that_are_not_in_sync_and_counts_the_others() -> None:
-    quorum = healthy(9)
-    for node in range(1, 6):
-        quorum = voter_not_fetching(quorum, node)
-    (finding,) = findings(quorum, "failure-tolerance")
-    assert [node for node in range(1, 6) if f"Voter {node} has not fetched" in finding.summary] == [1, 2, 3]
-    assert "2 more voters are not in sync." in finding.summary
-    (three,) = findings(voter_not_fetching(voter_not_fetching(voter_not_fetching(healthy(5), 1), 2), 3), finding.rule)
-    assert "more voters" not in three.summary
-
-
-def test_result_is_unknown_until_the_high_watermark_was_seen_to_move() -> None:
-    assert unknown_reasons(replace(stalled(healthy()), high_watermark_since_ms=None), "high-watermark-stalled") == [
-        (None, "the high watermark has not been observed to move yet")
-    ]
-
-
-def test_result_is_unknown_without_the_leaders_log_end_offset() -> None:
-    quorum = with_rows(stalled(healthy()), 3, log_end_offset=None)
-    assert unknown_reasons(quorum, "high-watermark-stalled") == [
-        (None, "DescribeQuorum was last answered at 2026-09-21 14:13:19 UTC")
-    ]
-
-
-def test_evidence_has_the_end_of_each_log_as_far_as_it_is_known() -> None:
-    (finding,) = findings(with_rows(stalled(healthy()), 1, log_end_offset=None), "high-watermark-stalled")
-    voters = finding.evidence["voters"]
-    assert isinstance(voters, dict)
-    assert [str(voters[str(key(node))]).rpartition("; ")[2] for node in (1, 2, 3)] == [
-        "log ends at an unknown offset",
-        "log ends at 10000",
-        "log ends at 10060",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -355,23 +271,6 @@ def test_of_an_outage_that_began_before_the_window_only_what_is_in_it_counts() -
     long = Outage(since_ms=Millis(at - 3_000_000), until_ms=Millis(at - 850_000))
     histories = {**quorum.histories, key(2): replace(known, outages=(long, *known.outages))}
     assert findings(replace(quorum, histories=histories), "failure-tolerance") == []
-
-
-def test_restarts_one_after_the_other_are_a_rolling_restart() -> None:
-    """Each of the three voters was out of sync twice for a minute: six minutes of fifteen."""
-    quorum = healthy()
-    for node in (1, 2, 3):
-        quorum = failing_again(quorum, node, 2, every_ms=100_000 * node)
-    assert findings(quorum, "failure-tolerance") == []
-
-
-def test_a_voter_that_fails_again_now_fires_without_a_hold() -> None:
-    away = failing_again(voter_not_fetching(healthy(), 2), 2, 9)
-    (finding,) = findings(away, "failure-tolerance")
-    assert finding.hold_ms == 0
-    assert finding.summary.endswith("It tolerated none for 9 min of the last 15 min: voter 2 was not in sync 9 times.")
-    (first,) = findings(voter_not_fetching(healthy(), 2), "failure-tolerance")
-    assert first.hold_ms is None
 
 
 def test_an_outage_that_lasts_is_evaluated_when_its_time_is_enough() -> None:

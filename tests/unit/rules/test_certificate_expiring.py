@@ -5,12 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rules.finding import Finding
-from rules.model.identifiers import Millis
-from rules.model.monitoring import Access, Answer, CertificateFault, Connection, Vantage, probe_key
+from rules.model.monitoring import Answer, CertificateFault, Connection, Vantage, probe_key
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
-    DAY_MS,
-    evaluation_of,
     finding_lines,
     findings,
     healthy,
@@ -46,17 +43,6 @@ def test_certificates_that_expire_soon_are_one_finding_with_the_first_one_first(
     days: dict[int, float], expected: list[str]
 ) -> None:
     assert expiring(with_certificates(healthy(), days=days)) == expected
-
-
-def test_a_critical_time_above_that_of_the_warning_counts_by_itself() -> None:
-    quorum = with_certificates(healthy(), days={1: 20.0})
-    (finding,) = evaluation_of(quorum, {f"{RULE}.critical": 30}).findings
-    assert (finding.rule, finding.severity) == (RULE, "critical")
-
-
-def test_a_day_left_is_named_in_the_singular() -> None:
-    (finding,) = findings(with_certificates(healthy(), days={1: 1.5}), RULE)
-    assert finding.summary.startswith("The certificate of controller 1 expires in 1 day, at 2026-09-23 02:13:20 UTC.")
 
 
 def test_expired_certificate_is_left_to_stale_voter_endpoint_and_stays_listed() -> None:
@@ -95,15 +81,3 @@ def test_probe_of_another_listener_leaves_no_certificate_unread() -> None:
     assert (
         unknown_reasons(replace(quorum, probes={**quorum.probes, probe_key(other.node, endpoint): other}), RULE) == []
     )
-
-
-def test_polls_alone_read_no_certificates_and_the_rule_is_not_applicable() -> None:
-    polls_only = replace(with_certificates(healthy()), probes={}, access=Access(secured=True, tls=True, log=False))
-    assert unknown_reasons(polls_only, RULE) == []
-    assert RULE in {each.rule for each in evaluation_of(polls_only).not_applicable}
-
-
-def test_thresholds_are_compared_with_the_time_of_the_newest_observation() -> None:
-    quorum = with_certificates(healthy(), days={1: 20.0})
-    later = replace(quorum, now_ms=Millis(quorum.now_ms + 7 * DAY_MS))
-    assert (expiring(quorum), expiring(later)) == ([], ["warning certificates: 1"])

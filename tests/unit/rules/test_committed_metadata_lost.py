@@ -27,11 +27,6 @@ def test_two_losses_are_one_finding_about_the_metadata_log() -> None:
     ]
 
 
-def test_no_other_failure_reason_is_a_loss() -> None:
-    for reason in set(Reason) - {Reason.METADATA_LOST}:
-        assert findings(failing(healthy(), reason, "c1.test:9093"), RULE) == []
-
-
 def test_a_loss_fires_without_a_leader_and_without_any_other_observation() -> None:
     dead = failing(all_refuse(healthy()), Reason.METADATA_LOST, "", detail="offset 30 is written again")
     assert "critical committed-metadata-lost: metadata log" in finding_lines(dead)

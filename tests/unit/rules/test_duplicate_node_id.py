@@ -80,16 +80,6 @@ def test_a_controller_and_a_broker_of_one_id_that_are_doubled_are_two_entries() 
     ]
 
 
-def test_starts_are_no_second_process() -> None:
-    script = LogScript()
-    script.leader(1)
-    for _ in range(9):
-        script.controller(2)
-        script.broker(101)
-        script.broker_change(101, fenced=False)
-    assert read(script).history.double_registrations == ()
-
-
 @pytest.mark.parametrize(
     ("quorum", "expected"),
     [

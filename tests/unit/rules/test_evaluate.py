@@ -4,7 +4,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -12,11 +12,9 @@ from rules import checks
 from rules.evaluate import RULES, ThresholdError, evaluate, thresholds_for
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.model.identifiers import Offset
-from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     evaluation_of,
-    failing,
     finding_lines,
     healthy,
     leaderless,
@@ -144,13 +142,6 @@ def test_no_leader_inhibits_its_consequences() -> None:
     assert {rule for rule, subject in unknown(faulty) if subject is None} == needing("leader")
 
 
-def test_inhibited_rule_is_unknown_at_once() -> None:
-    """The quorum lost its leader a second ago: log and polls are still fresh, and would give a wrong finding."""
-    faulty = failing(not_observed_for(recovering(healthy(), 0), 1_100, 1_500), Reason.NO_LEADER, "c1.test:9093")
-    assert finding_lines(recovering(healthy(), 0)) == ["critical partition-stuck-recovering: topic orders"]
-    assert finding_lines(faulty) == ["critical no-leader: quorum"]
-
-
 def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
     yield Finding(rule="broken", subject="x", severity=Severity.INFO, summary="half a sentence", evidence={}, remedy=())
     raise KeyError("voters")
@@ -176,19 +167,6 @@ def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
     assert evaluation.findings[0].evidence == evidence
 
 
-def test_rule_whose_remedy_cannot_be_built_does_not_stop_the_others() -> None:
-    def remedy_of_numbers(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
-        remedy: Any = (1, 2)
-        yield Finding(rule="broken", subject="x", severity=Severity.INFO, summary="s", evidence={}, remedy=remedy)
-
-    rule = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=remedy_of_numbers)
-    thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
-    evaluation = evaluate(name_not_found(healthy(), 1), thresholds, [rule, *RULES.values()])
-
-    assert [each.rule for each in evaluation.findings] == ["monitor-blind", "stale-voter-endpoint"]
-    assert list(evaluation.failed) == ["broken"]
-
-
 @pytest.mark.parametrize(
     "faulty",
     [
@@ -208,12 +186,6 @@ def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: Fault, voter
     evaluation = evaluation_of(faulty(with_committed(quorum, voters=without_endpoints)))
     assert [each.summary for each in evaluation.findings if each.subject.startswith("rule ")] == []
     assert "stale-voter-endpoint" in {each.rule for each in evaluation.unknown}
-
-
-def test_same_quorum_gives_same_evaluation() -> None:
-    faulty = recovering(name_not_found(healthy(5), 4, 2), 3, 1)
-    assert evaluation_of(faulty) == evaluation_of(faulty)
-    assert [each.subject for each in evaluation_of(faulty).findings] == ["topic orders", "voter 2", "voter 4"]
 
 
 @pytest.mark.parametrize(

@@ -200,15 +200,6 @@ def test_condition_waits_until_its_last_cause_resolves() -> None:
     ]
 
 
-def test_condition_that_outlives_its_cause_keeps_firing_if_it_fired_before() -> None:
-    tracker = tracker_in_an_outage(NO_RESERVE)
-    assert tracker.at(120, NO_RESERVE) == ["firing warning +0 due +120"]
-    tracker.at(130, OUTAGE)
-    tracker.at(140, NO_RESERVE)
-    assert fired(tracker.step(150, Evaluation(findings=(NO_RESERVE,)))) == ["resolved no-leader +130"]
-    assert tracker.at(151, NO_RESERVE) == []
-
-
 def test_condition_that_ends_before_hold_does_not_fire() -> None:
     tracker = ConditionTracker()
     tracker.at(0, finding())
@@ -226,19 +217,6 @@ def test_age_by_the_evidence_counts_towards_hold() -> None:
     assert tracker.at(18, finding(age_s=30)) == ["firing warning +0 due +18"]
 
 
-def test_age_by_the_evidence_may_grow_faster_than_time() -> None:
-    """The log was still being read at the first finding: now it shows an older beginning."""
-    tracker = ConditionTracker()
-    tracker.at(0, finding(age_s=0))
-    assert tracker.at(4, finding(age_s=45)) == ["firing warning +0 due +4"]
-
-
-def test_condition_fires_after_hold_although_the_log_clock_stalls() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding(age_s=5))
-    assert tracker.at(25, finding(age_s=5)) == ["firing warning +0 due +25"]
-
-
 def firing() -> ConditionTracker:
     tracker = ConditionTracker()
     tracker.at(0, finding())
@@ -253,15 +231,6 @@ def test_resolves_after_clear() -> None:
     assert tracker.at(50) == ["resolved warning +0 due +50"]
     assert tracker.at(60) == []
     assert tracker.tracked.conditions == {}
-
-
-def test_tracked_condition_has_the_summary_and_the_evidence_of_its_newest_finding() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding())
-    tracker.at(5, replace(finding(), summary="x is worse", evidence={"n": 7}))
-
-    (condition,) = tracker.tracked.conditions.values()
-    assert (condition.summary, condition.evidence) == ("x is worse", {"n": 7})
 
 
 def test_resolved_alert_has_the_last_evidence_and_no_remedy() -> None:
@@ -305,12 +274,6 @@ def test_lower_severity_fires_after_clear() -> None:
     assert tracker.at(62) == ["resolved warning +0 due +62"]
 
 
-def test_fires_with_the_severity_at_the_end_of_hold() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding(Severity.INFO))
-    assert tracker.at(30, finding(Severity.CRITICAL)) == ["firing critical +0 due +30"]
-
-
 @pytest.mark.parametrize("subject", ["x", None])
 def test_unknown_result_does_not_resolve(subject: str | None) -> None:
     tracker = firing()
@@ -339,12 +302,6 @@ def test_lower_severity_restarts_after_unknown() -> None:
     assert tracker.at(610, finding()) == ["firing warning +0 due +610"]
 
 
-def test_unknown_result_of_another_subject_has_no_effect() -> None:
-    tracker = firing()
-    tracker.at(31, unknown="y")
-    assert tracker.at(41, unknown="y") == ["resolved warning +0 due +41"]
-
-
 @pytest.mark.kip("K048")
 def test_evaluation_of_the_same_time_again_makes_no_alert() -> None:
     tracker = ConditionTracker()
@@ -353,14 +310,6 @@ def test_evaluation_of_the_same_time_again_makes_no_alert() -> None:
     before = tracker.tracked
     assert tracker.at(30, finding()) == []
     assert tracker.tracked == before
-
-
-def test_second_evaluation_of_the_same_time_counts() -> None:
-    """Two observations may have the same millisecond; the newer one decides."""
-    tracker = firing()
-    assert tracker.at(30, finding(Severity.CRITICAL)) == ["firing critical +0 due +30"]
-    assert tracker.at(30) == []
-    assert tracker.at(40) == ["resolved critical +0 due +40"]
 
 
 def test_evaluation_of_an_older_time_changes_nothing() -> None:
@@ -452,37 +401,6 @@ def test_conditions_that_fire_together_have_the_cluster_id_that_became_known(kno
         tracked, alerts = advance(tracked, Evaluation(findings=findings), quorum, THRESHOLDS)
     assert [alert.cluster_id for alert in alerts] == [known_later or ""] * 2
     assert [each.cluster_id for each in tracked.conditions.values()] == [known_later or ""] * 2
-
-
-def test_alert_of_a_removed_rule_is_due_when_it_has_cleared() -> None:
-    tracked, _ = advance(firing().tracked, Evaluation(), quorum_at(31), {})
-    assert next_due(tracked, {}) == START + 41_000
-
-
-def test_nothing_is_due_at_the_time_of_the_newest_evaluation() -> None:
-    tracker = firing()
-    tracker.at(31)
-    tracker.thresholds = {"r": Thresholds(values={"hold": 30.0, "clear": 0.0})}
-    assert next_due(tracker.tracked, tracker.thresholds) is None
-
-
-def test_time_at_a_lower_severity_does_not_count_after_the_finding_was_absent() -> None:
-    tracker = firing()
-    tracker.at(31, finding(Severity.INFO))
-    tracker.at(32)
-    assert tracker.at(41, finding(Severity.INFO)) == []
-    assert tracker.at(50.9, finding(Severity.INFO)) == []
-    assert tracker.at(51, finding(Severity.INFO)) == ["firing info +0 due +51"]
-
-
-def test_each_lower_severity_lasts_for_the_clear_time() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding(Severity.CRITICAL))
-    tracker.at(30, finding(Severity.CRITICAL))
-    tracker.at(31, finding())
-    assert tracker.at(41, finding()) == ["firing warning +0 due +41"]
-    assert tracker.at(42, finding(Severity.INFO)) == []
-    assert tracker.at(52, finding(Severity.INFO)) == ["firing info +0 due +52"]
 
 
 @pytest.mark.parametrize(

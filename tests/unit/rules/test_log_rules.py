@@ -1,7 +1,6 @@
 """open-transaction, broker-fenced, observer-lagging and epoch-churn: the rules that read the metadata log."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -9,11 +8,10 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.history import Interruption
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     EPOCH,
-    broker,
     broker_lagging,
     controller_start,
     elected,
@@ -25,14 +23,12 @@ from tests.unit.rules.situation import (
     in_transaction,
     key,
     leaderless,
-    not_observed_for,
     present,
     recovering,
     row,
     shut_down,
     stalled,
     static,
-    unknown,
     unknown_reasons,
     voter_not_fetching,
     with_broker,
@@ -55,23 +51,6 @@ def test_an_open_transaction_is_aged_by_the_timestamps_in_the_log(for_ms: int, f
     quorum = in_transaction(healthy(), for_ms=for_ms)
     _, alerts = advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)
     assert [each.rule for each in alerts] == ["open-transaction"] * fires
-
-
-def test_an_open_transaction_has_no_age_without_a_time_of_the_log() -> None:
-    (finding,) = findings(
-        replace(in_transaction(healthy(), for_ms=61_000), newest_timestamp_ms=None), "open-transaction"
-    )
-    assert finding.condition_age_ms == 0
-
-
-def test_a_transaction_without_a_name() -> None:
-    quorum = in_transaction(healthy(), for_ms=61_000)
-    (finding,) = findings(
-        replace(quorum, open_transaction=replace(present(quorum.open_transaction), name=None)), "open-transaction"
-    )
-    assert finding.summary.startswith(
-        "A metadata transaction has been open since 2026-09-21 14:12:18 UTC. It begins at offset 9000"
-    )
 
 
 @pytest.mark.parametrize(
@@ -98,14 +77,6 @@ def test_a_broker_that_registered_again_and_is_not_ready_is_starting(
     assert ("wait and do not restart it" in finding.remedy[0]) is starting
 
 
-def test_two_endpoints_of_a_fenced_broker_are_named_and_the_others_counted() -> None:
-    fenced = FENCED.brokers[NodeId(101)]
-    at = tuple(Endpoint(listener=f"L{port}", host="b1.test", port=port) for port in (9092, 9094, 9095))
-    quorum = replace(FENCED, brokers={**FENCED.brokers, fenced.id: replace(fenced, endpoints=at)})
-    (finding,) = findings(quorum, "broker-fenced")
-    assert finding.remedy[0].startswith("# Start broker 101 at b1.test:9092, b1.test:9094 and 1 more, or check")
-
-
 def test_broker_that_left_and_may_hold_the_only_copy_is_a_warning_with_the_number_of_its_partitions() -> None:
     (left,) = findings(recovering(shut_down(healthy(), 101), 0, 3, 4), "broker-fenced")
     assert left.severity is Severity.WARNING
@@ -121,11 +92,6 @@ def test_fenced_brokers_are_one_step_worse_if_no_broker_is_alive(left: bool, sev
 
     assert [one.severity for one in fenced] == [severity] * len(quorum.brokers)
     assert fenced[0].summary.endswith("Brokers alive: 0 of 2 registered.")
-
-
-def test_a_broker_that_shuts_down_is_not_fenced_yet() -> None:
-    leaving = replace(broker(101), in_controlled_shutdown=True)
-    assert finding_lines(replace(healthy(), brokers={**healthy().brokers, NodeId(101): leaving})) == []
 
 
 @pytest.mark.parametrize(
@@ -144,12 +110,6 @@ def test_a_broker_that_shuts_down_is_not_fenced_yet() -> None:
 )
 def test_a_broker_is_reported_by_the_rule_that_names_its_problem(quorum: Quorum, firing: list[str]) -> None:
     assert finding_lines(quorum) == firing
-
-
-def test_a_broker_that_catches_up_is_unknown() -> None:
-    closing = broker_lagging(healthy(), 101, lags=[90_000 - 5_000 * n for n in range(12)])
-    assert finding_lines(closing) == []
-    assert unknown_reasons(closing, "observer-lagging") == [("broker 101", "it is catching up")]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -195,11 +155,6 @@ def test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_an
         assert finding.evidence["lag_trend"] == "does not fetch"
 
 
-def test_a_listed_broker_that_never_caught_up_is_unknown() -> None:
-    never = with_rows(healthy(), 101, last_caught_up_ms=None)
-    assert unknown_reasons(never, "observer-lagging") == [("broker 101", "its lag is not known yet")]
-
-
 def test_broker_of_which_a_new_leader_knows_no_fetch_is_evaluated_by_the_polls_before() -> None:
     elected_now = with_rows(broker_lagging(healthy(), 101), 101, last_fetch_ms=None)
     (finding,) = findings(elected_now, "observer-lagging")
@@ -207,12 +162,6 @@ def test_broker_of_which_a_new_leader_knows_no_fetch_is_evaluated_by_the_polls_b
     (never,) = findings(replace(elected_now, histories={}), "observer-lagging")
     assert "does not fetch the metadata log" in never.summary
     assert never.evidence["last_fetch"] == "never observed"
-
-
-def test_broker_that_never_caught_up_and_does_not_fetch_has_no_lag() -> None:
-    never = with_rows(broker_lagging(healthy(), 101, silent=True), 101, last_caught_up_ms=None)
-    (finding,) = findings(never, "observer-lagging")
-    assert finding.evidence["lag"] is None
 
 
 @pytest.mark.kip("A029", "D060")
@@ -253,14 +202,6 @@ def test_without_controller_starts_in_the_log_a_rolling_restart_is_no_churn(quor
     assert len(findings(elected(without_voters, 1, 2, 1, 2), "epoch-churn")) == 1
 
 
-@pytest.mark.parametrize(("started", "fires"), [((), True), ((1,), False), ((1, 2), False)])
-def test_if_controllers_register_only_recorded_starts_explain_elections(started: tuple[int, ...], fires: bool) -> None:
-    """Three voters: their number explains three elections only where the log has no controller starts."""
-    quorum = elected(healthy(), 1, 2, 1, 2, started=started)
-    assert finding_lines(quorum) == ([CHURN] if fires else [])
-    assert finding_lines(replace(quorum, controllers={})) == []
-
-
 @pytest.mark.kip("D060")
 def test_a_start_before_the_elections_explains_none() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2)
@@ -286,35 +227,6 @@ def test_only_the_start_of_the_controller_that_lost_or_won_explains_an_election(
     assert finding_lines(quorum) == ([CHURN] if fires else [])
 
 
-def test_a_candidate_that_registers_after_another_election_explains_nothing() -> None:
-    """It won an election long before its process ended."""
-    quorum = elected(healthy(), 2, 1, 2, 1, 2, 3, started=(2,))
-    (finding,) = findings(quorum, "epoch-churn")
-    listed: Any = finding.evidence["elections"]
-    assert [one["explained_by_a_restart"] for one in listed] == [False, False, False, False, False, True]
-
-
-def test_evidence_names_the_votes_of_the_newest_elections() -> None:
-    quorum = elected(healthy(), *range(1, 19), every_ms=1_000)
-    oldest, *others = quorum.history.elections
-    known = (oldest, *(replace(one, granting_voter_ids=(NodeId(1), NodeId(3))) for one in others))
-    (finding,) = findings(with_past(quorum, elections=known), "epoch-churn")
-
-    listed: Any = finding.evidence["elections"]
-    assert [one["leader"] for one in listed] == [*range(3, 19)]
-    assert listed[0]["votes"] == [1, 3]
-    assert finding.evidence["elections_within_the_window"] == 18
-    unknown_votes: Any = findings(quorum, "epoch-churn")[0].evidence["elections"]
-    assert "votes" not in unknown_votes[0]
-
-
-def test_consecutive_epochs_leave_no_epoch_without_a_leader() -> None:
-    quorum = elected(healthy(), 1, 2, 1, 2)
-    in_a_row = tuple(replace(one, leader_epoch=Epoch(37 + place)) for place, one in enumerate(quorum.history.elections))
-    (finding,) = findings(with_past(quorum, elections=in_a_row), "epoch-churn")
-    assert finding.evidence["epochs_without_a_leader"] == 0
-
-
 @pytest.mark.kip("D009", "D042")
 @pytest.mark.parametrize(
     ("skipped", "after_ms", "fires"),
@@ -330,18 +242,3 @@ def test_election_whose_former_epoch_is_unknown_is_no_jump() -> None:
     unknown_before = replace(quorum.history, elections=(replace(won, previous_epoch=None),))
     evaluation = evaluation_of(replace(quorum, history=unknown_before), {"epoch-churn.jump": 1})
     assert evaluation.findings == ()
-
-
-def test_jump_is_found_after_an_election_that_is_none() -> None:
-    quorum = epoch_jumped(healthy(), 20)
-    (won,) = quorum.history.elections
-    first = replace(won, leader_epoch=Epoch(19), previous_epoch=None, after_ms=None)
-    both = with_past(quorum, elections=(first, won))
-    assert [each.subject for each in findings(both, "epoch-churn")] == ["epoch 40"]
-
-
-@pytest.mark.parametrize("rule", ["open-transaction", "broker-fenced", "observer-lagging", "epoch-churn"])
-def test_a_log_that_is_not_followed_makes_the_rule_unknown(rule: str) -> None:
-    unhealthy = elected(in_transaction(broker_lagging(FENCED, 102), for_ms=61_000), 1, 2, 1, 2)
-    assert len(findings(unhealthy, rule)) == 1
-    assert (rule, None) in unknown(not_observed_for(unhealthy, log_ms=11_000, poll_ms=None))

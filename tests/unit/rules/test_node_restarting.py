@@ -7,7 +7,7 @@ import pytest
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.replay.recent_history import OF_A_NODE
-from tests.unit.rules.situation import controller_start, findings, healthy, present, restarting, with_past, with_poll
+from tests.unit.rules.situation import controller_start, findings, healthy, restarting, with_past
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine
 
 RULE = "node-restarting"
@@ -131,23 +131,6 @@ def test_a_rolling_restart_an_upgrade_and_a_bounce_are_no_crash_loop() -> None:
     assert lines(read(replay, script)) == []
 
 
-def test_the_first_start_of_a_node_is_no_restart() -> None:
-    """The first minutes of a cluster, or the finalization of metadata.version 3.7: each controller registers."""
-    script = with_nodes(1, 2, 3)
-    restart(script, 3, 2)
-    assert lines(read(machine(), script)) == []
-
-
-def test_a_registration_that_is_written_again_is_no_start() -> None:
-    script, replay = with_nodes(1, 2, 3), machine()
-    for _ in range(5):
-        one = script.controller(2)
-        script.write(replace(one, at=script.at()))
-        if len(read(replay, script).history.starts) >= 4:
-            break
-    assert [one.id for one in replay.quorum().history.starts] == [1, 2, 3, 2]
-
-
 def test_starts_survive_a_restart_of_the_job_and_are_counted_once() -> None:
     script, replay = with_nodes(1, 2, 3), machine()
     restart(script, 2, 2)
@@ -170,37 +153,8 @@ def test_starts_during_a_gap_count_by_the_time_in_the_log() -> None:
     assert lines(read(replay, script)) == []
 
 
-def test_a_snapshot_adds_no_start() -> None:
-    script, replay = with_nodes(1, 2, 3), machine()
-    restart(script, 2, 2)
-    read(replay, script)
-    records = [script.controller(node) for node in (1, 2, 3)]
-    script.events.clear()
-    script.noops(9)
-    assert lines(apply(replay, script.snapshot(records))) == []
-
-
-def test_one_node_displaces_no_start_of_another() -> None:
-    script, replay = with_nodes(1, 2, 3), machine()
-    restart(script, 3)
-    restart(script, 2, OF_A_NODE + 20, every_ms=5_000)
-    known = [one.id for one in read(replay, script).history.starts]
-    assert (known.count(1), known.count(2), known.count(3)) == (1, OF_A_NODE, 2)  # type: ignore[arg-type]
-
-
 def test_of_the_starts_of_a_node_the_oldest_are_forgotten() -> None:
     script = with_nodes(2)
     restart(script, 2, OF_A_NODE + 20, every_ms=5_000)
     starts = read(machine(), script).history.starts
     assert [one.offset for one in starts] == [*range(script.offset - OF_A_NODE, script.offset)]
-
-
-@pytest.mark.parametrize(("voters", "loses"), [(3, True), (1, False)])
-def test_the_text_says_what_the_quorum_loses(voters: int, loses: bool) -> None:
-    quorum = restarting(healthy(), 2, 4)
-    if voters == 1:
-        rows = tuple(row for row in present(quorum.poll).voters if row.key.id != 2)
-        quorum = with_poll(quorum, voters=rows)
-    (finding,) = findings(quorum, RULE)
-    assert ("Each time the quorum has one voter less." in finding.summary) is loses
-    assert finding.evidence["failed_nodes"] == [2]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.freshness import POLLS_ONLY, UnmetNeedError, needed_poll, needed_voters
+from rules.analysis.freshness import UnmetNeedError, needed_poll, needed_voters
 from rules.evaluate import RULES, evaluate_rule, thresholds_for
 from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
 from rules.model.identifiers import Offset
@@ -33,19 +33,6 @@ def polls_only(quorum: Quorum) -> Quorum:
 
 def without_leader_row(quorum: Quorum) -> Quorum:
     return with_poll(quorum, voters=present(quorum.poll).voters[:2])
-
-
-@pytest.mark.parametrize("needs", [(), *((need,) for need in Need), tuple(Need)])
-def test_rule_is_evaluated_if_its_needs_are_met(needs: tuple[Need, ...]) -> None:
-    assert [*evaluate_rule(rule_with(*needs), healthy(), THRESHOLDS)] == [FOUND]
-
-
-@pytest.mark.parametrize("need", [Need.METADATA_LOG, Need.VOTERS_RECORD, Need.CURRENT_LOG])
-def test_rule_that_needs_the_log_is_not_applicable_without_it(need: Need) -> None:
-    assert [*evaluate_rule(rule_with(need), polls_only(healthy()), THRESHOLDS)] == [
-        NotApplicable(rule="r", why=POLLS_ONLY)
-    ]
-    assert [*evaluate_rule(rule_with(Need.FRESH_POLL), polls_only(healthy()), THRESHOLDS)] == [FOUND]
 
 
 @pytest.mark.parametrize(
@@ -116,13 +103,6 @@ def test_each_rule_has_the_thresholds_of_its_needs(rule: Rule) -> None:
     names = set(thresholds_for({})[rule.id].values)
 
     assert {THRESHOLD_OF[need] for need in rule.needs if need in THRESHOLD_OF} <= names
-
-
-def test_configured_severity_leaves_unknown_results_as_they_are() -> None:
-    result = UnknownResult(rule="r", subject="y", why="it is not observed")
-    rule = replace(rule_with(), evaluate=lambda _quorum, _thresholds: [FOUND, result])
-    thresholds = replace(THRESHOLDS, severity=Severity.CRITICAL)
-    assert [*evaluate_rule(rule, healthy(), thresholds)] == [replace(FOUND, severity=Severity.CRITICAL), result]
 
 
 @pytest.mark.kip("B053")

@@ -8,7 +8,7 @@ from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.formatting import and_join, utc_text
-from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Access, Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import WHY_NOT_UP
@@ -22,11 +22,9 @@ from tests.unit.rules.situation import (
     findings,
     foreign,
     healthy,
-    key,
     leaderless,
     name_not_found,
     not_observed_for,
-    present,
     probed,
     refuses,
     resolver_fails,
@@ -36,9 +34,7 @@ from tests.unit.rules.situation import (
     unknown_reasons,
     view,
     voter_not_fetching,
-    with_broker,
     with_certificates,
-    with_committed,
     with_views,
 )
 from tests.unit.rules.test_voter_disk_replaced import replaced
@@ -101,10 +97,6 @@ PARTLY_BLIND = ["warning monitor-blind: quorum"]
 )
 def test_no_leader_and_monitor_blind_are_distinguished(quorum: Quorum, firing: list[str]) -> None:
     assert finding_lines(quorum) == firing
-
-
-def test_from_outside_monitor_blind_is_a_warning() -> None:
-    assert finding_lines(replace(not_observed_for(healthy()), vantage=Vantage.OUTSIDE)) == PARTLY_BLIND
 
 
 def test_leader_is_not_called_missing_while_the_monitor_did_not_run() -> None:
@@ -206,13 +198,6 @@ def test_votes_that_an_uncommitted_change_of_the_voters_needs_are_named() -> Non
     assert "may not be committed" not in whole.summary
 
 
-def test_a_change_of_the_voters_that_was_committed_after_the_newest_poll_is_not_called_uncommitted() -> None:
-    earlier = leaderless(removing(healthy(), 1), 3)
-    committed = with_committed(earlier, offset=present(present(earlier.poll).high_watermark))
-    (finding,) = findings(committed, "no-leader")
-    assert "may not be committed" not in finding.summary
-
-
 @pytest.mark.parametrize(
     ("rule", "quorum"),
     [
@@ -243,20 +228,6 @@ def test_steps_for_a_voter_that_does_not_fetch_depend_on_its_process(rule: str, 
     ]
 
 
-def test_an_endpoint_that_another_node_serves_is_to_reach_its_controller_again() -> None:
-    taken = probed(healthy(), 2, answer=Answer.OTHER_CLUSTER)
-    (finding,) = findings(leaderless(resolver_fails(taken, 1), 3), "no-leader")
-    assert finding.remedy[0] == "# Make c2.test:9093 reach controller 2 again"
-    voters = finding.evidence["voters"]
-    assert isinstance(voters, dict)
-    seen = {name: each["probe_result"] for name, each in voters.items() if isinstance(each, dict)}
-    assert seen == {
-        str(key(1)): "the resolver of the monitor's host failed",
-        str(key(2)): "a node of another cluster answers",
-        str(key(3)): "accepts connections",
-    }
-
-
 @pytest.mark.parametrize(
     ("quorum", "first"),
     [
@@ -271,22 +242,6 @@ def test_an_endpoint_that_another_node_serves_is_to_reach_its_controller_again()
 def test_without_an_endpoint_at_fault_the_remedy_says_what_to_check(quorum: Quorum, first: str) -> None:
     (finding,) = findings(quorum, "no-leader")
     assert finding.remedy[0] == first
-
-
-def test_the_remedy_finds_a_formatted_disk_where_all_voters_run_and_none_is_elected() -> None:
-    """Without a leader no answer names the directory with which a controller runs: its own disk has to be read."""
-    (finding,) = findings(leaderless(healthy(), 1), "no-leader")
-    (compare,) = (step for step in finding.remedy if "meta.properties" in step)
-    assert compare == (
-        f"# Compare directory.id in each controller's meta.properties with the voters {key(1)}, {key(2)} and {key(3)}: "
-        "a controller whose directory was formatted again has no vote until it has the former one"
-    )
-
-
-def test_without_any_poll_no_last_leader_is_named() -> None:
-    (finding,) = findings(replace(leaderless(healthy(), 1), poll=None), "no-leader")
-    assert "led until" not in finding.summary
-    assert (finding.evidence["last_leader"], finding.evidence["last_leader_epoch"]) == (None, EPOCH)
 
 
 def test_every_reason_has_a_remedy() -> None:
@@ -322,12 +277,6 @@ def test_the_remedy_of_a_denied_request_is_the_command_that_allows_it(
     assert (means in finding.remedy) is (ObservationSource.LOG in denied)
 
 
-def test_without_a_known_principal_the_remedy_has_no_acl_command() -> None:
-    quorum = replace(failing(not_observed_for(healthy()), Reason.DENIED, *ALL), access=Access(secured=True))
-    (finding,) = findings(quorum, "monitor-blind")
-    assert not any(line.startswith("kafka-acls") for line in finding.remedy)
-
-
 def test_without_the_metadata_log_by_choice_only_failing_polls_are_reported() -> None:
     quorum = replace(not_observed_for(healthy(), poll_ms=None), access=Access(log=False))
     assert finding_lines(quorum) == []
@@ -342,10 +291,6 @@ def test_brokers_serve_polls_but_not_the_metadata_log() -> None:
     assert finding.remedy[0].startswith(
         "# Configure a controller's address as well: brokers (b101.test:9092) do not serve"
     )
-
-
-def test_a_fenced_broker_does_not_fire_monitor_blind() -> None:
-    assert finding_lines(with_broker(healthy(), 101, fenced=True)) == ["warning broker-fenced: broker 101"]
 
 
 def with_unreachable_leader(quorum: Quorum, *followers: int, reason: Reason = Reason.TIMED_OUT) -> Quorum:
@@ -410,27 +355,6 @@ def test_followers_that_could_not_have_elected_another_leader_are_not_enough(quo
 
 
 @pytest.mark.parametrize(
-    ("quorum", "why"),
-    [
-        (
-            not_observed_for(healthy()),
-            "no leader has answered since 2026-09-21 14:13:06 UTC, and no node reports that there is none",
-        ),
-        (
-            replace(healthy(), poll=None, log_seen_at_ms=None),
-            "no leader has answered yet, and no node reports that there is none",
-        ),
-        (
-            with_unreachable_leader(healthy(), 1, 2),
-            "no leader has answered since 2026-09-21 14:13:06 UTC, and others follow controller 3",
-        ),
-    ],
-)
-def test_whether_there_is_a_leader_is_unknown_with_what_was_observed(quorum: Quorum, why: str) -> None:
-    assert unknown_reasons(quorum, "no-leader") == [(None, why)]
-
-
-@pytest.mark.parametrize(
     ("quorum", "summary"),
     [
         (
@@ -453,72 +377,6 @@ def test_no_leader_of_a_static_quorum_is_reported_by_its_configured_controllers(
         "electable_if_refusing_voters_moved": None,
         "electable_if_refusing_voters_are_down": None,
     }, "the voters' endpoints are not known"
-
-
-def test_last_leader_and_its_epoch_are_those_of_the_last_poll() -> None:
-    (finding,) = findings(replace(leaderless(healthy(), 1), leader_epoch=Epoch(EPOCH - 1)), "no-leader")
-    assert (finding.evidence["last_leader"], finding.evidence["last_leader_epoch"]) == (3, EPOCH)
-
-
-NO_ANSWER = "no current answer from the metadata log (last answer: {at}) and DescribeQuorum (last answer: {at})"
-STALE = f"The state of the quorum is unknown: {NO_ANSWER.format(at='2026-09-21 14:13:06 UTC')}."
-
-
-def failing_at_seven() -> Quorum:
-    return failing(not_observed_for(healthy()), Reason.TIMED_OUT, *(f"c{node}.test:9093" for node in range(1, 8)))
-
-
-def failing_in_six_ways() -> Quorum:
-    quorum = not_observed_for(healthy())
-    for reason in (Reason.TIMED_OUT, Reason.DENIED, Reason.TLS_FAILED, Reason.WRONG_CLUSTER, Reason.UNSUPPORTED):
-        quorum = failing(quorum, reason, ALL[0])
-    return failing(quorum, Reason.UNDECODABLE, ALL[0])
-
-
-def followed_by_six() -> Quorum:
-    """Controller 9 leads and does not answer; six of the others report it as leader."""
-    quorum = failing(not_observed_for(healthy(9)), Reason.TIMED_OUT, "c9.test:9093")
-    return failing(quorum, Reason.NO_LEADER, *(f"c{node}.test:9093" for node in range(1, 7)))
-
-
-FOUR_OF_SIX = "c1.test:9093, c2.test:9093, c3.test:9093, c4.test:9093 and 2 more"
-
-
-@pytest.mark.parametrize(
-    ("quorum", "summary"),
-    [
-        (
-            replace(healthy(), poll=None, log_seen_at_ms=None),
-            f"The state of the quorum is unknown: {NO_ANSWER.format(at='never')}. No failed attempt was reported.",
-        ),
-        (not_observed_for(healthy()), f"{STALE} No failed attempt was reported."),
-        (
-            failing_at_seven(),
-            f"{STALE} Failing: timed-out at c1.test:9093, c2.test:9093, c3.test:9093, c4.test:9093 and 3 more.",
-        ),
-        (
-            failing_in_six_ways(),
-            f"{STALE} Failing: denied at {ALL[0]}, timed-out at {ALL[0]}, tls-failed at {ALL[0]}, undecodable at "
-            f"{ALL[0]} and 2 more.",
-        ),
-        (
-            followed_by_six(),
-            f"{STALE} Failing: timed-out at c9.test:9093. "
-            f"Controller 9 does not answer here, but {FOUR_OF_SIX} report it as leader.",
-        ),
-    ],
-)
-def test_summary_names_the_data_sources_and_up_to_four_reasons_and_endpoints(quorum: Quorum, summary: str) -> None:
-    (finding,) = findings(quorum, "monitor-blind")
-    assert finding.summary == summary
-
-
-def test_evidence_names_an_unreachable_leader_and_its_followers() -> None:
-    (finding,) = findings(with_unreachable_leader(healthy(), 1, 2), "monitor-blind")
-    assert finding.evidence["unreachable_leader"] == 3
-    assert finding.evidence["reported_by"] == [*ALL[:2]]
-    (finding,) = findings(not_observed_for(healthy()), "monitor-blind")
-    assert not {"unreachable_leader", "reported_by"} & finding.evidence.keys()
 
 
 def test_rejected_request_stays_unknown_while_there_is_no_leader() -> None:
@@ -589,11 +447,6 @@ def test_names_are_unknown_until_they_were_looked_up_again() -> None:
     assert findings(quorum, "monitor-blind") == []
     why = "not every name was looked up since the newest gap"
     assert unknown_reasons(quorum, "monitor-blind") == [("names", why)]
-
-
-def test_a_voter_of_a_static_quorum_is_started_wherever_it_was() -> None:
-    (finding,) = findings(static(voter_not_fetching(healthy(), 2)), "failure-tolerance")
-    assert finding.remedy[0] == "# Start controller 2, or check in its log why it does not fetch from the leader"
 
 
 def silent(quorum: Quorum, node: int, reason: Reason = Reason.NOT_AUTHENTICATED, detail: str = "") -> Quorum:
@@ -676,8 +529,3 @@ def test_while_no_controller_answers_the_alert_of_one_stays_as_it_is() -> None:
     assert unknown_reasons(nobody, "monitor-blind") == [(f"controller {node}", why) for node in (1, 2, 3)]
     blind = failing(not_observed_for(nobody), Reason.TIMED_OUT, *ALL)
     assert ("controller 2", "the leader does not answer either") in unknown_reasons(blind, "monitor-blind")
-
-
-def test_while_a_silent_controller_may_be_down_its_alert_stays_as_it_is() -> None:
-    down = silent(voter_not_fetching(healthy(), 2), 2, Reason.TIMED_OUT)
-    assert unknown_reasons(down, "monitor-blind") == [("controller 2", "it does not fetch, so it may be down")]

@@ -12,7 +12,6 @@ from tests.unit.rules.situation import (
     finding_lines,
     findings,
     healthy,
-    history,
     key,
     observer,
     present,
@@ -21,7 +20,6 @@ from tests.unit.rules.situation import (
     unknown_reasons,
     voter_not_fetching,
     with_poll,
-    with_rows,
 )
 
 pytestmark = pytest.mark.kip("A012", "A069", "A080", "A096", "A109", "D140", "D142", "K031")
@@ -68,23 +66,6 @@ def test_severity_and_evidence_follow_the_gain_in_failure_tolerance(
 )
 def test_brokers_removed_voters_and_replaced_disks_are_not_reported(quorum: Quorum) -> None:
     assert findings(quorum, RULE) == []
-
-
-def test_the_former_directory_of_a_voter_is_not_unknown() -> None:
-    """The directory was listed minutes ago and is not listed now. Its id belongs to a voter, so it cannot be added."""
-    quorum = healthy()
-    former = {key(2, "oldDirOf2"): history(key(2, "oldDirOf2"))}
-    assert unknown(replace(quorum, histories={**quorum.histories, **former})) == []
-
-
-def test_evidence_of_an_observer_whose_newest_sample_has_no_lag() -> None:
-    quorum = observer(healthy(), 4)
-    seen = quorum.histories[key(4)]
-    without_lag = replace(seen.samples[-1], lag=None, lag_ms=None)
-    known = {**quorum.histories, key(4): replace(seen, samples=(*seen.samples, without_lag))}
-    (finding,) = findings(replace(quorum, histories=known), RULE)
-    assert (finding.evidence["lag"], finding.evidence["records_behind"]) == (None, None)
-    assert finding.evidence["readiness"] == "ready"
 
 
 def test_a_voter_whose_addition_is_pending_is_not_reported() -> None:
@@ -150,18 +131,6 @@ def test_an_observer_that_stopped_fetching_and_is_no_longer_listed_is_not_unknow
     assert (RULE, f"observer {key(4)}") not in unknown(gone)
 
 
-@pytest.mark.parametrize(("fetch_age_ms", "expected"), [(10_000, [(RULE, f"observer {key(4)}")]), (10_001, [])])
-def test_an_observer_that_fetched_within_the_limit_when_last_listed_is_unknown(
-    fetch_age_ms: int, expected: list[tuple[str, str]]
-) -> None:
-    quorum = observer(healthy(), 4)
-    seen = quorum.histories[key(4)]
-    fetched = replace(seen, samples=(replace(seen.samples[-1], fetch_age_ms=Millis(fetch_age_ms)),))
-    unlisted = replace(with_poll(quorum, observers=()), histories={key(4): fetched})
-
-    assert [each for each in unknown(unlisted) if each[0] == RULE] == expected
-
-
 @pytest.mark.kip("A080")
 @pytest.mark.parametrize(("registered", "expected"), [(True, [(RULE, f"observer {key(4)}")]), (False, [])])
 def test_an_observer_that_is_not_listed_now_is_unknown_only_if_it_is_a_registered_controller(
@@ -178,31 +147,3 @@ def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
     assert first.evidence["failures_tolerated_with_all_observers"] == 1
     assert "with all" not in first.summary
     assert "together with another one" in first.remedy[0]
-
-
-@pytest.mark.parametrize(
-    ("waiting", "partners"),
-    [
-        (range(4, 6), "5"),
-        (range(4, 13), "5, 6, 7, 8, 9, 10, 11 and 12"),
-        (range(4, 15), "5, 6, 7, 8, 9, 10, 11, 12 and 2 more"),
-    ],
-)
-def test_up_to_eight_partners_of_an_observer_are_named_and_the_others_counted(waiting: range, partners: str) -> None:
-    quorum = healthy()
-    for node in waiting:
-        quorum = observer(quorum, node)
-    assert findings(quorum, RULE)[0].remedy[0].startswith(f"# Add controller 4 together with controller {partners}, or")
-
-
-def test_observer_without_samples_has_an_unknown_lag() -> None:
-    (finding,) = findings(replace(observer(healthy(), 4), histories={}), RULE)
-    assert (finding.evidence["records_behind"], finding.evidence["lag"]) == (None, None)
-    assert "Its lag is not known yet." in finding.summary
-
-
-def test_after_an_election_replicas_that_the_new_leader_has_not_heard_of_still_fetch() -> None:
-    """A new leader does not know when the others fetched; the polls before its election do."""
-    quorum = with_rows(observer(healthy(), 4), 1, 2, 4, 101, 102, last_fetch_ms=None, last_caught_up_ms=None)
-    (finding,) = findings(quorum, RULE)
-    assert finding.evidence["voters_not_fetching"] == []

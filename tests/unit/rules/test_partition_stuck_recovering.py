@@ -13,7 +13,6 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     recovering,
-    unknown_reasons,
     with_broker,
 )
 
@@ -84,38 +83,11 @@ def test_severity_depends_on_the_replicas_that_could_join(quorum: Quorum, severi
     assert finding.summary.count("refused") == 1
 
 
-def test_broker_in_controlled_shutdown_is_not_expected_to_join() -> None:
-    quorum = recovering(healthy(), 0)
-    leaving = {node: replace(each, in_controlled_shutdown=node == 101) for node, each in quorum.brokers.items()}
-    (finding,) = findings(replace(quorum, brokers=leaving), RULE)
-    assert finding.severity is Severity.WARNING
-
-
 def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
     (finding,) = findings(recovering(FENCED_101, 0, for_ms=75_000), RULE)
     assert finding.condition_age_ms == 75_000
     later = replace(recovering(FENCED_101, 0, for_ms=75_000), now_ms=Millis(NOW + 5_000))
     assert findings(later, RULE)[0].condition_age_ms == 75_000
-
-
-def test_age_from_a_snapshot_is_a_minimum() -> None:
-    (finding,) = findings(recovering(FENCED_101, 0, at_least=True), RULE)
-    assert "since before 2026-09-21 14:12:04 UTC" in finding.summary
-
-
-def test_partitions_beyond_the_limit_are_counted_and_not_listed() -> None:
-    (finding,) = findings(recovering(FENCED_101, *range(500)), RULE)
-    partitions = finding.evidence["partitions"]
-    assert isinstance(partitions, list)
-    assert len(partitions) == 20
-    assert finding.evidence["partitions_not_listed"] == 480
-    assert "500 partitions of topic orders" in finding.summary
-
-
-def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
-    (finding,) = findings(recovering(FENCED_101, 0, topic=None), RULE)
-    assert finding.subject == "topic with id dG9waWMtb3JkZXJzAAAAAA"
-    assert not any("kafka-topics.sh" in step for step in finding.remedy)
 
 
 def test_remedy_depends_on_the_state_of_the_other_replicas() -> None:
@@ -185,12 +157,6 @@ def test_only_a_partition_of_one_replica_is_information_while_another_is_copied(
     assert finding.severity is Severity.WARNING
 
 
-def test_result_is_unknown_without_a_time_of_the_log() -> None:
-    assert unknown_reasons(replace(recovering(healthy(), 0), newest_timestamp_ms=None), RULE) == [
-        (None, "no timestamp of the metadata log has been read")
-    ]
-
-
 @pytest.mark.parametrize(
     ("isr", "elr", "holders"),
     [((101, 102), (), "101"), ((102,), (103,), "103"), ((101,), (103,), "101 and 103")],
@@ -225,12 +191,6 @@ def test_after_an_election_of_the_last_leader_only_unflushed_records_can_be_lost
     assert "acknowledged records may be lost" not in finding.summary
     assert str(finding.evidence["may_be_lost"]).startswith("only records that the elected broker had not flushed")
     assert not any("before you have copied" in step for step in finding.remedy)
-
-
-def test_six_brokers_that_may_hold_lost_records_are_named_and_the_others_counted() -> None:
-    quorum = recovering(FENCED_101, 0, previous_isr=tuple(range(103, 112)))
-    (finding,) = findings(quorum, RULE)
-    assert "only broker 103, 104, 105, 106, 107, 108 and 3 more acknowledged" in str(finding.evidence["may_be_lost"])
 
 
 def _nodes(ids: Iterable[int]) -> tuple[NodeId, ...]:

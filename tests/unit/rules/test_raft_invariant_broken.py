@@ -7,7 +7,6 @@ from rules.model.identifiers import Epoch, Millis
 from rules.model.monitoring import Invariant, Reason
 from tests.unit.rules.situation import (
     NOW,
-    evaluation_of,
     failing,
     finding_lines,
     findings,
@@ -42,22 +41,6 @@ def test_several_violations_of_one_invariant_are_one_finding() -> None:
         {"violation": each.detail, "observed": utc_text(each.observed_at_ms)} for each in (first, second)
     ]
     assert (finding.evidence["epoch"], second.detail in finding.summary) == (8, True), "the newest one"
-
-
-def test_loss_of_committed_metadata_explains_violations_at_the_same_time() -> None:
-    lost = failing(
-        with_invariant_violation(healthy(), Invariant.HIGH_WATERMARK_BACK), Reason.METADATA_LOST, "c1.test:9093"
-    )
-    assert findings(lost, "raft-invariant-broken") == []
-    assert ("raft-invariant-broken", "high-watermark-back") in unknown(lost)
-    (result,) = (each for each in evaluation_of(lost).unknown if each.subject == "high-watermark-back")
-    assert result.why == "a loss of committed metadata explains it"
-
-
-def test_loss_of_committed_metadata_does_not_explain_earlier_violations() -> None:
-    long_ago = with_invariant_violation(healthy(), Invariant.TWO_LEADERS, ago_ms=600_000)
-    lost = failing(long_ago, Reason.METADATA_LOST, "c1.test:9093")
-    assert [each.subject for each in findings(lost, "raft-invariant-broken")] == ["two-leaders"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rules.rule_evaluator import NotRecordableError, Ranges, RecordedNumber, UnrecordableValue
+from rules.rule_evaluator import Ranges, RecordedNumber, UnrecordableValue
 
 Decision = Callable[[Any, Any, Any], object]
 DECISIONS: dict[str, Decision] = {
@@ -96,8 +96,3 @@ def test_a_use_that_depends_on_the_number_itself_raises(use: Callable[[Any], obj
 def test_any_use_of_an_unrecordable_value_raises(use: Callable[[Any], object]) -> None:
     with pytest.raises(TypeError):
         use(UnrecordableValue())
-
-
-def test_a_refusal_says_on_what_the_result_depends() -> None:
-    with pytest.raises(NotRecordableError, match=r"^a result depends on a number of the observations itself$"):
-        str(RecordedNumber(7, ((0, 1),), 0, Ranges()))

@@ -45,12 +45,6 @@ def test_isr_other_than_the_leader_alone_is_a_violation(
     assert "1 partition of topic orders" in finding.summary
 
 
-def test_partitions_of_one_topic_are_one_finding() -> None:
-    quorum = recovering(healthy(), 0, 1, 2, isr=(102, 101))
-    (finding,) = findings(quorum, RULE)
-    assert finding.summary.startswith("3 partitions of topic orders")
-
-
 def elected_recovered(ago_ms: int) -> Quorum:
     """The record that made broker 101 leader of orders-0 instead of 102 also ended the recovery, this long ago."""
     assert healthy().newest_timestamp_ms is not None
@@ -79,21 +73,6 @@ def test_recovery_that_an_election_ended_is_listed_with_both_leaders_and_its_off
     assert finding.evidence["partitions"] == [
         {"partition": 0, "violation": problem, "leader": 101, "previous_leader": 102, "ended_at_offset": 9_700}
     ]
-
-
-@pytest.mark.parametrize(
-    ("leader", "isr", "problem"),
-    [
-        (None, (101, 102), "is RECOVERING with no leader and ISR 101 and 102"),
-        (102, (), "is RECOVERING with leader 102 and ISR empty"),
-        (102, tuple(range(101, 109)), "is RECOVERING with leader 102 and ISR 101, 102, 103, 104, 105, 106 and 2 more"),
-    ],
-)
-def test_summary_has_the_leader_and_up_to_six_members_of_the_isr(
-    leader: int | None, isr: tuple[int, ...], problem: str
-) -> None:
-    (finding,) = findings(recovering(healthy(), 0, leader=leader, isr=isr), RULE)
-    assert f"Partition 0 {problem}: a replica that lacks records may count as in sync." in finding.summary
 
 
 def test_a_partition_with_two_violations_is_one_partition() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import NodeId, Offset
+from rules.model.identifiers import NodeId
 from rules.model.monitoring import Invariant, Reason
 from rules.model.quorum import Quorum
 from tests.remedy_conflicts import conflicts
@@ -113,14 +113,6 @@ SITUATIONS: dict[str, Quorum] = {
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_remedies_of_all_findings_agree(name: str) -> None:
     assert conflicts(evaluation_of(SITUATIONS[name]).findings) == []
-
-
-def test_a_broker_that_started_after_the_election_holds_no_copy() -> None:
-    """It truncated its log when it started; its next failure is a failure like any other."""
-    restarted = replace(LOST.brokers[NodeId(101)], offset=Offset(9_600))
-    recovered = replace(LOST, recovering=(), brokers={**LOST.brokers, NodeId(101): restarted})
-    (found,) = findings(recovered, "broker-fenced")
-    assert "copied" not in " ".join((found.summary, *found.remedy))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from rules.formatting import and_join, first_entries, first_steps, first_values,
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason
 from rules.model.quorum import Quorum
-from rules.remedies.bootstrap_address import broker_bootstrap, controller_bootstrap
+from rules.remedies.bootstrap_address import controller_bootstrap
 from rules.remedies.remedy_commands import (
     LEGEND,
     add_controller,
@@ -97,12 +97,6 @@ def test_controller_bootstrap_is_one_that_probably_answers(quorum: Quorum, addre
 def test_excluded_controller_is_not_used() -> None:
     assert controller_bootstrap(healthy(), excluding=NodeId(3)) == "c1.test:9093"
     assert "c3.test" not in describe_status(name_not_found(healthy(), 1), excluding=NodeId(3))
-
-
-def test_broker_bootstrap_is_one_that_is_alive() -> None:
-    assert broker_bootstrap(healthy(), (NodeId(102),)) == "b102.test:9092"
-    assert broker_bootstrap(with_broker(healthy(), 102, fenced=True), (NodeId(102),)) == "b101.test:9092"
-    assert broker_bootstrap(replace(healthy(), brokers={})) == "$BOOTSTRAP"
 
 
 def test_values_from_the_cluster_are_quoted_for_the_shell() -> None:
@@ -211,10 +205,6 @@ def test_broker_is_used_if_the_tool_does_not_reach_controllers(
     assert "--bootstrap-controller c3.test:9093" in describe_status(fenced)
 
 
-def test_controller_that_denies_the_monitor_is_used() -> None:
-    assert controller_bootstrap(failing(configuration_only(), Reason.DENIED, "c1.test:9093")) == "c1.test:9093"
-
-
 def test_removed_controller_does_not_serve_the_command() -> None:
     """Controller 3 leads, and is asked first."""
     assert "--bootstrap-controller c1.test:9093 " in remove_controller(healthy(), key(3))
@@ -224,13 +214,6 @@ def test_a_sentence_of_a_remedy_is_one_line_whatever_a_host_is_called() -> None:
     registered = replace(broker(101, fenced=True), endpoints=(endpoint(101, "b101\nreboot"),))
     (finding,) = findings(replace(healthy(), brokers={registered.id: registered}), "broker-fenced")
     assert finding.remedy[0].startswith("# Start broker 101 at b101 reboot:9093, or check")
-
-
-def test_placeholder_of_the_configuration_file_is_not_quoted() -> None:
-    remark, command = add_controller(healthy(), NodeId(4))
-    assert remark.startswith("# On controller 4's host")
-    assert shlex.split(command)[3:] == ["--command-config", "$NODE_PROPERTIES", "add-controller"]
-    assert str(endpoint(3)) in command
 
 
 @pytest.mark.parametrize(

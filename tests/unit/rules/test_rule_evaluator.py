@@ -364,36 +364,9 @@ def test_another_order_of_equal_mappings_evaluates_the_rules(monkeypatch: pytest
         assert summaries == ["broker 101 and controller 1", order]
 
 
-def test_samples_that_are_gone_evaluate_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Samples are in neither part of a quorum: a rule that looks at them is evaluated each time."""
-
-    def unsampled(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-        for replica, one in quorum.histories.items():
-            if not one.samples:
-                subject = f"voter {replica.id}"
-                yield Finding(rule="new", subject=subject, severity=Severity.INFO, summary="", evidence={}, remedy=())
-
-    new = Rule(id="new", title="New", text="", thresholds=(hold(0), clear()), evaluate=unsampled)
-    monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
-    evaluator, quorum = RuleEvaluator(thresholds_for({})), healthy()
-    gone = {replica: replace(one, samples=()) for replica, one in quorum.histories.items()}
-
-    assert evaluator.evaluate(quorum).findings == ()
-    later = evaluator.evaluate(replace(quorum, histories=gone))
-    assert [each.subject for each in later.findings] == ["voter 1", "voter 2", "voter 3"]
-
-
 def without(name: str) -> Quorum:
     absent: dict[str, Any] = {name: None}
     return replace(healthy(), **absent)
-
-
-@pytest.mark.parametrize("name", ["high_watermark", "last_offset", "newest_timestamp_ms"])
-def test_absence_of_a_number_evaluates_no_rule_again(name: str) -> None:
-    evaluator, quorum = RuleEvaluator(THRESHOLDS), without(name)
-    first = evaluator.evaluate(quorum)
-
-    assert evaluator.evaluate(replace(quorum, now_ms=Millis(quorum.now_ms + 1))) is first
 
 
 @pytest.mark.parametrize("name", ["poll", "high_watermark", "last_offset", "newest_timestamp_ms", "log_seen_at_ms"])
@@ -402,12 +375,3 @@ def test_what_was_absent_and_is_observed_evaluates_the_rules(name: str) -> None:
 
     for quorum in (without(name), healthy(), without(name)):
         assert evaluator.evaluate(quorum) == evaluate(quorum, THRESHOLDS)
-
-
-def test_a_finding_about_a_node_that_no_poll_lists_is_not_evaluated_with_each_poll() -> None:
-    quorum = SITUATIONS["registered only"](healthy())
-    evaluator = RuleEvaluator(THRESHOLDS)
-    first = evaluator.evaluate(quorum)
-    assert [each.rule for each in first.findings] == ["ghost-registration"]
-
-    assert evaluator.evaluate(a_second_later(quorum)) is first

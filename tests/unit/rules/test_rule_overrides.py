@@ -10,7 +10,7 @@ from rules.finding import Evaluation, NotApplicable, Rule, Severity, Thresholds,
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.rule_evaluator import RuleEvaluator
-from tests.unit.rules.situation import healthy, leaderless, name_not_found, voter_not_fetching, with_broker
+from tests.unit.rules.situation import healthy, name_not_found, with_broker
 
 LOST_ENDPOINT = name_not_found(healthy(), 2)
 RULE = "stale-voter-endpoint"
@@ -52,18 +52,6 @@ def test_alert_of_a_rule_that_is_turned_off_does_not_resolve_as_if_its_condition
     assert resolved.summary == "Rule broker-fenced is not evaluated any more: disabled by the configuration."
 
 
-def test_rule_that_is_turned_off_inhibits_no_other_rule() -> None:
-    quorum = leaderless(voter_not_fetching(healthy(), 2), 60_000)
-    inhibited = {
-        each.rule for each in evaluate(quorum, thresholds_for({})).unknown if each.why == "inhibited by no-leader"
-    }
-    assert inhibited, "no-leader inhibits other rules"
-
-    off = evaluate(quorum, with_overrides(thresholds_for({}), {"no-leader": Thresholds(enabled=False)}))
-
-    assert not [each for each in off.unknown if each.why == "inhibited by no-leader"]
-
-
 FAILING = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=lambda _quorum, _: 1 / 0)  # type: ignore[arg-type, return-value]
 """A rule that raises: `monitor-blind` reports it."""
 
@@ -71,13 +59,6 @@ FAILING = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), ev
 def failed_rule(override: Thresholds) -> Evaluation:
     thresholds = with_overrides(thresholds_for({}), {"monitor-blind": override})
     return evaluate(healthy(), {**thresholds, "broken": Thresholds()}, rules=[FAILING])
-
-
-@pytest.mark.parametrize("severity", Severity)
-def test_finding_that_a_rule_failed_has_the_severity_that_is_configured_for_monitor_blind(severity: Severity) -> None:
-    (finding,) = failed_rule(Thresholds(severity=severity)).findings
-
-    assert (finding.rule, finding.subject, finding.severity) == ("monitor-blind", "rule broken", severity)
 
 
 def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is_turned_off() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from rules.evaluate import RULES
 from rules.finding import Threshold, clear, hold
-from rules.rule_page import Page, PageSection, default_of, inhibition_of, page_of, times_of
+from rules.rule_page import Page, PageSection, inhibition_of, page_of, times_of
 
 TEXT = """The quorum has no leader,
 and no metadata changes.
@@ -35,11 +35,6 @@ def test_page_has_the_lead_and_the_text_below_each_heading() -> None:
     )
 
 
-def test_text_above_the_first_heading_is_in_no_section() -> None:
-    rule = replace(RULES["no-leader"], text="No leader.\n\n    More.\n\nEvidence\n    Polls.")
-    assert page_of(rule) == Page(lead="No leader.", sections=(PageSection(heading="Evidence", text="Polls."),))
-
-
 @pytest.mark.parametrize(
     ("held", "times"),
     [
@@ -62,12 +57,3 @@ def test_inhibition_is_a_sentence_that_names_each_cause(causes: tuple[str, ...],
     assert inhibition_of(replace(RULES["no-leader"], inhibited_by=causes)) == (
         f"While {named} has a finding, this rule is inhibited: its result is unknown, firing alerts keep firing."
     )
-
-
-def test_rule_that_nothing_inhibits_has_no_such_sentence() -> None:
-    assert inhibition_of(replace(RULES["no-leader"], inhibited_by=())) is None
-
-
-@pytest.mark.parametrize(("default", "text"), [(30.0, "30 s"), (0.5, "0.5 s")])
-def test_default_has_its_unit(default: float, text: str) -> None:
-    assert default_of(Threshold(name="age", default=default, unit="s", meaning="")) == text

@@ -7,23 +7,19 @@ import pytest
 
 from rules.evaluate import thresholds_for
 from rules.lifecycle import TrackedConditions, advance
-from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
-    EPOCH,
     NOW,
     elected,
     evaluation_of,
     finding_lines,
-    findings,
     healthy,
     leader_log,
     snapshots,
     unknown_reasons,
-    view,
     with_past,
-    with_views,
 )
 
 RULE = "snapshot-stale"
@@ -87,54 +83,6 @@ def test_kafka_before_3_6_that_reports_no_snapshot_is_not_applicable() -> None:
     assert not_applicable.why == (
         "this Kafka version reports a snapshot only after it has deleted log segments before it, and it has not"
     )
-
-
-def test_result_is_unknown_without_a_leader_view() -> None:
-    assert unknown_reasons(replace(healthy(), leader_views={}), RULE) == [
-        (None, "no leader has recently reported the start of its log")
-    ]
-
-
-def test_leader_of_the_newest_epoch_is_evaluated() -> None:
-    """A leader that is cut off reports itself as the leader for a while."""
-    deposed = replace(view(1, leader=1, epoch=EPOCH - 1), log=leader_log(4 * HOUR_MS))
-    assert findings(with_views(healthy(), deposed), RULE) == []
-
-
-def test_leader_whose_start_is_unknown_counts_as_started_before_the_snapshot() -> None:
-    quorum = snapshots(healthy(), leader_log(4 * HOUR_MS))
-    without_time = replace(quorum.controllers[NodeId(3)], timestamp_ms=None)
-    for controllers in ({NodeId(3): without_time}, {}):
-        (finding,) = findings(replace(quorum, controllers=controllers), RULE)
-        assert finding.evidence["leader_started_timestamp_ms"] is None
-
-
-def test_leader_without_a_known_node_id_is_named_without_one() -> None:
-    quorum = snapshots(healthy(), leader_log(4 * HOUR_MS))
-    views = {name: replace(each, node=None) for name, each in quorum.leader_views.items()}
-    (finding,) = findings(replace(quorum, leader_views=views), RULE)
-    assert finding.summary.startswith("The leader has taken no metadata snapshot since ")
-    assert "# Check in the log of the leader why no snapshot is written" in finding.remedy[0]
-
-
-@pytest.mark.parametrize(("end", "records"), [(800, 9_200), (9_999, 1), (10_000, 0), (10_001, 0)])
-def test_evidence_counts_the_records_since_the_snapshot(end: int, records: int) -> None:
-    (finding,) = findings(snapshots(healthy(), leader_log(4 * HOUR_MS, end=end)), RULE)
-    assert finding.evidence["records_since"] == records
-
-
-def test_records_since_the_snapshot_are_the_same_while_the_high_watermark_is_unknown() -> None:
-    """A new leader has no high watermark: the newest committed record that was read is the last one."""
-    quorum = replace(snapshots(healthy(), leader_log(4 * HOUR_MS, end=800)), high_watermark=None)
-    (finding,) = findings(quorum, RULE)
-    assert finding.evidence["records_since"] == 9_200
-
-
-def test_log_without_a_snapshot_holds_the_records_from_its_start_on() -> None:
-    log = replace(leader_log(None, begins_ago_ms=4 * HOUR_MS), start_offset=Offset(800))
-    (finding,) = findings(snapshots(healthy(), log), RULE)
-    assert finding.evidence["records_since"] == 9_200
-    assert "It has no snapshot, and its log holds 9200 records." in finding.summary
 
 
 class SnapshotAlerts:

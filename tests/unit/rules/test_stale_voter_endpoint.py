@@ -235,11 +235,6 @@ def test_expired_issuer_is_the_voters_fault_only_if_another_certificate_is_accep
     assert stale(every) == []
 
 
-def test_two_certificates_of_three_that_expired_are_critical() -> None:
-    faults = dict.fromkeys((1, 2), CertificateFault.EXPIRED)
-    assert stale(with_certificates(healthy(), faults)) == [f"critical voter {node}: certificate" for node in (1, 2)]
-
-
 @pytest.mark.kip("E014", "E072", "E091")
 @pytest.mark.parametrize(
     ("voters", "unresolved", "severity"),
@@ -253,25 +248,11 @@ def test_severity_depends_on_the_result_of_an_election_now(
     ]
 
 
-def test_voter_that_does_not_fetch_raises_the_severity_of_the_others() -> None:
-    """One of three names does not resolve and another voter is down: the voter's own vote still makes two."""
-    assert stale(name_not_found(voter_not_fetching(healthy(), 1), 2)) == ["warning voter 2: name-gone"]
-    assert stale(name_not_found(voter_not_fetching(healthy(), 1), 2, 3)) == [
-        "critical voter 2: name-gone",
-        "critical voter 3: name-gone",
-    ]
-
-
 @pytest.mark.kip("A095")
 def test_new_leader_does_not_make_it_critical() -> None:
     """A new leader does not know yet when the others fetched (-1): they are not down because of that."""
     fresh = with_rows(name_not_found(healthy(), 1), 1, 2, last_fetch_ms=None, last_caught_up_ms=None)
     assert stale(fresh) == ["warning voter 1: name-gone"]
-
-
-def test_fires_if_describe_quorum_is_not_answered() -> None:
-    not_observed = not_observed_for(name_not_found(healthy(), 1, 2, 3), log_ms=None, poll_ms=60_000)
-    assert {each.severity for each in findings(not_observed, RULE)} == {Severity.CRITICAL}
 
 
 @pytest.mark.kip("E073")
@@ -323,13 +304,6 @@ def test_voter_that_does_not_fetch_is_reported_by_failure_tolerance_with_its_end
     )
 
 
-def test_voter_of_five_that_does_not_fetch_is_reported_by_voter_lagging() -> None:
-    (finding,) = evaluate(voter_not_fetching(name_not_found(healthy(5), 1), 1), thresholds_for({})).findings
-
-    assert (finding.rule, finding.subject) == ("voter-lagging", "voter 1")
-    assert " Its recorded endpoint c1.test:9093 does not resolve." in finding.summary
-
-
 @pytest.mark.parametrize(
     ("endpoint", "sentence"),
     [
@@ -364,14 +338,6 @@ def test_certificate_is_renewed_also_where_the_name_of_another_voter_is_restored
     quorum = with_certificates(name_not_found(healthy(), 1), {2: CertificateFault.EXPIRED})
     (finding,) = [one for one in findings(quorum, "stale-voter-endpoint") if one.subject == "voter 2"]
     assert any(step.startswith("# Renew the certificate of controller 2") for step in finding.remedy)
-
-
-def test_voter_that_does_not_fetch_is_reported_if_no_leader_could_be_elected() -> None:
-    quorum = name_not_found(voter_not_fetching(healthy(), 1), 1, 2, 3)
-
-    assert [(each.subject, each.severity) for each in findings(quorum, RULE)] == [
-        (f"voter {node}", Severity.CRITICAL) for node in (1, 2, 3)
-    ]
 
 
 def test_voter_set_of_which_no_voter_fetches_has_no_candidate() -> None:
@@ -439,12 +405,6 @@ def test_remedy_restarts_only_the_controllers_whose_names_do_not_resolve(
 ) -> None:
     remedy = findings(name_not_found(healthy(5), *voters), RULE)[0].remedy
     assert any(line.startswith(f"# Then restart {restarted}") for line in remedy)
-
-
-def test_endpoint_that_cannot_be_checked_is_unknown_with_the_reason() -> None:
-    assert unknown_reasons(resolver_fails(healthy(), 2), RULE) == [
-        ("voter 2", "the resolver of the monitor's host failed on c2.test")
-    ]
 
 
 @pytest.mark.parametrize(

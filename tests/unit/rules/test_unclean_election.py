@@ -44,31 +44,6 @@ def test_topic_is_reported_for_ten_minutes_after_the_newest_of_its_elections() -
     assert finding_lines(with_past(quorum, unclean=(long_since,))) == FIRES
 
 
-def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
-    (finding,) = findings(unclean(healthy(), 0, topic=None), RULE)
-    assert finding.subject == "topic with id dG9waWMtb3JkZXJzAAAAAA"
-    assert not any(step.startswith("kafka-topics.sh") for step in finding.remedy)
-
-
-def test_findings_are_in_the_order_of_the_topic_names() -> None:
-    """The history is ordered by time; findings in that order would change places between evaluations."""
-    orders = unclean(healthy(), 0)
-    (one,) = orders.history.unclean
-    past = replace(orders.history, unclean=(replace(one, topic="payments", topic_id=TopicId("another")), one))
-    assert [each.subject for each in findings(replace(orders, history=past), RULE)] == [
-        "topic orders",
-        "topic payments",
-    ]
-
-
-def test_summary_says_so_if_neither_the_elected_broker_nor_the_previous_isr_is_known() -> None:
-    quorum = unclean(healthy(), 0)
-    (one,) = quorum.history.unclean
-    past = replace(quorum.history, unclean=(replace(one, leaders=(), passed_over=()),))
-    (finding,) = findings(replace(quorum, history=past), RULE)
-    assert ". No broker was elected; in sync before and not elected: unknown." in finding.summary
-
-
 def test_one_election_of_another_replica_among_those_of_last_leaders_is_critical() -> None:
     quorum = unclean(healthy(), 0, 1)
     (one,) = quorum.history.unclean

@@ -52,14 +52,6 @@ def test_outdated_node_that_does_not_run_gets_its_own_remedy() -> None:
     assert finding.evidence["outdated_and_not_running"] == ["controller 4", "broker 103"]
 
 
-def test_difference_in_another_feature_is_reported() -> None:
-    quorum = healthy()
-    odd = replace(quorum.controllers[NodeId(2)], features=supporting(27)[1:])
-    (finding, *_) = findings(replace(quorum, controllers={**quorum.controllers, NodeId(2): odd}), RULE)
-    assert finding.subject == "controller 2"
-    assert "group.version 1 (it supports group.version 0-0)" in finding.summary
-
-
 @pytest.mark.parametrize(
     ("quorum", "expected"),
     [
@@ -109,15 +101,6 @@ def brokers(quorum: Quorum, *nodes: int) -> Quorum:
     return quorum
 
 
-def test_up_to_four_nodes_are_named_and_the_others_counted() -> None:
-    named = "broker 101, broker 102, broker 103, broker 104"
-    (finding,) = findings(upgraded(brokers(healthy(), *range(103, 112)), 30, 1, 2, 3), RULE)
-    assert f": {named} and 7 more support metadata.version up to 27, 3 other nodes up to 30." in finding.summary
-    assert finding.remedy[0].startswith(
-        f"# Upgrade {named}, broker 105, broker 106, broker 107, broker 108 and 3 more "
-    )
-
-
 @pytest.mark.parametrize("node", [2, 101])
 def test_nodes_of_one_role_that_differ_in_another_feature_are_mixed(node: int) -> None:
     """All support the same metadata.version; one of them supports another feature as well."""
@@ -135,12 +118,3 @@ def test_nodes_of_one_role_that_differ_in_another_feature_are_mixed(node: int) -
         "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
     )
     assert finding.starts == (1, 2, 3, 101, 102)
-
-
-def test_node_without_features_supports_nothing() -> None:
-    quorum = healthy()
-    none = replace(quorum.brokers[NodeId(101)], features=())
-    mixed = findings(replace(quorum, brokers={**quorum.brokers, NodeId(101): none}), RULE)[-1]
-    groups = mixed.evidence["nodes_by_supported_levels"]
-    assert isinstance(groups, dict)
-    assert groups["nothing"] == ["broker 101"]

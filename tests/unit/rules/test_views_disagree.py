@@ -4,16 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Epoch, Millis
+from rules.model.identifiers import Epoch
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
-    NOW,
     finding_lines,
     findings,
     foreign,
     healthy,
-    static,
     unknown,
     unknown_reasons,
     view,
@@ -62,14 +60,6 @@ def test_a_node_of_another_cluster_disagrees_although_it_reports_the_same_leader
     assert finding_lines(with_views(healthy(), replace(view(1), this_cluster=False))) == DISAGREES
 
 
-def test_newest_epoch_may_be_known_from_a_poll_alone() -> None:
-    later = with_poll(healthy(), leader_epoch=Epoch(8), observed_at_ms=Millis(NOW - 3_000))
-    assert finding_lines(later) == [], "no controller was asked since"
-    assert finding_lines(with_poll(later, observed_at_ms=Millis(NOW - 5_000))) == [
-        f"warning {RULE}: controller {node}" for node in (1, 2, 3)
-    ], "all of them were asked since"
-
-
 def test_voter_without_a_view_is_unknown_and_an_observer_is_evaluated() -> None:
     quorum = healthy()
     without_controller_1 = {name: each for name, each in quorum.leader_views.items() if each.node != 1}
@@ -83,18 +73,6 @@ def test_voter_without_a_view_is_unknown_and_an_observer_is_evaluated() -> None:
     assert "vote" not in finding.summary
 
 
-def test_voter_of_a_static_quorum_without_a_view_is_unknown() -> None:
-    quorum = static(healthy())
-    views = {name: each for name, each in quorum.leader_views.items() if each.node != 1}
-    assert unknown_reasons(replace(quorum, leader_views=views), RULE) == [
-        ("controller 1", "controller 1 has not recently reported its leader")
-    ]
-    unnamed = {name: replace(each, node=None) for name, each in views.items()}
-    assert unknown_reasons(replace(quorum, leader_views=unnamed), RULE) == []
-    (finding,) = findings(with_views(quorum, view(1, leader=None)), RULE)
-    assert finding.summary.endswith("Controller 1 takes no part in the quorum and its vote is missing.")
-
-
 def test_result_is_unknown_without_views_or_without_a_leader() -> None:
     assert unknown_reasons(replace(healthy(), leader_views={}), RULE) == [
         (None, "no controller has recently reported its leader")
@@ -102,17 +80,6 @@ def test_result_is_unknown_without_views_or_without_a_leader() -> None:
     no_leader: Quorum = with_views(healthy(), *(view(node, leader=None) for node in (1, 2, 3)))
     assert unknown_reasons(replace(no_leader, poll=None), RULE) == [(None, "no controller knows a leader")]
     assert (RULE, None) in unknown(nobody_leads(with_views(healthy(), view(1, leader=None)), 1))
-
-
-def test_endpoint_of_an_unknown_node_is_named_by_its_address() -> None:
-    unnamed = replace(view(8, leader=None), node=None)
-    quorum = with_views(healthy(), unnamed)
-    reversed_views = dict(reversed([*quorum.leader_views.items()]))
-    (finding,) = findings(replace(quorum, leader_views=reversed_views), RULE)
-    assert finding.subject == "endpoint c8.test:9093"
-    reported = finding.evidence["views"]
-    assert isinstance(reported, dict)
-    assert [*reported] == ["controller 1", "controller 2", "controller 3", "endpoint c8.test:9093"]
 
 
 @pytest.mark.parametrize(

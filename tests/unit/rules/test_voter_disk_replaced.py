@@ -4,17 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.voter_status import half_done as half_done_removal
-from rules.evaluate import thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
-    finding_lines,
     findings,
     healthy,
-    history,
     key,
     observer,
     present,
@@ -56,12 +52,6 @@ def test_remedy_removes_the_old_voter_and_then_adds_the_new_one() -> None:
         "# On controller 2's host, with its own configuration file as $NODE_PROPERTIES",
         "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 --command-config $NODE_PROPERTIES add-controller",
     )
-
-
-def test_no_other_rule_reports_the_replacement() -> None:
-    assert finding_lines(replaced()) == ["warning voter-disk-replaced: controller 2"]
-    assert finding_lines(half_done()) == ["warning voter-disk-replaced: controller 2"]
-    assert finding_lines(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
 
 
 @pytest.mark.kip("A051")
@@ -139,43 +129,6 @@ def test_old_directory_is_not_a_replacement_of_the_new_one() -> None:
     assert findings(known, RULE) == []
 
 
-def test_after_several_removals_of_one_controller_the_newest_is_the_one_to_complete() -> None:
-    twice = removed(removed(replaced(), 2, ago_ms=3_600_000, directory="oldDirOf2"), 2, ago_ms=60_000)
-    assert [each.key for each in twice.removals] == [key(2, "oldDirOf2"), key(2)]
-
-    found = half_done_removal(twice, NEW, thresholds_for({})[RULE])
-
-    assert found is not None
-    assert found.key == key(2)
-    day_ms = thresholds_for({})[RULE].ms("half_done")
-    last_chance, late = (removed(replaced(), 2, ago_ms=age) for age in (day_ms, day_ms + 1))
-    assert half_done_removal(last_chance, NEW, thresholds_for({})[RULE]) is not None
-    assert half_done_removal(late, NEW, thresholds_for({})[RULE]) is None
-    (finding,) = findings(twice, RULE)
-    assert str(key(2)) in finding.summary
-    assert str(key(2, "oldDirOf2")) not in finding.summary
-
-
-def test_replacement_that_stops_fetching_is_unknown_beside_an_older_directory_of_another_voter() -> None:
-    """Voter 1 is itself a replacement: its former directory was observed before it, and comes first in the order."""
-    stopped = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000)
-    former = key(1, "AAAoldDirOf1")
-    before = replace(history(former), first_seen_at_ms=Millis(NOW - 7_200_000))
-    assert unknown_reasons(replace(stopped, histories={**stopped.histories, former: before}), RULE) == [
-        ("controller 2", f"the replacement {NEW} is not fetching")
-    ]
-
-
-def test_each_replaced_directory_is_reported_beside_other_observers() -> None:
-    """Observer 1 has no vote and replaces no voter; it comes first."""
-    assert finding_lines(observer(replaced(), 0, registered=False)) == ["warning voter-disk-replaced: controller 2"]
-    stopped = observer(voter_not_fetching(healthy(5), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000)
-    stopped = observer(stopped, 0, registered=False, fetched_ago_ms=30_000)
-    assert unknown_reasons(replace(stopped, histories={}), RULE) == [
-        ("controller 2", f"the replacement {NEW} is not fetching")
-    ]
-
-
 def test_two_new_directories_of_one_controller_are_one_finding() -> None:
     (finding,) = findings(observer(replaced(), 2, directory="oneMoreDirOf2"), RULE)
     assert finding.evidence["new_replica"] == str(NEW), "the first by its directory id"
@@ -192,12 +145,3 @@ def test_two_new_directories_of_one_controller_are_one_finding() -> None:
 def test_summary_tells_how_many_further_failures_the_quorum_tolerates(voters: int, active: str, tolerance: str) -> None:
     (finding,) = findings(replaced(healthy(voters)), RULE)
     assert finding.summary.endswith(f"{active} voters are active; the quorum tolerates {tolerance}.")
-
-
-def test_old_voter_that_no_poll_saw_fetch_never_fetched() -> None:
-    quorum = replaced()
-    voters = tuple(replace(row, last_fetch_ms=None) if row.key.id == 2 else row for row in present(quorum.poll).voters)
-    (finding,) = findings(
-        replace(quorum, poll=replace(present(quorum.poll), voters=voters), histories={NEW: quorum.histories[NEW]}), RULE
-    )
-    assert finding.evidence["old_last_fetched"] == "never"

@@ -3,31 +3,20 @@
 import pytest
 
 from rules.finding import Severity
-from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
 from tests.unit.rules.situation import (
-    evaluation_of,
     failing,
     findings,
     healthy,
     log_regressed,
-    present,
     removed,
     static,
-    with_poll,
 )
 
 pytestmark = pytest.mark.kip("A004", "D093")
 
 RULE = "voter-log-regressed"
 HOUR_MS = 3_600_000
-
-
-def test_another_controller_describes_the_quorum() -> None:
-    """Controller 3 leads, and is asked first."""
-    (finding,) = findings(log_regressed(healthy(), 3), RULE)
-    (command,) = (step for step in finding.remedy if not step.startswith("#"))
-    assert "--bootstrap-controller c3.test" not in command
 
 
 @pytest.mark.kip("A004")
@@ -49,16 +38,3 @@ def test_a_removed_voter_is_over() -> None:
 def test_a_voter_whose_log_goes_back_after_a_loss_of_committed_metadata_is_reported() -> None:
     lost = failing(log_regressed(healthy(), 2), Reason.METADATA_LOST, "c3.test:9093", ago_ms=600_000)
     assert [one.severity for one in findings(lost, RULE)] == [Severity.CRITICAL]
-
-
-def test_without_a_log_end_now_it_has_not_caught_up() -> None:
-    quorum = log_regressed(healthy(), 2, end=None)
-    (finding,) = findings(quorum, RULE)
-    assert finding.severity is Severity.CRITICAL
-
-
-def test_an_old_poll_leaves_it_unknown() -> None:
-    quorum = log_regressed(healthy(), 2)
-    old = with_poll(quorum, observed_at_ms=Millis(quorum.now_ms - 60_000))
-    assert (RULE, None) in {(one.rule, one.subject) for one in evaluation_of(old).unknown}
-    assert present(quorum.poll).high_watermark == Offset(10_000)

@@ -10,7 +10,6 @@ from tests.unit.rules.situation import (
     NOW,
     adding,
     endpoint,
-    evaluation_of,
     finding_lines,
     findings,
     forced_change,
@@ -21,9 +20,7 @@ from tests.unit.rules.situation import (
     not_observed_for,
     observer,
     present,
-    refuses,
     registered,
-    removed,
     removed_repeatedly,
     stalled,
     static,
@@ -184,14 +181,6 @@ def test_voters_and_observers_are_not_ghost_registrations(quorum: Quorum) -> Non
     assert findings(quorum, "ghost-registration") == []
 
 
-def test_a_controller_is_a_voter_if_the_log_or_the_leader_lists_it() -> None:
-    assert findings(registered(removing(healthy(), 1), 9), "ghost-registration")[0].evidence["voters"] == [1, 2, 3]
-    assert findings(registered(adding(healthy(), 4), 9), "ghost-registration")[0].evidence["voters"] == [1, 2, 3, 4]
-    assert findings(with_poll(removing(healthy(), 1), observers=()), "ghost-registration") == []
-    unread = replace(adding(healthy(), 4), committed=None, kraft_version=0)
-    assert findings(unread, "ghost-registration") == []
-
-
 @pytest.mark.parametrize(
     ("listed_ago_ms", "fetched_before_ms", "ghost"),
     [
@@ -231,33 +220,6 @@ def test_a_controller_fetched_last_as_the_newest_poll_says() -> None:
     assert findings(replace(quorum, histories={**quorum.histories, fetched.key: fetched}), "ghost-registration") == []
 
 
-def test_a_removed_controller_that_was_switched_off_is_reported() -> None:
-    quorum = listed_until(removed(healthy(4), 1, ago_ms=900_000), 1, ago_ms=300_000, fetched_before_ms=299_000)
-    assert finding_lines(quorum) == ["info ghost-registration: controller 1"]
-    (finding,) = findings(quorum, "ghost-registration")
-    assert finding.evidence["last_fetch"] == "2026-09-21 14:03:21 UTC"
-
-
-def test_remedy_starts_the_controller_and_asks_another_one() -> None:
-    """The voters' endpoints refuse connections, and that of controller 9 was not tried."""
-    (finding,) = findings(refuses(registered(healthy(), 9), 1, 2, 3), "ghost-registration")
-    assert finding.starts == (9,)
-    assert "c9.test" not in finding.remedy[-1]
-
-
-def test_registration_without_an_endpoint_is_started_anywhere() -> None:
-    quorum = registered(healthy(), 9)
-    nameless = {**quorum.controllers, NodeId(9): replace(quorum.controllers[NodeId(9)], endpoints=())}
-    (finding,) = findings(replace(quorum, controllers=nameless), "ghost-registration")
-    assert finding.remedy[0] == "# If controller 9 should be running, start it"
-
-
-def test_controller_that_may_fetch_again_is_unknown_with_the_time_of_its_last_fetch() -> None:
-    quorum = listed_until(registered(healthy(), 9), 9, ago_ms=1_000, fetched_before_ms=298_000)
-    (result,) = (each for each in evaluation_of(quorum).unknown if each.rule == "ghost-registration")
-    assert result.why == "controller 9 fetched at 2026-09-21 14:08:21 UTC and may fetch again"
-
-
 def listed_until(quorum: Quorum, node: int, *, ago_ms: int, fetched_before_ms: int | None) -> Quorum:
     """Returns the quorum with the last poll that listed this observer, and the age of its last fetch in that poll."""
     at = Millis(NOW - ago_ms)
@@ -276,15 +238,3 @@ def test_the_severity_of_a_number_of_voters(voters: int, severities: list[str], 
     assert [each.severity for each in found] == severities
     assert [each.evidence["failures_tolerated"] for each in found] == [tolerates] * len(severities)
     assert [each.severity for each in findings(static(healthy(voters)), "quorum-shape")] == severities
-
-
-def test_more_voters_than_the_threshold_are_reported() -> None:
-    (finding,) = findings(healthy(9), "quorum-shape")
-    assert finding.severity == "info"
-    assert finding.summary == "The quorum has 9 voters and tolerates 4 failures. Every commit waits for 4 other voters."
-    assert [each.rule for each in evaluation_of(healthy(5), {"quorum-shape.most": 3}).findings] == ["quorum-shape"]
-    assert [each.rule for each in evaluation_of(healthy(9), {"quorum-shape.most": 9}).findings] == []
-
-
-def test_the_shape_of_a_static_quorum_without_a_poll_is_unknown() -> None:
-    assert ("quorum-shape", None) in unknown(replace(static(healthy()), poll=None))

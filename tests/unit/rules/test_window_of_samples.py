@@ -58,7 +58,3 @@ def test_readiness_is_evaluated_on_the_window_and_not_on_one_sample(
     samples: tuple[LagSample, ...], state: Readiness
 ) -> None:
     assert readiness(samples, limit_ms=LIMIT_MS, window=4) is state
-
-
-def test_a_window_of_one_sample_needs_one_sample() -> None:
-    assert readiness((FAR, CAUGHT_UP), limit_ms=LIMIT_MS, window=1) is Readiness.READY

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.endpoint_status import EndpointFault, endpoint_statuses, in_dial_order, probe_outcome
+from rules.analysis.endpoint_status import endpoint_statuses, in_dial_order, probe_outcome
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint
 from rules.model.monitoring import Answer, Connection
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
-    NOW,
     healthy,
     key,
     name_not_found,
@@ -69,15 +68,6 @@ def test_outcome_of_the_newest_probe(quorum: Quorum, outcome: str) -> None:
     assert probe_outcome(endpoint_statuses(quorum, quorum.poll, THRESHOLDS)[0]) == outcome
 
 
-@pytest.mark.parametrize(("probe_ago_ms", "stale"), [(700, False), (701, True)])
-def test_refusal_counts_against_a_voter_that_fetched_half_a_second_after_it(probe_ago_ms: int, stale: bool) -> None:
-    """The poll, 200 ms ago, shows a fetch at its own time: a poll may take half a second."""
-    quorum = refuses(healthy(), 1, ago_ms=probe_ago_ms)
-    assert NOW - present(quorum.poll).observed_at_ms == 200
-    status, *_ = endpoint_statuses(quorum, quorum.poll, THRESHOLDS)
-    assert (EndpointFault.REFUSED_WHILE_FETCHING in status.faults) is stale
-
-
 def test_voter_that_fetched_before_the_refusal_and_not_since_may_be_down() -> None:
     quorum = refuses(healthy(), 1, ago_ms=3_000)
     rows = tuple(
@@ -87,12 +77,3 @@ def test_voter_that_fetched_before_the_refusal_and_not_since_may_be_down() -> No
     status, *_ = endpoint_statuses(replace(quorum, poll=poll), poll, THRESHOLDS)
     assert status.faults == ()
     assert "it is not known yet whether the voter still fetches" in (status.unknown_reason or "")
-
-
-def test_fetch_after_a_refusal_may_be_known_from_a_poll_before_an_election() -> None:
-    """A new leader does not know when the others fetched; the polls before its election do."""
-    quorum = refuses(healthy(), 1)
-    rows = tuple(replace(row, last_fetch_ms=None) if row.key == key(1) else row for row in present(quorum.poll).voters)
-    elected = replace(present(quorum.poll), voters=rows)
-    status, *_ = endpoint_statuses(replace(quorum, poll=elected), elected, THRESHOLDS)
-    assert status.faults == (EndpointFault.REFUSED_WHILE_FETCHING,)

@@ -6,12 +6,10 @@ import pytest
 
 from rules.analysis.leadership import last_leader_answer_ms, leaderless, unreachable_leader
 from rules.model.identifiers import Epoch, NodeId
-from rules.model.monitoring import Connection, ObservationSource, Reason, probe_key
+from rules.model.monitoring import Connection, Reason, probe_key
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, all_refuse, endpoint, failing, healthy, not_observed_for, present, static
 from tests.unit.rules.situation import leaderless as without_leader
-
-C1_C2 = ("c1.test:9093", "c2.test:9093")
 
 
 @pytest.mark.parametrize("reason", [Reason.TIMED_OUT, Reason.UNREACHABLE])
@@ -22,13 +20,6 @@ def test_a_broker_that_was_asked_too_is_none_of_the_controllers_that_refuse(reas
 
     assert found is not None
     assert found.refused == ("c1.test:9093", "c2.test:9093", "c3.test:9093")
-
-
-@pytest.mark.parametrize(("ago_ms", "counts"), [(0, True), (10_000, True), (10_001, False)])
-def test_a_failure_counts_for_ten_seconds(ago_ms: int, counts: bool) -> None:
-    quorum = failing(not_observed_for(healthy(), 60_000, 60_000), Reason.NO_LEADER, "c1.test:9093", ago_ms=ago_ms)
-
-    assert (leaderless(quorum) is not None) is counts
 
 
 @pytest.mark.parametrize(("newer_by_ms", "counts"), [(999, False), (1_000, True)])
@@ -54,17 +45,6 @@ def test_a_leader_counts_as_not_reached_for_a_minute(ago_ms: int, counts: bool) 
 def test_the_last_answer_of_a_leader_is_the_newest_of_a_fetch_and_a_poll() -> None:
     for log_ms, poll_ms in ((60_000, 14_000), (14_000, 60_000)):
         assert last_leader_answer_ms(not_observed_for(healthy(), log_ms, poll_ms)) == NOW - 14_000
-
-
-@pytest.mark.parametrize("quorum", [healthy(), static(healthy())], ids=["dynamic", "static"])
-def test_a_firewall_may_refuse_connections_of_the_monitor_to_the_leader(quorum: Quorum) -> None:
-    """If the leader were down, its followers, a majority, would have elected another one."""
-    refused = failing(failing(not_observed_for(quorum), Reason.REFUSED, "c3.test:9093"), Reason.NO_LEADER, *C1_C2)
-    assert unreachable_leader(refused) is not None
-    one_follows = failing(not_observed_for(quorum), Reason.REFUSED, "c3.test:9093", "c2.test:9093")
-    assert unreachable_leader(failing(one_follows, Reason.NO_LEADER, "c1.test:9093")) is None
-    gone = failing(refused, Reason.REFUSED, "c2.test:9093", source=ObservationSource.QUORUM)
-    assert unreachable_leader(gone) is None
 
 
 def test_a_controller_that_is_cut_off_knows_no_leader_while_the_others_have_one() -> None:
@@ -126,11 +106,3 @@ def test_an_observer_of_a_static_quorum_elects_nobody() -> None:
     first, second, third = present(quorum.poll).voters
     poll = replace(present(quorum.poll), voters=(first, third), observers=(second,))
     assert unreachable_leader(replace(quorum, poll=poll)) is None
-
-
-def test_the_voters_of_the_log_decide_and_not_those_of_the_poll() -> None:
-    """Two of three voters follow; the poll lists five."""
-    quorum = followed(healthy(), 1, 2)
-    five = present(healthy(5).poll)
-    listed = replace(five, observed_at_ms=present(quorum.poll).observed_at_ms)
-    assert unreachable_leader(replace(quorum, poll=listed)) is not None

@@ -9,13 +9,11 @@ from rules.analysis.safe_to_restart import RestartSafety, known_controllers, saf
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis, NodeId
-from rules.model.monitoring import Access, CertificateFault, Reason
+from rules.model.monitoring import Access, CertificateFault
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
     all_refuse,
-    broker,
-    failing,
     healthy,
     key,
     leaderless,
@@ -51,14 +49,6 @@ def without_row(quorum: Quorum, node: int) -> Quorum:
 
 def voter_behind(quorum: Quorum, node: int, lag_ms: int) -> Quorum:
     return with_rows(quorum, node, last_caught_up_ms=Millis(NOW - lag_ms))
-
-
-@pytest.mark.parametrize(("voters", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)])
-def test_the_votes_that_are_needed_are_more_than_half_of_all_voters(voters: int, needed: int) -> None:
-    result = restart_of(healthy(voters), 1)
-
-    assert result.votes_needed == needed
-    assert result.safe is (voters - 1 >= needed)
 
 
 def test_restart_of_the_leader_is_safe_and_has_a_note_on_the_election() -> None:
@@ -178,21 +168,6 @@ def test_remaining_voters_must_be_able_to_elect_a_leader() -> None:
     assert not any("no voter could win an election" in why for why in one_way.against), "1 still dials 2"
 
 
-def test_controller_that_is_down_may_be_started_again() -> None:
-    result = restart_of(refuses(voter_not_fetching(healthy(3), 1), 1), 1)
-
-    assert result.safe, result.against
-
-
-def test_second_of_five_voters_is_not_restarted_while_one_is_down() -> None:
-    result = restart_of(voter_not_fetching(healthy(5), 2), 1)
-
-    assert not result.safe
-    assert result.remaining is not None
-    assert len(result.remaining) == result.votes_needed == 3
-    assert result.against == ("controller 2 does not fetch: bring it back first",)
-
-
 @pytest.mark.parametrize(
     ("voters", "why"),
     [
@@ -217,12 +192,6 @@ def test_replaced_directory_is_no_unfinished_replacement() -> None:
     result = restart_of(observer(healthy(3), 2, directory="oldDisk", fetched_ago_ms=150_000), 1)
 
     assert result.safe, result.against
-
-
-def test_new_directory_is_found_beside_a_replaced_one() -> None:
-    replaced = observer(healthy(3), 2, directory="oldDisk", fetched_ago_ms=150_000)
-
-    assert restart_of(observer(replaced, 3, directory="newDisk"), 1).against == (f"controller 3 {NEW_DISK}",)
 
 
 def test_new_directory_that_a_new_leader_has_not_heard_of_yet_is_still_unfinished() -> None:
@@ -255,12 +224,6 @@ def test_controllers_are_known_by_the_log_and_by_the_poll(quorum: Quorum, known:
     assert known_controllers(quorum) == known
 
 
-def test_combined_node_has_a_note_on_its_partitions() -> None:
-    combined = replace(healthy(3), brokers={NodeId(1): broker(1)})
-
-    assert any("broker as well" in note for note in restart_of(combined, 1).notes)
-
-
 def test_static_quorum_is_evaluated_by_the_poll_with_a_note() -> None:
     result = restart_of(static(healthy(3)), 1)
 
@@ -270,12 +233,6 @@ def test_static_quorum_is_evaluated_by_the_poll_with_a_note() -> None:
         "evaluated here",
     )
     assert not restart_of(static(voter_not_fetching(healthy(3), 2)), 1).safe
-
-
-def test_report_of_no_leader_before_the_leaders_answer_is_ignored() -> None:
-    result = restart_of(failing(healthy(3), Reason.NO_LEADER, "c1.test:9093", ago_ms=5_000), 1)
-
-    assert result.safe, result.against
 
 
 def test_changed_directory_id_counts_as_a_voter_set_change() -> None:
@@ -302,8 +259,3 @@ def test_voter_with_an_expired_certificate_is_a_reason_against_the_restart_of_ot
     assert own.notes[-1] == (
         "its certificate expired at 2026-09-20 14:13:20 UTC: install a new one before you restart it"
     )
-
-
-def test_certificates_that_only_the_monitor_may_not_accept_make_a_restart_unknown() -> None:
-    quorum = with_certificates(healthy(), dict.fromkeys((1, 2, 3), CertificateFault.UNTRUSTED))
-    assert restart_of(quorum, 1).against[0].startswith("unknown whether voter 1 can be reached: ")

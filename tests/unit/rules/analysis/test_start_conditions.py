@@ -8,16 +8,14 @@ from rules.analysis.start_conditions import (
     copy_sentence,
     only_copies,
     only_in_sync_copies,
-    resolve_names_first,
     start_conditions,
 )
-from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.identifiers import NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     TOPIC,
     healthy,
     leaderless,
-    name_not_found,
     recovering,
     unclean,
     voter_not_fetching,
@@ -25,29 +23,6 @@ from tests.unit.rules.situation import (
 )
 
 MAY_BE_LOST = "may hold the only copy of acknowledged records."
-
-
-@pytest.mark.parametrize(
-    ("voters", "gone", "hosts"),
-    [
-        (3, (1,), "c1.test resolves again"),
-        (3, (1, 2), "c1.test and c2.test resolve again"),
-        (7, (1, 2, 3, 4, 5, 6), "c1.test, c2.test, c3.test, c4.test and 2 more resolve again"),
-    ],
-)
-def test_up_to_four_names_that_do_not_resolve_are_named(voters: int, gone: tuple[int, ...], hosts: str) -> None:
-    assert resolve_names_first(name_not_found(healthy(voters), *gone)) == (
-        f"# Do not restart any controller until {hosts}: a restarted controller could not rejoin the quorum",
-    )
-
-
-@pytest.mark.parametrize(("ago_ms", "counts"), [(30_000, True), (30_001, False)])
-def test_probe_of_the_last_thirty_seconds_counts(ago_ms: int, counts: bool) -> None:
-    quorum = name_not_found(healthy(), 1)
-    aged = {
-        name: replace(probe, observed_at_ms=Millis(quorum.now_ms - ago_ms)) for name, probe in quorum.probes.items()
-    }
-    assert bool(resolve_names_first(replace(quorum, probes=aged))) is counts
 
 
 @pytest.mark.parametrize(
@@ -71,11 +46,6 @@ def test_sentence_names_the_brokers_that_may_hold_the_only_copy(previous_isr: tu
     """Broker 102 leads both partitions."""
     quorum = recovering(healthy(), 0, 3, previous_isr=previous_isr)
     assert copy_sentence(quorum, map(NodeId, previous_isr)) == sentence
-
-
-def test_four_directories_are_named_and_the_others_counted() -> None:
-    sentence = copy_sentence(recovering(healthy(), *range(7)), [NodeId(101)])
-    assert "copied orders-0, orders-1, orders-2, orders-3 and 3 more: it" in sentence
 
 
 @pytest.mark.parametrize(
@@ -139,11 +109,4 @@ def test_previous_isr_and_elr_hold_a_copy_or_all_replicas_if_they_are_unknown(
 def test_no_voter_of_a_bare_majority_is_restarted(quorum: Quorum, steps: tuple[str, ...]) -> None:
     assert start_conditions(quorum, quorum.committed.ids if quorum.committed else ()) == tuple(
         f"# Do not restart {step} fetches again: the quorum tolerates no further failure" for step in steps
-    )
-
-
-def test_leader_that_holds_the_only_in_sync_copy_keeps_running() -> None:
-    assert start_conditions(recovering(healthy(), 0), [NodeId(102)]) == (
-        "# Do not stop or restart broker 102 until another replica of orders-0 is in the ISR: it holds the only "
-        "in-sync copy",
     )

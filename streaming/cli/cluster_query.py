@@ -1,4 +1,7 @@
-"""Queries clusters, a journal or a log directory as the options ask, and prints the status."""
+"""Queries clusters, a journal or a log directory as the options ask, and prints the status.
+
+An invalid option raises UsageError.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -47,9 +50,6 @@ def query(
 
     Args:
         each: called with every result; True requests another query one second later, if clusters are queried.
-
-    Raises:
-        UsageError: an option is invalid.
     """
     journal = opts.journal if isinstance(opts, LookBackOptions) else None
     states = _recorded_states(opts, journal) if isinstance(opts, OfflineOptions) else None
@@ -62,11 +62,7 @@ def query(
 
 
 def query_once(opts: ClusterOptions) -> Sequence[ClusterState]:
-    """Returns the state of each cluster, from one query.
-
-    Raises:
-        UsageError: an option is invalid.
-    """
+    """Returns the state of each cluster, from one query."""
     try:
         return query(opts)
     except KeyboardInterrupt:
@@ -74,11 +70,7 @@ def query_once(opts: ClusterOptions) -> Sequence[ClusterState]:
 
 
 def query_one_cluster(opts: ClusterOptions) -> ClusterState:
-    """Returns the state of the only given cluster.
-
-    Raises:
-        UsageError: several clusters are given, or an option is invalid.
-    """
+    """Returns the state of the only given cluster."""
     if opts.config is None and len(opts.cluster or ()) > 1:
         raise UsageError(f"expected one cluster, but {len(opts.cluster or ())} are given: give one --cluster")
     states = query_once(opts)
@@ -90,11 +82,7 @@ def query_one_cluster(opts: ClusterOptions) -> ClusterState:
 def print_status(
     opts: StatusOptions, to_json: ToJson, to_table: ToTable, *, recovering_limit: int | None = RECOVERING_LIMIT
 ) -> None:
-    """Prints the status of each cluster, as JSON lines or as tables; every second with `--watch`.
-
-    Raises:
-        UsageError: an option is invalid.
-    """
+    """Prints the status of each cluster, as JSON lines or as tables; every second with `--watch`."""
     console = stdout_console()
     on_screen = opts.watch and console.is_terminal and not opts.as_json
     live = Live(console=console, auto_refresh=False, screen=True) if on_screen else None
@@ -123,11 +111,7 @@ def print_status(
 
 
 def read_disks(opts: OfflineOptions, journal: Path | None) -> Sequence[LogDirContents]:
-    """Returns what the log directories of `--log-dir` hold; nothing without one.
-
-    Raises:
-        UsageError: there are other sources too, or one cannot be read.
-    """
+    """Returns what the log directories of `--log-dir` hold; nothing without one."""
     if opts.log_dir and (opts.live or journal is not None):
         raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
     return [replay_log_dir(folder, opts.point_in_time) for folder in opts.log_dir or ()]

@@ -1,4 +1,7 @@
-"""The configuration that options and a configuration file make together; which recorded rows options select."""
+"""The configuration that options and a configuration file make together; which recorded rows options select.
+
+An invalid option or configuration raises UsageError.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,9 +37,6 @@ def resolve_config(opts: GatherOptions, more: Mapping[str, Any] | None = None) -
 
     Args:
         more: further keys of the configuration; empty values and None are ignored.
-
-    Raises:
-        UsageError: no cluster is given, or a value is invalid.
     """
     from streaming.config import checked, load
 
@@ -69,11 +69,7 @@ def patterns(only: Sequence[str] | None) -> list[str]:
 
 
 def check_only(only: Sequence[str], names: Sequence[str]) -> None:
-    """Checks that each pattern of `--only` matches a cluster.
-
-    Raises:
-        UsageError: one matches none of these names.
-    """
+    """Checks that each pattern of `--only` matches a cluster."""
     for pattern in only:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(f"--only {pattern} matches none of the clusters: {', '.join(names)}")
@@ -107,11 +103,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 
 def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str] | None) -> dict[str, dict[str, float]]:
-    """Returns `base` (RULE: {NAME: VALUE}) with each RULE.NAME=VALUE of the command line applied.
-
-    Raises:
-        UsageError: a setting does not have that form, or its value is invalid.
-    """
+    """Returns `base` (RULE: {NAME: VALUE}) with each RULE.NAME=VALUE of the command line applied."""
     from streaming.config.cluster_section import threshold_value
 
     thresholds = {rule: dict(values) for rule, values in base.items()}
@@ -135,9 +127,6 @@ class RecordedJob:
 
         Args:
             only: of a topic, only the rows of these clusters are read: names or patterns.
-
-        Raises:
-            UsageError: the time ends before it begins, or an option is no time.
         """
         self._opts, self._only = opts, only
         self.from_ms, self.to_ms = parse_time_option("--from", opts.from_), parse_time_option("--to", opts.to)
@@ -151,11 +140,7 @@ class RecordedJob:
 
     @cached_property
     def config(self) -> "Config | None":
-        """The given configuration, else that of a bundle, with the settings applied; None if there is none.
-
-        Raises:
-            UsageError: the configuration or a setting is invalid, or the bundle is damaged.
-        """
+        """The given configuration, else that of a bundle, with the settings applied; None if there is none."""
         config, recorded, setting = self._opts.config, self._opts.journal, self._opts.setting
         if config is not None:
             return resolve_config(ConfigOptions(config=config, setting=setting))
@@ -172,11 +157,7 @@ class RecordedJob:
         return checked(data, f"{recorded}: its configuration")
 
     def recording(self) -> "Recording":
-        """Returns the given journal, or that of the configured job, or what relays wrote for it.
-
-        Raises:
-            UsageError: the configuration is invalid, or there is no journal.
-        """
+        """Returns the given journal, or that of the configured job, or what relays wrote for it."""
         from streaming.status.recording import open_journal
 
         if self._opts.journal is not None:
@@ -204,11 +185,7 @@ class RecordedJob:
         return self.recording().rows(since_ms=since_ms, until_ms=self.to_ms)
 
     def database(self) -> "Database":
-        """Returns the database with the alerts: the configured server, else that of the checkpoint, or a missing one.
-
-        Raises:
-            UsageError: the configuration is invalid.
-        """
+        """Returns the database with the alerts, which may be missing: the configured server, or the checkpoint's."""
         from connectors.store.bundle_file import unpacked_bundle
         from connectors.store.tables import job_database
 
@@ -223,11 +200,7 @@ class RecordedJob:
 
     @cached_property
     def settings(self) -> "Callable[[str], ClusterSettings]":
-        """Returns the settings of a cluster; one that the configuration does not name has the thresholds for all.
-
-        Raises:
-            UsageError: the configuration or a setting is invalid.
-        """
+        """Returns the settings of a cluster; one that the configuration does not name has the thresholds for all."""
         from streaming.config import flattened, in_force
         from streaming.replay.cluster_settings import ClusterSettings
 
@@ -240,11 +213,7 @@ class RecordedJob:
 
     @cached_property
     def monitored_settings(self) -> "SettingsOf":
-        """Returns the settings of a cluster that the configuration monitors, of any cluster if there is none.
-
-        Raises:
-            UsageError: the configuration or a setting is invalid.
-        """
+        """Returns the settings of a cluster that the configuration monitors, of any cluster if there is none."""
         watched = None if self.config is None else {section.name for section in self.config.watched}
         if self._opts.log_dir is None:
             return lambda name: self.settings(name) if watched is None or name in watched else None

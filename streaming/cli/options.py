@@ -135,11 +135,7 @@ class OfflineOptions(ClusterOptions):
 
     @property
     def point_in_time(self) -> PointInTime | None:
-        """The value of `--at`.
-
-        Raises:
-            UsageError: it is neither an offset nor a time.
-        """
+        """The value of `--at`."""
         if self.at is None:
             return None
         if re.fullmatch(r"[0-9]+", self.at):
@@ -235,11 +231,7 @@ class JobPlace:
 
 
 def job_place(checkpoint: str | None, config: Path | None) -> JobPlace:
-    """Returns the place of the job of a configuration, else of a checkpoint folder; None stands for the default one.
-
-    Raises:
-        UsageError: both are given, the folder does not exist or is no job's, or the configuration is invalid.
-    """
+    """Returns the place of the job of a configuration, else of a checkpoint folder; None stands for the default one."""
     if config is not None:
         from streaming.config import load
 
@@ -288,11 +280,7 @@ def with_options(kind: type[OptionsT]) -> Callable[[Callable[..., None]], Callab
 
 
 def parse_time_option(option: str, text: str | None) -> Millis | None:
-    """Parses the value of an option that is a time; None if it was not given.
-
-    Raises:
-        UsageError: it is not a time.
-    """
+    """Parses the value of an option that is a time; None if it was not given."""
     if text is None:
         return None
     try:

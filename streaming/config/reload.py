@@ -20,7 +20,7 @@ FIXED = (
 )
 """The keys that need a restart."""
 
-FIRST_RETRY_S, LONGEST_RETRY_S = 30, 300
+RETRY_S = 60
 """Seconds until a rejected file is read again: what it names may exist by then."""
 
 Change: TypeAlias = Callable[[Config], Sequence[str]]
@@ -40,14 +40,13 @@ class ConfigFile(SignalFlag):
         """When the configuration in effect was read."""
         self.error: str | None = None
         """Why the newest file is rejected, in one sentence without a secret; None while it is in effect."""
-        self._retry_s = self._retry_in_s = 0
-        """Seconds between two attempts with a refused file, and until the next one."""
+        self._retry_in_s = 0
+        """Seconds until the next attempt with a refused file."""
 
     def poll(self, change: Change) -> None:
         """Reads the file if it has changed and puts it into effect; called once a second.
 
-        An invalid file is reported once and the old configuration stays in effect; the file is read again after 30 s,
-        then after longer intervals, at most 5 min.
+        An invalid file is reported once and the old configuration stays in effect; the file is read again every minute.
         """
         if not self._due():
             return
@@ -62,10 +61,9 @@ class ConfigFile(SignalFlag):
 
     def wait_for(self, why: str, *, meanwhile: str) -> None:
         """Records why the file is not completely in effect, and when to read it again."""
-        self._retry_s = min(max(FIRST_RETRY_S, 2 * self._retry_s), LONGEST_RETRY_S)
-        self._retry_in_s = self._retry_s
+        self._retry_in_s = RETRY_S
         if why != self.error:
-            log.warning("%s; %s, retrying in %d s", why, meanwhile, self._retry_s)
+            log.warning("%s; %s, retrying every %d s", why, meanwhile, RETRY_S)
         self.error = why
 
     def _due(self) -> bool:
@@ -76,7 +74,6 @@ class ConfigFile(SignalFlag):
         if self.is_set() or changed:
             self.clear()
             self._in_force = identity
-            self._retry_s = 0
             return True
         self._retry_in_s -= 1
         return self.error is not None and identity == self._in_force and self._retry_in_s <= 0

@@ -254,20 +254,12 @@ class Config(Section):
         return {**flattened(self.thresholds), **({} if section is None else flattened(section.thresholds))}
 
     def thresholds_in_force(self, section: ClusterSection | None = None) -> Mapping[str, Thresholds]:
-        """Returns all thresholds of a cluster by rule id: the defaults with all that the configuration overrides.
-
-        Raises:
-            UsageError: an unknown rule or threshold, or an invalid value.
-        """
+        """Returns all thresholds of a cluster by rule id: the defaults with all that the configuration overrides."""
         overrides = overrides_in_force(self.rules, {} if section is None else section.rules)
         return with_overrides(in_force(self.overrides(section)), overrides)
 
     def cluster_settings(self, section: ClusterSection) -> ClusterSettings:
-        """Returns what the replay and the evaluation of a cluster need.
-
-        Raises:
-            UsageError: an unknown rule or threshold, or an invalid value.
-        """
+        """Returns what the replay and the evaluation of a cluster need."""
         return ClusterSettings(
             name=section.name,
             cluster_id=section.cluster_id,

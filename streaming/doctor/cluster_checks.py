@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from connectors.errors import ObservationError
 from connectors.gather.connectivity_check import ConnectivityCheck
@@ -20,9 +19,6 @@ from streaming.doctor.check_result import FAILS, OK, WARNING, CheckResult, Check
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 
-RELEASES = {7: "3.3", 8: "3.4", 11: "3.5", 14: "3.6", 19: "3.7", 20: "3.8", 21: "3.9", 25: "4.0", 27: "4.1", 29: "4.2"}
-"""The newest metadata.version that each Kafka supports (MetadataVersion.LATEST_PRODUCTION)."""
-NEWEST = (30, "4.3")
 CERTIFICATE_DAYS = 30
 SKEW_MS = 2_000
 _DAY_S = 86_400
@@ -69,11 +65,11 @@ class ClusterChecks:
         address = str(one.address)
         # If another address answers, the job starts. Addresses that the quorum reports are not needed for the start.
         failed = FAILS if one.configured and not self._answering() else WARNING
-        release = f"{self._login()}; {_release(one.metadata_version)}"
+        level = "unknown" if one.metadata_version is None else one.metadata_version
         for succeeded in (
             self._result(address, "dns", OK, ", ".join(one.addresses)),
             self._connection(address, one.certificate_expires_at_ms),
-            self._result(address, "login", OK, release),
+            self._result(address, "login", OK, f"{self._login()}; metadata.version {level}"),
         ):
             if one.failure is not None and one.failure[0] == succeeded.name:
                 problem = one.failure[1]
@@ -186,25 +182,20 @@ class ClusterChecks:
         return self._result("DescribeCluster", "identity", FAILS, message, fix)
 
     def _unknown_rules(self, answering: Sequence[ConnectivityCheck]) -> Iterator[CheckResult]:
-        """Yields which rules cannot be evaluated without a leader, or without the metadata log."""
+        """Yields whether rules cannot be evaluated without a leader, or without the metadata log."""
         if self._has_no_leader():
-            machine = Machine(_settings(self.section))
-            evaluation = evaluate(machine.quorum(), thresholds_for({}))
-            rules = dict.fromkeys(one.rule for one in evaluation.unknown if one.rule != "no-leader")
             answer = f"{len(answering)} of {len(self.connectivity)} addresses answer"
-            message = f"no leader answers ({answer}): these rules cannot be evaluated: {', '.join(rules)}"
+            message = f"no leader answers ({answer}): most rules cannot be evaluated"
             fix = "start the controllers that do not run: a leader needs the majority of the voters"
             yield self._result("rules", "observability", WARNING, message, fix)
-            return
-        if any(isinstance(one.fetch, FetchResult) for one in answering) and self.section.metadata_log:
+        elif any(isinstance(one.fetch, FetchResult) for one in answering) and self.section.metadata_log:
             yield self._result("rules", "observability", OK, "all rules can be evaluated")
-            return
-        access = replace(self.section.access, log=False)
-        machine = Machine(replace(_settings(self.section), access=access))
-        unknown = [one.rule for one in evaluate(machine.quorum(), thresholds_for({})).not_applicable]
-        status = WARNING if self.section.metadata_log else OK
-        message = f"without the metadata log these rules cannot be evaluated: {', '.join(unknown)}"
-        yield self._result("rules", "observability", status, message)
+        else:
+            machine = Machine(replace(_settings(self.section), access=replace(self.section.access, log=False)))
+            unknown = [one.rule for one in evaluate(machine.quorum(), thresholds_for({})).not_applicable]
+            status = WARNING if self.section.metadata_log else OK
+            message = f"without the metadata log these rules cannot be evaluated: {', '.join(unknown)}"
+            yield self._result("rules", "observability", status, message)
 
     def _has_no_leader(self) -> bool:
         """Returns whether nodes answer that they do not lead, and none answers as the leader."""
@@ -224,15 +215,8 @@ class ClusterChecks:
     def _quorum(self) -> Iterator[CheckResult]:
         polls = [(one, one.quorum) for one in self.connectivity if isinstance(one.quorum, QuorumPolled)]
         if not polls:
-            outcomes = [one.quorum for one in self.connectivity]
-            if any(isinstance(one, ObservationError) and one.reason in NO_LEADER_REASONS for one in outcomes):
+            if self._has_no_leader():
                 yield self._result("quorum", "leader", WARNING, "none of the nodes that answer is the leader")
-            return
-        members = [frozenset(row.key for row in polled.voters) for _, polled in polls]
-        if any(not one & other for one, other in combinations(members, 2)):
-            led = ", ".join(f"{one.address} is controller {polled.leader_id}" for one, polled in polls)
-            message = f"the addresses have leaders of different voters, so of different clusters: {led}"
-            yield self._result("quorum", "identity", FAILS, message, _ONE_CLUSTER)
             return
         one, polled = max(polls, key=lambda each: each[1].leader_epoch)
         message = f"controller {polled.leader_id} leads in epoch {polled.leader_epoch}, {len(polled.voters)} voters"
@@ -256,14 +240,6 @@ def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
         message = f"it is cluster {cluster_id}, as cluster {first} is: every alert would be sent twice"
         fix = "give each section the controllers of its own cluster in bootstrap"
         yield check_result(name, "DescribeCluster", "identity", FAILS, message, fix)
-
-
-def _release(level: int | None) -> str:
-    if level is None:
-        return "Kafka version unknown"
-    if level >= NEWEST[0]:
-        return f"Kafka {NEWEST[1]}{'' if level == NEWEST[0] else ' or newer'}"
-    return f"Kafka {next((name for newest, name in RELEASES.items() if level <= newest), NEWEST[1])}"
 
 
 def _settings(section: ClusterSection) -> ClusterSettings:

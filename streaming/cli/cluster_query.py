@@ -4,7 +4,6 @@ An invalid option raises UsageError.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import cache, partial
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +17,7 @@ from connectors.gather.node_directory import KnownEndpoints
 from rules.finding import Plain
 from streaming.cli import config_from_options
 from streaming.cli.config_from_options import RecordedJob
-from streaming.cli.options import ClusterOptions, LookBackOptions, OfflineOptions, RecordedOptions, StatusOptions
+from streaming.cli.options import ClusterOptions, LookBackOptions, RecordedOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
@@ -51,14 +50,15 @@ def query(
     Args:
         each: called with every result; True requests another query one second later, if clusters are queried.
     """
-    journal = opts.journal if isinstance(opts, LookBackOptions) else None
-    states = _recorded_states(opts, journal) if isinstance(opts, OfflineOptions) else None
+    states = _recorded_states(opts) if isinstance(opts, LookBackOptions) else None
     if states is not None:
         each(states)
         return states
     config = config_from_options.resolve_config(opts)
-    targets = _targets(config, journal, file=opts.config)
-    return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
+    journal = opts.journal if isinstance(opts, LookBackOptions) else None
+    return query_clusters(
+        _targets(config, journal, file=opts.config), timeout_s=opts.timeout, say=print_progress, each=each
+    )
 
 
 def query_once(opts: ClusterOptions) -> Sequence[ClusterState]:
@@ -110,45 +110,39 @@ def print_status(
             live.stop()
 
 
-def read_disks(opts: OfflineOptions, journal: Path | None) -> Sequence[LogDirContents]:
+def read_disks(opts: LookBackOptions) -> Sequence[LogDirContents]:
     """Returns what the log directories of `--log-dir` hold; nothing without one."""
-    if opts.log_dir and (opts.live or journal is not None):
+    if opts.log_dir and (opts.live or opts.journal is not None):
         raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
     return [replay_log_dir(folder, opts.point_in_time) for folder in opts.log_dir or ()]
 
 
-def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[ClusterState] | None:
+def _recorded_states(opts: LookBackOptions) -> Sequence[ClusterState] | None:
     """Returns the state in log directories or a recording; None if clusters must be queried."""
     upto = opts.point_in_time
-    if upto is not None and (opts.cluster or not (journal or opts.log_dir or opts.config)):
+    if upto is not None and (opts.cluster or not (opts.journal or opts.log_dir or opts.config)):
         raise UsageError("--at shows a past state: use it with --config FILE, --journal DIR or --log-dir DIR only")
-    disks = read_disks(opts, journal)
-    if not disks and upto is None and (journal is None or opts.live):
+    disks = read_disks(opts)
+    if not disks and upto is None and (opts.journal is None or opts.live):
         return None
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
     log_dir = opts.log_dir[0] if opts.log_dir else None
-    given = RecordedOptions(config=opts.config, journal=journal, log_dir=log_dir, setting=opts.setting)
+    given = RecordedOptions(config=opts.config, journal=opts.journal, log_dir=log_dir, setting=opts.setting)
     job = RecordedJob(given, opts.only or ())
-    settings_of_any = job.settings
     if disks:
-        thresholds = settings_of_any("").thresholds
+        thresholds = job.settings("").thresholds
         return [recorded_state(one, thresholds) for one in disks]
     recorded = job.recording()
     only, names = config_from_options.patterns(opts.only), set[str]()
 
     def settings_of(name: str) -> ClusterSettings | None:
         names.add(name)
-        wanted = not only or any(fnmatchcase(name, pattern) for pattern in only)
-        return settings_of_any(name) if wanted else None
+        return job.settings(name) if config_from_options.selected(name, only) else None
 
     replayed = replay_recording(recorded, settings_of, upto=upto)
     if not names:
-        raise UsageError(
-            f"--journal {recorded.place}: the journal has no rows yet"
-            if recorded.kind == "journal"
-            else f"{recorded.place} holds no rows of the clusters of that time"
-        )
+        raise UsageError(f"{recorded.place} holds no rows of that time")
     config_from_options.check_only(only, sorted(names))
     return [one.state() for one in replayed.values()]
 
@@ -165,7 +159,7 @@ def _targets(config: Config, journal: Path | None, *, file: Path | None) -> list
     def settings_of(name: str) -> ClusterSettings | None:
         return config.cluster_settings(sections[name]) if name in sections else None
 
-    def recording() -> Recording | None:
+    def recording() -> "Recording | None":
         if file is None or journal is not None or (config.source != "kafka" and not has_journal(config.folder)):
             return given
         return RecordedJob(RecordedOptions(config=file), [*sections]).recording()

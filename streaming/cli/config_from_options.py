@@ -68,10 +68,15 @@ def patterns(only: Sequence[str] | None) -> list[str]:
     return [name.strip() for text in only or () for name in text.split(",") if name.strip()]
 
 
+def selected(name: str, only: Sequence[str]) -> bool:
+    """Whether one of the patterns of `--only` matches a cluster's name, or there is none."""
+    return not only or any(fnmatchcase(name, pattern) for pattern in only)
+
+
 def check_only(only: Sequence[str], names: Sequence[str]) -> None:
     """Checks that each pattern of `--only` matches a cluster."""
     for pattern in only:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not any(selected(name, [pattern]) for name in names):
             raise UsageError(f"--only {pattern} matches none of the clusters: {', '.join(names)}")
 
 
@@ -122,13 +127,9 @@ def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str] |
 class RecordedJob:
     """What a job recorded: its rows and alerts, and the settings to evaluate them with."""
 
-    def __init__(self, opts: RecordedOptions, only: Sequence[str] = ()) -> None:
-        """Reads nothing yet.
-
-        Args:
-            only: of a topic, only the rows of these clusters are read: names or patterns.
-        """
-        self._opts, self._only = opts, only
+    def __init__(self, opts: RecordedOptions, only: Sequence[str] | None = None) -> None:
+        """Reads nothing yet; `only`: the clusters to replay, whose rows alone are read of a topic."""
+        self._opts, self._only = opts, patterns(only)
         self.from_ms, self.to_ms = parse_time_option("--from", opts.from_), parse_time_option("--to", opts.to)
         if self.from_ms is not None and self.to_ms is not None and self.from_ms > self.to_ms:
             raise UsageError(f"--from {iso(self.from_ms)}: the start must be before the end, {iso(self.to_ms)}")
@@ -162,7 +163,7 @@ class RecordedJob:
 
         if self._opts.journal is not None:
             return open_journal(self._opts.journal, print_progress)
-        config = resolve_config(ConfigOptions(config=self._opts.config, only=[*self._only]))
+        config = resolve_config(ConfigOptions(config=self._opts.config, only=self._only))
         if config.source != "kafka" or config.relay is None:
             return open_journal(config.folder, print_progress)
         from connectors.relay.topic_recording import TopicRecording
@@ -216,7 +217,9 @@ class RecordedJob:
         """Returns the settings of a cluster that the configuration monitors, of any cluster if there is none."""
         watched = None if self.config is None else {section.name for section in self.config.watched}
         if self._opts.log_dir is None:
-            return lambda name: self.settings(name) if watched is None or name in watched else None
+            return lambda name: (
+                self.settings(name) if selected(name, self._only) and (watched is None or name in watched) else None
+            )
         # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all. It
         # holds no polls, so the rule about the monitor's own visibility is not evaluated.
         only = next(iter(watched)) if watched is not None and len(watched) == 1 else None

@@ -111,8 +111,8 @@ class ClusterOptions(ConfigOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfflineOptions(ClusterOptions):
-    """The options of verbs that can read disks instead of a cluster."""
+class LookBackOptions(ClusterOptions):
+    """The options of verbs that can read disks, or what a job recorded, instead of a cluster."""
 
     log_dir: Annotated[
         list[Path] | None,
@@ -132,6 +132,14 @@ class OfflineOptions(ClusterOptions):
             metavar="OFFSET|TIME",
         ),
     ] = None
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            help="The --checkpoint folder of `kraftwatch run`. Its recorded state is shown if no leader answers, or if "
+            "no cluster is given. With --config, the default is the checkpoint of that configuration.",
+            metavar="DIR",
+        ),
+    ] = None
 
     @property
     def point_in_time(self) -> PointInTime | None:
@@ -144,20 +152,6 @@ class OfflineOptions(ClusterOptions):
             return AtTime(at_ms=parse_time(self.at))
         except ValueError:
             raise UsageError(f"--at {self.at}: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z") from None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LookBackOptions(OfflineOptions):
-    """The options of verbs that can also read what a job recorded."""
-
-    journal: Annotated[
-        Path | None,
-        typer.Option(
-            help="The --checkpoint folder of `kraftwatch run`. Its recorded state is shown if no leader answers, or if "
-            "no cluster is given. With --config, the default is the checkpoint of that configuration.",
-            metavar="DIR",
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import replace as replaced
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +12,11 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
 from streaming.cli import options
-from streaming.cli.config_from_options import RecordedJob, patterns
+from streaming.cli.config_from_options import RecordedJob
 from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
     from rules.alert import Alert
-    from streaming.replay.cluster_settings import ClusterSettings
     from streaming.status.event_history import TimelineEntry
 
 
@@ -47,22 +45,16 @@ def replay(
     """
     from streaming.report.back_test import back_test, compare_alerts
 
-    names = patterns(only)
-    job = RecordedJob(opts, names)
+    job = RecordedJob(opts, only)
 
     def alerts(configured: RecordedJob) -> "Iterator[Alert]":
-        settings_of = configured.monitored_settings
-
-        def wanted(name: str) -> "ClusterSettings | None":
-            return settings_of(name) if not names or any(fnmatchcase(name, each) for each in names) else None
-
-        return back_test(job.rows(), wanted, from_ms=job.from_ms, to_ms=job.to_ms)
+        return back_test(job.rows(), configured.monitored_settings, from_ms=job.from_ms, to_ms=job.to_ms)
 
     now = alerts(job)
     if compare is None:
         _print(now, as_json=opts.as_json)
         return
-    then = alerts(RecordedJob(replaced(opts, config=compare, setting=None)))
+    then = alerts(RecordedJob(replaced(opts, config=compare, setting=None), only))
     comparison = compare_alerts([*now], [*then])
     if opts.as_json:
         print_json(comparison.as_json())
@@ -117,11 +109,10 @@ def timeline(
     database = None if opts.log_dir is not None else job.database()
     ledger = stored_alerts(database) if database is not None and database.exists else None
     # Without a ledger the rules are evaluated again.
-    settings_of = job.monitored_settings if ledger is None else None
+    settings_of = job.monitored_settings if ledger is None else lambda _: None
 
     def shown(name: str) -> ClusterSettings | None:
-        known = None if settings_of is None else settings_of(name)
-        return (known or ClusterSettings(name=name)) if cluster in (None, name) else None
+        return (settings_of(name) or ClusterSettings(name=name)) if cluster in (None, name) else None
 
     evaluates_from_ms = evaluation_start(from_ms) if ledger is None else None
     read = replayed(job.rows(), shown, evaluates_from_ms=evaluates_from_ms)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions, with_options
+from streaming.cli.options import ClusterOptions, LookBackOptions, StatusOptions, with_options
 from streaming.cli.output import print_json
 
 
@@ -78,8 +78,8 @@ def partitions(opts: StatusOptions) -> None:
     cluster_query.print_status(opts, partitions_json, partitions_table, recovering_limit=None)
 
 
-@with_options(OfflineOptions)
-def check(opts: OfflineOptions) -> None:
+@with_options(LookBackOptions)
+def check(opts: LookBackOptions) -> None:
     """Query once and evaluate all rules; for scripts, probes and cron.
 
     Holds do not apply: every condition that is present now is a finding.

@@ -67,7 +67,7 @@ def _controllers(opts: LookBackOptions) -> "Controllers":
     from streaming.status.what_if import controllers_of_disks, controllers_of_quorum
 
     if opts.log_dir:
-        return controllers_of_disks(cluster_query.read_disks(opts, opts.journal))
+        return controllers_of_disks(cluster_query.read_disks(opts))
     state = cluster_query.query_one_cluster(opts)
     controllers = controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"])
     if state.source is StatusSource.NONE and not controllers.members:

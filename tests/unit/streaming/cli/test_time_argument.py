@@ -5,7 +5,7 @@ import pytest
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
-from streaming.cli.options import OfflineOptions
+from streaming.cli.options import LookBackOptions
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from streaming.cli.options import OfflineOptions
 def test_number_is_an_offset_and_anything_else_a_time_with_default_time_zone_utc(
     text: str, expected: PointInTime
 ) -> None:
-    assert OfflineOptions(at=text).point_in_time == expected
+    assert LookBackOptions(at=text).point_in_time == expected
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_number_is_an_offset_and_anything_else_a_time_with_default_time_zone_utc
 )
 def test_invalid_value_is_reported_in_one_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z"):
-        _ = OfflineOptions(at=text).point_in_time
+        _ = LookBackOptions(at=text).point_in_time

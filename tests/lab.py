@@ -24,7 +24,7 @@ import deploy.lab.lab
 from deploy.lab import LabError, kafka_requests
 from deploy.lab.child_process import wait_until
 from deploy.lab.kafka_requests import QuorumState
-from deploy.lab.node import BROKER, CONTROLLER, Listener, Node, controllers_accept_clients
+from deploy.lab.node import Listener, Node, controllers_accept_clients
 from deploy.lab.running_quorum import CHANGE_TIMEOUT_S
 from tests.lab_security import Security
 
@@ -44,22 +44,21 @@ class Lab(deploy.lab.lab.Lab):
         directory: Path,
         *,
         users: Sequence[str] | None = None,
-        plaintext: Sequence[str] = (),
         listeners: Sequence[Listener] = (),
         java_options: Sequence[str] = (),
         **options: Any,
     ) -> None:
-        """`users`: beside the admin; `plaintext`: listeners of a secured quorum without TLS and login."""
+        """`users`: beside the admin."""
         super().__init__(directory, **options)
         self.listeners = listeners
         self.java_options = tuple(java_options)
-        self._users, self._plaintext = users, plaintext
+        self._users = users
         self._security: Security | None = None
 
     def __enter__(self) -> Self:
         if self._users is not None:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._security = Security(self.directory / "security", self._users, plaintext=self._plaintext)
+            self._security = Security(self.directory / "security", self._users)
             self.java_options += self._security.java_options
         return super().__enter__()
 
@@ -74,14 +73,11 @@ class Lab(deploy.lab.lab.Lab):
         return ({} if self._security is None else self._security.node_properties()) | super().node_properties()
 
     def connect(self, port: int) -> socket.socket:
-        listener = BROKER if port in {node.broker_port for node in self.layout} else CONTROLLER
-        if self._security is None or listener in self._plaintext:
-            return kafka_requests.plaintext(port)
-        return self._security.connect(port)
+        return kafka_requests.plaintext(port) if self._security is None else self._security.connect(port)
 
     @property
     def login(self) -> Mapping[str, str | int]:
-        return {} if self._security is None or BROKER in self._plaintext else self._security.client()
+        return {} if self._security is None else self._security.client()
 
     def allow_monitoring(self, *principals: str) -> None:
         """Grants these principals the permissions of docs/security.md."""
@@ -113,8 +109,7 @@ class Lab(deploy.lab.lab.Lab):
     @property
     def admin_options(self) -> Sequence[str]:
         """The options with which Kafka's tools log in as the admin; none without a login at the controllers."""
-        secured = self._security is not None and CONTROLLER not in self._plaintext
-        return ["--command-config", str(self.security.admin_file)] if secured else []
+        return [] if self._security is None else ["--command-config", str(self._security.admin_file)]
 
     def install(self, id_: int, version: str) -> None:
         """Changes the Kafka version of a stopped node; the tools change when all nodes have the version.

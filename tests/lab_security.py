@@ -11,7 +11,7 @@ import socket
 import ssl
 import time
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives import hashes
@@ -38,7 +38,6 @@ _HANDSHAKE_V1, _AUTHENTICATE_V1 = 1, 1
 _LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _SASL = "org.apache.kafka.common.security"
-_ANONYMOUS = "User:ANONYMOUS"
 
 MUTUAL_TLS = Listener(name="MTLS", protocol="SSL", properties={"ssl.client.auth": "required"})
 """Requires a client certificate of the lab's CA: the principal is `User:CN=...`."""
@@ -69,13 +68,9 @@ PLAIN_WITHOUT_TLS = Listener(name="PLAIN", protocol="SASL_PLAINTEXT")
 class Security:
     """The users and certificates of one quorum. Users other than the admin have no permission without an ACL."""
 
-    def __init__(self, folder: Path, users: Sequence[str], *, plaintext: Collection[str] = ()) -> None:
-        """Creates and writes the CA, the server certificate (for all nodes and names of the lab) and the passwords.
-
-        `plaintext`: CONTROLLER or BROKER for a listener without TLS and login, whose clients are super users.
-        """
+    def __init__(self, folder: Path, users: Sequence[str]) -> None:
+        """Creates and writes the CA, the server certificate (for all nodes and names of the lab) and the passwords."""
         self.passwords: Mapping[str, str] = {name: secrets.token_urlsafe(18) for name in (ADMIN, *users)}
-        self.plaintext = frozenset(plaintext)
         self.authority = LabCertificateAuthority(folder)
         self.tokens = TokenIssuer(folder)
         self.ca_file = self.authority.file
@@ -94,9 +89,8 @@ class Security:
         users = " ".join(f'user_{name}="{password}"' for name, password in self.passwords.items())
         login = f"{self._jaas(ADMIN)} {users};"
         keys = self.tokens.jwks_file.as_uri()
-        protocols = {name: "PLAINTEXT" if name in self.plaintext else "SASL_SSL" for name in (CONTROLLER, BROKER)}
         return {
-            "listener.security.protocol.map": ",".join(f"{name}:{one}" for name, one in protocols.items()),
+            "listener.security.protocol.map": f"{CONTROLLER}:SASL_SSL,{BROKER}:SASL_SSL",
             "sasl.mechanism.controller.protocol": "PLAIN",
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "sasl.enabled.mechanisms": "PLAIN",
@@ -105,7 +99,7 @@ class Security:
             f"listener.name.{PLAIN_WITHOUT_TLS.name.lower()}.plain.sasl.jaas.config": login,
             f"listener.name.{OAUTHBEARER.name.lower()}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys,
             "authorizer.class.name": _AUTHORIZER,
-            "super.users": ";".join([f"User:{ADMIN}", *([_ANONYMOUS] if self.plaintext else [])]),
+            "super.users": f"User:{ADMIN}",
             **self._client(),
         }
 

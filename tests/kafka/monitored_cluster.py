@@ -10,19 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connectors.observations.observation import ObservationKind
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
-from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.status.build_status import job_cluster_status
-from streaming.status.status_store import ReceivedStatus
-from streaming.web.cluster_view import ClusterView
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -45,12 +40,8 @@ class MonitoredCluster:
 
     gatherer: GathererRun
     monitor: ClusterMonitor
-    kinds: frozenset[ObservationKind] = frozenset(ObservationKind)
-    """The kinds of observations to apply."""
     alerts: list[Alert] = field(default_factory=list)
     """The alerts of this scenario, oldest first."""
-    headlines: list[str] = field(default_factory=list)
-    """What the page would have said at the top after each row of this scenario, without repetitions."""
     _read: int = 0
 
     @property
@@ -65,7 +56,7 @@ class MonitoredCluster:
         """
         self.set_thresholds(thresholds)
         self.wait_until_observed()
-        self.monitor.tracked, self.alerts, self.headlines = TrackedConditions(), [], []
+        self.monitor.tracked, self.alerts = TrackedConditions(), []
 
     def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
         """Changes the thresholds within a scenario, as after a restart. A shorter duration replaces waiting."""
@@ -99,29 +90,6 @@ class MonitoredCluster:
 
         eventually(fulfilled, within_s=within_s)
 
-    def wait_for_headline(self, beginning: str) -> str:
-        """Waits until the page's headline begins with these words; returns it."""
-
-        def newest_headline() -> str:
-            self._read_rows()
-            assert self.headlines[-1:], "no row yet"
-            assert self.headlines[-1].startswith(beginning), self.headlines
-            return self.headlines[-1]
-
-        return eventually(newest_headline, within_s=30)
-
-    def wait_until_pending(self, rule: str) -> Millis:
-        """Waits until a condition of the rule is pending; returns when it began."""
-
-        def began() -> Millis:
-            self._read_rows()
-            conditions = self.monitor.tracked.conditions
-            pending = [each for each in conditions.values() if each.rule == rule and each.notified_severity is None]
-            assert pending, conditions.keys()
-            return pending[0].started_at_ms
-
-        return eventually(began, within_s=30)
-
     def wait_until_observed(self) -> None:
         """Waits until a leader answers a request that was sent after the call."""
         since = time.time() * 1000
@@ -150,18 +118,8 @@ class MonitoredCluster:
     def _read_rows(self) -> None:
         until = self.gatherer.journal.published_end()
         for row in self.gatherer.journal.read(self._read, until):
-            if row.kind in self.kinds:
-                self.alerts += self.monitor.apply((row,)).alerts
-                self._record_headline()
+            self.alerts += self.monitor.apply((row,)).alerts
         self._read = until
-
-    def _record_headline(self) -> None:
-        quorum, monitor = self.machine.quorum(), self.monitor
-        status = job_cluster_status(quorum, monitor.settings.thresholds, monitor.evaluation(), monitor.tracked)
-        received = ReceivedStatus(status=status, received_at_ms=quorum.now_ms)
-        view = ClusterView(name=NAME, now_ms=quorum.now_ms, received=received, history=self.alerts)
-        if self.headlines[-1:] != [view.headline]:
-            self.headlines.append(view.headline)
 
     def _assert_leader_observed(self, since_ms: float) -> None:
         self._read_rows()
@@ -169,9 +127,8 @@ class MonitoredCluster:
         assert quorum.leader_id is not None
         assert quorum.poll is not None
         assert quorum.poll.observed_at_ms > since_ms
-        if ObservationKind.RECORDS in self.kinds:
-            assert quorum.log_seen_at_ms is not None
-            assert quorum.log_seen_at_ms > since_ms
+        assert quorum.log_seen_at_ms is not None
+        assert quorum.log_seen_at_ms > since_ms
 
 
 @contextmanager
@@ -181,12 +138,10 @@ def monitor_cluster(lab: Lab, folder: Path) -> Iterator[MonitoredCluster]:
         yield monitored_cluster_of(lab, gatherer)
 
 
-def monitored_cluster_of(
-    lab: Lab, gatherer: GathererRun, kinds: frozenset[ObservationKind] = frozenset(ObservationKind)
-) -> MonitoredCluster:
-    """Monitors the rows of a gatherer from the first one, all or only these kinds."""
+def monitored_cluster_of(lab: Lab, gatherer: GathererRun) -> MonitoredCluster:
+    """Monitors the rows of a gatherer from the first one."""
     settings = ClusterSettings(name=NAME, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))
-    return MonitoredCluster(gatherer=gatherer, monitor=ClusterMonitor(settings), kinds=kinds)
+    return MonitoredCluster(gatherer=gatherer, monitor=ClusterMonitor(settings))
 
 
 @contextmanager

@@ -50,19 +50,12 @@ def test_lost_majority_is_one_alert_that_says_to_start_the_controllers(lab: Lab,
     one, other = followers(lab)
     monitor.start_scenario({"no-leader.hold": 8, "stale-voter-endpoint.hold": 0, "failure-tolerance.fetch_age": 3})
 
-    lab.kill(one)
-    first = monitor.wait_for_headline(f"Voter {one} has not fetched since ")
-    lab.kill(other)
+    lab.kill(one, other)
     fired = monitor.wait_for("no-leader")
-    dying = monitor.headlines[monitor.headlines.index(first) :]
-    lab.start(one)
-    lab.start(other)
+    lab.start(one, other)
     resolved = monitor.wait_for("no-leader", "resolved", within_s=60)
 
     shown(fired, resolved)
-    sys.stdout.write("".join(f"\nheadline: {each}" for each in dying))
-    assert [each for each in dying if not each.startswith(("Voter ", "The quorum has no majority", "No leader "))] == []
-    assert first.endswith(")") and "(fires in " in first
     now = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
     assert f"Controllers {one} and {other} are down" in fired.summary
     assert [step for step in fired.remedy if "no safe recovery" in step]

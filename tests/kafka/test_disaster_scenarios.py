@@ -15,7 +15,7 @@ from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.forged_log import force_voters
 from tests.kafka.gatherer_run import GathererRun
-from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, monitored_cluster_of
+from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -57,34 +57,6 @@ def test_one_voter_is_restored_from_an_old_copy_of_its_log(lab: Lab, tmp_path: P
     assert 0 < ended <= paused_at
     assert f"controller {voter} has caught up" in behind.remedy[0]
     assert monitor.rules == {"voter-log-regressed"}
-
-
-@pytest.mark.long
-def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> None:
-    before = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
-    restored = [node for node in lab.controllers if node != before.leader_id]
-
-    with monitor_cluster(lab, tmp_path) as monitor:
-        polls_only = monitored_cluster_of(lab, monitor.gatherer, frozenset({ObservationKind.QUORUM}))
-        monitor.start_scenario({})
-        polls_only.start_scenario({"raft-invariant-broken.hold": 1})
-        for node in restored:
-            copy_disk(lab.node(node), tmp_path / str(node))
-        copied = lab.await_state(lambda state: state.high_watermark >= 0, what="a leader").high_watermark
-        eventually(lambda: has_read(monitor.gatherer, copied + LOST_RECORDS), within_s=30)
-        lab.kill(*lab.controllers)
-        for node in restored:
-            shutil.rmtree(lab.node(node).data)
-            shutil.copytree(tmp_path / str(node), lab.node(node).data)
-        lab.start(*restored)
-        lost = monitor.wait_for("committed-metadata-lost")
-        broken = polls_only.wait_for("raft-invariant-broken")
-
-    assert lost.severity == broken.severity == "critical"
-    last = lost.evidence["last_committed_offset"]
-    assert f"offset {last} of epoch {before.leader_epoch} was committed" in lost.summary
-    assert broken.subject == "high-watermark-back"
-    assert monitor.rules == {"committed-metadata-lost"}, "the loss inhibits raft-invariant-broken"
 
 
 @pytest.mark.long

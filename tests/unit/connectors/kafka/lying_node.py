@@ -126,12 +126,6 @@ def _ten_million_nodes(peer: socket.socket, correlation: int) -> None:
 _GARBAGE = random.Random(7).randbytes(MEBIBYTE)
 
 
-def _garbage(peer: socket.socket, correlation: int) -> None:
-    peer.sendall(struct.pack(">ii", 60 * MEBIBYTE, correlation))
-    for _ in range(60):
-        peer.sendall(_GARBAGE)
-
-
 def _garbage_of_a_legal_size(peer: socket.socket, correlation: int) -> None:
     send(peer, correlation, _GARBAGE, flexible=True)
 
@@ -140,15 +134,6 @@ def _frame_without_end(peer: socket.socket, _: int) -> None:
     peer.sendall(struct.pack(">i", 2**31 - 1))
     while True:
         peer.sendall(bytes(MEBIBYTE))
-
-
-def _negative_size(peer: socket.socket, _: int) -> None:
-    peer.sendall(struct.pack(">i", -5) + bytes(100))
-
-
-def _negative_count(peer: socket.socket, correlation: int) -> None:
-    """A count of 2^32 - 1, which is -1 in 32 bits, in the array of nodes."""
-    send(peer, correlation, describe_quorum(2)[:-2] + b"\xff\xff\xff\xff\x0f\0", flexible=True)
 
 
 def _drip(peer: socket.socket, _: int) -> None:
@@ -162,16 +147,6 @@ def _frames_nobody_requested(peer: socket.socket) -> None:
     answer_api_versions(peer)
     while True:
         peer.sendall((struct.pack(">i", 100) + bytes(100)) * 1_000)
-
-
-def _eight_million_api_versions(peer: socket.socket) -> None:
-    _, _, correlation = read_request(peer)
-    rows = 8_000_000
-    size = 4 + 2 + len(uvarint(rows + 1)) + rows * 7 + 5
-    peer.sendall(struct.pack(">iih", size, correlation, 0) + uvarint(rows + 1))
-    for _ in range(100):
-        peer.sendall(bytes(7) * (rows // 100))
-    peer.sendall(bytes(5))
 
 
 @cache
@@ -195,12 +170,8 @@ LARGEST: Answers = {
 
 LIES: Mapping[str, Behaviour] = {
     "ten-million-nodes": _lie(_ten_million_nodes),
-    "garbage": _lie(_garbage),
     "garbage-of-a-legal-size": _lie(_garbage_of_a_legal_size),
-    "eight-million-api-versions": _eight_million_api_versions,
     "frame-without-end": _lie(_frame_without_end),
-    "negative-size": _lie(_negative_size),
-    "negative-count": _lie(_negative_count),
     "drip": _lie(_drip),
     "frames-nobody-requested": _frames_nobody_requested,
 }

@@ -1,13 +1,23 @@
 """The clients of the relay's topic: its producer, which creates the topic where needed, and its consumers."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import NewTopic
 
-from connectors.relay.relay_message import TopicError
+from connectors.relay.relay_message import Baseline, TopicError
 from connectors.settings import TopicSection
 from connectors.sinks import librdkafka
 from connectors.wall_clock import wall_ms
@@ -15,6 +25,11 @@ from connectors.wall_clock import wall_ms
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest compressed batch that a created topic accepts; a piece of a snapshot has 8 MiB before compression."""
 TIMESTAMP_TYPE, LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
+ANSWER_S: Final = 30.0
+_AT_ONCE: Final = 2_000
+_POLL_S: Final = 0.5
+_MARGIN_MS: Final = 60_000
+"""The messages of several clusters are not exactly in the order of their times."""
 _PARTITIONS = 4
 _RETENTION_MS = 7 * 24 * 3_600_000
 
@@ -92,6 +107,79 @@ def partitions(consumer: Any, topic: TopicSection, *, timeout_s: float) -> Seque
     if metadata.error is not None:
         raise TopicError(reason(metadata.error, topic))
     return sorted(metadata.partitions)
+
+
+class TopicReader:
+    """Reads a topic between offsets. Raises KafkaException or TopicError if the brokers do not answer."""
+
+    def __init__(self, topic: TopicSection, consumer: Any, answer_s: float) -> None:
+        """`consumer` reports the ends of partitions; `answer_s`: how long brokers may take for one answer."""
+        self.topic = topic
+        self._consumer, self._answer_s = consumer, answer_s
+        self.bounds: dict[int, tuple[int, int]] = {}
+        """The first offset and the end of each partition."""
+        self.find_bounds()
+
+    def find_bounds(self) -> None:
+        """Asks for the bounds of the partitions now."""
+        for number in partitions(self._consumer, self.topic, timeout_s=self._answer_s):
+            place = TopicPartition(self.topic.topic, number)
+            low, high = self._consumer.get_watermark_offsets(place, timeout=self._answer_s, cached=False)
+            self.bounds[number] = (int(low), int(high))
+
+    def offset_at(self, partition: int, at_ms: int) -> int:
+        """Returns the offset from which on the messages were appended at this time or later; the end if none was."""
+        wanted = TopicPartition(self.topic.topic, partition, max(0, at_ms))
+        (at,) = self._consumer.offsets_for_times([wanted], timeout=self._answer_s)
+        if at.error is not None:
+            raise KafkaException(at.error)
+        return int(at.offset) if at.offset >= 0 else self.bounds[partition][1]
+
+    def messages(self, begins: Mapping[int, int], ends: Mapping[int, int] | None = None) -> Iterator[Message]:
+        """Yields the messages of partitions between these offsets; without ends, to the ends of the partitions."""
+        known = {number: high for number, (_, high) in self.bounds.items()} if ends is None else ends
+        left = {number: known[number] for number, begin in begins.items() if begin < known[number]}
+        self._consumer.assign([TopicPartition(self.topic.topic, number, begins[number]) for number in left])
+        answered_at = time.monotonic()
+        while left:
+            for message in self._consumer.consume(_AT_ONCE, _POLL_S):
+                answered_at = time.monotonic()
+                partition, error = message.partition(), message.error()
+                end = left.get(partition)
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    left.pop(partition, None)
+                elif error is not None:
+                    # librdkafka looks for the coordinator of a group that this consumer does not use.
+                    if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                        raise KafkaException(error)
+                elif end is not None:
+                    if message.offset() < end:
+                        yield message
+                    if message.offset() + 1 >= end:
+                        left.pop(partition, None)
+            if time.monotonic() - answered_at > self._answer_s:
+                raise TopicError(
+                    f"the brokers of the topic {self.topic.topic} have not answered for {self._answer_s:g} s"
+                )
+
+    def place_of_baseline(self, partition: int, baseline: Baseline) -> tuple[int, bool]:
+        """Returns the offset from which on all rows of a baseline follow, and whether they are all there."""
+        begins_at, (low, _) = self.offset_at(partition, baseline.at_ms - _MARGIN_MS), self.bounds[partition]
+        if low == 0 or begins_at > low:
+            return begins_at, True
+        oldest = next(self.messages({partition: low}), None)
+        kind, at_ms = (TIMESTAMP_NOT_AVAILABLE, 0) if oldest is None else oldest.timestamp()
+        return begins_at, kind != TIMESTAMP_NOT_AVAILABLE and at_ms <= baseline.at_ms
+
+
+@contextmanager
+def reading(topic: TopicSection, answer_s: float = ANSWER_S) -> Iterator[TopicReader]:
+    """Connects a reader. Raises UsageError if a secret cannot be read, TopicError if the topic cannot be read."""
+    with closing(open_consumer(topic, {"enable.partition.eof": True})) as consumer:
+        try:
+            yield TopicReader(topic, consumer, answer_s)
+        except KafkaException as problem:
+            raise TopicError(reason(problem.args[0], topic)) from None
 
 
 def appended_at_ms(message: Message) -> int:

@@ -6,24 +6,19 @@ newest baseline before it. Rows that a job skips or refuses are left out here to
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
 from connectors.errors import UndecodableError, UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import AHEAD_MS, RecordedTopic, RelayMessage, TopicError, check_row, parse_message
-from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
-from connectors.relay.topic_survey import place_of_baseline
+from connectors.relay.topic_client import TopicReader, appended_at_ms, reading
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 
-_ANSWER_S: Final = 30.0
-"""How long brokers may take for one answer."""
-_AT_ONCE: Final = 2_000
-_POLL_S: Final = 0.5
 _DAY_MS: Final = 86_400_000
 _NEWEST: Final = (5_000, 200_000, 1 << 62)
 """How many of the newest messages of a partition are searched for the newest row, one after the other."""
@@ -94,28 +89,21 @@ class TopicRecording:
         return self._begun == (row.cluster, row.sequence)
 
 
-class _TopicReader:
-    """Reads one topic."""
+class _RecordedRows:
+    """The rows of one topic."""
 
-    def __init__(self, topic: RecordedTopic, consumer: Any, say: Callable[[str], None]) -> None:
-        self._topic, self._consumer, self._print = topic, consumer, say
-        self._name = topic.connection.topic
+    def __init__(self, topic: RecordedTopic, reader: TopicReader, say: Callable[[str], None]) -> None:
+        self._topic, self._reader, self._print = topic, reader, say
         self._said_at = time.monotonic()
         self._keys = {name.encode(): name for name in topic.clusters}
-        numbers = partitions(consumer, topic.connection, timeout_s=_ANSWER_S)
-        self._ends = {number: self._watermarks(number) for number in numbers}
-
-    def _watermarks(self, partition: int) -> tuple[int, int]:
-        low, high = self._consumer.get_watermark_offsets(
-            TopicPartition(self._name, partition), timeout=_ANSWER_S, cached=False
-        )
-        return int(low), int(high)
 
     def newest_ms(self) -> int:
         """Returns the time of the newest row; 0 if there is none."""
         for count in _NEWEST:
             newest = 0
-            for message in self._messages({one: max(low, high - count) for one, (low, high) in self._ends.items()}):
+            for message in self._reader.messages(
+                {one: max(low, high - count) for one, (low, high) in self._reader.bounds.items()}
+            ):
                 read = self._parsed(message)
                 if read is not None:
                     newest = max(newest, read.observation.observed_at_ms)
@@ -126,10 +114,10 @@ class _TopicReader:
     def rows(self, since_ms: Millis | None, until_ms: Millis | None) -> Iterator[tuple[Observation, bool]]:
         """Yields the rows as `TopicRecording.rows`, and whether one is the first of a baseline or an epoch."""
         clusters = self._clusters(since_ms, until_ms)
-        for partition, (_, end) in self._ends.items():
+        for partition, (_, end) in self._reader.bounds.items():
             own = {name: one for name, one in clusters.items() if one.partition == partition}
             begin = min((one.begins_at for one in own.values()), default=end)
-            for message in self._messages({partition: begin}):
+            for message in self._reader.messages({partition: begin}):
                 found = self._row(message, own, until_ms)
                 if found is not None:
                     yield found
@@ -141,9 +129,9 @@ class _TopicReader:
         """Returns where each cluster's rows begin: with the baseline of its first row since then or a day before."""
         found: dict[str, _ClusterRows] = {}
         missing = {*self._keys.values()}
-        ends = {number: high for number, (_, high) in self._ends.items()}
+        ends = {number: high for number, (_, high) in self._reader.bounds.items()}
         for at_ms in (since_ms,) if since_ms is None else (since_ms, Millis(since_ms - _DAY_MS)):
-            begins = {number: self._at(number, at_ms) for number in self._ends}
+            begins = {number: self._begin(number, at_ms) for number in self._reader.bounds}
             first = self._first_rows(begins, ends, missing)
             for name, (read, partition) in first.items():
                 in_time = until_ms is None or read.observation.observed_at_ms <= until_ms
@@ -159,7 +147,7 @@ class _TopicReader:
     ) -> Mapping[str, tuple[RelayMessage, int]]:
         """Returns the first message of each cluster between these offsets, and its partition."""
         first: dict[str, tuple[RelayMessage, int]] = {}
-        for message in self._messages(begins, ends) if names else ():
+        for message in self._reader.messages(begins, ends) if names else ():
             name = self._keys.get(message.key() or b"")
             read = self._parsed(message) if name in names and name not in first else None
             if read is not None:
@@ -169,9 +157,12 @@ class _TopicReader:
             self._say(f"looking for the first rows of {plural(len(names) - len(first), 'cluster')}")
         return first
 
+    def _begin(self, partition: int, since_ms: Millis | None) -> int:
+        low, _ = self._reader.bounds[partition]
+        return low if since_ms is None else self._reader.offset_at(partition, since_ms - AHEAD_MS)
+
     def _begins(self, first: RelayMessage, partition: int, at: int) -> _ClusterRows:
-        place, until = TopicPartition(self._name, partition), time.monotonic() + _ANSWER_S
-        begins_at, whole = place_of_baseline(self._consumer, place, first.baseline, until)
+        begins_at, whole = self._reader.place_of_baseline(partition, first.baseline)
         return _ClusterRows(
             cluster_id=first.cluster_id,
             partition=partition,
@@ -207,56 +198,16 @@ class _TopicReader:
             return read
         return None
 
-    def _at(self, partition: int, since_ms: Millis | None) -> int:
-        """Returns the offset from which on the messages were appended at this time or later."""
-        low, high = self._ends[partition]
-        if since_ms is None:
-            return low
-        wanted = TopicPartition(self._name, partition, max(0, since_ms - AHEAD_MS))
-        (at,) = self._consumer.offsets_for_times([wanted], timeout=_ANSWER_S)
-        if at.error is not None:
-            raise KafkaException(at.error)
-        return int(at.offset) if at.offset >= 0 else high
-
-    def _messages(self, begins: Mapping[int, int], ends: Mapping[int, int] | None = None) -> Iterator[Message]:
-        """Yields the messages of partitions between these offsets; without ends, to the ends of the partitions."""
-        known = {number: high for number, (_, high) in self._ends.items()} if ends is None else ends
-        left = {number: known[number] for number, begin in begins.items() if begin < known[number]}
-        self._consumer.assign([TopicPartition(self._name, number, begins[number]) for number in left])
-        answered_at = time.monotonic()
-        while left:
-            messages = self._consumer.consume(_AT_ONCE, _POLL_S)
-            for message in messages:
-                error = message.error()
-                if error is not None:
-                    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                        # librdkafka looks for the coordinator of a group that this consumer does not use.
-                        continue
-                    raise KafkaException(error)
-                partition, next_offset = message.partition(), message.offset() + 1
-                end = left.get(partition)
-                if end is None or next_offset > end:
-                    continue
-                yield message
-                if next_offset == end:
-                    del left[partition]
-            if messages:
-                answered_at = time.monotonic()
-            elif time.monotonic() - answered_at > _ANSWER_S:
-                raise TopicError(f"the brokers of the topic {self._name} have not answered for {_ANSWER_S:g} s")
-
     def _say(self, what: str) -> None:
         if time.monotonic() - self._said_at > _SAY_EVERY_S:
             self._said_at = time.monotonic()
-            self._print(f"reading the topic {self._name}: {what}")
+            self._print(f"reading the topic {self._topic.connection.topic}: {what}")
 
 
 @contextmanager
-def _reading(topic: RecordedTopic, say: Callable[[str], None]) -> Iterator[_TopicReader]:
+def _reading(topic: RecordedTopic, say: Callable[[str], None]) -> Iterator[_RecordedRows]:
     try:
-        with closing(open_consumer(topic.connection)) as consumer:
-            yield _TopicReader(topic, consumer, say)
-    except KafkaException as problem:
-        raise UsageError(f"relay: {reason(problem.args[0], topic.connection)}") from None
+        with reading(topic.connection) as reader:
+            yield _RecordedRows(topic, reader, say)
     except TopicError as problem:
         raise UsageError(f"relay: {problem}") from None

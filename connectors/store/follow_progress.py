@@ -19,18 +19,6 @@ _SNAPSHOT_FOOTER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotProgress:
-    """How far the newest snapshot is recorded."""
-
-    end_offset: int
-    epoch: int | None
-    pieces: int
-    """Pieces recorded, from 0 without a gap: the next piece has this number."""
-    complete: bool
-    """The last piece ends with the SnapshotFooterRecord."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FollowProgress:
     """Where to continue with one cluster, and the lower bound of its clock. Stored as JSON."""
 
@@ -42,7 +30,6 @@ class FollowProgress:
     """Leader epoch of the batch (or snapshot) before `next_offset`: Fetch's LastFetchedEpoch."""
     high_watermark: int | None = None
     """The newest one recorded."""
-    snapshot: SnapshotProgress | None = None
 
 
 FOLLOW_PROGRESS: Final = TypeAdapter(FollowProgress)
@@ -78,26 +65,10 @@ def _after_records(position: FollowProgress, row: Observation) -> FollowProgress
 
 
 def _after_piece(position: FollowProgress, row: Observation) -> FollowProgress:
-    if row.base_offset is None or row.last_offset is None:
+    """The pieces of a snapshot follow each other: a follower that is restarted begins with the first one again."""
+    if row.base_offset is None or not _ends_with_footer(row.payload):
         return position
-    before = position.snapshot
-    continues = (
-        before is not None
-        and (before.end_offset, before.epoch, before.pieces) == (row.base_offset, row.leader_epoch, row.last_offset)
-        and not before.complete
-    )
-    if row.last_offset != 0 and not continues:
-        # A piece without the pieces before it cannot be continued.
-        return replace(position, snapshot=None)
-    snapshot = SnapshotProgress(
-        end_offset=row.base_offset,
-        epoch=row.leader_epoch,
-        pieces=row.last_offset + 1,
-        complete=_ends_with_footer(row.payload),
-    )
-    if snapshot.complete:
-        position = replace(position, next_offset=snapshot.end_offset, last_epoch=snapshot.epoch)
-    return replace(position, snapshot=snapshot)
+    return replace(position, next_offset=row.base_offset, last_epoch=row.leader_epoch)
 
 
 def _last_batch(payload: bytes) -> RecordBatch | None:

@@ -132,36 +132,6 @@ def test_a_firing_alert_has_its_labels_and_annotations(alertmanager: RealAlertma
     eventually(lambda: ("labels", "critical") not in alertmanager.active_alerts(), within_s=10)
 
 
-def test_alerts_of_one_incident_are_grouped_and_can_be_silenced_in_alertmanager(
-    alertmanager: RealAlertmanager, tmp_path: Path
-) -> None:
-    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
-    delivery.deliver(
-        fired("one", minutes_ago=2, cluster_id="grouped"), fired("two", minutes_ago=2, cluster_id="grouped")
-    )
-
-    def grouped() -> None:
-        # It accepts all at once and groups one after the other.
-        groups = alertmanager.get("/api/v2/alerts/groups?filter=cluster_id=grouped")
-        assert [{each["labels"]["subject"] for each in group["alerts"]} for group in groups] == [{"one", "two"}]
-
-    eventually(grouped, within_s=10)
-    silence = {
-        "matchers": [{"name": "subject", "value": "one", "isRegex": False}],
-        "startsAt": "2026-01-01T00:00:00Z",
-        "endsAt": "2099-01-01T00:00:00Z",
-        "createdBy": "eva",
-        "comment": "planned",
-    }
-    alertmanager.post("/api/v2/silences", silence)
-
-    def state_of(subject: str) -> object:
-        return alertmanager.active_alerts()[subject, "critical"]["status"]["state"]
-
-    eventually(lambda: state_of("one") == "suppressed", within_s=10)
-    assert state_of("two") == "active"
-
-
 def test_a_firing_alert_is_sent_again_before_it_ends_and_after_a_restart(
     alertmanager: RealAlertmanager, tmp_path: Path
 ) -> None:

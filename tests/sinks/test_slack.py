@@ -11,7 +11,6 @@ from pydantic import SecretStr
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.sinks.slack_blocks import escaped, message
-from connectors.store import sqlite_file
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -137,18 +136,6 @@ def test_lines_of_a_storm_incident_name_their_cluster(workspace: SlackWorkspace)
     )
 
 
-def test_another_alert_that_is_as_severe_is_shown_in_the_channel(workspace: SlackWorkspace) -> None:
-    disk = alert("controller 3", rule="voter-log-regressed", severity=Severity.WARNING, summary="Its disk is full.")
-    for worse in (True, False):
-        joined = replace(WORSE, alerts=(FIRING, disk), new_transitions=(disk,), worse=worse, incident=f"{worse}")
-        workspace.send(replace(STARTED, incident=joined.incident))
-        workspace.send(joined)
-    assert [(each.body["text"], each.body["reply_broadcast"]) for each in workspace.slack.replies] == [
-        (":large_yellow_circle: `voter-log-regressed` controller 3: Its disk is full.", shown)
-        for shown in (True, False)
-    ]
-
-
 def test_a_repeated_notification_changes_nothing(workspace: SlackWorkspace) -> None:
     for notification in (STARTED, STARTED, WORSE, WORSE, ENDED, ENDED):
         workspace.restarted()
@@ -236,19 +223,6 @@ def test_an_unwritable_message_store_does_not_repeat_messages(
     assert workspace.send(ENDED) == Delivered()
     assert [each.color for each in workspace.slack.channel_messages] == [GREEN]
     assert caplog.text.count("after a restart, incidents that are firing are posted again") == 1
-
-
-def test_a_damaged_message_store_costs_one_more_message(
-    workspace: SlackWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The sink before the restart still has the file open in this process.
-    monkeypatch.setattr(sqlite_file, "LOCK_WAIT_S", 0.2)
-    workspace.send(STARTED)
-    (tmp_path / "kraftwatch.db").write_bytes(b"")
-    (tmp_path / "kraftwatch.db-wal").unlink()
-    workspace.restarted()
-    workspace.send(WORSE)
-    assert len(workspace.slack.channel_messages) == 2
 
 
 def test_text_from_a_cluster_is_never_a_mention_a_link_or_the_end_of_a_code_block() -> None:

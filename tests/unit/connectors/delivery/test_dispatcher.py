@@ -47,21 +47,6 @@ def test_every_sink_receives_each_transition_once_and_in_order(tmp_path: Path) -
     assert one.transitions == two.transitions == [FIRST, SECOND, RESOLVED]
 
 
-def test_retry_delay_doubles_after_each_failure(tmp_path: Path) -> None:
-    sink = RecordingSink(outcomes=[Retry(reason="unreachable")] * 4)
-    dispatcher = dispatcher_with(tmp_path, sink)
-    assert dispatcher.deliver([FIRST], NOON_MS).sinks["recording"] == SinkResult(
-        retry=1, pending=1, failing="unreachable"
-    )
-    calls = []
-    for tenth in range(1, 200):
-        dispatcher.deliver([], later(tenth / 10))
-        calls.append(sink.calls)
-    # After 1, 2, 4 and 8 seconds.
-    assert [calls.index(call) / 10 + 0.1 for call in (2, 3, 4, 5)] == pytest.approx([1, 3, 7, 15])
-    assert sink.transitions == [FIRST]
-
-
 def test_a_failing_sink_receives_the_rest_later_in_order(tmp_path: Path) -> None:
     sink = RecordingSink(outcomes=[Delivered(), Retry(reason="unreachable"), Retry(reason="unreachable")])
     dispatcher = dispatcher_with(tmp_path, sink)
@@ -236,15 +221,6 @@ def test_a_hanging_sink_costs_its_deadline_once_and_its_late_outcome_counts(
     hanging.release.set()
     eventually(lambda: not dispatcher.deliver([], later(2)).sinks["hanging"].pending, within_s=30)
     assert hanging.transitions == [FIRST, SECOND]
-
-
-def test_a_batch_waits_for_its_sinks_for_patience_s_and_late_outcomes_count(tmp_path: Path) -> None:
-    hanging = HangingSink()
-    dispatcher = dispatcher_with(tmp_path, hanging, patience_s=0.05)
-    assert dispatcher.deliver([FIRST], NOON_MS).sinks["hanging"] == SinkResult(pending=1), "the deadline has not passed"
-    hanging.release.set()
-    eventually(lambda: not dispatcher.deliver([], later(1)).sinks["hanging"].pending, within_s=30)
-    assert (hanging.transitions, hanging.calls) == ([FIRST], 1)
 
 
 def test_no_batch_waits_for_an_overdue_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

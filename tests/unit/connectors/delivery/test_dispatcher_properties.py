@@ -287,20 +287,6 @@ def test_a_sink_receives_only_what_matches_its_route(steps: list[Step]) -> None:
     } == expected_alerts
 
 
-@given(step_lists(TIME_PASSES, SILENCES))
-@settings(max_examples=15)
-def test_the_same_steps_give_the_same_notifications_also_with_restarts(steps: list[Step]) -> None:
-    with_restarts = [each for step in steps for each in (step, JobRestart())]
-    sent = [
-        [
-            (notification.incident, notification.reason, notification.alerts, notification.new_transitions)
-            for notification in simulation.people.notifications
-        ]
-        for simulation in (simulated(steps), simulated(steps), simulated(with_restarts))
-    ]
-    assert sent[0] == sent[1] == sent[2]
-
-
 @given(step_lists(TIME_PASSES, SILENCES), st.integers(0, 60))
 @settings(max_examples=15)
 def test_lost_responses_lose_no_transition(steps: list[Step], at: int) -> None:

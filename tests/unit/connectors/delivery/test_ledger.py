@@ -111,13 +111,6 @@ def test_old_and_excess_alerts_are_dropped_but_never_what_is_firing(tmp_path: Pa
     assert ledger.record([FIRST, SECOND, alert("past 599")], NOON_MS) == (alert("past 599"),)
 
 
-def test_dropping_undelivered_alerts_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    ledger = opened(tmp_path, "dead", keep_entries=2)
-    ledger.record([alert("one"), alert("one", resolved=True), SECOND, alert("two", resolved=True)], NOON_MS)
-    assert "2 alerts were dropped undelivered: they exceed what the ledger keeps" in caplog.text
-    assert len(ledger.pending("dead")) == 2
-
-
 def test_the_delivered_transition_is_kept_while_its_end_is_pending(tmp_path: Path) -> None:
     ledger = opened(tmp_path, "well", "late", keep_entries=3)
     ledger.record([FIRST], NOON_MS)

@@ -151,12 +151,3 @@ def test_a_broken_pipe_is_a_retry_of_what_was_not_written() -> None:
         [single_alert_notification(alert())] * 3, sent_at_ms=NOON_MS, deadline_s=1
     )
     assert outcomes == [Delivered(), *[Retry(reason="the console cannot be written: Broken pipe")] * 2]
-
-
-def test_a_closed_stream_is_a_retry() -> None:
-    stream = io.StringIO()
-    sink = ConsoleSink(stream)
-    stream.close()
-    assert [
-        type(outcome) for outcome in sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=1)
-    ] == [Retry]

@@ -102,24 +102,6 @@ def test_a_truncated_file_is_read_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert keys_in(path) == [SECOND.key]
 
 
-def test_a_line_whose_sync_and_truncation_failed_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "alerts.jsonl"
-    sink, real = JsonlSink(path), os.fsync
-    send(sink, FIRST)
-
-    def broken(*_: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "fsync", broken)
-    monkeypatch.setattr(os, "ftruncate", broken)
-    assert send(sink, SECOND) == [Retry(reason=f"{path} cannot be written: Input/output error")]
-    monkeypatch.setattr(os, "fsync", real)
-    monkeypatch.undo()
-    # The line was written although its sync failed.
-    assert send(sink, SECOND, THIRD) == [Delivered()] * 2
-    assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
-
-
 def test_foreign_lines_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "alerts.jsonl"
     path.write_bytes(b"# a comment\n")

@@ -34,18 +34,11 @@ def test_a_record_has_a_stable_name_and_repeats_nothing(tmp_path: Path, monkeypa
     assert (tmp_path / "a:b.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("config", "name"),
-    [
-        (
-            WebhookSection(url=SecretStr("https://eva:hunter2@hooks.example.com:8443/s3cret")),
-            "webhook:hooks.example.com:8443",
-        )
-    ],
-)
-def test_the_name_of_a_sink_for_people_has_no_secret(config: SinkSection, name: str, tmp_path: Path) -> None:
+def test_the_name_of_a_sink_for_people_has_no_secret(tmp_path: Path) -> None:
+    config = WebhookSection(url=SecretStr("https://eva:hunter2@hooks.example.com:8443/s3cret"))
     options = opened(config, tmp_path).options
-    assert (options.name, options.mode, options.repeat_s) == (name, DeliveryMode.INCIDENTS, 60)
+    assert options.name == "webhook:hooks.example.com:8443"
+    assert (options.mode, options.repeat_s) == (DeliveryMode.INCIDENTS, 60)
     assert "hunter2" not in repr(config)
     assert opened(config, tmp_path, name="pager").options.name == "pager"
 

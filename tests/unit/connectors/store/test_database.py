@@ -126,17 +126,6 @@ def test_a_damaged_file_is_reported_in_one_sentence(tmp_path: Path, content: byt
             numbers(tmp_path, read_only=read_only).items()
 
 
-def test_the_integrity_check_finds_a_changed_page(tmp_path: Path) -> None:
-    database = sqlite_database(tmp_path)
-    Collection(database, "numbers", NUMBERS, keep=5_000).put({f"{at:04}": at for at in range(2_000)})
-    database.close()
-    assert database.damage() is None
-    content = bytearray(database.path.read_bytes())
-    content[3 * 4096 : 3 * 4096 + 64] = bytes(64)
-    database.path.write_bytes(content)
-    assert sqlite_database(tmp_path).damage() is not None
-
-
 def test_a_value_of_another_type_is_damage(tmp_path: Path) -> None:
     Collection(sqlite_database(tmp_path), "numbers", TypeAdapter(str)).put({"a": "one"})
     with pytest.raises(StoreError, match=r"it is damaged: [^\n]*\Z"):
@@ -153,8 +142,3 @@ def test_a_copy_holds_what_was_committed_while_another_process_writes(tmp_path: 
     assert Collection(sqlite_database(tmp_path, name="copy", read_only=True), "numbers", NUMBERS).items() == {"a": 1}
     with pytest.raises(StoreError, match="cannot be used"):
         sqlite_file.copy(sqlite_database(tmp_path).path, tmp_path / "copy")
-
-
-def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"absent/kraftwatch\.db cannot be used: no such file or directory"):
-        numbers(tmp_path / "absent").put({"a": 1})

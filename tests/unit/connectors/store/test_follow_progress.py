@@ -3,7 +3,7 @@
 from functools import reduce
 
 from connectors.observations.observation import Observation
-from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, SnapshotProgress, advance
+from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, advance
 from tests.unit.connectors.store.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
 
 
@@ -40,33 +40,8 @@ def test_following_continues_at_the_end_of_a_complete_snapshot() -> None:
     header, content, footer = batch(0, 3, control=SNAPSHOT_HEADER), batch(1, 3), batch(2, 3, control=SNAPSHOT_FOOTER)
     half = after(piece(0, header, content), piece(1, content))
     assert half.next_offset is None
-    assert half.snapshot == SnapshotProgress(end_offset=500, epoch=3, pieces=2, complete=False)
     whole = advance(half, piece(2, content, footer))
-    assert whole.snapshot is not None
-    assert whole.snapshot.complete
     assert (whole.next_offset, whole.last_epoch) == (500, 3)
-
-
-def test_a_restarted_snapshot_is_counted_from_its_first_piece() -> None:
-    position = after(piece(0, batch(0, 3)), piece(1, batch(1, 3)), piece(0, batch(0, 3), end_offset=700))
-    assert position.snapshot is not None
-    assert (position.snapshot.end_offset, position.snapshot.pieces) == (700, 1)
-
-
-def test_a_piece_without_the_pieces_before_it_is_discarded() -> None:
-    assert after(piece(0, batch(0, 3)), piece(2, batch(2, 3))).snapshot is None
-    assert after(piece(1, batch(0, 3))).snapshot is None
-
-
-def test_pieces_of_two_snapshots_that_end_at_one_offset_are_not_joined() -> None:
-    assert after(piece(0, batch(0, 3)), piece(1, batch(1, 4), epoch=4)).snapshot is None
-
-
-def test_a_restarted_snapshot_begins_with_its_first_piece() -> None:
-    content = batch(0, 3)
-    position = after(piece(0, content), piece(1, content), piece(0, content))
-    assert position.snapshot is not None
-    assert position.snapshot.pieces == 1
 
 
 def test_an_empty_response_at_another_offset_moves_there_without_an_epoch() -> None:

@@ -1,6 +1,5 @@
 """JournalReader: ranges, commits, waiting, and errors."""
 
-import pickle
 import sqlite3
 import threading
 import time
@@ -80,10 +79,6 @@ def test_rows_larger_than_what_is_read_at_once(tmp_path: Path) -> None:
     reader = JournalReader(tmp_path)
     assert [reader.takes_more(1, size << 20) for size in (10, 11)] == [True, False]
     assert not reader.takes_more(0, 16 << 20)
-
-
-def test_a_reader_can_be_pickled(large: Path) -> None:
-    assert pickle.loads(pickle.dumps(JournalReader(large))) == JournalReader(large)
 
 
 def test_a_copy_that_nobody_may_write_beside_is_read(large: Path, tmp_path: Path) -> None:

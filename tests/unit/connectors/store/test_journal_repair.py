@@ -41,15 +41,6 @@ def damage_page_of(folder: Path, offset: int) -> None:
     journal_file(folder).write_bytes(content)
 
 
-def test_an_intact_journal_needs_no_repair(tmp_path: Path) -> None:
-    assert journal_damage(tmp_path / "none") is None
-    journal_id = recorded(tmp_path, 3)
-    assert journal_damage(tmp_path) is None
-    found = readable_journal(tmp_path)
-    assert found is not None
-    assert (found.journal_id, found.first, found.end, found.complete) == (journal_id, 0, 3, True)
-
-
 def test_the_rows_after_a_damaged_page_are_kept(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     journal_id = recorded(folder, 100)
@@ -138,16 +129,6 @@ def test_rows_after_a_clock_that_was_behind_are_not_earlier_than_those_before(tm
         position = writer.follow_progress("prod")
     assert position is not None
     assert position.observed_at_ms == NOW + 3
-
-
-@pytest.mark.parametrize("rows", [0, 3])
-def test_logs_can_be_read_again_twice(tmp_path: Path, rows: int) -> None:
-    recorded(tmp_path, rows)
-    for _ in range(2):
-        with JournalWriter(tmp_path) as writer:
-            assert writer.read_logs_again() == rows
-    recorded(tmp_path, 2)
-    assert JournalReader(tmp_path).published_end() == rows + 2
 
 
 def test_a_journal_that_was_trimmed_beyond_the_repair_begins_with_its_oldest_row(tmp_path: Path) -> None:

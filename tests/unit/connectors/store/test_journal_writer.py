@@ -1,17 +1,13 @@
 """JournalWriter: order, durability, refused journals, retention, and the follow position after a restart."""
 
 import os
-import sqlite3
-import subprocess
-import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from connectors.errors import JournalError, JournalInUseError
 from connectors.observations.observation import Observation
-from connectors.store import journal_writer, sqlite_file
+from connectors.store import journal_writer
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
@@ -54,29 +50,12 @@ def test_a_row_is_synced_before_a_reader_sees_it(tmp_path: Path) -> None:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_publishing_nothing_writes_nothing(tmp_path: Path) -> None:
-    with JournalWriter(tmp_path) as writer, closing(sqlite_file.connect(journal_file(tmp_path))) as other:
-        version = other.execute("PRAGMA data_version").fetchone()
-        assert writer.publish() == 0
-        assert other.execute("PRAGMA data_version").fetchone() == version
-
-
 def test_a_second_writer_is_refused_while_the_lock_is_held(tmp_path: Path) -> None:
     in_use = f"still in use after 0.1 s by process {os.getpid()}"
     with JournalWriter(tmp_path), pytest.raises(JournalInUseError, match=in_use):
         JournalWriter(tmp_path, lock_timeout_s=0.1).__enter__()
     with JournalWriter(tmp_path, lock_timeout_s=0):
         pass
-
-
-def test_a_reopened_journal_keeps_its_id_and_its_sequence(tmp_path: Path) -> None:
-    first = written(tmp_path, 3)
-    with JournalWriter(tmp_path) as writer:
-        assert writer.journal_id == JournalReader(tmp_path).journal_id
-        assert writer.published_end == 3
-        writer.append([poll(9_000)])
-    assert list(JournalReader(tmp_path).read(0, 3)) == first
-    assert JournalReader(tmp_path).published_end() == 4
 
 
 def test_only_the_owner_can_access_the_folder_and_its_files(tmp_path: Path) -> None:
@@ -124,36 +103,6 @@ def test_a_full_disk_is_reported_in_one_sentence_and_the_journal_can_be_reopened
         assert writer.published_end == 2
         writer.append([poll(6_000)])
     assert list(JournalReader(tmp_path).read(0, 2)) == rows
-
-
-def test_a_file_that_cannot_grow_ends_the_writer_and_loses_no_row(tmp_path: Path) -> None:
-    script = """
-import resource, signal, sys
-from pathlib import Path
-from connectors.store.journal_writer import JournalWriter
-from tests.unit.connectors.store.journal_rows import poll
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
-with JournalWriter(Path(sys.argv[1])) as writer:
-    while True:
-        writer.append([poll(payload=bytes(3_000))])
-        print(writer.publish(), flush=True)
-"""
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    ended = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        check=False, capture_output=True, text=True, env={"PYTHONPATH": path},
-    )  # fmt: skip
-    assert "JournalError" in ended.stderr
-    published = int(ended.stdout.split()[-1])
-    assert JournalReader(tmp_path).published_end() == published > 5
-    assert len(written_after(tmp_path)) == published + 1
-
-
-def written_after(directory: Path) -> list[Observation]:
-    with JournalWriter(directory) as writer:
-        writer.append([poll(9_000)])
-    return list(JournalReader(directory).read(0, JournalReader(directory).published_end()))
 
 
 def test_a_folder_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: Path) -> None:
@@ -247,33 +196,3 @@ def test_old_rows_are_deleted_while_writing_and_the_file_does_not_grow(
         kept = writer.published_end - JournalReader(tmp_path).first_sequence()
         assert 10 <= kept <= 40
     assert max(sizes) < 1_000_000, "free pages are used again"
-
-
-def test_a_writer_and_a_reader_that_commits_do_not_lock_each_other_out(tmp_path: Path) -> None:
-    script = """
-import sys
-from pathlib import Path
-from connectors.store.journal_reader import JournalReader
-journal = JournalReader(Path(sys.argv[1]))
-end = 0
-while end < 300:
-    end = journal.wait_beyond(end, 30)
-    journal.commit(end)
-"""
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    with JournalWriter(tmp_path) as writer:
-        with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env={"PYTHONPATH": path}) as reader:
-            for at in range(300):
-                writer.append([poll(at)])
-                writer.publish()
-            assert reader.wait(60) == 0
-        assert JournalReader(tmp_path).committed_end() == 300
-
-
-def test_a_row_whose_number_is_taken_is_refused(tmp_path: Path) -> None:
-    with JournalWriter(tmp_path) as writer:
-        with closing(sqlite3.connect(journal_file(tmp_path))) as other, other:
-            other.execute("INSERT INTO observations VALUES (0, 'a', 'quorum', 1, NULL, NULL, NULL, NULL, x'')")
-        writer.append([poll()])
-        with pytest.raises(JournalError, match="UNIQUE constraint failed"):
-            writer.publish()

@@ -9,7 +9,3 @@ from connectors.store.stored_json import parse_json
 def test_damaged_content_is_a_value_error(content: bytes | str) -> None:
     with pytest.raises(ValueError):
         parse_json(content)
-
-
-def test_whole_content_is_parsed() -> None:
-    assert parse_json(b'{"a": [1, null]}') == {"a": [1, None]}

@@ -109,21 +109,6 @@ def test_re_reading_a_ledger_gives_the_same_incidents() -> None:
         assert incident_of(first, later) == incident_of(again, later)
 
 
-def test_many_alerts_of_one_incident_count_once_towards_a_storm() -> None:
-    grouper = IncidentGrouper(RULES)
-    assert len({incident_of(grouper, stale(f"voter {number}")) for number in range(STORM_AT + 10)}) == 1
-    others = [incident_of(grouper, stale("voter 1", cluster=f"cluster{number}")) for number in range(STORM_AT - 1)]
-    assert len(set(others)) == STORM_AT - 1
-
-
-def test_incident_that_opens_again_counts_again_towards_a_storm() -> None:
-    grouper = IncidentGrouper(RULES)
-    for _ in range(STORM_AT):
-        incident_of(grouper, stale("voter 1"))
-        incident_of(grouper, stale("voter 1", resolved=True))
-    assert len({incident_of(grouper, stale("voter 1", cluster=name)) for name in ("one", "another")}) == 1
-
-
 def test_resolution_of_an_alert_that_did_not_fire_opens_no_incident() -> None:
     grouper = IncidentGrouper(RULES)
     over = incident_of(grouper, stale("voter 1", resolved=True))
@@ -135,12 +120,6 @@ def test_alerts_of_a_rule_that_no_longer_exists_are_one_incident() -> None:
     grouper = IncidentGrouper(RULES)
     former = [alert(subject, rule="a-former-rule", cluster_id="id of alpha") for subject in ("one", "another")]
     assert len({incident_of(grouper, each) for each in former}) == 1
-
-
-def test_cause_that_is_not_among_the_rules_still_explains_its_consequence() -> None:
-    grouper = IncidentGrouper({"failure-tolerance": RULES["failure-tolerance"]})
-    cause = incident_of(grouper, alert("quorum", rule="no-leader", cluster_id="id of alpha"))
-    assert incident_of(grouper, alert("quorum", rule="failure-tolerance", cluster_id="id of alpha")) == cause
 
 
 def firing(rule: str, subject: str, at_s: int, severity: Severity = Severity.CRITICAL, **changed: Any) -> Alert:
@@ -185,13 +164,6 @@ def test_what_began_together_with_the_outage_is_its_consequence(severity: Severi
     fenced = incident_of(grouper, firing("broker-fenced", "broker 4", -1, severity))
     assert incident_of(grouper, firing("no-leader", "quorum", 0)) == fenced
     assert grouper.escalations(fenced) == (severity is Severity.WARNING), "it pages if the fenced broker was no page"
-
-
-def test_an_alert_joins_what_explains_it_before_what_has_its_rule() -> None:
-    grouper = IncidentGrouper(RULES)
-    incident_of(grouper, warning("broker-fenced", "broker 4"))
-    outage = incident_of(grouper, firing("no-leader", "quorum", 3_600))
-    assert incident_of(grouper, warning("broker-fenced", "broker 5", 3_700)) == outage
 
 
 def test_another_critical_subject_of_one_rule_later_is_another_incident() -> None:

@@ -18,7 +18,7 @@ KILLS = (
         role=Role.GATHERER,
         while_starting=True,
     ),
-    PlannedKill(order=KillOrder(number=2, point="after Slack post", victim=Role.GROUP), role=Role.DRIVER),
+    PlannedKill(order=KillOrder(number=2, point="after call of Slack", victim=Role.GROUP), role=Role.DRIVER),
 )
 
 
@@ -30,5 +30,5 @@ def test_a_killed_job_has_the_transitions_of_a_replay_and_notifies_of_each_once(
 
     assert list(result.problems) == []
     assert result.found == result.expected > 50
-    assert [kill.at for kill in kills] == ["after journal publication", "after Slack post"]
+    assert [kill.at for kill in kills] == ["after journal publication", "after call of Slack"]
     assert result.starts == 2

@@ -1,7 +1,6 @@
-"""The tables of a job's database. A changed table needs a new version in `migrations`."""
+"""The tables of a job's database. A changed table needs a new `VERSION`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     JSON,
@@ -15,17 +14,14 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    insert,
     inspect,
     select,
 )
 
 from connectors.errors import StoreError
-from connectors.store import migrations
 from connectors.store.database import Database, SqliteDatabase
 from connectors.store.store_place import StorePlace
-
-if TYPE_CHECKING:
-    from alembic.config import Config
 
 TABLES = MetaData()
 ENTRIES = Table(
@@ -114,10 +110,9 @@ AUDITS = Table(
 )
 """What each audit found about each data contract."""
 
-HEAD = "0001"
-"""The version of the tables, which is the newest in `migrations`."""
-_VERSION = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
-"""Alembic's own table."""
+VERSION = 1
+"""Of these tables: the program refuses those of another version."""
+_VERSION = Table("schema_version", TABLES, Column("number", Integer, primary_key=True, autoincrement=False))
 
 
 def job_database(place: StorePlace, *, read_only: bool = False) -> Database:
@@ -136,27 +131,12 @@ def sqlite_database(folder: Path, *, name: str = "kraftwatch.db", read_only: boo
 
 
 def _prepare(connection: Connection) -> None:
-    """Creates the tables, or brings those of an older version to this one."""
-    known = inspect(connection).has_table(_VERSION.name)
-    if known and connection.scalar(select(_VERSION.c.version_num)) == HEAD:
-        return
-    # Imported here: it takes a while, and the tables are mostly up to date.
-    from alembic import command
-    from alembic.util import CommandError
-
-    try:
-        command.upgrade(alembic_config(connection), "head")
-    except CommandError:
+    """Creates the tables where there are none."""
+    if not inspect(connection).has_table(_VERSION.name):
+        TABLES.create_all(connection)
+        connection.execute(insert(_VERSION).values(number=VERSION))
+    elif (found := connection.scalar(select(_VERSION.c.number))) != VERSION:
         raise StoreError(
-            "the tables in the database are of a newer version of kraftwatch: start that version, or restore a backup"
-        ) from None
-
-
-def alembic_config(connection: Connection) -> "Config":
-    """Returns Alembic's settings for one connection, whose transaction its caller commits."""
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
-    config.attributes.update(connection=connection, tables=TABLES)
-    return config
+            f"the tables in the database have version {found}, and this kraftwatch needs version {VERSION}: start the "
+            "version of kraftwatch that made them, or give it an empty database"
+        )

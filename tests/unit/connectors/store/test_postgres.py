@@ -7,11 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from pydantic import TypeAdapter
-from sqlalchemy import NullPool, create_engine
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
@@ -20,7 +16,7 @@ from connectors.store.collection import Collection
 from connectors.store.lease import JobReport, Lease
 from connectors.store.postgres import close_connections
 from connectors.store.store_place import PostgresPlace, check_url
-from connectors.store.tables import HEAD, TABLES, alembic_config, job_database
+from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -55,19 +51,11 @@ def test_values_are_read_by_every_process_in_the_order_in_which_they_were_put(pl
     assert (reader.get("c"), len(reader)) == (3, 3)
 
 
-def test_the_migrations_make_the_tables_that_the_program_uses(place: PostgresPlace) -> None:
+def test_a_store_of_another_version_is_refused(server: PostgresServer, place: PostgresPlace) -> None:
     job_database(place).create()
-    engine = create_engine(place.url.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool)
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, TABLES) == []
-        assert ScriptDirectory.from_config(alembic_config(connection)).get_current_head() == HEAD
-
-
-def test_a_store_of_a_newer_version_is_refused(server: PostgresServer, place: PostgresPlace) -> None:
-    job_database(place).create()
-    server.sql("UPDATE alembic_version SET version_num = '9999'", name_of(place))
-    with pytest.raises(StoreError, match="newer version of kraftwatch"):
+    server.sql("UPDATE schema_version SET number = 2", name_of(place))
+    close_connections()
+    with pytest.raises(StoreError, match="have version 2, and this kraftwatch needs version 1"):
         job_database(place).create()
 
 

@@ -1,1 +1,0 @@
-"""The versions of the tables, for Alembic."""

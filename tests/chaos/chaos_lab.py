@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -12,7 +11,6 @@ from deploy.lab.jvm import Jvm
 from deploy.lab.node import Node
 from tests.chaos import small_disk
 from tests.chaos.packet_filter import MONITOR, PacketFilter, address
-from tests.chaos.set_clock import SetClock
 from tests.lab import Lab
 from tests.lab_security import SCRAM
 
@@ -33,20 +31,6 @@ SECURED = {
 }
 """Controllers require a certificate and a login; that of the monitor is with SCRAM, and its sessions end."""
 USER = "kraftwatch"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _ClockedJvm(Jvm):
-    """Runs a node with a clock of its own."""
-
-    clock: SetClock
-
-    def node(self, properties: Path) -> list[str]:
-        return [
-            "env",
-            *(f"{name}={value}" for name, value in self.clock.environment.items()),
-            *super().node(properties),
-        ]
 
 
 class ChaosLab(Lab):
@@ -80,7 +64,6 @@ class ChaosLab(Lab):
         return self
 
     def _format_all(self) -> None:
-        self.clocks = {node.id: SetClock(self.directory / f"clock-{node.id}") for node in self.layout}
         for node in self.layout.controllers:
             node.disk = small_disk.mount(node.folder / "disk", megabytes=DISK_MB)
         self.layout.configure()
@@ -156,8 +139,7 @@ class ChaosLab(Lab):
         return self.directory / f"hosts-{source}"
 
     def _jvm_at(self, node: Node) -> Jvm:
-        return _ClockedJvm(
-            clock=self.clocks[node.id],
+        return Jvm(
             jars=kafka_jars(node.version),
             folder=self.directory,
             hosts_file=self._hosts_of(node.id),

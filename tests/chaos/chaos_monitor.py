@@ -16,7 +16,6 @@ from streaming.demo.job_process import AlertLine, JobProcessError
 from tests.chaos import small_disk
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.oracle import HOLD_S
-from tests.chaos.set_clock import SetClock
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
@@ -46,7 +45,6 @@ class ChaosJob:
     process: ConfiguredJob
     marker: Path
     """The folder by which its processes are found."""
-    clock: SetClock
     network: OwnNetwork = field(init=False)
     """Its own network, if there are two jobs."""
     ports: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -153,17 +151,16 @@ def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> Ch
     """Returns a job, in a network of its own if there are several."""
     marker = folder.with_name(f"{folder.name}-instruments")
     marker.mkdir()
-    clock = SetClock(marker / "clock")
-    environment = {**monitor.sinks.services.instrument(marker), **clock.environment}
+    environment = monitor.sinks.services.instrument(marker)
     small_disk.mount(folder, megabytes=DISK_MB)
     # What it wrote is kept: the disk ends with the mount namespace.
     kept = folder.with_name(f"{folder.name}-end")
     stack.callback(shutil.copytree, folder, kept, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
     options: dict[str, Any] = {"folder": folder, "name": CLUSTER, "bootstrap": (), "environment": environment}
     if jobs == 1:
-        return ChaosJob(process=ConfiguredJob(**options), marker=marker, clock=clock)
+        return ChaosJob(process=ConfiguredJob(**options), marker=marker)
     network = stack.enter_context(OwnNetwork())
-    job = ChaosJob(process=SeparateJob(**options, network=network), marker=marker, clock=clock)
+    job = ChaosJob(process=SeparateJob(**options, network=network), marker=marker)
     places = {"store": [f":{monitor.store.port}"], "topic": monitor.topic.broker_bootstrap, "sinks": monitor.sinks.urls}
     job.network = network
     job.ports = {name: [int(url.rstrip("/").rpartition(":")[2]) for url in urls] for name, urls in places.items()}

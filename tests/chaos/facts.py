@@ -39,10 +39,6 @@ class Kind(StrEnum):
     """A broker that is stopped and started within seconds."""
     RECOVERING = "recovering"
     """A topic after an unclean election, until the broker with the lost records is started."""
-    CLOCK = "clock"
-    """A controller whose clock is wrong."""
-    JOB_CLOCK = "job's clock"
-    """The clock of the job's host is wrong."""
     MONITOR_OFF = "monitor off"
     """The job does not run, does not observe yet, or is paused."""
     RELAY_OFF = "relay off"
@@ -114,8 +110,6 @@ class Reported:
     started_at: float
     observed_at: float
     sent_at: float
-    written: tuple[str, str] = ("", "")
-    """The first two times as the job wrote them, by its clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

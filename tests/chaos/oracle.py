@@ -41,10 +41,8 @@ KEEPS_FIRING_S = {
     "broker-flapping": 120.0,
 }
 """These rules fire for so long after their cause, with the run's configuration."""
-CLOCK_S = 600.0
-"""The alert that the clock of the job's host was set fires so long after the newest step."""
-LASTING = (("monitor-blind", "clock"), ("committed-metadata-lost", "metadata log"))
-"""Rule and subject of the alerts that fire for minutes, or for an hour, after their cause."""
+LASTING = "committed-metadata-lost"
+"""The rule whose alert fires for an hour after its cause."""
 _MEMBERS = (Kind.NEW_DISK, Kind.OLD_DISK, Kind.REMOVED, Kind.MOVED)
 _CLUSTER = (Kind.SILENT, Kind.UNCERTAIN, Kind.NAMELESS, *_MEMBERS)
 _BROKERS = (Kind.BROKER_SILENT, Kind.BROKER_UNCERTAIN)
@@ -64,10 +62,9 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "observer-lagging": ((*_BROKERS, *_MEMBERS), (*_CLUSTER, Kind.BUSY)),
     "partition-stuck-recovering": ((), (Kind.RECOVERING,)),
     "unclean-election": ((), (Kind.RECOVERING, *_BROKERS)),
-    "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, Kind.JOB_CLOCK, *_CLUSTER)),
+    "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),
     "node-restarting": ((Kind.STARTED,), ()),
-    "leader-clock-skew": ((), (Kind.CLOCK, Kind.JOB_CLOCK)),
     "certificate-expiring": ((), (Kind.EXPIRING, Kind.BAD_CERTIFICATE)),
     "views-disagree": ((), (Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.SILENT)),
 }
@@ -272,8 +269,8 @@ class Oracle:
 
     def may_fire(self, rule: str, subject: str, start: float, end: float) -> bool:
         """Whether what was done from AFTER_S before `start` to `end` explains an alert."""
-        begin = start - AFTER_S - keeps_firing_s(rule, subject)
-        if rule == "committed-metadata-lost":
+        begin = start - AFTER_S - KEEPS_FIRING_S.get(rule, 0.0)
+        if rule == LASTING:
             return self._may_have_lost(begin, end)
         return any(fact.overlaps(begin, end) for fact in self._explanations(rule, subject))
 
@@ -305,11 +302,6 @@ class Oracle:
         return all(self.majority_reached(at) for at in _seconds(start, end)) and (
             len(seen) > (end - start) / 4 and None not in {s.leader for s in seen} and len({s.epoch for s in seen}) == 1
         )
-
-
-def keeps_firing_s(rule: str, subject: str) -> float:
-    """Returns for how long an alert fires after its cause."""
-    return CLOCK_S if (rule, subject) == ("monitor-blind", "clock") else KEEPS_FIRING_S.get(rule, 0.0)
 
 
 def _seconds(start: float, end: float) -> Sequence[int]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from tests.chaos.facts import Course, Kind, Notified, Reported
-from tests.chaos.oracle import AFTER_S, CLOCK_S, LASTING, Expected, Oracle, keeps_firing_s
+from tests.chaos.oracle import AFTER_S, KEEPS_FIRING_S, LASTING, Expected, Oracle
 
 DELIVERED_S = 30.0
 """A sink that works gets a notification within this time."""
@@ -104,7 +104,7 @@ def _resolved_too_early(course: Course, expected: Sequence[Expected]) -> Iterato
 def _reported_twice(course: Course) -> Iterator[str]:
     seen: set[tuple[object, ...]] = set()
     for each in course.reported:
-        key = each.fingerprint, each.started_at, each.state, each.severity, each.observed_at, each.written
+        key = each.fingerprint, each.started_at, each.state, each.severity, each.observed_at
         if key in seen:
             yield f"the line of {each.rule} {each.subject} {each.state} at {_time(each.observed_at)}"
         seen.add(key)
@@ -134,30 +134,24 @@ def _paged_twice(course: Course) -> Iterator[str]:
 def _still_open(course: Course) -> Iterator[str]:
     newest = {each.fingerprint: each for each in course.reported}
     for each in newest.values():
-        if each.state == "firing" and not _may_last(course, (each.rule, each.subject)):
+        if each.state == "firing" and each.rule != LASTING:
             yield f"{each.rule} {each.subject} fires at the end, since {_time(each.started_at)}"
     incidents = {each.incident: each for each in course.notified}
     for incident, last in incidents.items():
-        if last.reason != "resolved" and not any(_may_last(course, each) for each in last.firing):
+        if last.reason != "resolved" and LASTING not in {rule for rule, _ in last.firing}:
             yield f"people were not notified of the end of incident {incident} ({sorted(last.firing)})"
     for key in dict.fromkeys(each.key for each in course.paged):
         effects = [each.effect for each in course.paged if each.key == key and each.effect != "dropped"]
-        lasting = any(_may_last(course, one) for name, last in incidents.items() if key in name for one in last.firing)
+        lasting = any(rule == LASTING for name, last in incidents.items() if key in name for rule, _ in last.firing)
         if effects[-1:] != ["resolved"] and not lasting:
             yield f"PagerDuty {key} is open at the end"
 
 
-def _may_last(course: Course, alert: tuple[str, str]) -> bool:
-    """Whether an alert may fire beyond the end of the run: it lasts, and not because of a clock set long ago."""
-    stepped = any(each.overlaps(course.end - CLOCK_S, course.end) for each in course.facts.of(Kind.JOB_CLOCK))
-    return alert in LASTING and (stepped or alert != ("monitor-blind", "clock"))
-
-
 def _open_too_long(course: Course, oracle: Oracle) -> Iterator[str]:
     for first, second in _transitions(course.reported):
-        if second.state != "resolved" or first.rule == "committed-metadata-lost":
+        if second.state != "resolved" or first.rule == LASTING:
             continue
-        late = AFTER_S + CLEARED_S + keeps_firing_s(first.rule, first.subject)
+        late = AFTER_S + CLEARED_S + KEEPS_FIRING_S.get(first.rule, 0.0)
         off = any(each.overlaps(second.sent_at - late, second.sent_at) for each in course.facts.of(Kind.MONITOR_OFF))
         if not off and not oracle.may_stay(first.rule, first.subject, second.sent_at - CLEARED_S, second.sent_at):
             yield f"{first.rule} {first.subject} resolved at {_time(second.sent_at)} only"

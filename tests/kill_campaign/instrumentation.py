@@ -19,8 +19,6 @@ from tests.kill_campaign.import_hook import Change, ImportHook
 from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint, Moment
 
 SETTINGS = "instrumentation.json"
-_torn = threading.local()
-"""`order`: the order that the next os.write of this thread executes, after half of its bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,6 @@ def install(folder: Path) -> None:
     # Last, so that the log is written before a kill after the call.
     for module, change in _other_changes(folder, settings):
         changes.setdefault(module, []).insert(0, change)
-    changes.setdefault("os", []).append(_tear_writes)
     ImportHook(changes).install()
 
 
@@ -75,8 +72,7 @@ def resolve(module: ModuleType, path: str) -> tuple[Any, str, Callable[..., Any]
 def _add_kill_point(module: ModuleType, *, folder: Path, point: KillPoint) -> None:
     owner, name, function = resolve(module, point.path)
     counter = _CallCounter(folder, point)
-    wrapped = _generator(function, counter) if point.moment in (Moment.FIRST, Moment.LAST) else _call(function, counter)
-    setattr(owner, name, functools.wraps(function)(wrapped))
+    setattr(owner, name, functools.wraps(function)(_call(function, counter)))
 
 
 class _CallCounter:
@@ -89,27 +85,18 @@ class _CallCounter:
         self._calls = 0
         self._lock = threading.Lock()
 
-    def reached(self) -> kill_order.KillOrder | None:
-        """Counts a call; returns the order if it is to be executed at this call."""
+    def execute_if_reached(self) -> None:
+        """Counts a call; kills if the order says so, unless another process has executed it."""
         order = kill_order.armed(self._folder)
         if order is None or order.point != self.point.name:
-            return None
+            return
         with self._lock:
             if order.number != self._number:
                 self._number, self._calls = order.number, 0
             self._calls += 1
-            return order if self._calls >= order.call else None
-
-    def execute(self, order: kill_order.KillOrder) -> None:
-        """Kills, unless another process has executed the order."""
-        if kill_order.claim(self._folder, order):
+            reached = self._calls >= order.call
+        if reached and kill_order.claim(self._folder, order):
             kill_order.execute(self._folder, order)
-
-    def execute_if_reached(self) -> None:
-        """Counts a call and kills if the order says so."""
-        order = self.reached()
-        if order is not None:
-            self.execute(order)
 
 
 def _call(function: Callable[..., Any], counter: _CallCounter) -> Callable[..., Any]:
@@ -118,46 +105,12 @@ def _call(function: Callable[..., Any], counter: _CallCounter) -> Callable[..., 
     def wrapped(*args: Any, **options: Any) -> Any:
         if moment is Moment.BEFORE:
             counter.execute_if_reached()
-        elif moment is Moment.TORN and (order := counter.reached()) is not None:
-            _torn.order = lambda: counter.execute(order)
-        try:
-            result = function(*args, **options)
-        finally:
-            _torn.order = None
+        result = function(*args, **options)
         if moment is Moment.AFTER:
             counter.execute_if_reached()
         return result
 
     return wrapped
-
-
-def _generator(function: Callable[..., Iterator[Any]], counter: _CallCounter) -> Callable[..., Iterator[Any]]:
-    moment = counter.point.moment
-
-    # The parameters are those of the step: Spark reads their number.
-    def wrapped(self: Any, key: Any, frames: Any, state: Any) -> Iterator[Any]:
-        if moment is Moment.FIRST:
-            counter.execute_if_reached()
-        yield from function(self, key, frames, state)
-        if moment is Moment.LAST:
-            counter.execute_if_reached()
-
-    return wrapped
-
-
-def _tear_writes(module: ModuleType) -> None:
-    write = module.write
-
-    def torn_write(descriptor: int, content: Any) -> int:
-        execute = getattr(_torn, "order", None)
-        if execute is not None and len(content) > 1:
-            _torn.order = None
-            write(descriptor, content[: len(content) // 2])
-            execute()
-        written: int = write(descriptor, content)
-        return written
-
-    module.write = torn_write  # type: ignore[attr-defined]  # os.write
 
 
 def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Change]]:

@@ -12,7 +12,6 @@ from random import Random
 from tests.kill_campaign import job_processes, kill_order
 from tests.kill_campaign.campaign_job import END_S, CampaignJob
 from tests.kill_campaign.delivery_check import ExecutedKill
-from tests.kill_campaign.folder_watch import FolderWatch
 from tests.kill_campaign.kill_plan import RANDOM, PlannedKill
 from tests.kill_campaign.kill_point import Role
 
@@ -95,8 +94,6 @@ class KillExecution:
         if order.point == RANDOM:
             when_ordered()
             return self._kill_at_random(planned, at="random moment")
-        if planned.file is not None:
-            return self._kill_at_file(planned, when_ordered)
         kill_order.arm(self.job.folder, order)
         when_ordered()
         deadline = time.monotonic() + self._reach_s
@@ -110,19 +107,6 @@ class KillExecution:
                 self._restart(f"the job ended with exit code {self.job.exit_code} before {order.point}")
             time.sleep(0.01)
         return True
-
-    def _kill_at_file(self, planned: PlannedKill, when_ordered: Callable[[], None]) -> bool:
-        assert planned.file is not None
-        folder = self.job.checkpoint / planned.file.folder
-        when_ordered()
-        if not folder.is_dir():
-            self.await_ready()
-        with FolderWatch(folder) as watch:
-            within_s = self._reach_s if self.job.batches() > self._batches_at_start else READY_S
-            name = watch.wait_for(planned.file.pattern, count=planned.order.call, within_s=within_s)
-        if name is None:
-            return False
-        return self._kill_role(planned, at=planned.file.name)
 
     def _kill_at_random(self, planned: PlannedKill, *, at: str) -> bool:
         time.sleep(planned.order.delay_s)

@@ -23,12 +23,6 @@ class Moment(StrEnum):
 
     BEFORE = "before"
     AFTER = "after"
-    TORN = "torn"
-    """Inside the call, when half of the bytes of its first write are in the file."""
-    FIRST = "first"
-    """For a generator: before its first item."""
-    LAST = "last"
-    """For a generator: after its last item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +49,6 @@ class KillPoint:
         return self.target.partition(":")[2]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePoint:
-    """Java is killed when it creates or renames a file in its checkpoint."""
-
-    name: str
-    folder: str
-    """Relative to the checkpoint."""
-    pattern: str
-    """A regular expression for the file's name."""
-    calls: int = 3
-
-
 def _around(name: str, role: Role, target: str, calls: int = 3) -> tuple[KillPoint, KillPoint]:
     return (
         KillPoint(name=f"before {name}", role=role, target=target, moment=Moment.BEFORE, calls=calls),
@@ -76,7 +58,6 @@ def _around(name: str, role: Role, target: str, calls: int = 3) -> tuple[KillPoi
 
 _JOURNAL = "connectors.store.journal_writer:JournalWriter"
 _READER = "streaming.pipeline.source:JournalStreamReader"
-_STEP = "streaming.pipeline.step:Step.__call__"
 _DELIVER = "streaming.pipeline.deliver:Deliver._deliver"
 _LEDGER = "connectors.delivery.ledger:Ledger"
 _PAGERDUTY = "connectors.sinks.pagerduty:PagerdutySink._send_event"
@@ -89,26 +70,16 @@ KILL_POINTS: tuple[KillPoint, ...] = (
     *_around("planning", Role.PLANNER, f"{_READER}.latestOffset"),
     *_around("reading the planned rows", Role.PLANNER, f"{_READER}.partitions"),
     *_around("committing the journal position", Role.PLANNER, f"{_READER}.commit"),
-    KillPoint(name="before the step", role=Role.WORKER, target=_STEP, moment=Moment.FIRST),
-    KillPoint(name="after the step", role=Role.WORKER, target=_STEP, moment=Moment.LAST),
+    *_around("decoding a row", Role.WORKER, "streaming.replay.decoded_row:decode_observation"),
+    *_around("storing the state", Role.WORKER, "streaming.pipeline.schema:pack_states"),
     *_around("delivering a batch", Role.DRIVER, _DELIVER),
     *_around("recording alerts", Role.DRIVER, f"{_LEDGER}.record"),
     *_around("ledger write", Role.DRIVER, "connectors.store.alert_store:AlertStore._write"),
     *_around("ledger commit", Role.DRIVER, "sqlalchemy.engine:Connection._commit_impl"),
     *_around("recording a delivery", Role.DRIVER, f"{_LEDGER}.mark_delivered", 2),
     *_around("jsonl write", Role.DRIVER, "connectors.sinks.jsonl:append", 2),
-    KillPoint(name="torn jsonl write", role=Role.DRIVER, target="connectors.sinks.jsonl:append", moment=Moment.TORN),
     *_around("call of PagerDuty", Role.DRIVER, _PAGERDUTY, 2),
     *_around("call of Slack", Role.DRIVER, _SLACK, 4),
     *_around("storing what a sink remembers", Role.DRIVER, "connectors.sinks.sink_config:SinkState.put", 2),
 )
 """After a call of a service: the service has accepted the notification, and the ledger does not have it."""
-
-FILE_POINTS: tuple[FilePoint, ...] = (
-    FilePoint(name="before the offset log", folder="spark/offsets", pattern=r"\..*\.tmp"),
-    FilePoint(name="after the offset log", folder="spark/offsets", pattern=r"[0-9]+"),
-    FilePoint(name="before the state commit", folder="spark/state/0/0", pattern=r"\..*\.tmp"),
-    FilePoint(name="after the state commit", folder="spark/state/0/0", pattern=r"[0-9]+.*\.(changelog|zip)"),
-    FilePoint(name="before the commit log", folder="spark/commits", pattern=r"\..*\.tmp"),
-    FilePoint(name="after the commit log", folder="spark/commits", pattern=r"[0-9]+"),
-)

@@ -15,10 +15,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 KILLS = (
     PlannedKill(
         order=KillOrder(number=1, point="after journal publication", victim=Role.GATHERER, call=2),
-        role=Role.GATHERER,
         while_starting=True,
     ),
-    PlannedKill(order=KillOrder(number=2, point="after call of Slack", victim=Role.GROUP), role=Role.DRIVER),
+    PlannedKill(order=KillOrder(number=2, point="after call of Slack", victim=Role.GROUP)),
 )
 
 

@@ -236,10 +236,9 @@ def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[st
 
 
 def _reported(line: Mapping[str, str]) -> Reported:
-    return Reported(
-        **{name: line[name] for name in ("rule", "subject", "state", "severity", "fingerprint")},
-        **{name: _seconds(line[name]) for name in ("started_at", "observed_at", "sent_at")},
-    )
+    texts: dict[str, Any] = {name: line[name] for name in ("rule", "subject", "state", "severity", "fingerprint")}
+    times = {name: _seconds(line[name]) for name in ("started_at", "observed_at", "sent_at")}
+    return Reported(**texts, **times)
 
 
 def _notified(document: Mapping[str, Any]) -> Notified:

@@ -16,16 +16,15 @@ RESULTS = ROOT / "docs" / "evaluation.json"
 BEGIN, END = "<!-- evaluation -->", "<!-- /evaluation -->"
 Results = Mapping[str, Any]
 _TEXT = """\
-`make evaluate` injects faults by hand into a real quorum of five controllers and two brokers, or into the clusters
-that the fault names. The real job notifies a webhook, Slack and PagerDuty (doubles that validate each call by the
-documented schema) and Debian's Alertmanager. Holds are short ({holds}); *after the hold* does not depend on them.
-Notifications are those of the webhook, when the fault begins/gets worse/ends; Slack and PagerDuty got as many. The last
-two columns are Kafka's own tools at the same moment: `kafka-metadata-quorum describe --status`, and the alerts of usual
-rule files for Kafka's metrics that would be pending or firing.
+`make evaluate` injects faults by hand into a real quorum of five controllers and two brokers. The real job notifies a
+webhook, Slack and PagerDuty (doubles that validate each call by the documented schema) and Debian's Alertmanager.
+Holds are short ({holds}); *after the hold* does not depend on them. Notifications are those of the webhook, when the
+fault begins/gets worse/ends; Slack and PagerDuty got as many. The last two columns are Kafka's own tools at the same
+moment: `kafka-metadata-quorum describe --status`, and the alerts of usual rule files for Kafka's metrics that would
+be pending or firing.
 
-{right} of {all} faults went as expected: these notifications and no other, texts that begin with the conclusion,
-remedies that begin with the right step (both compared with patterns), and the same answer from the page, `status` and
-`check`.
+{right} of {all} faults went as expected: these notifications and no other, texts that begin with the conclusion, and
+remedies that begin with the right step (both compared with patterns).
 
 {at}, {seconds} s. {machine}; commit {commits}; load average {load}.
 """

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streaming.demo.job_process import AlertLine
-from tests.evaluation.evaluated_quorum import EvaluatedQuorum
-from tests.evaluation.fault_actions import EvaluationContext, restore
+from streaming.demo.scenarios import ScenarioContext
+from tests.evaluation.fault_actions import restore
 
-Inject = Callable[[EvaluationContext], None]
-Fix = Callable[[EvaluationContext, Sequence[AlertLine]], None]
+Inject = Callable[[ScenarioContext], None]
+Fix = Callable[[ScenarioContext, Sequence[AlertLine]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,6 @@ class ExpectedText:
     """A regular expression for the first line of its remedy."""
     subject: str = ""
     """A part of the alert's subject."""
-    hold: str = "hold"
-    """The threshold of the rule that holds this alert."""
     within_s: float = 90.0
 
     def sentence_is_right(self, alert: AlertLine) -> bool:
@@ -43,7 +41,6 @@ class EvaluatedFault:
 
     name: str
     """A few words for a table."""
-    quorum: EvaluatedQuorum = EvaluatedQuorum.FIVE
     inject: Inject
     expected: ExpectedText | None
     """None: nobody needs to be notified."""

@@ -1,37 +1,19 @@
 """What is done to the quorum of an evaluation, and how it is undone."""
 
-import os
 import re
 import signal
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import tests.lab
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine
 from streaming.demo.scenarios import ScenarioContext, controller_names, followers, leader
-from tests.evaluation.evaluated_quorum import USER
 from tests.eventually import eventually
-from tests.job.busy_processes import busy_prefix, end_busy_processes
 from tests.job.job_state import cluster_status
 from tests.kafka.forged_log import append_to_every_log, begin_transaction
 from tests.kafka.lab_helpers import start_new_controller
-from tests.kill_campaign.job_processes import with_role
-from tests.kill_campaign.kill_point import Role
 
 FLAPS = 3
-START_S = 900.0
-"""How long a job may take to start on a starved host."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationContext(ScenarioContext):
-    """What a fault works with."""
-
-    labs: Sequence[Lab]
-    """The clusters that the job monitors; `lab` is the first."""
 
 
 def restore(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
@@ -136,96 +118,3 @@ def flap_broker(context: ScenarioContext) -> None:
 
 def _require_fenced(context: ScenarioContext, brokers: list[int]) -> None:
     assert cluster_status(context.job)["brokers"]["fenced"] == brokers
-
-
-def stop_monitor_without_leader(context: ScenarioContext) -> None:
-    """Stops the gatherer with SIGSTOP while there is no leader, for longer than the hold; a leader is back before."""
-    lab, gatherers = context.lab, with_role(context.job.folder.parent, Role.GATHERER)
-    lab.pause(leader(context), *followers(context)[:2])
-    eventually(lambda: _require_pending(context, "no-leader"), within_s=30)
-    context.say("no leader is pending: the gatherer is stopped, and the controllers are resumed")
-    for pid in gatherers:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        stopped = time.monotonic()
-        lab.resume(*lab.controllers)
-        await_whole_quorum(lab)
-        eventually(lambda: _require_passed(stopped, 15), within_s=30)
-    finally:
-        for pid in gatherers:
-            os.kill(pid, signal.SIGCONT)
-
-
-def _require_pending(context: ScenarioContext, rule: str) -> None:
-    assert rule in {finding["rule"] for finding in cluster_status(context.job)["findings"]}
-
-
-def _require_passed(since: float, seconds: float) -> None:
-    assert time.monotonic() - since > seconds
-
-
-def expire_certificate(context: ScenarioContext) -> None:
-    """Restarts a follower with a certificate that expired yesterday."""
-    lab, node = context.lab, followers(context)[0]
-    assert isinstance(lab, tests.lab.Lab)
-    lab.stop(node)
-    lab.security.authority.issue("server", days=(-7, -1))
-    lab.start(node)
-    lab.security.authority.issue("server")
-    await_whole_quorum(lab)
-
-
-def restart_all(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
-    """Restarts every controller, the stopped ones first, so that each reads its certificate and its users again."""
-    lab = context.lab
-    restore(context, alerts)
-    for node in lab.controllers:
-        await_whole_quorum(lab)
-        lab.stop(node)
-        lab.start(node)
-
-
-def forget_user(context: ScenarioContext) -> None:
-    """Restarts a follower that does not know the monitor's user."""
-    lab, node = context.lab, followers(context)[0]
-    file = Path(lab.node(node).properties_file)
-    before = file.read_text()
-    lab.stop(node)
-    file.write_text(before.replace(f"user_{USER}=", "user_nobody="))
-    lab.start(node)
-    file.write_text(before)
-
-
-def kill_combined_node(context: ScenarioContext) -> None:
-    """Kills the node that is a controller and a broker."""
-    lab = context.lab
-    (node,) = (node for node in lab.controllers if node in lab.brokers)
-    lab.kill(node)
-
-
-def pause_all_clusters(context: EvaluationContext) -> None:
-    """Stops every controller of every cluster: the monitor's host observes nothing."""
-    for lab in context.labs:
-        lab.pause(*lab.controllers)
-
-
-def resume_all_clusters(context: EvaluationContext, alerts: Sequence[AlertLine]) -> None:
-    """Resumes them."""
-    for lab in context.labs:
-        lab.resume(*lab.controllers)
-
-
-def start_starved_without_leader(context: ScenarioContext) -> None:
-    """Stops the job, kills the majority, and starts the job where ten busy processes share each core."""
-    job = context.job
-    job.stop()
-    kill_majority(context)
-    job.prefix, job.start_s = busy_prefix(), START_S
-    job.start()
-
-
-def end_starvation(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
-    """Ends the busy processes, and starts the controllers."""
-    end_busy_processes(context.job)
-    context.job.prefix = ()
-    restore(context, alerts)

@@ -1,12 +1,10 @@
 """The faults of the evaluation, and what must be read of each. What is done to a quorum is in `fault_actions`."""
 
-from dataclasses import replace
 from functools import partial
 
 from streaming.demo.scenarios import drop_names, elect_uncleanly, replace_disk, restart_brokers
 from tests.evaluation import fault_actions as actions
 from tests.evaluation.evaluated_fault import EvaluatedFault, ExpectedText
-from tests.evaluation.evaluated_quorum import EvaluatedQuorum
 
 THRESHOLDS = {
     "no-leader.hold": 10.0,
@@ -21,14 +19,12 @@ THRESHOLDS = {
     "broker-flapping.window": 90.0,
     "node-restarting.starts": 33.0,
     "monitor-blind.hold": 30.0,
-    "monitor-blind.controller_hold": 75.0,
     "unclean-election.keep_firing_for": 90.0,
 }
 """Holds are shorter than the defaults and in the same order, so that a fault takes a minute. That of no-leader is
-longer: on a busy machine an election takes seconds. A refused certificate is found within a minute, before
-controller_hold, as with the defaults. The faults restart nodes of one quorum: their starts are no crash loop."""
+longer: on a busy machine an election takes seconds. The faults restart nodes of one quorum: their starts are no crash
+loop."""
 _START = r"# Start controller \d+ so that it listens at"
-_RENEW = r"# Renew the certificate of controller \d+"
 _COPY_FIRST = r"# Do not start or restart broker \d+ before you have copied"
 _HANGS = r"# Controller \d+ hangs, .*take a thread dump .*before you restart it"
 
@@ -43,7 +39,7 @@ def _not_fetching(step: str) -> ExpectedText:
 _NO_LEADER = _critical(
     rule="no-leader", sentence=r"No leader since .*: no metadata change is possible", step=r"# Start controller \d+ at"
 )
-_FENCED = _warning(rule="broker-fenced", sentence=r"Broker \d+ is fenced", step=r"# Start (broker|controller) \d+")
+_FENCED = _warning(rule="broker-fenced", sentence=r"Broker \d+ is fenced", step=r"# Start broker \d+")
 FAULTS = (
     EvaluatedFault(name="a follower is killed", inject=actions.kill_follower, expected=_not_fetching(_START)),
     EvaluatedFault(name="the leader is killed", inject=actions.kill_leader, expected=_not_fetching(_START)),
@@ -131,67 +127,5 @@ FAULTS = (
         worsen=actions.kill_majority,
         worse=(_NO_LEADER,),
         separate=True,
-    ),
-    EvaluatedFault(
-        name="the monitor is stopped while there is no leader",
-        inject=actions.stop_monitor_without_leader,
-        expected=None,
-        silent=("no-leader", "monitor-blind"),
-    ),
-    EvaluatedFault(
-        name="the job starts on a starved host, without a leader",
-        inject=actions.start_starved_without_leader,
-        expected=replace(
-            # The job has observed no leader before: nothing is known of the voters.
-            _NO_LEADER,
-            sentence=r"No leader: no metadata change is possible",
-            step=r"# Start the controllers at .*: connections are refused there",
-        ),
-        fix=actions.end_starvation,
-    ),
-    EvaluatedFault(
-        name="a certificate has expired; then the leader is killed",
-        quorum=EvaluatedQuorum.SECURED,
-        inject=actions.expire_certificate,
-        expected=_warning(
-            rule="stale-voter-endpoint",
-            sentence=r"Voter \d+'s recorded endpoint \S+ presents a certificate that expired at",
-            step=_RENEW,
-        ),
-        worsen=actions.kill_leader,
-        worse=(replace(_NO_LEADER, step=_RENEW),),
-        separate=True,
-        fix=actions.restart_all,
-    ),
-    EvaluatedFault(
-        name="one controller refuses the monitor's login",
-        quorum=EvaluatedQuorum.SECURED,
-        inject=actions.forget_user,
-        expected=_warning(
-            rule="monitor-blind",
-            sentence=r"Controller \d+ does not answer the monitor: not-authenticated",
-            step=r"# .*127\.0\.0\.1:",
-            hold="controller_hold",
-        ),
-        fix=actions.restart_all,
-    ),
-    EvaluatedFault(
-        name="a combined node is killed",
-        quorum=EvaluatedQuorum.COMBINED,
-        inject=actions.kill_combined_node,
-        expected=_warning(rule="failure-tolerance", sentence=r"Voter \d+ .*", step=_START),
-        worse=(_FENCED,),
-    ),
-    EvaluatedFault(
-        name="the monitor's host is cut off from three clusters",
-        quorum=EvaluatedQuorum.SEVERAL,
-        inject=actions.pause_all_clusters,
-        expected=_critical(
-            rule="monitor-blind",
-            subject="clusters",
-            sentence=r"This host cannot observe 3 of 3 clusters since",
-            step=r"# Check",
-        ),
-        fix=actions.resume_all_clusters,
     ),
 )

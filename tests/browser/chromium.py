@@ -22,7 +22,6 @@ ARGUMENTS = (
     # A foreign host name that resolves to this host.
     "--host-resolver-rules=MAP *.test 127.0.0.1",
 )
-_KEY_CODES = {"Tab": 9, "Home": 36}
 DESKTOP = (1280, 900)
 PHONE = (360, 740)
 
@@ -79,16 +78,6 @@ class Browser:
     @property
     def source(self) -> str:
         return self._driver.page_source
-
-    def press_tab(self) -> None:
-        """Presses the Tab key."""
-        self.press("Tab")
-
-    def press(self, key: str) -> None:
-        """Presses a key: Tab, Home."""
-        for kind in ("rawKeyDown", "keyUp"):
-            event = {"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": _KEY_CODES[key]}
-            self._driver.execute_cdp_cmd("Input.dispatchKeyEvent", event)
 
     @contextmanager
     def on_paper(self) -> Iterator[None]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import requests
 
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
@@ -180,25 +179,6 @@ def test_page_fits_a_phone_and_no_word_is_broken_into_letters(
     assert header <= 120, "the header takes at most three lines"
 
 
-def test_dark_colour_scheme(fixture: PageFixture, browser: Browser) -> None:
-    ground = "return getComputedStyle(document.documentElement).backgroundColor"
-    browser.open(fixture.url(), dark=True)
-    assert browser.run(ground) == "rgb(14, 18, 22)"
-    browser.open(fixture.url())
-    assert browser.run(ground) == "rgb(244, 246, 248)"
-
-
-def test_cluster_is_reachable_by_keyboard(fixture: PageFixture, browser: Browser) -> None:
-    browser.open(fixture.url())
-    reached: list[str] = []
-    while "/clusters/calm" not in reached and len(reached) < 20:
-        browser.press_tab()
-        reached.append(browser.run("return document.activeElement.getAttribute('href') || document.activeElement.id"))
-    assert reached[0] == "#main"
-    assert "q" in reached
-    assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
 def test_silenced_alert_shows_its_silence(fixture: PageFixture, browser: Browser) -> None:
     silence = Silence(
         id="ab12cd34",
@@ -214,11 +194,6 @@ def test_silenced_alert_shows_its_silence(fixture: PageFixture, browser: Browser
     browser.open(fixture.url("/clusters/prod"))
     assert "Silenced by ann until" in browser.text(".alert")
     assert "disk swap, CHG-1" in browser.text()
-
-
-def test_page_without_scripts_reloads_itself(fixture: PageFixture) -> None:
-    html = requests.get(fixture.url("/clusters/calm"), timeout=60).text
-    assert '<noscript><meta http-equiv="refresh" content="10"></noscript>' in html
 
 
 def test_page_reports_that_the_job_does_not_answer(tmp_path: Path, browser: Browser) -> None:

@@ -102,26 +102,6 @@ def test_slider_shows_past_states_and_returns_to_live(fixture: PageFixture, brow
     assert browser.hosts() == {fixture.host}
 
 
-def test_slider_works_by_keyboard(fixture: PageFixture, browser: Browser) -> None:
-    show_live(fixture, browser)
-    slider = browser.one("#at")
-    assert slider.get_attribute("aria-valuetext") == "now, live"
-    browser.run("document.getElementById('at').focus()")
-    before = int(browser.run("return document.getElementById('at').value"))
-    browser.press("Home")
-    eventually(lambda: banner(browser) != "", within_s=WITHIN_S)
-    assert browser.run("return document.activeElement.id") == "at", "the focus stays"
-    assert int(browser.run("return document.getElementById('at').value")) < before
-    valuetext = browser.run("return document.getElementById('at').getAttribute('aria-valuetext')")
-    assert valuetext.endswith(" UTC")
-    assert browser.run("return document.querySelector('#at').labels[0].textContent") == "State of the cluster at"
-    reached = [browser.run("return document.activeElement.id")]
-    while reached[-1] != "control-live" and len(reached) < 6:
-        browser.press_tab()
-        reached.append(browser.run("return document.activeElement.id"))
-    assert reached[-1] == "control-live"
-
-
 def test_event_of_the_list_and_place_on_the_timeline_are_chosen_by_pointer(
     fixture: PageFixture, browser: Browser
 ) -> None:
@@ -161,15 +141,3 @@ def test_time_that_is_not_held_is_reported_on_the_page(fixture: PageFixture, bro
     assert "the journal holds 20" in browser.text("#no-past-state")
     press(browser, "#to-live")
     eventually(lambda: "no metadata change is possible" in browser.text(), within_s=WITHIN_S)
-
-
-@pytest.mark.parametrize("width", [360, 390])
-def test_past_state_fits_the_width_of_a_phone(fixture: PageFixture, browser: Browser, width: int) -> None:
-    for path in (PATH, f"{PATH}&at={LEADERLESS_MS}"):
-        browser.open(fixture.url(path), size=(width, 844))
-        eventually(lambda: browser.all("#at") != [], within_s=WITHIN_S)
-        assert browser.run("return document.documentElement.scrollWidth") == width
-        slider = browser.run("return document.getElementById('at').getBoundingClientRect().width")
-        assert slider > width * 0.7
-        assert browser.one("#scrub").is_displayed()
-    assert browser.one("#to-live").is_displayed()

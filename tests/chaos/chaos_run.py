@@ -237,7 +237,7 @@ def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[st
 
 def _reported(line: Mapping[str, str]) -> Reported:
     texts: dict[str, Any] = {name: line[name] for name in ("rule", "subject", "state", "severity", "fingerprint")}
-    times = {name: _seconds(line[name]) for name in ("started_at", "observed_at", "sent_at")}
+    times: dict[str, Any] = {name: _seconds(line[name]) for name in ("started_at", "observed_at", "sent_at")}
     return Reported(**texts, **times)
 
 

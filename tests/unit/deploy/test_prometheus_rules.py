@@ -15,7 +15,6 @@ import yaml
 
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Finding, Severity
-from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.metrics.batch_stats import BATCH_DURATION
 from streaming.metrics.job_metrics import CLUSTER_METRICS, OWN_METRICS
@@ -192,20 +191,3 @@ def matched(matchers: list[str], label: str) -> str:
     """The value or pattern of one label; "" if no matcher names it."""
     found = [re.fullmatch(rf'{label}\s*=~?\s*"([^"]*)"', each) for each in matchers]
     return next((each[1] for each in found if each), "")
-
-
-def test_names_in_the_sample_configuration_exist() -> None:
-    text = (FOLDER / "alertmanager.yml").read_text()
-
-    assert set(re.findall(r"Kraftwatch\w+", text)) <= set(ALERTS)
-    receivers = {each["name"] for each in ALERTMANAGER["receivers"]}
-    routes = ALERTMANAGER["route"]["routes"]
-    assert {ALERTMANAGER["route"]["receiver"], *(each["receiver"] for each in routes)} == receivers
-
-
-def test_rules_and_reasons_that_alerts_name_exist() -> None:
-    texts = " ".join(str(rule) for rule in ALERTS.values())
-    reasons = re.findall(r'reason=~"([^"]+)"', texts)
-
-    assert set(re.findall(r"explain ([a-z-]+)", texts)) <= set(RULES)
-    assert {one for each in reasons for one in each.split("|")} <= {reason.value for reason in Reason}

@@ -71,12 +71,6 @@ def test_rendered_manifests_are_valid(tmp_path: Path, values: dict[str, Any], ve
         validate(manifest, version)
 
 
-def test_lint_finds_nothing_to_warn_of() -> None:
-    ran = helm("lint", "--strict", "--kube-version", NEWEST, str(CHART))
-
-    assert ran.returncode == 0, ran.stdout
-
-
 def test_defaults_render_the_manifests_of_the_kubernetes_folder(tmp_path: Path) -> None:
     """Apart from labels: there is one description of how the job runs on Kubernetes."""
     manifests = rendered(tmp_path, {"podMonitor": {"enabled": True}})
@@ -128,12 +122,6 @@ def test_every_value_has_an_effect(tmp_path: Path) -> None:
     assert manifests["PodMonitor"]["metadata"]["labels"]["release"] == "prometheus"
     assert manifests["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["interval"] == "30s"
     assert EVERYTHING.keys() | {"config", "resources"} == yaml.safe_load((CHART / "values.yaml").read_text()).keys()
-
-
-def test_without_policy_and_monitor_neither_is_rendered(tmp_path: Path) -> None:
-    kinds = rendered(tmp_path, {"networkPolicy": {"enabled": False}}).keys()
-
-    assert kinds == {"ConfigMap", "ServiceAccount", "StatefulSet", "Service", "PodDisruptionBudget"}
 
 
 def test_selectors_match_the_pod(tmp_path: Path) -> None:

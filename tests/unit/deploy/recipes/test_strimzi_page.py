@@ -1,17 +1,15 @@
 """docs/strimzi.md: its manifests are valid, and its values suit the chart and kraftwatch's configuration."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
 from streaming.config import load
 from tests.helm_program import helm_program
-from tests.unit.deploy.recipes.test_helm_chart import CHART, rendered
+from tests.unit.deploy.recipes.test_helm_chart import rendered
 from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, validate
 
 PAGE = Path(__file__).parents[4] / "docs" / "strimzi.md"
@@ -27,22 +25,6 @@ SECRETS = "/etc/kraftwatch-secrets"
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_network_policy_is_valid(version: str) -> None:
     validate(POLICY, version)
-
-
-def test_user_has_the_only_version_that_strimzi_serves_since_1_0() -> None:
-    assert USER["apiVersion"] == "kafka.strimzi.io/v1"
-
-
-def test_commands_that_renew_the_certificate_can_be_repeated() -> None:
-    (create,) = re.findall(r"create secret generic kraftwatch (?:.*\\\n)*.*", PAGE.read_text())
-
-    assert create.endswith("--dry-run=client --output yaml | kubectl apply --filename -")
-
-
-def test_values_suit_the_schema_of_the_chart() -> None:
-    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
-
-    jsonschema.validate({**defaults, **VALUES}, json.loads((CHART / "values.schema.json").read_text()))
 
 
 def test_configuration_names_the_control_plane_listener_and_files_of_the_secret(tmp_path: Path) -> None:

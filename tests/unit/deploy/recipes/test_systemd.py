@@ -51,16 +51,6 @@ def test_checkpoint_is_in_the_writable_state_directory(unit: configparser.RawCon
     assert "MemoryDenyWriteExecute" not in service, "Java compiles code at run time"
 
 
-def test_operations_runs_doctor_as_the_job_once_its_credentials_exist(unit: configparser.RawConfigParser) -> None:
-    """systemd creates /run/credentials/kraftwatch.service when the service starts, for its user."""
-    text = (ROOT / "docs" / "operations.md").read_text()
-    doctor = f"runuser -u {unit['Service']['User']} -- /opt/kraftwatch/bin/kraftwatch doctor"
-
-    assert unit["Service"]["LoadCredential"] == "password:/etc/kraftwatch/password"
-    assert text.index("systemctl enable --now kraftwatch") < text.index(doctor)
-    assert text.index(doctor) == text.index("/opt/kraftwatch/bin/kraftwatch doctor") - len(doctor.partition("/opt")[0])
-
-
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_accepts_the_unit_and_its_hardening(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name

@@ -1,4 +1,7 @@
-"""A real Kafka quorum on loopback, as a library: it imports no other package of this project."""
+"""A real Kafka quorum on loopback, as a library: it imports no other package of this project.
+
+Whatever fails raises LabError.
+"""
 
 
 class LabError(Exception):

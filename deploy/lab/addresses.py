@@ -14,7 +14,7 @@ not resolve (NXDOMAIN) wherever there is a DNS, and never resolves to a real mac
 LOOPBACK = "127.0.0.1"
 
 FIRST, LAST = 20_000, 32_000
-"""Below the ranges from which Linux and macOS take the ports of outgoing connections, so that a stopped
+"""Below the range from which Linux takes the ports of outgoing connections, so that a stopped
 node's port is still free when the node starts again."""
 
 
@@ -55,11 +55,7 @@ class Ports:
         weakref.finalize(self, _close, self._claims)
 
     def claim(self) -> int:
-        """Returns a random port on which no process listens and that no lab has claimed.
-
-        Raises:
-            LabError: there is none.
-        """
+        """Returns a random port on which no process listens and that no lab has claimed."""
         for _ in range(1_000):
             port = FIRST + secrets.randbelow(LAST - FIRST)
             claim = socket.socket(type=socket.SOCK_DGRAM)

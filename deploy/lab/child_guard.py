@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def _die_with_the_guard() -> None:
-    """On Linux, the kernel kills the command when the guard itself is killed; other systems have no such call."""
+    """The kernel kills the command when the guard itself is killed."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -32,7 +32,7 @@ def _kill_when_stdin_closes(child: "subprocess.Popen[bytes]") -> None:
 
 def _spawn(mode: str, log: str, command: list[str]) -> "subprocess.Popen[bytes]":
     # A preexec_fn is safe here, because this process has one thread when it forks.
-    before = _die_with_the_guard if sys.platform == "linux" and mode != "detached" else None
+    before = None if mode == "detached" else _die_with_the_guard
     with open(log, "ab") as output:  # noqa: PTH123 - pathlib would double the time this program takes to start
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, preexec_fn=before

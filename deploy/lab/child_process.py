@@ -24,9 +24,6 @@ def wait_until(poll: Callable[[], T | None], *, timeout_s: float, what: str) -> 
     Args:
         poll: returns the result, or None or False while there is none yet.
         what: names the result in the error message, such as `a leader among the controllers`.
-
-    Raises:
-        LabError: there was no result in time.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -55,22 +52,13 @@ class ProcessInfo:
 
 
 def processes() -> Iterator[ProcessInfo]:
-    """Yields every visible process except zombies."""
-    if sys.platform == "linux":  # `ps` may be missing
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                state = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-                words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-                if state not in {"Z", "X"}:
-                    yield ProcessInfo(int(folder.name), state, b" ".join(words).decode(errors="replace"))
-        return
-    listing = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True
-    )
-    for line in listing.stdout.splitlines():
-        pid, state, command = line.split(maxsplit=2)
-        if not state.startswith("Z"):
-            yield ProcessInfo(int(pid), state[0], command)
+    """Yields every visible process of Linux except zombies."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+            words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            if state not in {"Z", "X"}:
+                yield ProcessInfo(int(folder.name), state, b" ".join(words).decode(errors="replace"))
 
 
 def is_running(pid: int, command_part: str) -> bool:
@@ -135,11 +123,7 @@ class ChildProcess:
         return True
 
     def kill(self) -> None:
-        """Sends SIGKILL and returns when the process has ended.
-
-        Raises:
-            LabError: it still exists after a minute (a process in uninterruptible sleep).
-        """
+        """Sends SIGKILL and returns when the process has ended."""
         self.signal(signal.SIGKILL)
         if not self.wait(KILL_TIMEOUT_S):
             raise LabError(f"process {self.pid} did not end on SIGKILL")
@@ -151,11 +135,7 @@ class ChildProcess:
 
 
 def command_output(command: Sequence[str], *, what: str, timeout_s: float) -> str:
-    """Runs a command to its end and returns its output.
-
-    Raises:
-        LabError: it failed (the message ends with its last lines) or took longer than `timeout_s`.
-    """
+    """Runs a command to its end and returns its output."""
     try:
         ran = subprocess.run(
             command,

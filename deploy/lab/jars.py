@@ -57,11 +57,7 @@ _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<jar>\S+\.jar)")
 
 @cache
 def jar_checksums(lock: Path = LOCK) -> Mapping[str, str]:
-    """Returns the expected sha256 of each jar by its file name.
-
-    Raises:
-        LabError: a line of the lock file is invalid.
-    """
+    """Returns the expected sha256 of each jar by its file name."""
     checksums = {}
     for number, line in enumerate(lock.read_text(encoding="utf-8").splitlines(), start=1):
         entry = _LINE.fullmatch(line)
@@ -72,11 +68,7 @@ def jar_checksums(lock: Path = LOCK) -> Mapping[str, str]:
 
 
 def verify_jars(jars: Path, checksums: Mapping[str, str], *, lock: Path = LOCK) -> list[str]:
-    """Returns the names of the jars in a folder that have no checksum; `lock` is the file that the error names.
-
-    Raises:
-        LabError: a jar differs from its checksum.
-    """
+    """Returns the names of the jars in a folder that have no checksum; `lock` is the file that the error names."""
     expected = {jar.name: checksums.get(jar.name) for jar in sorted(jars.iterdir())}
     for name, checksum in expected.items():
         if checksum is not None and sha256(jars / name) != checksum:
@@ -110,9 +102,6 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
     """Returns the folder with the jars of Kafka's broker, controller and tools; downloads them if it does not exist.
 
     A download takes about 40 s and 45 MB.
-
-    Raises:
-        LabError: the download failed, with Ivy's messages, or a jar differs from its checksum in jars.lock.
     """
     return made_once((cache or cache_folder()) / version, partial(_download, version))
 
@@ -151,9 +140,6 @@ def ensure_class_archive(jars: Path, write: Callable[[Path], None]) -> None:
     Args:
         jars: of one version.
         write: runs a node whose Java writes this file when it ends. Takes about 15 s.
-
-    Raises:
-        LabError: `write` did.
     """
 
     def make(folder: Path) -> Path:
@@ -199,9 +185,6 @@ def run_ivy(dependencies: Sequence[Dependency], folder: Path) -> None:
 
     Args:
         folder: an empty folder.
-
-    Raises:
-        LabError: the download failed, with Ivy's messages.
     """
     settings, module = folder / "ivysettings.xml", folder / "ivy.xml"
     settings.write_text(_SETTINGS.format(cache=folder / "ivy"), encoding="utf-8")

@@ -86,21 +86,13 @@ class Jvm:
         return [*self._java(), *options, NODE, str(properties)]
 
     def tool(self, name: str, arguments: Sequence[str]) -> str:
-        """Runs one of Kafka's tools, named as its script without `.sh`, and returns its output.
-
-        Raises:
-            LabError: the tool is unknown, failed (with its last lines) or took too long.
-        """
+        """Runs one of Kafka's tools, named as its script without `.sh`, and returns its output."""
         return command_output(
             self.tool_command(name, arguments), what=f"{name} {' '.join(arguments)}", timeout_s=TOOL_TIMEOUT_S
         )
 
     def tool_command(self, name: str, arguments: Sequence[str]) -> list[str]:
-        """Returns the command that runs one of Kafka's tools.
-
-        Raises:
-            LabError: the tool is unknown.
-        """
+        """Returns the command that runs one of Kafka's tools."""
         if name not in TOOLS:
             raise LabError(f"{name} is not one of the lab's Kafka tools: {', '.join(sorted(TOOLS))}")
         return [*self._java(), *self._log4j("OFF"), self._main_class(name), *arguments]

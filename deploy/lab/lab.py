@@ -134,11 +134,7 @@ class Lab(RunningQuorum):
     # ---- Kafka's tools
 
     def run_remedy(self, line: str, *, node_properties: Path | None = None) -> str | None:
-        """Runs one line of a remedy exactly as printed; returns its output, or None for a comment (`# ...`).
-
-        Raises:
-            LabError: the command is not one of Kafka's tools, contains an unknown placeholder, or failed.
-        """
+        """Runs one line of a remedy exactly as printed; returns its output, or None for a comment (`# ...`)."""
         if not line.strip() or line.lstrip().startswith("#"):
             return None
         if NODE_PROPERTIES in line:

@@ -27,20 +27,12 @@ _CONTROLLERS_ACCEPT_CLIENTS_SINCE = (3, 7)
 
 
 def is_dynamic(version: str) -> bool:
-    """Returns whether this Kafka can store its voters in the log (kraft.version 1) instead of its configuration.
-
-    Raises:
-        LabError: `version` is no version such as 4.3.1.
-    """
+    """Returns whether this Kafka can store its voters in the log (kraft.version 1) instead of its configuration."""
     return _release(version) >= _DYNAMIC_SINCE
 
 
 def controllers_accept_clients(version: str) -> bool:
-    """Returns whether controllers answer Kafka's tools and report their cluster id.
-
-    Raises:
-        LabError: `version` is no version such as 4.3.1.
-    """
+    """Returns whether controllers answer Kafka's tools and report their cluster id."""
     return _release(version) >= _CONTROLLERS_ACCEPT_CLIENTS_SINCE
 
 
@@ -131,11 +123,7 @@ class Node:
 
     @property
     def directory_id(self) -> str:
-        """The directory id in its meta.properties, 22 characters.
-
-        Raises:
-            LabError: the log directory is not formatted.
-        """
+        """The directory id in its meta.properties, 22 characters."""
         meta = self.data / "meta.properties"
         lines = meta.read_text(encoding="utf-8").splitlines() if meta.exists() else []
         for line in lines:
@@ -205,11 +193,7 @@ class Node:
         return properties | ({"inter.broker.listener.name": BROKER} if self.is_broker else {})
 
     def launch(self, jvm: Jvm, *, supervised: bool) -> None:
-        """Starts its process without waiting for it.
-
-        Raises:
-            LabError: it is already running.
-        """
+        """Starts its process without waiting for it."""
         if self.running:
             raise LabError(f"node {self.id} is already running (pid {self.pid})")
         self.process = ChildProcess(
@@ -220,21 +204,13 @@ class Node:
         )
 
     def running_process(self) -> ChildProcess:
-        """Returns its process.
-
-        Raises:
-            LabError: it is not running.
-        """
+        """Returns its process."""
         if self.process is None or not self.process.alive:
             raise LabError(f"node {self.id} is not running")
         return self.process
 
     def wait_for_start(self, jvm: Jvm, connect: kafka_requests.Connect, *, supervised: bool, timeout_s: float) -> None:
-        """Waits until it accepts requests. Restarts a broker once whose registration is stuck.
-
-        Raises:
-            LabError: its process has ended, or it accepts no requests within `timeout_s`.
-        """
+        """Waits until it accepts requests. Restarts a broker once whose registration is stuck."""
         what = f"node {self.id} ({self.log_file})"
         wait_until(
             lambda: self.accepts_requests(connect) or self._registration_is_stuck(), timeout_s=timeout_s, what=what
@@ -251,11 +227,7 @@ class Node:
         return self.log_tail(_REGISTRATION_ATTEMPTS).count(_REGISTRATION_TIMED_OUT) == _REGISTRATION_ATTEMPTS
 
     def accepts_requests(self, connect: kafka_requests.Connect) -> bool:
-        """Returns whether it accepts requests.
-
-        Raises:
-            LabError: its process has ended.
-        """
+        """Returns whether it accepts requests."""
         if not self.running:
             raise LabError(f"node {self.id} ended during its start; the end of {self.log_file}:\n{self.log_tail()}")
         if self.controller_port is not None and not kafka_requests.accepts_connections(self.controller_port):

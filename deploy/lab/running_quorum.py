@@ -294,9 +294,6 @@ def up(quorum: RunningQuorum) -> None:
     """Starts a quorum that was created with `supervised=False`, and returns when it answers; it outlives this process.
 
     Deletes the files of an earlier lab first: each `up` creates a new cluster with a new id.
-
-    Raises:
-        LabError: a lab is running there, the folder contains other files, or the quorum did not start.
     """
     directory = quorum.directory
     if _node_pids(directory):
@@ -312,9 +309,6 @@ def down(directory: Path) -> int:
     """Kills every node of the lab in `directory` and returns how many were running; folder and logs are kept.
 
     Finds the nodes by their command lines, so that it also stops the nodes of an `up` that was killed.
-
-    Raises:
-        LabError: the folder contains no lab, or a process does not end.
     """
     directory = directory.absolute()
     pids = _node_pids(directory)

@@ -87,10 +87,6 @@ def spark_jars(wanted: JarSet, folder: Path | None = None) -> Sequence[Path]:
     Args:
         wanted: the jars.
         folder: a folder that has them already, for machines that do not reach Maven Central.
-
-    Raises:
-        LabError: the installed pyspark is of another version, the download failed, a jar is missing, or one differs
-            from its checksum.
     """
     installed = version("pyspark")
     if installed != SPARK_VERSION:

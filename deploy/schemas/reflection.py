@@ -23,11 +23,7 @@ _PROGRAM = Path(__file__).with_name("Reflect.java")
 
 
 def reflect_schemas(jars: Path) -> Description:
-    """Returns the output of Reflect.java for the Kafka in a folder.
-
-    Raises:
-        LabError: the folder does not hold Kafka's jars, or java failed.
-    """
+    """Returns the output of Reflect.java for the Kafka in a folder."""
     if not list(jars.glob("kafka-metadata-*.jar")):
         raise LabError(f"{jars} holds no kafka-metadata jar: name a folder with all of Kafka's jars.")
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(_PROGRAM)]
@@ -44,9 +40,6 @@ def merge_kafka_versions(kafkas: Sequence[Description]) -> Description:
 
     Args:
         kafkas: the output of Reflect.java for each Kafka version, oldest first.
-
-    Raises:
-        LabError: an absent field has different defaults in two Kafka versions.
     """
     names = [kafka["kafka"] for kafka in kafkas]
     document: Description = {"kafka": names}

@@ -43,7 +43,6 @@ def test_child_process_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     eventually(lambda: not psutil.pid_exists(pid) and not psutil.pid_exists(guard), within_s=10)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a process when its parent ends")
 def test_child_process_ends_when_the_guard_is_killed(tmp_path: Path) -> None:
     owner, pid, guard = start_owner(tmp_path / "log")
     os.kill(guard, signal.SIGKILL)

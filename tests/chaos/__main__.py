@@ -1,7 +1,7 @@
 """`make chaos SEED=n HOURS=h [FAULTS=WORD,...]`: overlapping faults, a real quorum, the real job, and an oracle.
 
-A seed chooses 3 or 5 controllers, one job or relays with a topic, a store and one or two jobs, a quorum with or
-without TLS and logins, the faults, their overlap and their length; FAULTS selects the faults whose names contain a
+A seed chooses 3 or 5 controllers, one job or relays with a topic, a store and one or two jobs, the faults, their
+overlap and their length; FAULTS selects the faults whose names contain a
 word. The oracle knows only what was done: it says which alerts must, may and must not fire, and what people must
 receive. Everything runs in a network namespace of its own, in which nftables (Debian's package) cuts single paths, and
 with small disks that become full; that needs root. Exits with 1 if anything was missed, false, sent twice or not

@@ -1,9 +1,7 @@
 """ChaosLab: a quorum in which each path from a node to a controller can be broken by itself."""
 
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
 
 from deploy.lab.addresses import LOOPBACK
 from deploy.lab.jars import kafka_jars
@@ -12,7 +10,6 @@ from deploy.lab.node import Node
 from tests.chaos import small_disk
 from tests.chaos.packet_filter import MONITOR, PacketFilter, address
 from tests.lab import Lab
-from tests.lab_security import SCRAM
 
 PROPERTIES = {
     "broker.session.timeout.ms": "6000",
@@ -20,84 +17,24 @@ PROPERTIES = {
 }
 DISK_MB = 100
 """Of a controller's disk."""
-SESSION_S = 15.0
-"""A login of the monitor at a secured quorum is valid for so long."""
-_LISTENER = "listener.name.controller."
-SECURED = {
-    f"{_LISTENER}ssl.client.auth": "required",
-    f"{_LISTENER}sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-    f"{_LISTENER}scram-sha-256.sasl.jaas.config": SCRAM.properties["scram-sha-256.sasl.jaas.config"],
-    f"{_LISTENER}scram-sha-256.connections.max.reauth.ms": str(int(SESSION_S * 1000)),
-}
-"""Controllers require a certificate and a login; that of the monitor is with SCRAM, and its sessions end."""
-USER = "kraftwatch"
 
 
 class ChaosLab(Lab):
     """Each node and the monitor have a hosts file of their own, with an address of their own for each controller.
 
-    The lab's own requests and Kafka's tools use 127.0.0.1, which is never cut. A secured one has TLS with
-    certificates of both sides, and logins.
+    The lab's own requests and Kafka's tools use 127.0.0.1, which is never cut.
     """
 
-    def __init__(self, directory: Path, *, controllers: int, brokers: int, secured: bool) -> None:
-        super().__init__(
-            directory,
-            controllers=controllers,
-            brokers=brokers,
-            named=True,
-            properties=PROPERTIES | (SECURED if secured else {}),
-            users=[] if secured else None,
-        )
-        self.secured = secured
+    def __init__(self, directory: Path, *, controllers: int, brokers: int) -> None:
+        super().__init__(directory, controllers=controllers, brokers=brokers, named=True, properties=PROPERTIES)
         self.filter = PacketFilter()
-        self.certificates: dict[int, Path] = {}
-        """The certificates of controllers, from their next start on, that are not those of the quorum."""
         self._forgotten: set[int] = set()
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        if self.secured:
-            self.allow_monitoring(f"User:{USER}")
-            self.change_password()
-            self.tell_password()
-        return self
 
     def _format_all(self) -> None:
         for node in self.layout.controllers:
             node.disk = small_disk.mount(node.folder / "disk", megabytes=DISK_MB)
         self.layout.configure()
         super()._format_all()
-
-    def change_password(self) -> None:
-        """Changes the monitor's password at the quorum alone."""
-        self._password = secrets.token_urlsafe(12)
-        self.set_scram_password(USER, self._password)
-
-    def tell_password(self) -> None:
-        """Writes the password to the monitor's file."""
-        new = self._password_file.with_suffix(".new")
-        new.write_text(self._password, encoding="utf-8")
-        new.replace(self._password_file)
-
-    @property
-    def _password_file(self) -> Path:
-        return self.directory / "monitor-password"
-
-    def monitor_login(self) -> dict[str, str]:
-        """Returns the monitor's settings for this quorum."""
-        if not self.secured:
-            return {}
-        certificate = str(self.security.authority.issue("monitor"))
-        return {
-            "security_protocol": "SASL_SSL",
-            "ssl_cafile": str(self.security.ca_file),
-            "ssl_certfile": certificate,
-            "ssl_keyfile": certificate,
-            "sasl_mechanism": "SCRAM-SHA-256",
-            "sasl_plain_username": USER,
-            "sasl_plain_password_file": str(self._password_file),
-        }
 
     @property
     def monitor_hosts_file(self) -> Path:
@@ -110,9 +47,6 @@ class ChaosLab(Lab):
             # At the address that each node has for it.
             node.bind = "0.0.0.0"
         self.layout.configure()
-        for id_, certificate in self.certificates.items():
-            with self.node(id_).properties_file.open("a", encoding="utf-8") as properties:
-                properties.write(f"ssl.keystore.location={certificate}\n")
         for id_ in ids:
             node = self.node(id_)
             node.launch(self._jvm_at(node), supervised=True)

@@ -136,7 +136,7 @@ def chaos_monitor(folder: Path, lab: ChaosLab, *, shared: bool, jobs: int) -> It
     with ExitStack() as stack:
         monitor = ChaosMonitor(sinks=stack.enter_context(counted_sinks(folder)))
         fixed = {"hosts_file": str(lab.monitor_hosts_file), "cluster_id": lab.cluster_id}
-        cluster = section(CLUSTER, lab, **fixed, **lab.monitor_login())
+        cluster = section(CLUSTER, lab, **fixed)
         config = {"clusters": [cluster], "thresholds": THRESHOLDS}
         if shared:
             config |= _shared(folder, stack, monitor, cluster)

@@ -21,9 +21,8 @@ from tests.chaos.disk_faults import DISK_FAULTS
 from tests.chaos.facts import Course, FactLog, LeaderAnswer, Notified, Paged, Reported
 from tests.chaos.monitor_faults import MONITOR_FAULTS
 from tests.chaos.oracle import LASTING
-from tests.chaos.security_faults import SECURITY_FAULTS
 
-ALL_FAULTS = (*CLUSTER_FAULTS, *SECURITY_FAULTS, *DISK_FAULTS, *MONITOR_FAULTS)
+ALL_FAULTS = (*CLUSTER_FAULTS, *DISK_FAULTS, *MONITOR_FAULTS)
 STEP_S = 2.0
 """A fault that could not end yet is tried again after this time."""
 SETTLE_S = 240.0
@@ -50,7 +49,7 @@ class ActiveFault:
 
 @dataclass(kw_only=True)
 class ChaosRun:
-    """One run in a folder. The seed decides who watches what: controllers, security, relays with a store, jobs."""
+    """One run in a folder. The seed decides who watches what: controllers, relays with a store, jobs."""
 
     folder: Path
     seed: int
@@ -68,10 +67,10 @@ class ChaosRun:
     def run(self) -> Course:
         """Injects faults until the time is over, ends them, waits until nothing fires, returns what happened."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        controllers, secured = 5 if self.seed % 2 else 3, self.seed % 3 == 0
+        controllers = 5 if self.seed % 2 else 3
         jobs, shared = 2 if self.seed % 4 == 0 else 1, self.seed % 4 in (0, 1)
         with ExitStack() as stack:
-            lab = ChaosLab(self.folder / "lab", controllers=controllers, brokers=BROKERS, secured=secured)
+            lab = ChaosLab(self.folder / "lab", controllers=controllers, brokers=BROKERS)
             stack.enter_context(lab)
             monitor = stack.enter_context(chaos_monitor(self.folder, lab, shared=shared, jobs=jobs))
             stopped = Event()
@@ -87,7 +86,7 @@ class ChaosRun:
                 leader=lambda: self._leaders[-1].leader if self._leaders else None,
             )
             self._began = time.time()
-            quorum = f"{controllers} controllers and {BROKERS} brokers{' with TLS and logins' if secured else ''}"
+            quorum = f"{controllers} controllers and {BROKERS} brokers"
             self.say(f"{jobs} {'jobs watch' if jobs > 1 else 'job watches'} {quorum}; {self.folder}")
             try:
                 self._inject(context)

@@ -30,7 +30,6 @@ HOLD_S = {
     "monitor-blind": 20.0,
     "monitor-blind controller": 60.0,
     "monitor-blind relay": 60.0,
-    "certificate-expiring": 20.0,
 }
 """The holds of the run's configuration."""
 KEEPS_FIRING_S = {
@@ -65,15 +64,10 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),
     "node-restarting": ((Kind.STARTED,), ()),
-    "certificate-expiring": ((), (Kind.EXPIRING, Kind.BAD_CERTIFICATE)),
     "views-disagree": ((), (Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.SILENT)),
 }
 """The facts that may cause an alert of each rule: those of the node that its subject names, and those of any. An alert
 of a rule that is not here is false, but for the loss of committed metadata."""
-UNREAD: Mapping[str, Sequence[Kind]] = {
-    "certificate-expiring": (Kind.SILENT, Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.NAMELESS),
-}
-"""While one of these is so of any node, an alert of the rule may stay: what would resolve it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +89,8 @@ class Expected:
         """Whether such an alert reports it.
 
         A voter that refuses the monitor alone has a stale endpoint for it. If only voters with a new disk are missing,
-        their own alerts say that no further failure is tolerated. If a controller that is cut off rejects the monitor's
-        login and the last one still names the killed leader, nobody can tell: the quorum is critical and unknown.
+        their own alerts say that no further failure is tolerated. If the last controller that is reached still
+        names the killed leader, nobody can tell: the quorum is critical and unknown.
         """
         instead = ("stale-voter-endpoint", self.subject.replace("controller", "voter"))
         return (
@@ -176,7 +170,6 @@ class Oracle:
         yield from self._long_enough("failure-tolerance", "", self._no_tolerance)
         for node in course.controllers:
             yield from self._long_enough("voter-lagging", f"voter {node}", partial(self._lags, node))
-            yield from self._long_enough("certificate-expiring", "", partial(self._has_old_certificate, node))
             yield from self._long_enough("voter-disk-replaced", f"controller {node}", partial(self._has_new_disk, node))
             yield from self._long_enough("stale-voter-endpoint", f"voter {node}", partial(self._is_nameless, node))
             yield from self._long_enough(
@@ -200,10 +193,6 @@ class Oracle:
         lost = len(self.voters(at)) - self.majority(at)
         silent = self._is(Kind.SILENT, at, node) and not self._is(Kind.NEW_DISK, at, node)
         return self.observed(at) and self.has_leader(at) and silent and len(self.absent(at)) < lost
-
-    def _has_old_certificate(self, node: int, at: float) -> bool:
-        expires = self._is(Kind.EXPIRING, at, node) and not self._is(Kind.REMOVED, at, node)
-        return expires and self.observed(at) and self.has_leader(at) and node in self.serving(at)
 
     def _has_new_disk(self, node: int, at: float) -> bool:
         running = not self._is(Kind.SILENT, at, node) and not self._is(Kind.UNCERTAIN, at, node)
@@ -273,11 +262,6 @@ class Oracle:
         if rule == LASTING:
             return self._may_have_lost(begin, end)
         return any(fact.overlaps(begin, end) for fact in self._explanations(rule, subject))
-
-    def may_stay(self, rule: str, subject: str, start: float, end: float) -> bool:
-        """Whether an alert that fires already may be unresolved from `start` to `end`."""
-        unread = self.course.facts.of(*UNREAD[rule]) if rule in UNREAD else ()
-        return self.may_fire(rule, subject, start, end) or any(one.overlaps(start - AFTER_S, end) for one in unread)
 
     def _may_have_lost(self, begin: float, end: float) -> bool:
         """Whether a voter lost records while another one, which may have had them, did not serve."""

@@ -153,7 +153,7 @@ def _open_too_long(course: Course, oracle: Oracle) -> Iterator[str]:
             continue
         late = AFTER_S + CLEARED_S + KEEPS_FIRING_S.get(first.rule, 0.0)
         off = any(each.overlaps(second.sent_at - late, second.sent_at) for each in course.facts.of(Kind.MONITOR_OFF))
-        if not off and not oracle.may_stay(first.rule, first.subject, second.sent_at - CLEARED_S, second.sent_at):
+        if not off and not oracle.may_fire(first.rule, first.subject, second.sent_at - CLEARED_S, second.sent_at):
             yield f"{first.rule} {first.subject} resolved at {_time(second.sent_at)} only"
 
 

@@ -94,7 +94,7 @@ class HostileAnswers:
             current_leader=partition_type.LeaderIdAndEpoch(leader_id=1, leader_epoch=9),
             snapshot_id=partition_type.SnapshotId(),
             aborted_transactions=None,
-            records=hostile_log(self._rng, base_offset=self._position + 1, secret="secret").payload,
+            records=hostile_log(self._rng, base_offset=self._position + 1, secret="secret"),
         )
         topic = FetchResponse.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
         received = self._received(request, FetchResponse(responses=[topic]))
@@ -124,7 +124,7 @@ class HostileAnswers:
             cluster_id="x", leader_epoch=9, snapshot=snapshot, position=0, max_bytes=65_536
         )
         request.API_VERSION = self._rng.choice((0, 1))
-        content = hostile_snapshot(self._rng, secret="secret").payload
+        content = hostile_snapshot(self._rng, secret="secret")
         partition_type = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
         partition = partition_type(
             snapshot_id=partition_type.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),

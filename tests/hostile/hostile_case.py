@@ -15,7 +15,7 @@ from streaming.replay.decoded_row import decode_observation
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.damaged_checkpoint import DamagedCheckpoint
 from tests.hostile.hostile_answer import HostileAnswers
-from tests.hostile.hostile_log import HostileLog, hostile_log, hostile_snapshot
+from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.hostile.kafka_values import impossible_value
 from tests.hostile.leaked_secret import leaked_secret
 from tests.hostile.monitored_path import CLUSTER_NAME, MonitoredPath
@@ -119,7 +119,7 @@ class HostileCases:
     def _state(self, rng: Random) -> str:
         blob = mutated(self._path.healthy_blob, rng, times=rng.choice((1, 1, 2, 8)))
         first = self._path.position + 1
-        payload = redact(hostile_log(rng, base_offset=first, secret=SECRET).payload)
+        payload = redact(hostile_log(rng, base_offset=first, secret=SECRET))
         row = Observation(
             cluster=CLUSTER_NAME, kind=ObservationKind.RECORDS, observed_at_ms=0, base_offset=first, payload=payload
         )
@@ -140,9 +140,9 @@ class HostileCases:
         return "applied"
 
 
-def _redacted(log: HostileLog) -> bytes:
-    payload = redact(log.payload)
-    assert len(payload) == len(log.payload), "redaction changed the length"
+def _redacted(log: bytes) -> bytes:
+    payload = redact(log)
+    assert len(payload) == len(log), "redaction changed the length"
     leak = leaked_secret(payload, SECRET.encode())
     assert leak is None, f"a credential is in the journal: {leak}"
     return payload

@@ -1,7 +1,6 @@
 """Hostile parts of a metadata log or snapshot: real and random batches with mutated fields, mostly with a valid CRC."""
 
 import struct
-from dataclasses import dataclass
 from functools import cache
 from random import Random
 
@@ -17,37 +16,26 @@ _YEAR_10000_MS = 253_402_300_800_000
 _TIMESTAMPS = (_NOW_MS, _NOW_MS, _NOW_MS, 0, -1, -2, _YEAR_10000_MS - 1, _YEAR_10000_MS, 2**62, 2**63 - 1, -(2**63))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostileLog:
-    """Consecutive batches, hostile or not."""
-
-    payload: bytes
-    secrets: tuple[bytes, ...]
-    """Credentials in it, as the log holds them."""
-
-
-def hostile_log(rng: Random, *, base_offset: int, secret: str) -> HostileLog:
+def hostile_log(rng: Random, *, base_offset: int, secret: str) -> bytes:
     """Returns batches that continue a log at `base_offset`, some of them hostile."""
-    batches, offset, secrets = [], base_offset, []
+    batches, offset = [], base_offset
     for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):
         made = _batch(rng, offset, secret)
-        if secret.encode() in made:
-            secrets.append(secret.encode())
         offset += max(1, struct.unpack_from(">i", made, 23)[0] + 1)
         batches.append(_hostile_batch(made, rng) if rng.random() < 0.6 else made)
     payload = b"".join(batches)
     if rng.random() < 0.15:
         payload = mutated(payload, rng, times=rng.choice((1, 1, 2, 5)))
-    return HostileLog(payload=payload, secrets=tuple(secrets))
+    return payload
 
 
-def hostile_snapshot(rng: Random, *, secret: str) -> HostileLog:
+def hostile_snapshot(rng: Random, *, secret: str) -> bytes:
     """Returns a snapshot of which some batches are hostile."""
     header = batch([control(3, struct.pack(">hq", 0, rng.choice(_TIMESTAMPS)) + b"\0")])
     footer = batch([control(4, struct.pack(">h", 0) + b"\0")], base_offset=rng.randrange(2, 9))
     log = hostile_log(rng, base_offset=1, secret=secret)
-    parts = [header, log.payload, footer] if rng.random() < 0.8 else rng.sample([header, log.payload, footer], 3)
-    return HostileLog(payload=b"".join(parts), secrets=log.secrets)
+    parts = [header, log, footer] if rng.random() < 0.8 else rng.sample([header, log, footer], 3)
+    return b"".join(parts)
 
 
 def _batch(rng: Random, offset: int, secret: str) -> bytes:

@@ -86,4 +86,4 @@ def test_an_observation_that_is_applied_twice_is_detected(monkeypatch: pytest.Mo
     monkeypatch.setattr(Machine, "apply", apply)
 
     with pytest.raises(BrokenInvariant, match="K048"):
-        Simulation(1).run(25_000)
+        Simulation(3).run(25_000)

@@ -68,7 +68,7 @@ def test_endpoints_of_files_that_kafka_wrote_are_found(
 def test_endpoints_of_hostile_logs_are_found() -> None:
     found = 0
     for seed in range(600):
-        payload = hostile_log(Random(seed), base_offset=5, secret="s3cret").payload
+        payload = hostile_log(Random(seed), base_offset=5, secret="s3cret")
         expected = endpoints_of_every_event(payload, ObservationKind.RECORDS)
         assert found_endpoints(payload) == expected
         found += bool(expected)

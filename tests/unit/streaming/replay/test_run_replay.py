@@ -322,6 +322,6 @@ def test_files_that_kafka_wrote_are_replayed_alike(file: Any, snapshot: bool) ->
 def test_hostile_logs_and_snapshots_are_replayed_alike(first: int) -> None:
     for seed in range(first, first + 100):
         rng, replays = Random(seed), Replays()
-        replays.apply(decoded(hostile_log(rng, base_offset=5, secret="s3cret").payload, snapshot=False))
-        replays.apply(decoded(hostile_snapshot(rng, secret="s3cret").payload, snapshot=True))
+        replays.apply(decoded(hostile_log(rng, base_offset=5, secret="s3cret"), snapshot=False))
+        replays.apply(decoded(hostile_snapshot(rng, secret="s3cret"), snapshot=True))
         replays.check()

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,23 +110,18 @@ def test_what_is_audited_may_change_while_the_job_runs(job: Job, caplog: pytest.
 
 
 @pytest.mark.parametrize(
-    ("prepare", "due"),
+    ("ago_s", "every_s", "due"),
     [
-        (lambda job: None, False),
-        (lambda job: job.last_audit(INTERVAL_S - 60), False),
-        (lambda job: job.last_audit(INTERVAL_S + 1), True),
+        (None, 1, False),
+        (INTERVAL_S - 60, 1, False),
+        (INTERVAL_S + 1, 1, True),
+        (2 * INTERVAL_S, 0, False),
     ],
-    ids=["new checkpoint", "audited today", "audited yesterday"],
+    ids=["new checkpoint", "audited today", "audited yesterday", "turned off"],
 )
-def test_audits_are_a_day_apart_across_restarts(job: Job, prepare: Callable[[Job], None], due: bool) -> None:
-    job.every_s = 1
-    prepare(job)
+def test_audits_are_a_day_apart_across_restarts(job: Job, ago_s: float | None, every_s: float, *, due: bool) -> None:
+    job.every_s = every_s
+    if ago_s is not None:
+        job.last_audit(ago_s)
 
     assert [job.daily_audit().due() for _ in range(2)] == [due, False]
-
-
-def test_an_interval_of_zero_turns_audits_off(job: Job) -> None:
-    job.every_s = 0
-    job.last_audit(2 * INTERVAL_S)
-
-    assert not job.daily_audit().due()

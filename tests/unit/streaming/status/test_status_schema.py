@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rules.evaluate import thresholds_for
-from rules.model.history import Election, RecentHistory
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import from_json, status_json, to_bytes
@@ -19,7 +17,7 @@ from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.recording import recorded_state
 from tests.status_schema import PATH, schema, text
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
-from tests.unit.rules.situation import NOW, healthy, leaderless, observer, recovering, static
+from tests.unit.rules.situation import healthy, leaderless, observer, recovering, static
 from tests.unit.streaming.status.statuses import job_status, status
 
 SCHEMA: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
@@ -78,13 +76,3 @@ def test_status_of_a_log_directory_satisfies_the_schema(tmp_path: Path) -> None:
     made = cluster_status(state)
     Draft202012Validator(SCHEMA).validate(status_json(made))
     assert from_json(to_bytes(made)) == made
-
-
-def test_elections_have_one_shape_in_status_and_in_the_job() -> None:
-    won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
-    quorum = replace(healthy(), history=RecentHistory(elections=(won,)))
-    assert status(quorum)["elections"] == job_status(quorum)["elections"]
-    assert list(status(quorum)["elections"][0]) == [
-        *("leader_id", "leader_epoch", "voter_ids", "granting_voter_ids", "offset", "at")
-    ]
-    assert list(status(quorum)) == list(job_status(quorum)), "both have the same fields"

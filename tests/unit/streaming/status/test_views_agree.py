@@ -3,7 +3,6 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,13 +11,14 @@ from rich.console import Console
 
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
-from rules.finding import Finding, Severity
+from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.check_output import check_json, check_text
+from streaming.status.cluster_status import ClusterState
 from streaming.status.health import Health, health
 from streaming.status.status_store import ReceivedStatus
 from streaming.status.status_tables import status_table
@@ -48,8 +48,7 @@ def page(quorum: Quorum, tracked: TrackedConditions | None = None, history: tupl
     return ClusterView(name=quorum.cluster, now_ms=quorum.now_ms, received=received, history=history)
 
 
-def printed_status(quorum: Quorum, **more: int) -> str:
-    state = state_of(quorum, live=not more, **more)
+def printed_status(state: ClusterState) -> str:
     console = Console(width=200, file=io.StringIO())
     with console.capture() as shown:
         console.print(status_table(cluster_status(state)))
@@ -68,7 +67,7 @@ def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: Callabl
         assert health(cluster_status(without_findings)) is Health.WARNING
     assert health(cluster_status(state)).exit_code in (1, 2)
     assert "Acknowledged records may be lost" in check_text(state).plain
-    assert "Acknowledged records may be lost" in printed_status(quorum)
+    assert "Acknowledged records may be lost" in printed_status(state)
     before_the_hold = page(quorum)
     assert before_the_hold.health is Health.WARNING
     assert before_the_hold.headline.startswith("Acknowledged records may be lost")
@@ -117,19 +116,18 @@ def test_headline_where_nothing_answers_is_what_is_not_answered() -> None:
 
 
 def test_check_and_status_say_when_a_finding_fires() -> None:
-    down = voter_not_fetching(healthy(), 2, for_ms=20_000)
-    assert "warning failure-tolerance · quorum · fires once it has lasted 2 min" in check_text(state_of(down)).plain
-    assert "warning failure-tolerance · quorum · fires once it has lasted 2 min" in printed_status(down)
-    # What follows from a finding is no gap in what is observed.
-    assert "unknown voter-lagging" not in check_text(state_of(down)).plain
-    assert "not evaluated voter-lagging: failure-tolerance explains it" in check_text(state_of(down)).plain
-    assert "not evaluated voter-lagging: failure-tolerance explains it" in printed_status(down)
+    down = state_of(voter_not_fetching(healthy(), 2, for_ms=20_000))
+    for shown in (check_text(down).plain, printed_status(down)):
+        assert "warning failure-tolerance · quorum · fires once it has lasted 2 min" in shown
+        # What follows from a finding is no gap in what is observed.
+        assert "unknown voter-lagging" not in shown
+        assert "not evaluated voter-lagging: failure-tolerance explains it" in shown
 
 
 def test_voters_that_refuse_connections_have_no_vote_without_a_leader() -> None:
-    quorum = leaderless(refuses(healthy(), 1, 2), 3)
-    assert cluster_status(state_of(quorum)).electable is False
-    shown = printed_status(quorum)
+    state = state_of(leaderless(refuses(healthy(), 1, 2), 3))
+    assert cluster_status(state).electable is False
+    shown = printed_status(state)
     assert "If all restarted now" not in shown
     line = next(line for line in shown.splitlines() if "Next election" in line)
     assert "no leader can be elected: 1 of 3 voters accept connections, 2 votes are needed" in line
@@ -138,12 +136,9 @@ def test_voters_that_refuse_connections_have_no_vote_without_a_leader() -> None:
 
 def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
     nothing = state_of(replace(healthy(), poll=None, log_seen_at_ms=None), live=False)
-    assert "what to do: kraftwatch doctor, with the same options" in check_text(nothing).plain
-    console = Console(width=200, file=io.StringIO())
-    with console.capture() as shown:
-        console.print(status_table(cluster_status(nothing)))
-    assert "what to do: kraftwatch doctor, with the same options" in shown.get()
-    assert "kraftwatch doctor" not in printed_status(healthy())
+    for shown in (check_text(nothing).plain, printed_status(nothing)):
+        assert "what to do: kraftwatch doctor, with the same options" in shown
+    assert "kraftwatch doctor" not in printed_status(state_of(healthy()))
 
 
 @given(seed=st.integers(0, 400), steps=st.integers(500, 5_000))
@@ -194,20 +189,15 @@ def test_no_view_shows_an_old_warning_as_the_state_of_a_cluster_of_which_nothing
     (blindness,) = evaluate(blind, THRESHOLDS).findings
     state = state_of(blind, live=False)
     warning = replace(blindness, rule="broker-fenced", subject="broker 4", severity=Severity.WARNING)
-    history = tuple(alert(each.subject, **finding_fields(each)) for each in (warning, blindness))
+    fields = ("rule", "severity", "summary", "evidence")
+    history = tuple(
+        alert(each.subject, **{name: getattr(each, name) for name in fields}) for each in (warning, blindness)
+    )
 
     view = page(blind, history=history)
     assert (view.health, view.headline) == (Health.UNKNOWN, blindness.summary)
     assert view.row_json()["health"] == "unknown"
-    assert (
-        health(
-            cluster_status(replace(state, evaluation=replace(state.evaluation, findings=(warning, blindness))))
-        ).exit_code
-        == 3
-    )
+    both = replace(state, evaluation=replace(state.evaluation, findings=(warning, blindness)))
+    assert health(cluster_status(both)).exit_code == 3
     critical = replace(history[0], severity=Severity.CRITICAL)
     assert page(blind, history=(critical, *history[1:])).health is Health.CRITICAL
-
-
-def finding_fields(finding: Finding) -> dict[str, Any]:
-    return {name: getattr(finding, name) for name in ("rule", "severity", "summary", "evidence")}

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -117,15 +115,11 @@ def test_past_state_is_what_status_prints_for_the_same_time(page: PastPage, name
     )
 
 
-def test_time_may_be_given_in_milliseconds_or_iso_8601(page: PastPage) -> None:
-    at_ms = (page.first_ms + page.last_ms) // 2
-    assert page.state("prod", at_ms).json() == page.state("prod", iso(Millis(at_ms))).json()
-
-
 def test_schema_is_that_of_the_present_state_and_alerts_are_those_of_the_time(page: PastPage) -> None:
     at_ms = (page.first_ms + page.last_ms) // 2
     past, present = page.state("prod", at_ms).json(), page.get("/api/clusters/prod").json()
 
+    assert page.state("prod", iso(Millis(at_ms))).json() == past
     assert list(past) == list(present)
     times = [one["observed_at"] for one in past["history"]]
     assert times
@@ -147,7 +141,6 @@ def test_every_answer_is_the_same_whatever_was_asked_before(checkpoint: Path, pa
     ("at", "reason"),
     [
         ("yesterday", "at=yesterday: expected a time such as 2026-11-20T08:15:00Z, or milliseconds"),
-        ("-5", "at=-5: expected a time"),
         ("99999999999999999999999", "expected a time"),
         ("0001-01-01T00:00:00", "expected a time"),
         ("2001-01-01T00:00:00Z", "at=2001-01-01T00:00:00.000Z: the journal holds 2026-"),
@@ -181,35 +174,27 @@ def test_job_without_a_journal_has_no_past_states(tmp_path: Path) -> None:
         assert 'id="at"' not in requests.get(f"http://127.0.0.1:{server.port}/clusters/prod", timeout=60).text
 
 
-def test_present_pages_are_served_while_past_states_are_replayed(checkpoint: Path) -> None:
+def test_present_pages_are_served_while_past_states_are_replayed_and_a_replay_that_died_is_started_again(
+    checkpoint: Path,
+) -> None:
     """The process that replays is stopped, so every past state never ends."""
     with PastPage(checkpoint) as page:
         page.state("prod", page.last_ms)
         process = present(page.past._process)
         os.kill(process.pid, signal.SIGSTOP)
-        done = threading.Event()
-        began = time.monotonic()
 
         def scrub(step: int) -> int:
             return page.get(f"/api/clusters/prod?at={page.last_ms - 1_000 * step - 1}").status_code
 
         with ThreadPoolExecutor(12) as pool:
             waiting = [pool.submit(scrub, step) for step in range(12)]
-            while not done.is_set() and time.monotonic() - began < WITHIN_S:
+            while not all(one.done() for one in waiting):
                 assert page.get("/api/clusters").status_code == 200
-                if all(one.done() for one in waiting):
-                    done.set()
-            assert {one.result() for one in waiting} == {503}
+        assert {one.result() for one in waiting} == {503}
 
-
-def test_replay_that_died_is_started_again(checkpoint: Path) -> None:
-    with PastPage(checkpoint) as page:
-        page.state("prod", page.last_ms)
-        process = present(page.past._process)
         process.kill()
         process.wait()
-        answer = page.state("prod", page.last_ms - 1)
-        assert answer.status_code == 200, answer.text
+        assert page.state("prod", page.last_ms - 500).status_code == 200
 
 
 def test_past_states_need_the_token(checkpoint: Path, tmp_path: Path) -> None:

@@ -72,18 +72,15 @@ def test_election_names_the_voters_that_voted_for_the_leader() -> None:
 def test_alert_has_spans_for_pending_and_each_severity() -> None:
     resolved = replace(fired(30_000, started=0), state=AlertState.RESOLVED)
     life = (fired(10_000, started=0), fired(20_000, started=0, severity=Severity.CRITICAL), resolved)
-    (lane,) = timeline(view(*life), FROM, TO).lanes[4:]
+    line = timeline(view(*life, fired(35_000, started=35_000)), FROM, TO)
+    (lane,) = line.lanes[4:]
     assert [(span.kind, span.from_ms - NOON_MS, span.to_ms - NOON_MS, span.open) for span in lane.spans] == [
         ("pending", 0, 10_000, False),
         ("warning", 10_000, 20_000, False),
         ("critical", 20_000, 30_000, False),
+        ("warning", 35_000, TO - NOON_MS, True),
     ]
-
-
-def test_firing_alert_extends_to_now() -> None:
-    line = timeline(view(fired(0, started=0)), FROM, TO)
-    (span,) = line.lanes[4].spans
-    assert (span.to_ms, span.open, line.x(span.from_ms) + line.width(span)) == (TO, True, 100.0)
+    assert line.x(lane.spans[-1].from_ms) + line.width(lane.spans[-1]) == 100.0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import and_join, late_text, ms_text, plural, topic_text
-from rules.model.history import ControllerStart, Election, Interruption, RecentHistory, Recovery, VoterChange
+from rules.model.history import Election, RecentHistory, Recovery, VoterChange
 from rules.model.identifiers import Millis, TopicId
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
@@ -137,27 +137,29 @@ def timeline_entries(
     return tuple(sorted((one for one in begun if to_ms is None or one.at_ms <= to_ms), key=lambda one: one.at_ms))
 
 
-def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
-    def entry(one: Election | VoterChange | ControllerStart, kind: EntryKind, text: str) -> TimelineEntry:
-        return TimelineEntry(at_ms=one.timestamp_ms, kind=kind, text=text, offset=one.offset)
+def _entry(kind: EntryKind, at_ms: Millis, text: str, offset: int | None = None) -> TimelineEntry:
+    return TimelineEntry(at_ms=at_ms, kind=kind, text=text, offset=offset)
 
+
+def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
     for election in kept.elections:
-        yield entry(election, EntryKind.ELECTION, election_text(election))
+        yield _entry(EntryKind.ELECTION, election.timestamp_ms, election_text(election), election.offset)
     for change in kept.voter_changes:
         kind = EntryKind.FORCED_CHANGE if change.forced else EntryKind.VOTER_CHANGE
-        yield entry(change, kind, f"voter set changed: {voter_change_text(change)}")
+        yield _entry(kind, change.timestamp_ms, f"voter set changed: {voter_change_text(change)}", change.offset)
     for start in kept.starts:
-        yield entry(start, EntryKind.START, f"controller {start.id} started")
+        yield _entry(EntryKind.START, start.timestamp_ms, f"controller {start.id} started", start.offset)
     for one in kept.interruptions:
-        yield from _fencing(one)
+        left = " after a controlled shutdown" if one.announced else ""
+        yield _entry(EntryKind.FENCED, one.timestamp_ms, f"broker {one.id} was fenced{left}", one.offset)
+        if one.ended_timestamp_ms is not None:
+            lasted = ms_text(Millis(max(0, one.ended_timestamp_ms - one.timestamp_ms)))
+            text = f"broker {one.id} was unfenced after {lasted}{', restarted' if one.restarted else ''}"
+            yield _entry(EntryKind.UNFENCED, one.ended_timestamp_ms, text, one.ended_offset)
     for unclean in kept.unclean:
         topic, leaders = topic_text(unclean.topic, unclean.topic_id), and_join(unclean.leaders)
-        yield TimelineEntry(
-            at_ms=unclean.first_timestamp_ms,
-            kind=EntryKind.UNCLEAN_ELECTION,
-            text=f"{plural(unclean.elections, 'unclean election')} in topic {topic}, leaders {leaders}",
-            offset=unclean.last_offset,
-        )
+        text = f"{plural(unclean.elections, 'unclean election')} in topic {topic}, leaders {leaders}"
+        yield _entry(EntryKind.UNCLEAN_ELECTION, unclean.first_timestamp_ms, text, unclean.last_offset)
 
 
 def election_text(one: Election | ElectionStatus) -> str:
@@ -173,53 +175,28 @@ def voter_change_text(change: VoterChange | VoterChangeStatus) -> str:
     return and_join([*parts, *(f"endpoint of {node} changed" for node in change.moved)], 8)
 
 
-def _fencing(one: Interruption) -> Iterator[TimelineEntry]:
-    left = " after a controlled shutdown" if one.announced else ""
-    yield TimelineEntry(
-        at_ms=one.timestamp_ms, kind=EntryKind.FENCED, text=f"broker {one.id} was fenced{left}", offset=one.offset
-    )
-    if one.ended_timestamp_ms is not None:
-        lasted = ms_text(Millis(max(0, one.ended_timestamp_ms - one.timestamp_ms)))
-        yield TimelineEntry(
-            at_ms=one.ended_timestamp_ms,
-            kind=EntryKind.UNFENCED,
-            text=f"broker {one.id} was unfenced after {lasted}{', restarted' if one.restarted else ''}",
-            offset=one.ended_offset,
-        )
-
-
 def _recoveries(ended_recoveries: Iterable[EndedRecovery], quorum: Quorum) -> Iterator[TimelineEntry]:
     for ended in ended_recoveries:
         topic = topic_text(ended.topic, ended.topic_id)
-        yield TimelineEntry(at_ms=ended.since_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is RECOVERING")
-        yield TimelineEntry(
-            at_ms=ended.ended_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is no longer RECOVERING"
-        )
+        yield _entry(EntryKind.RECOVERY, ended.since_ms, f"topic {topic} is RECOVERING")
+        yield _entry(EntryKind.RECOVERY, ended.ended_ms, f"topic {topic} is no longer RECOVERING")
     for one in oldest_by_topic(quorum.recovering).values():
         least = "at least since then: " if one.at_least else ""
         text = f"{least}topic {topic_text(one.topic, one.topic_id)} is RECOVERING"
-        yield TimelineEntry(at_ms=one.since_timestamp_ms, kind=EntryKind.RECOVERY, text=text)
+        yield _entry(EntryKind.RECOVERY, one.since_timestamp_ms, text)
 
 
 def _alerts(alerts: Sequence[Alert]) -> Iterator[TimelineEntry]:
     for alert in alerts:
         late = "" if alert.late_ms is None else f" ({late_text(alert.late_ms)})"
         state = f"{alert.severity.value} " if alert.state.value == "firing" else "resolved: "
-        yield TimelineEntry(
-            at_ms=alert.observed_at_ms,
-            kind=EntryKind.ALERT,
-            text=f"{state}{alert.rule} · {alert.subject}: {alert.summary}{late}",
-            offset=alert.offset,
-        )
+        text = f"{state}{alert.rule} · {alert.subject}: {alert.summary}{late}"
+        yield _entry(EntryKind.ALERT, alert.observed_at_ms, text, alert.offset)
 
 
 def _gaps(gaps: Iterable[tuple[Millis, Millis]], from_ms: Millis | None) -> Iterator[TimelineEntry]:
     """Yields the gaps that end after a time: one that began before it hides what happened after it."""
     for began, ended in gaps:
-        if from_ms is not None and ended <= from_ms:
-            continue
-        yield TimelineEntry(
-            at_ms=began,
-            kind=EntryKind.GAP,
-            text=f"not observed for {ms_text(Millis(ended - began))}, until {iso(ended)}",
-        )
+        if from_ms is None or ended > from_ms:
+            text = f"not observed for {ms_text(Millis(ended - began))}, until {iso(ended)}"
+            yield _entry(EntryKind.GAP, began, text)

@@ -44,21 +44,11 @@ class FleetView:
 
     def all(self) -> list[ClusterView]:
         """Returns every configured cluster, worst first."""
-        delivery = self.store.delivery
-        by_cluster: dict[str, list[Alert]] = {}
-        for alert in delivery.history if delivery else ():
-            by_cluster.setdefault(alert.cluster, []).append(alert)
-        now_ms = self.now_ms()
-        silences = self._silences(now_ms)
-        return worst_first(self._view(name, now_ms, by_cluster.get(name, ()), silences) for name in self.store.names)
+        return worst_first(self._views().values())
 
     def of(self, name: str) -> ClusterView | None:
         """Returns one cluster; None where none of that name is configured."""
-        if name not in self.store.names:
-            return None
-        delivery, now_ms = self.store.delivery, self.now_ms()
-        history = [alert for alert in delivery.history if alert.cluster == name] if delivery else ()
-        return self._view(name, now_ms, history, self._silences(now_ms))
+        return self._views().get(name)
 
     def at(self, name: str, at_ms: Millis) -> tuple[ClusterView, ClusterView] | None:
         """Returns one cluster at a past time, and as it is now with all events of the journal that are known so far.
@@ -80,18 +70,23 @@ class FleetView:
         then = replace(now, now_ms=at_ms, received=past.shown, history=history, silences=silences)
         return then, _with_known_events(now, past)
 
-    def _silences(self, now_ms: Millis) -> Sequence[Silence]:
-        return [one for one in self.silences(now_ms) if one.ends_at_ms > now_ms]
-
-    def _view(self, name: str, now_ms: Millis, history: Sequence[Alert], silences: Sequence[Silence]) -> ClusterView:
-        return ClusterView(
-            name=name,
-            now_ms=now_ms,
-            received=self.store.newest(name),
-            history=history,
-            silences=[one for one in silences if fnmatchcase(name, one.cluster)],
-            starting=self.starting(),
-        )
+    def _views(self) -> dict[str, ClusterView]:
+        delivery, now_ms = self.store.delivery, self.now_ms()
+        histories: dict[str, list[Alert]] = {}
+        for alert in delivery.history if delivery else ():
+            histories.setdefault(alert.cluster, []).append(alert)
+        silences = [one for one in self.silences(now_ms) if one.ends_at_ms > now_ms]
+        return {
+            name: ClusterView(
+                name=name,
+                now_ms=now_ms,
+                received=self.store.newest(name),
+                history=histories.get(name, ()),
+                silences=[one for one in silences if fnmatchcase(name, one.cluster)],
+                starting=self.starting(),
+            )
+            for name in self.store.names
+        }
 
 
 def requested_time() -> Millis | None:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -96,7 +97,7 @@ def test_report_holds_the_ledgers_alerts_up_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["", "journal"], ids=["the checkpoint", "the journal in it"])
 def test_report_shows_silences(tmp_path: Path, given: str) -> None:
     recording(tmp_path / "journal")
-    times = {"starts_at_ms": Millis(AT + 50_000), "ends_at_ms": Millis(AT + 500_000)}
+    times: dict[str, Any] = {"starts_at_ms": Millis(AT + 50_000), "ends_at_ms": Millis(AT + 500_000)}
     silence = Silence(id="1", cluster="a", rule="no-leader", **times, author="ana", comment="a known outage")
     of_another = replace(silence, id="2", cluster="b*", comment="work on b")
     SilenceStore(sqlite_database(tmp_path)).add(silence, of_another, now_ms=Millis(AT))

@@ -200,7 +200,7 @@ def test_page_shows_the_rules_that_the_configuration_changes(tmp_path: Path) -> 
 
 
 def test_each_pattern_of_a_silence_has_its_own_place_on_the_page() -> None:
-    times = {"starts_at_ms": NOON_MS, "ends_at_ms": Millis(NOON_MS + 60_000)}
+    times: dict[str, Any] = {"starts_at_ms": NOON_MS, "ends_at_ms": Millis(NOON_MS + 60_000)}
     one = Silence(id="1f0c9b2e", rule="no-leader", **times, author="eva", comment="CHG-1")
 
     html = rendered(NO_OBSERVATION, silences=[one, replace(one, rule="voter-*")])

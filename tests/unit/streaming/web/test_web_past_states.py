@@ -21,7 +21,6 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.past_replay import PastReplay
 from streaming.status.recording import journal_span
 from streaming.status.status_store import NewestDelivery, StatusStore
 from streaming.web.fleet_view import FleetView, api
@@ -125,16 +124,6 @@ def test_schema_is_that_of_the_present_state_and_alerts_are_those_of_the_time(pa
     assert times
     assert max(times) <= iso(Millis(at_ms)) < max(one["observed_at"] for one in present["history"])
     assert past["age_ms"] < 10_000, "the age is relative to the time"
-
-
-def test_every_answer_is_the_same_whatever_was_asked_before(checkpoint: Path, page: PastPage) -> None:
-    cluster = present(monitored("prod"))
-    shares = (0.5, 0.1, 0.9, 0.3, 0.95, 0.5)
-    again = PastReplay(checkpoint / "journal", cluster)
-    for share in shares:
-        at_ms = Millis(int(page.first_ms + share * (page.last_ms - page.first_ms)))
-        fresh = PastReplay(checkpoint / "journal", cluster).state_at(at_ms)
-        assert again.state_at(at_ms).shown == fresh.shown
 
 
 @pytest.mark.parametrize(

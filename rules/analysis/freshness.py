@@ -3,10 +3,12 @@
 Functions that end in `_problem` return one sentence that says why a data source is not good enough, or None.
 """
 
+from typing import TypeVar
+
 from rules.finding import Threshold, Thresholds
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
-from rules.model.membership import Voter, VoterSet
+from rules.model.membership import Voter
 from rules.model.monitoring import LeaderView, Probe
 from rules.model.quorum import Poll, Quorum
 
@@ -49,6 +51,7 @@ POLLS_ONLY = "only polls are observed here (metadata_log: false)"
 """Why a rule that needs the metadata log is not applicable where the log is not read by choice."""
 NO_VOTERS_RECORD = "no committed VotersRecord has been read yet"
 """Why a rule that needs the committed voters is unknown before they are known."""
+_ObservedT = TypeVar("_ObservedT")
 _CATCHING_UP_RECORDS = 1_000
 """More committed records than this between the newest applied one and the high watermark: the log is not read yet."""
 
@@ -114,23 +117,8 @@ class UnmetNeedError(RuntimeError):
     """A rule was evaluated although one of its needs is not met, or uses an observation that it does not declare."""
 
 
-def needed_poll(quorum: Quorum) -> Poll:
-    """Returns the poll of a rule that declares `Need.FRESH_POLL`.
-
-    Raises:
-        UnmetNeedError: there is no poll.
-    """
-    if quorum.poll is None:
-        raise UnmetNeedError(poll_problem(quorum))
-    return quorum.poll
-
-
-def needed_voters(quorum: Quorum) -> VoterSet:
-    """Returns the committed voters of a rule that declares `Need.VOTERS_RECORD`.
-
-    Raises:
-        UnmetNeedError: no VotersRecord is known.
-    """
-    if quorum.committed is None:
-        raise UnmetNeedError(NO_VOTERS_RECORD)
-    return quorum.committed
+def needed(observed: _ObservedT | None) -> _ObservedT:
+    """Returns what a rule declares as its need: `quorum.poll` (FRESH_POLL), `quorum.committed` (VOTERS_RECORD)."""
+    if observed is None:
+        raise UnmetNeedError("the rule uses an observation that it does not declare as a need")
+    return observed

@@ -10,7 +10,6 @@ from rules.model.monitoring import (
     NO_LEADER_REASONS,
     Answer,
     Connection,
-    FailedObservation,
     ObservationSource,
     Probe,
     Reason,
@@ -49,12 +48,23 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
     viewed = {each.node for each in fresh_views(quorum, thresholds) if each.this_cluster} - views.keys()
     age_ms = thresholds.ms(PROBE_AGE.name)
     probes = {each.node: each for each in quorum.probes.values() if is_current(quorum, each.observed_at_ms, age_ms)}
-    probed = {node for node, each in probes.items() if each.answer is Answer.THIS_CLUSTER}
+    viewed_voters = sorted(viewed & voters.keys())
+    probed_voters = sorted(node for node in voters if node in probes and probes[node].answer is Answer.THIS_CLUSTER)
     for node, key in sorted(voters.items()):
         view, probe = views.get(node), probes.get(node)
-        if view is not None and view.reason not in NO_LEADER_REASONS and viewed & voters.keys():
-            yield _by_view(key, view, sorted(voters.keys() & viewed))
-        elif probe is not None and node not in viewed and _unanswered(probe) and probed & voters.keys():
+        fails = view is not None and view.reason not in NO_LEADER_REASONS
+        unanswered = probe is not None and node not in viewed and _unanswered(probe) and bool(probed_voters)
+        if view is not None and fails and (viewed_voters or not unanswered):
+            yield SilentController(
+                key=key,
+                endpoint=view.endpoint,
+                reason=view.reason.value,
+                failed=view.reason,
+                detail=view.detail,
+                since_ms=view.first_at_ms,
+                answering=viewed_voters,
+            )
+        elif probe is not None and unanswered:
             yield SilentController(
                 key=key,
                 endpoint=str(probe.endpoint),
@@ -62,22 +72,8 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
                 failed=None,
                 detail=probe.detail,
                 since_ms=None,
-                answering=sorted(voters.keys() & probed),
+                answering=probed_voters,
             )
-        elif view is not None and view.reason not in NO_LEADER_REASONS:
-            yield _by_view(key, view, ())
-
-
-def _by_view(key: ReplicaKey, view: FailedObservation, answering: Sequence[NodeId]) -> SilentController:
-    return SilentController(
-        key=key,
-        endpoint=view.endpoint,
-        reason=view.reason.value,
-        failed=view.reason,
-        detail=view.detail,
-        since_ms=view.first_at_ms,
-        answering=answering,
-    )
 
 
 def _unanswered(probe: Probe) -> bool:

@@ -16,7 +16,7 @@ What not to do
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, utc_text
@@ -42,7 +42,7 @@ WINDOW = Threshold(
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node id that two processes have."""
-    poll, newest = needed_poll(quorum), quorum.newest_timestamp_ms
+    poll, newest = needed(quorum.poll), quorum.newest_timestamp_ms
     fetching = _fetching_twice(quorum, poll, thresholds)
     registered: dict[NodeId, DoubleRegistration] = {}
     for one in quorum.history.double_registrations:

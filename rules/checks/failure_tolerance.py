@@ -27,7 +27,7 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import (
@@ -72,7 +72,7 @@ _SEVERAL = 3
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if it tolerates no further failure, or tolerated none for too long."""
-    poll = needed_poll(quorum)
+    poll = needed(quorum.poll)
     statuses = voter_statuses(quorum, poll, thresholds)
     missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
     spare = in_sync_count(statuses) - majority(len(statuses))

@@ -21,7 +21,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed_poll
+from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_values, utc_text
 from rules.model.identifiers import Millis, NodeId
@@ -36,7 +36,7 @@ _HOLD = (
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each registration of a controller that does not take part in the quorum."""
-    poll = needed_poll(quorum)
+    poll = needed(quorum.poll)
     voters = {row.key.id for row in poll.voters} | quorum.voter_ids
     listed: list[Plain] = [*sorted(voters)]
     present = voters | {row.key.id for row in poll.observers}

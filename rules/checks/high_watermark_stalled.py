@@ -20,7 +20,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll, poll_problem
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed, poll_problem
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import plural, utc_text
@@ -42,7 +42,7 @@ _HOLD = "a leader without a majority resigns within seconds (check quorum), and 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum."""
-    poll = needed_poll(quorum)
+    poll = needed(quorum.poll)
     if poll.leader is None or poll.leader.log_end_offset is None:
         yield UnknownResult(why=poll_problem(quorum))
         return

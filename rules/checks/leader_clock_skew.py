@@ -18,7 +18,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, needed_poll
+from rules.analysis.freshness import POLL_AGE, needed
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
@@ -44,7 +44,7 @@ _ANSWER_MS = 2_000
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding if the leader's clock differs."""
-    poll = needed_poll(quorum)
+    poll = needed(quorum.poll)
     shown = None if poll.leader is None else poll.leader.last_fetch_ms
     if shown is None:
         return

@@ -24,7 +24,7 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll, needed_voters
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
@@ -36,7 +36,7 @@ from rules.remedies.remedy_commands import describe_status
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each directory id under two node ids, and one for each voter with another listener."""
-    poll, committed = needed_poll(quorum), needed_voters(quorum)
+    poll, committed = needed(quorum.poll), needed(quorum.committed)
     for directory, keys in _shared_directories(poll).items():
         fetching = [key for key in keys if liveness(quorum, poll, key, thresholds) is Liveness.FETCHING]
         if len(fetching) > 1:

@@ -28,7 +28,7 @@ What not to do
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll, needed_voters
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import WINDOW, Liveness, Readiness, lag_samples, liveness, readiness
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import (
@@ -72,7 +72,7 @@ REMOVED_FOR = Threshold(
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each observer that could be a voter."""
-    poll, committed = needed_poll(quorum), needed_voters(quorum)
+    poll, committed = needed(quorum.poll), needed(quorum.committed)
     eligible = _eligible(quorum, committed, poll, thresholds)
     fetching = {row.key: row for row in eligible if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING}
     shared: _Shared | None = None

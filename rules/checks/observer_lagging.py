@@ -21,7 +21,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed_poll
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import (
     WINDOW,
     Liveness,
@@ -50,7 +50,7 @@ LAG = Threshold(
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker that is alive and lags or does not fetch."""
-    poll = needed_poll(quorum)
+    poll = needed(quorum.poll)
     voter_ids = {row.key.id for row in poll.voters}
     for node, broker in sorted(quorum.brokers.items()):
         if not broker.alive or node in voter_ids:

@@ -40,7 +40,6 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from rules.analysis.electability import ElectionForecast, forecast_election, restarted_voters
 from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, endpoint_statuses, fault_text, probe_outcome
@@ -50,52 +49,43 @@ from rules.analysis.missing_voter import certificate_steps, reach_step
 from rules.analysis.replica_lag import Liveness
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, first_entries, first_steps, first_values
+from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _VoterEndpoints:
-    """The recorded endpoints of all voters: each finding depends on the others. No slots: shared facts are kept."""
+    """The recorded endpoints of all voters: each finding depends on the others."""
 
     quorum: Quorum
     statuses: tuple[EndpointStatus, ...]
-    election: ElectionForecast
-    """The result of an election if all controllers restarted now."""
     severity: Severity
+    verdict: str
+    """Whether a leader could be elected now, in sentences."""
     evidence: Mapping[str, Plain]
     """What is the same in each voter's finding."""
-
-    @cached_property
-    def ids(self) -> tuple[NodeId, ...]:
-        return tuple(status.voter.key.id for status in self.statuses)
-
-    @cached_property
-    def verdict(self) -> str:
-        """Whether a leader could be elected now, in sentences."""
-        return _verdict(self.election, self.statuses)
-
-    @cached_property
-    def leader(self) -> EndpointStatus | None:
-        """The status of the leader's endpoint; None if the leader is not a voter."""
-        leader = last_polled_leader(self.quorum)
-        return next((status for status in self.statuses if status.voter.key.id == leader), None)
-
-    @cached_property
-    def shared_steps(self) -> tuple[str, ...]:
-        """The steps that concern several voters; without any, each fault has its own steps."""
-        unresolved = [status for status in self.statuses if EndpointFault.NAME_NOT_FOUND in status.faults]
-        return tuple(_restore_names(self, unresolved)) if unresolved else ()
+    leader: EndpointStatus | None
+    """The status of the leader's endpoint; None if the leader is not a voter."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
-    endpoints = _voter_endpoints(quorum, thresholds)
-    for status in endpoints.statuses:
-        if _is_down_with_its_name(status) and endpoints.election.electable:
+    statuses = endpoint_statuses(quorum, fresh_poll(quorum, thresholds), thresholds)
+    election = forecast_election(restarted_voters(quorum, statuses))
+    leader = last_polled_leader(quorum)
+    endpoints = _VoterEndpoints(
+        quorum=quorum,
+        statuses=statuses,
+        severity=_severity(quorum, statuses, election),
+        verdict=_verdict(election, statuses),
+        evidence=_shared_evidence(quorum, election, statuses),
+        leader=next((status for status in statuses if status.voter.key.id == leader), None),
+    )
+    for status in statuses:
+        if _is_down_with_its_name(status) and election.electable:
             why = "it does not fetch: failure-tolerance or voter-lagging reports it, with its endpoint"
             yield UnknownResult(subject=status.subject, why=why)
         elif status.faults:
@@ -109,18 +99,6 @@ def _is_down_with_its_name(status: EndpointStatus) -> bool:
     return status.liveness is Liveness.NOT_FETCHING and status.faults == (EndpointFault.NAME_NOT_FOUND,)
 
 
-def _voter_endpoints(quorum: Quorum, thresholds: Thresholds) -> _VoterEndpoints:
-    statuses = endpoint_statuses(quorum, fresh_poll(quorum, thresholds), thresholds)
-    election = forecast_election(restarted_voters(quorum, statuses))
-    return _VoterEndpoints(
-        quorum=quorum,
-        statuses=statuses,
-        election=election,
-        severity=_severity(quorum, statuses, election),
-        evidence=_shared_evidence(quorum, election, statuses),
-    )
-
-
 def _shared_evidence(
     quorum: Quorum, election: ElectionForecast, statuses: tuple[EndpointStatus, ...]
 ) -> dict[str, Plain]:
@@ -129,13 +107,11 @@ def _shared_evidence(
         "leader": quorum.poll.leader_id if quorum.poll else None,
         "electable_if_all_restarted": election.electable,
         "majority": quorum.committed.majority if quorum.committed else None,
-        "indispensable_voters": first_values([str(key) for key in election.indispensable]),
+        "indispensable_voters": [str(key) for key in election.indispensable],
         "best_candidate": str(best.key) if best else None,
-        "votes_for_best_candidate": first_values([str(key) for key in best.reached]) if best else [],
-        "votes_it_cannot_get": first_entries({str(key): why for key, why in best.barred.items()}) if best else {},
-        "endpoints": first_entries(
-            {str(each.voter.key): f"{each.endpoint}: {probe_outcome(each)}" for each in statuses}
-        ),
+        "votes_for_best_candidate": [str(key) for key in best.reached] if best else [],
+        "votes_it_cannot_get": {str(key): why for key, why in best.barred.items()} if best else {},
+        "endpoints": {str(each.voter.key): f"{each.endpoint}: {probe_outcome(each)}" for each in statuses},
     }
 
 
@@ -156,7 +132,11 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
         summary=_summary(endpoints, status),
         evidence=_evidence(endpoints, status),
         remedy=tuple(_remedy(endpoints, status)),
-        starts=(status.voter.key.id,) if status.faults == (EndpointFault.CERTIFICATE,) else endpoints.ids,
+        starts=tuple(
+            each.voter.key.id
+            for each in endpoints.statuses
+            if each is status or status.faults != (EndpointFault.CERTIFICATE,)
+        ),
     )
 
 
@@ -215,9 +195,11 @@ def _certificate(certificate: ServerCertificate) -> dict[str, Plain]:
 
 
 def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]:
-    yield from endpoints.shared_steps
+    unresolved = [each for each in endpoints.statuses if EndpointFault.NAME_NOT_FOUND in each.faults]
+    if unresolved:
+        yield from _restore_names(endpoints, unresolved)
     for fault in status.faults:
-        if not endpoints.shared_steps or fault is EndpointFault.CERTIFICATE:
+        if not unresolved or fault is EndpointFault.CERTIFICATE:
             yield from _fix(endpoints, status, fault)
     if status.faults == (EndpointFault.CERTIFICATE,):
         return
@@ -231,7 +213,7 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[EndpointStat
     known = endpoints.quorum.addresses
     hosts = sorted({status.endpoint.host for status in unresolved if status.endpoint})
     names = [f"{host} (it was {and_join(known[host])})" if known.get(host) else host for host in hosts]
-    yield from first_steps([f"# Make {name} resolve again on every controller and broker" for name in names])
+    yield from (f"# Make {name} resolve again on every controller and broker" for name in names)
     leader = endpoints.leader
     last = f", the leader (controller {leader.voter.key.id}) last" if leader else ", the leader last"
     nodes = [status.voter.key.id for status in unresolved]

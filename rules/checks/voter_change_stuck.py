@@ -29,7 +29,7 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed_poll, needed_voters
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import Liveness, liveness, same_replica
 from rules.analysis.voter_status import (
     CAUGHT_UP_AGE,
@@ -65,7 +65,7 @@ REMOVALS = Threshold(
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns a finding while the leader's voter set is not the committed one, and one for each repeated removal."""
-    poll, committed = needed_poll(quorum), needed_voters(quorum)
+    poll, committed = needed(quorum.poll), needed(quorum.committed)
     added = _missing(poll.voter_keys, committed.keys)
     removed = _missing(committed.keys, poll.voter_keys)
     moving = moving_voters(poll, committed)

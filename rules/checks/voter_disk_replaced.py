@@ -27,7 +27,7 @@ What not to do
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll, needed_voters
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
@@ -51,7 +51,7 @@ class _Replacement:
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each controller whose directory id changed."""
-    poll, committed = needed_poll(quorum), needed_voters(quorum)
+    poll, committed = needed(quorum.poll), needed(quorum.committed)
     found: set[int] = set()
     voters_fetching: int | None = None
     for row in sorted(poll.observers, key=lambda row: (row.key.id, row.key.directory_id or "")):

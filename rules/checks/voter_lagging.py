@@ -24,7 +24,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
 from rules.analysis.replica_lag import WINDOW, Readiness, lag_samples, readiness
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
@@ -48,7 +48,7 @@ from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that is not in sync."""
-    poll = needed_poll(quorum)
+    poll = needed(quorum.poll)
     statuses = voter_statuses(quorum, poll, thresholds)
     in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
     for status in statuses:

@@ -28,7 +28,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, needed_poll
+from rules.analysis.freshness import POLL_AGE, needed
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.quorum import LogRegression, Poll, Quorum, Replica
@@ -44,7 +44,7 @@ KEEP_FIRING_FOR = Threshold(
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that has not caught up after a regression, or only recently did."""
-    poll = needed_poll(quorum)
+    poll = needed(quorum.poll)
     keep_ms = thresholds.ms(KEEP_FIRING_FOR.name)
     for row in poll.voters:
         history = quorum.histories.get(row.key)

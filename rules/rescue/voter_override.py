@@ -143,30 +143,6 @@ def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> OverrideDi
     )
 
 
-def renamed_suffix(persisted: Iterable[Voter], now: Mapping[NodeId, Endpoint]) -> tuple[str, str] | None:
-    """Returns the old and the new domain if all voters' names changed the same suffix; else None.
-
-    A renamed DNS suffix (`cluster.local` to `cluster-new.local`) changes all names at once: one cause and one fix for
-    all stale endpoints.
-    """
-    pairs = [(voter.endpoints[0].host, now[voter.key.id].host) for voter in persisted if voter.key.id in now]
-    suffixes = {_different_suffixes(old, new) for old, new in pairs}
-    if len(pairs) < 2 or len(suffixes) != 1:
-        return None
-    return suffixes.pop()
-
-
-def _different_suffixes(old: str, new: str) -> tuple[str, str] | None:
-    """Returns what differs after the labels that both names begin with."""
-    before, after = old.split("."), new.split(".")
-    same = 0
-    while same < min(len(before), len(after)) and before[same] == after[same]:
-        same += 1
-    if same == 0 or before == after:
-        return None
-    return ".".join(before[same:]), ".".join(after[same:])
-
-
 def voter_set_text(voters: Iterable[Voter]) -> str:
     """Returns a voter set as Kafka's VoterSet prints it."""
     nodes = ", ".join(

@@ -29,7 +29,6 @@ from rules.rescue.voter_override import (
     initial_controllers,
     parse_controllers,
     registered_voters,
-    renamed_suffix,
     voter_set_text,
 )
 from streaming.status.from_log_dir import LogDirContents, cluster_of
@@ -158,7 +157,7 @@ def make_plan(disks: Sequence[LogDirContents], wanted: str | None) -> RescuePlan
         survival=survived,
         provided=provided,
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
-        warnings=tuple(_warnings(assessed, survived, provided)),
+        warnings=tuple(_warnings(assessed, survived)),
         decisions=node_decisions(assessed, best.voters),
         proposed=registered if provided is None and registered != recorded else None,
     )
@@ -196,9 +195,7 @@ def _voters(read: LogDirContents) -> VoterSet:
     return quorum.committed
 
 
-def _warnings(
-    disks: Sequence[AssessedDisk], survived: DiskSurvival | None, provided: Sequence[Voter] | None
-) -> Iterable[str]:
+def _warnings(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> Iterable[str]:
     """Yields what an operator must know before an override."""
     if survived is None:
         yield "none of these disks belongs to a voter: brokers cannot elect a leader"
@@ -218,10 +215,6 @@ def _warnings(
     yield from _views(disks)
     for one in disks:
         yield from _of_disk(one)
-    old = disks[0].voters.voters
-    suffix = None if provided is None else renamed_suffix(old, {each.key.id: each.endpoints[0] for each in provided})
-    if suffix:
-        yield f"all names change from {suffix[0]} to {suffix[1]}: a renamed domain is the single cause"
 
 
 def _ends(disks: Sequence[AssessedDisk], voters: VoterSet | None) -> Iterable[str]:

@@ -12,7 +12,6 @@ from rules.rescue.voter_override import (
     initial_controllers,
     parse_controllers,
     registered_voters,
-    renamed_suffix,
     voter_set_text,
 )
 from tests.unit.rules.situation import endpoint, key, registration
@@ -156,29 +155,3 @@ def test_voter_set_is_printed_as_in_the_kip() -> None:
     assert "listeners=Endpoints(CONTROLLER://c1.test:9093, SECURE://[::1]:9094), " in voter_set_text([both])
     nodes = [voter_set_text([one]).removeprefix("VoterSet(voters=[").removesuffix("])") for one in HERE]
     assert voter_set_text(reversed(HERE)) == f"VoterSet(voters=[{', '.join(nodes)}])"
-
-
-@pytest.mark.kip("E009")
-@pytest.mark.parametrize(
-    ("names", "suffix"),
-    [
-        (
-            {node: f"c{node}.kafka.svc.cluster-new.local" for node in (1, 2, 3)},
-            ("cluster.local", "cluster-new.local"),
-        ),
-        ({node: f"c{node}.other" for node in (1, 2, 3)}, ("kafka.svc.cluster.local", "other")),
-        ({1: "c1.kafka.svc.cluster-new.local", 2: "c2.kafka.svc.cluster-new.local", 3: "d3.kafka.svc"}, None),
-        ({node: f"c{node}.kafka.svc.cluster.local" for node in (1, 2, 3)}, None),
-        # The hosts have other names: nothing before the domain stayed the same.
-        ({node: f"d{node}.kafka.svc.cluster-new.local" for node in (1, 2, 3)}, None),
-        ({1: "c1.kafka.svc.cluster-new.local"}, None),
-    ],
-)
-def test_renamed_domain_is_distinguished_from_moved_voters(
-    names: dict[int, str], suffix: tuple[str, str] | None
-) -> None:
-    old = tuple(
-        replace(one, endpoints=(endpoint(one.key.id, f"c{one.key.id}.kafka.svc.cluster.local"),)) for one in HERE
-    )
-
-    assert renamed_suffix(old, {NodeId(node): endpoint(node, host) for node, host in names.items()}) == suffix

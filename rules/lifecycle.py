@@ -130,7 +130,7 @@ def advance(
         if not _inhibited(finding.rule, firing):
             steps[key] = _Step(finding, *_with_finding(before, finding, quorum, thresholds[finding.rule]))
         elif not _inhibited(finding.rule, remaining) and _outlives_cause(finding, before):
-            steps[key] = _fired_now(finding, _began(finding, quorum), quorum)
+            steps[key] = _Step(finding, *_fired(_began(finding, quorum), finding, quorum, quorum.now_ms))
         elif before:
             absent[key] = (_while_unknown(before, quorum, unobserved), None)
     steps = _fired_together(steps, tracked, quorum, thresholds)
@@ -154,19 +154,15 @@ def interrupted(tracked: TrackedConditions, now_ms: Millis, *, time_passed: bool
     conditions = {
         key: replace(each, clearing_since_ms=None, milder_since_ms=None)
         if each.notified_severity is not None
-        else _moved(each, step_ms)
+        else replace(
+            each,
+            started_at_ms=Millis(each.started_at_ms + step_ms),
+            due_at_ms=Millis(each.due_at_ms + step_ms),
+            last_seen_at_ms=Millis(each.last_seen_at_ms + step_ms),
+        )
         for key, each in tracked.conditions.items()
     }
     return TrackedConditions(now_ms=now_ms, conditions=conditions)
-
-
-def _moved(pending: TrackedCondition, ms: int) -> TrackedCondition:
-    return replace(
-        pending,
-        started_at_ms=Millis(pending.started_at_ms + ms),
-        due_at_ms=Millis(pending.due_at_ms + ms),
-        last_seen_at_ms=Millis(pending.last_seen_at_ms + ms),
-    )
 
 
 def firing_alerts(tracked: TrackedConditions, evaluation: Evaluation, quorum: Quorum) -> tuple[Alert, ...]:
@@ -201,14 +197,18 @@ def _inhibited(rule: str, firing: Collection[str]) -> bool:
 
 def _outlives_cause(finding: Finding, before: TrackedCondition | None) -> bool:
     """Returns whether a condition that did not fire fires when its cause resolves; if critical, it may still pass."""
-    pending = before is None or before.notified_severity is None
-    return pending and RULES[finding.rule].outlives_cause and finding.severity is not Severity.CRITICAL
+    fires = before is not None and before.notified_severity is not None
+    return not fires and RULES[finding.rule].outlives_cause and finding.severity is not Severity.CRITICAL
 
 
-def _fired_now(finding: Finding, condition: TrackedCondition, quorum: Quorum) -> _Step:
-    cluster_id = condition.cluster_id or quorum.cluster_id or ""
-    fired = replace(condition, notified_severity=finding.severity, cluster_id=cluster_id)
-    return _Step(finding, fired, condition_alert(fired, quorum, remedy=finding.remedy, due_at_ms=quorum.now_ms))
+def _fired(
+    condition: TrackedCondition, finding: Finding, quorum: Quorum, due_at_ms: Millis
+) -> tuple[TrackedCondition, Alert]:
+    """Returns the condition with the finding's severity as the notified one, and its alert."""
+    fired = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
+    if condition.notified_severity is None:
+        fired = replace(fired, cluster_id=condition.cluster_id or quorum.cluster_id or "")
+    return fired, condition_alert(fired, quorum, remedy=finding.remedy, due_at_ms=due_at_ms)
 
 
 def _fired_together(
@@ -225,7 +225,7 @@ def _fired_together(
         early_ms = min(_TOGETHER_MS, thresholds[finding.rule].ms(HOLD) // 6)
         pending = condition.notified_severity is None
         if pending and finding.rule in begun and condition.due_at_ms - quorum.now_ms <= early_ms:
-            together[key] = _fired_now(finding, condition, quorum)
+            together[key] = _Step(finding, *_fired(condition, finding, quorum, quorum.now_ms))
     return together
 
 
@@ -253,8 +253,9 @@ def _with_finding(
     now = quorum.now_ms
     hold = thresholds.ms(HOLD) if finding.hold_ms is None else finding.hold_ms
     age = finding.condition_age_ms or 0
-    if before is not None and _tells_its_age(before, finding, quorum):
-        before = None
+    if before and not before.notified_severity and finding.condition_age_ms is not None:
+        # After a gap the age by the evidence alone counts: it may be another condition.
+        before = before if before.last_seen_at_ms >= quorum.watched_since_ms else None
     after = replace(
         before or _began(finding, quorum),
         last_seen_at_ms=now,
@@ -266,16 +267,14 @@ def _with_finding(
         after = replace(after, due_at_ms=Millis(after.started_at_ms + max(0, hold - after.age_at_start_ms)))
         if now < after.due_at_ms and age < hold:
             return after, None
-        cluster_id = after.cluster_id or quorum.cluster_id or ""
-        after = replace(after, notified_severity=finding.severity, cluster_id=cluster_id)
-        return after, condition_alert(after, quorum, remedy=finding.remedy, due_at_ms=min(after.due_at_ms, now))
-    return _with_severity(after, after.notified_severity, finding, quorum, thresholds)
-
-
-def _tells_its_age(before: TrackedCondition, finding: Finding, quorum: Quorum) -> bool:
-    """Returns whether a pending condition was last found before the newest gap, and its evidence says how old it is."""
-    pending = before.notified_severity is None
-    return pending and finding.condition_age_ms is not None and before.last_seen_at_ms < quorum.watched_since_ms
+        return _fired(after, finding, quorum, min(after.due_at_ms, now))
+    if finding.severity is after.notified_severity:
+        return replace(after, milder_since_ms=None), None
+    if finding.severity.rank > after.notified_severity.rank:
+        return _fired(after, finding, quorum, now)
+    since = now if after.milder_since_ms is None else after.milder_since_ms
+    due = Millis(since + thresholds.ms(CLEAR))
+    return _fired(after, finding, quorum, due) if now >= due else (replace(after, milder_since_ms=since), None)
 
 
 def _began(finding: Finding, quorum: Quorum) -> TrackedCondition:
@@ -290,23 +289,6 @@ def _began(finding: Finding, quorum: Quorum) -> TrackedCondition:
         summary=finding.summary,
         evidence=finding.evidence,
     )
-
-
-def _with_severity(
-    condition: TrackedCondition, notified: Severity, finding: Finding, quorum: Quorum, thresholds: Thresholds
-) -> tuple[TrackedCondition, Alert | None]:
-    now = quorum.now_ms
-    if finding.severity is notified:
-        return replace(condition, milder_since_ms=None), None
-    if finding.severity.rank > notified.rank:
-        after = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
-        return after, condition_alert(after, quorum, remedy=finding.remedy, due_at_ms=now)
-    since = now if condition.milder_since_ms is None else condition.milder_since_ms
-    due = Millis(since + thresholds.ms(CLEAR))
-    if now < due:
-        return replace(condition, milder_since_ms=since), None
-    after = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
-    return after, condition_alert(after, quorum, remedy=finding.remedy, due_at_ms=due)
 
 
 def _without_finding(

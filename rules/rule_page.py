@@ -1,6 +1,7 @@
 """A rule's page for the operator, from its docstring: the lead sentence, and the text under each heading."""
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rules.finding import CLEAR, HOLD, Rule, Threshold
@@ -9,38 +10,27 @@ from rules.model.identifiers import Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageSection:
-    """A heading, and the text under it with its line breaks and without its indentation."""
-
-    heading: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """What `kraftwatch explain` prints and what a file of `docs/rules` contains."""
 
     lead: str
     """The one sentence before the first heading."""
-    sections: tuple[PageSection, ...]
-    """In the docstring's order."""
+    sections: Mapping[str, str]
+    """The text under each heading with its line breaks and without its indentation, in the docstring's order."""
 
 
 def page_of(rule: Rule) -> Page:
     """Parses a rule's docstring: a line without indentation after the first paragraph is a heading."""
     lead, _, rest = rule.text.strip().partition("\n\n")
-    found: list[tuple[str, list[str]]] = []
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
     for line in rest.splitlines():
         if line and not line.startswith(" "):
-            found.append((line.strip(), []))
-        elif found:
-            found[-1][1].append(line)
-    return Page(
-        lead=" ".join(lead.split()),
-        sections=tuple(
-            PageSection(heading=heading, text=textwrap.dedent("\n".join(lines)).strip()) for heading, lines in found
-        ),
-    )
+            lines = found[line.strip()] = []
+        else:
+            lines.append(line)
+    sections = {heading: textwrap.dedent("\n".join(under)).strip() for heading, under in found.items()}
+    return Page(lead=" ".join(lead.split()), sections=sections)
 
 
 def times_of(rule: Rule) -> str:

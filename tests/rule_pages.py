@@ -70,8 +70,8 @@ def markdown(rule: Rule) -> str:
     page = page_of(rule)
     facts = f"`{rule.id}`: {', '.join(severities(rule))}. [Silence it](index.md#silence-it)."
     parts = [f"# {rule.title}", facts, page.lead]
-    for section in page.sections:
-        parts += [f"## {section.heading}", linked(section.text, of=rule)]
+    for heading, text in page.sections.items():
+        parts += [f"## {heading}", linked(text, of=rule)]
     rows = [f"| `{each.name}` | {default_of(each)} | {each.meaning} |" for each in rule.thresholds]
     parts += ["## Thresholds", "\n".join(["| name | default | meaning |", "|---|---|---|", *rows])]
     if inhibition := inhibition_of(rule):

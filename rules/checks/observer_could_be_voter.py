@@ -75,10 +75,18 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     poll, committed = needed(quorum.poll), needed(quorum.committed)
     eligible = _eligible(quorum, committed, poll, thresholds)
     fetching = {row.key: row for row in eligible if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING}
-    shared: _Shared | None = None
+    silent = (
+        voter.key.id
+        for voter in (committed.voters if fetching else ())
+        if liveness(quorum, poll, voter.key, thresholds) is Liveness.NOT_FETCHING
+    )
+    shared = _Shared(
+        observers=first_values([str(key) for key in fetching]),
+        ids=sorted({key.id for key in fetching}),
+        not_fetching=[*silent],
+    )
     for row in eligible:
         if row.key in fetching:
-            shared = shared or _shared(quorum, committed, poll, fetching, thresholds)
             yield _finding(quorum, committed, poll, row, shared, thresholds)
         else:
             yield UnknownResult(subject=_subject(row.key), why=f"observer {row.key} is not fetching")
@@ -131,28 +139,10 @@ class _Shared:
 
     observers: list[Plain]
     """The observers that could be voters, for the evidence."""
-    ids: tuple[NodeId, ...]
+    ids: list[NodeId]
     """Their node ids, sorted: Kafka allows one directory per id, so of two with the same id only one can be added."""
     not_fetching: list[NodeId]
     """The voters that do not fetch."""
-    pending_change: tuple[str, ...]
-    """The step that waits for a pending change of the voter set, if there is one."""
-
-
-def _shared(
-    quorum: Quorum, committed: VoterSet, poll: Poll, observers: Iterable[ReplicaKey], thresholds: Thresholds
-) -> _Shared:
-    keys = [*observers]
-    return _Shared(
-        observers=first_values([str(key) for key in keys]),
-        ids=tuple(sorted({key.id for key in keys})),
-        not_fetching=[
-            voter.key.id
-            for voter in committed.voters
-            if liveness(quorum, poll, voter.key, thresholds) is Liveness.NOT_FETCHING
-        ],
-        pending_change=wait_for_pending_change(quorum),
-    )
 
 
 def _finding(
@@ -179,7 +169,7 @@ def _finding(
             "registered_at_offset": quorum.controllers[row.key.id].offset,
             "voters": n,
             "majority": committed.majority,
-            "voters_not_fetching": first_values(shared.not_fetching),
+            "voters_not_fetching": [*shared.not_fetching],
             "failures_tolerated": tolerated_failures(n),
             "failures_tolerated_with_this_observer": tolerated_failures(n + 1),
             "observers_that_could_be_voters": shared.observers,
@@ -189,7 +179,7 @@ def _finding(
         },
         starts=tuple(shared.not_fetching),
         remedy=(
-            *shared.pending_change,
+            *wait_for_pending_change(quorum),
             *_before_adding(row, state, len(committed.voters), shared),
             *unless_it_joins(quorum, row.key.id),
             *add_controller(quorum, row.key.id),

@@ -91,9 +91,9 @@ def _page(rule: "Rule") -> RenderableType:
 
     page = page_of(rule)
     body = Text(f"{page.lead}\n{times_of(rule)}\n")
-    for section in page.sections:
-        body.append(f"\n{section.heading}\n", "bold cyan")
-        body.append(textwrap.indent(f"{section.text}\n", "    "))
+    for heading, text in page.sections.items():
+        body.append(f"\n{heading}\n", "bold cyan")
+        body.append(textwrap.indent(f"{text}\n", "    "))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)

@@ -24,7 +24,7 @@ def test_every_page_has_a_rule() -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_page_contains_every_word_of_the_docstring(rule: Rule) -> None:
     page = page_of(rule)
-    parsed = [page.lead, *(part for section in page.sections for part in (section.heading, section.text))]
+    parsed = [page.lead, *(part for section in page.sections.items() for part in section)]
 
     assert " ".join(parsed).split() == rule.text.split()
 

@@ -6,7 +6,7 @@ import pytest
 
 from rules.evaluate import RULES
 from rules.finding import Threshold, clear, hold
-from rules.rule_page import Page, PageSection, inhibition_of, page_of, times_of
+from rules.rule_page import Page, inhibition_of, page_of, times_of
 
 TEXT = """The quorum has no leader,
 and no metadata changes.
@@ -25,13 +25,10 @@ What to do
 def test_page_has_the_lead_and_the_text_below_each_heading() -> None:
     assert page_of(replace(RULES["no-leader"], text=TEXT)) == Page(
         lead="The quorum has no leader, and no metadata changes.",
-        sections=(
-            PageSection(
-                heading="What it means",
-                text="No controller leads.\n\n- Critical: at once.\n  An outage.",
-            ),
-            PageSection(heading="What to do", text="Start a controller."),
-        ),
+        sections={
+            "What it means": "No controller leads.\n\n- Critical: at once.\n  An outage.",
+            "What to do": "Start a controller.",
+        },
     )
 
 

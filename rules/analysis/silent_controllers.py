@@ -48,7 +48,7 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
     viewed = {each.node for each in fresh_views(quorum, thresholds) if each.this_cluster} - views.keys()
     age_ms = thresholds.ms(PROBE_AGE.name)
     probes = {each.node: each for each in quorum.probes.values() if is_current(quorum, each.observed_at_ms, age_ms)}
-    viewed_voters = sorted(viewed & voters.keys())
+    viewed_voters = sorted(node for node in voters if node in viewed)
     probed_voters = sorted(node for node in voters if node in probes and probes[node].answer is Answer.THIS_CLUSTER)
     for node, key in sorted(voters.items()):
         view, probe = views.get(node), probes.get(node)

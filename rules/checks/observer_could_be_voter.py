@@ -25,7 +25,7 @@ What not to do
     up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
@@ -202,7 +202,7 @@ def _before_adding(row: Replica, state: Readiness, n: int, shared: _Shared) -> I
         )
 
 
-def _others(ids: tuple[NodeId, ...], node: NodeId) -> str:
+def _others(ids: Sequence[NodeId], node: NodeId) -> str:
     """Returns the first other ids as text, without a pass over all of them."""
     most = 8
     shown = [each for each in ids[: most + 1] if each != node][:most]

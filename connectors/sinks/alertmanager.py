@@ -125,9 +125,8 @@ class AlertmanagerSink(SerialSink[bytes]):
 
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
         url = self._url.read().rstrip("/") + _PATH
-        headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
         secrets = [secret.read() for secret in self._secrets()]
-        response = post(url, document, headers, seconds=left_s, ca_file=self._section.ca_file)
+        response = post(url, document, seconds=left_s, headers=self._authorization(), ca_file=self._section.ca_file)
         outcome = outcome_of_response(response, url, secrets, server="Alertmanager")
         if isinstance(outcome, Delivered):
             self._store_labels(notification)

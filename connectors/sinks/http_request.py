@@ -130,13 +130,14 @@ class HttpResponse:
 
 
 def post(
-    url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, ca_file: Path | None = None
+    url: str, body: bytes, *, seconds: float, headers: Mapping[str, str] | None = None, ca_file: Path | None = None
 ) -> HttpResponse | Retry:
-    """Sends a POST request; returns the response, or why there is none.
+    """Sends JSON by a POST request; returns the response, or why there is none.
 
     Args:
         url: may contain a user name and password.
         seconds: how long each wait for the server may take.
+        headers: further ones.
         ca_file: certificate authorities to trust instead of the public ones.
     """
     with requests.Session() as session:
@@ -150,7 +151,7 @@ def post(
             response = session.post(
                 url,
                 data=body,
-                headers=headers,
+                headers={"Content-Type": "application/json", "User-Agent": "kraftwatch", **(headers or {})},
                 timeout=seconds,
                 allow_redirects=False,
                 stream=True,

@@ -138,9 +138,8 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_event(self, content: Mapping[str, Any], until: float) -> Outcome:
         key, url = self._key.read(), f"{self._section.api_url}/v2/enqueue"
         body = json.dumps({"routing_key": key, **content}).encode()
-        headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
         left_s = max(0.0, until - time.monotonic())
-        response = post(url, body, headers, seconds=left_s, ca_file=self._section.ca_file)
+        response = post(url, body, seconds=left_s, ca_file=self._section.ca_file)
         outcome = outcome_of_response(response, url, [key], server="PagerDuty")
         if isinstance(response, HttpResponse) and response.status == 400 and "routing" in response.text.lower():
             return Retry(reason=f"PagerDuty does not know the routing key ({excerpt(response.text, key)})")

@@ -29,7 +29,6 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
 _API_URL = "https://slack.com/api/"
-_HEADERS = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "kraftwatch"}
 _NOT_EDITABLE = {
     "message_not_found",
     "cant_update_message",
@@ -151,9 +150,10 @@ class SlackSink(SerialSink[SlackDocument]):
         return Delivered()
 
     def _call(self, token: str, until: float, method: str, **arguments: Any) -> dict[str, Any]:
-        url, headers = self._section.api_url + method, {**_HEADERS, "Authorization": f"Bearer {token}"}
+        url, headers = self._section.api_url + method, {"Authorization": f"Bearer {token}"}
         left_s = max(0.0, until - time.monotonic())
-        response = post(url, json.dumps(arguments).encode(), headers, seconds=left_s, ca_file=self._section.ca_file)
+        body = json.dumps(arguments).encode()
+        response = post(url, body, seconds=left_s, headers=headers, ca_file=self._section.ca_file)
         outcome = outcome_of_response(response, url, [token], server="Slack")
         if isinstance(response, Retry) or not isinstance(outcome, Delivered):
             raise _SlackError(outcome)
@@ -239,5 +239,5 @@ class SlackWebhookSink(SerialSink[SlackDocument]):
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
         url, left_s = self._url.read(), max(0.0, until - time.monotonic())
-        response = post(url, json.dumps(body).encode(), _HEADERS, seconds=left_s, ca_file=self._ca_file)
+        response = post(url, json.dumps(body).encode(), seconds=left_s, ca_file=self._ca_file)
         return outcome_of_response(response, url, [url], server="Slack")

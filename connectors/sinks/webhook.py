@@ -94,23 +94,22 @@ class WebhookSink(SerialSink[bytes]):
 
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
         secrets = [secret.read() for secret in self._secrets()]
-        headers = self._headers(document, sent_at_ms)
-        url = self._url.read()
-        return outcome_of_response(post(url, document, headers, seconds=left_s, ca_file=self._ca_file), url, secrets)
+        headers, url = self._headers(document, sent_at_ms), self._url.read()
+        response = post(url, document, seconds=left_s, headers=headers, ca_file=self._ca_file)
+        return outcome_of_response(response, url, secrets)
 
     def _secrets(self) -> Sequence[Secret]:
         signing = [self._signing_key] if self._signing_key else []
         return [self._url, *(value for _, value in self._further_headers), *signing]
 
     def _headers(self, body: bytes, sent_at_ms: Millis) -> Mapping[str, str]:
-        own = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
         configured = {name: secret.read() for name, secret in self._further_headers}
         if self._signing_key is None:
-            return {**own, **configured}
+            return configured
         seconds = sent_at_ms // 1000
         key = self._signing_key.read().encode()
         signature = hmac.new(key, b"%d.%s" % (seconds, body), hashlib.sha256).hexdigest()
-        return {**own, **configured, SIGNATURE: f"t={seconds},v1={signature}"}
+        return {**configured, SIGNATURE: f"t={seconds},v1={signature}"}
 
 
 def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks) -> dict[str, Plain]:

@@ -34,18 +34,10 @@ class Dispatcher:
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
     ) -> None:
-        """Adds the sinks to the ledger.
+        """Adds the sinks to the ledger. Raises UsageError if two sinks have the same name.
 
-        Args:
-            ledger: that of the job.
-            sinks: each with its own name.
-            silences: for the sinks that notify people.
-            visibility: which clusters are monitored, and of which nothing is observed.
-            deadline_s: the longest duration of one call to one sink.
-            patience_s: how long a batch waits for all its sinks together: what is not sent yet is safe in the ledger.
-
-        Raises:
-            UsageError: two sinks have the same name.
+        `deadline_s`: the longest duration of one call to one sink; `patience_s`: how long a batch waits for all its
+        sinks together: what is not sent yet is safe in the ledger.
         """
         self._ledger = ledger
         self._silences = silences
@@ -101,9 +93,8 @@ class Dispatcher:
         When this returns, every alert is delivered or safe in the ledger: the batch may be committed. The sinks are
         called in parallel, each in its own thread; a late outcome is collected by a later delivery.
 
-        Args:
-            alerts: transitions, in order; those that the ledger already has are ignored.
-            now_ms: the wall clock: it becomes `sent_at` and drives silences, repetitions and retries.
+        `alerts`: transitions, in order; those that the ledger already has are ignored. `now_ms`, the wall clock,
+        becomes `sent_at` and drives silences, repetitions and retries.
         """
         recorded = [*self._ledger.record([*alerts, *self._own_alerts], now_ms)]
         # Before anything is sent: people are notified of it instead of the first cluster's alert.

@@ -39,11 +39,7 @@ def job_alert(
 ) -> Alert:
     """Returns a firing alert of the cluster `kraftwatch`; its summary, evidence and remedy are as of a finding.
 
-    Args:
-        rule: the id of the rule whose page explains it.
-        subject: what of the job it is about.
-        started_at_ms: when the condition began.
-        due_at_ms: when it had lasted for its hold; None: now.
+    `rule`: the id of the rule whose page explains it; `due_at_ms`: when it had lasted for its hold; None: now.
     """
     return Alert(
         cluster=JOB_CLUSTER_ID,
@@ -103,9 +99,7 @@ class SinkFailureAlerts:
     def due(self, results: Mapping[str, SinkResult | None], now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions that are due.
 
-        Args:
-            results: by sink name; None for a sink that was removed. A sink whose state is not known is left out.
-            now_ms: the wall clock.
+        `results`: by sink name; None for a sink that was removed. A sink whose state is not known is left out.
         """
         self._evaluated_ms = now_ms
         transitions = []

@@ -34,13 +34,7 @@ class Ledger:
     """
 
     def __init__(self, database: Database, lease: Lease | None = None, *, keep_entries: int = 10_000) -> None:
-        """Reads the ledger.
-
-        Args:
-            database: the job's.
-            lease: under which this job notifies; None where it is the only one.
-            keep_entries: the number of alerts that are kept, the newest ones.
-        """
+        """Reads the ledger; `lease`: under which this job notifies, None where it is the only one."""
         self._store = AlertStore(database, lease)
         self._lease = lease
         self._keep_entries = keep_entries

@@ -155,15 +155,9 @@ def parse_message(
 
 
 def check_row(message: RelayMessage, *, cluster_id: str | None, appended_at_ms: int) -> None:
-    """Checks that a relay of the cluster may have written the row.
+    """Checks that a relay of the cluster may have written the row. Raises RefusedRowError if it must not be used.
 
-    Args:
-        message: as it was parsed.
-        cluster_id: the id of the cluster; None if it is not known yet.
-        appended_at_ms: when the broker appended the message.
-
-    Raises:
-        RefusedRowError: the row must not be used.
+    `cluster_id`: None if it is not known yet; `appended_at_ms`: when the broker appended the message.
     """
     row, baseline = message.observation, message.baseline
     if cluster_id is not None and message.cluster_id != cluster_id:

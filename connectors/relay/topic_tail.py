@@ -97,9 +97,7 @@ def extent(row: Observation) -> RowExtent:
 def advanced(before: TopicPosition | None, message: RelayMessage, partition: int) -> TopicPosition | None:
     """Returns the position after a message; None for a row that readers skip, because it is not above the newest one.
 
-    Args:
-        before: the position; None before the first row that was read.
-        message: the next one of the cluster in the order of the partition; it is not refused.
+    `message`: the next one of the cluster in the order of the partition; it is not refused.
     """
     row = message.observation
     if before is not None and row.sequence <= before.sequence:
@@ -124,11 +122,9 @@ def advanced(before: TopicPosition | None, message: RelayMessage, partition: int
 
 
 def next_epoch(position: TopicPosition | None, *, sent: int, relay: str, now_ms: int) -> RelayEpoch:
-    """Returns the epoch with which a relay takes a cluster over.
+    """Returns the epoch with which a relay takes a cluster over: beyond what the topic has and what it has sent itself.
 
-    Args:
-        position: what the topic has; the epoch is beyond it.
-        sent: the sequence after what this relay has sent itself, and may not have read from the topic yet.
+    `sent`: the sequence after what this relay has sent itself, and may not have read from the topic yet.
     """
     beyond = max(sent, 0 if position is None else position.sequence)
     return RelayEpoch(sequence=max(beyond + _EPOCH_STEP if beyond else 0, now_ms * 1_000), relay=relay)

@@ -221,7 +221,6 @@ def _url_problem(url: str) -> str | None:
 
 
 def _check_url(url: Secret) -> None:
-    """Checks the URL, which would otherwise silence the sink."""
     problem = _url_problem(url.read())
     if problem is not None:
         raise UsageError(f"url{url.place} {problem}")

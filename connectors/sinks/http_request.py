@@ -134,11 +134,8 @@ def post(
 ) -> HttpResponse | Retry:
     """Sends JSON by a POST request; returns the response, or why there is none.
 
-    Args:
-        url: may contain a user name and password.
-        seconds: how long each wait for the server may take.
-        headers: further ones.
-        ca_file: certificate authorities to trust instead of the public ones.
+    `url` may contain a user name and password; `seconds`: how long each wait for the server may take; `ca_file`:
+    certificate authorities to trust instead of the public ones.
     """
     with requests.Session() as session:
         credentials = get_auth_from_url(url)
@@ -168,11 +165,8 @@ def outcome_of_response(
 ) -> Outcome:
     """Returns the outcome of a call of `post` to a server whose status decides it; removes secrets from its reason.
 
-    Any part of the URL may be secret.
-
-    Args:
-        server: the product behind the URL if it never answers with a page, as a proxy's login form does with status
-            200; None if any answer may come from the right server.
+    Any part of the URL may be secret. `server`: the product behind the URL if it never answers with a page, as a
+    proxy's login form does with status 200; None if any answer may come from the right server.
     """
     if isinstance(response, Retry):
         return response

@@ -62,11 +62,7 @@ class JsonlSink:
     def __init__(self, path: Path, *, options: DeliveryOptions | None = None) -> None:
         """Opens or creates the file, so that an invalid path is reported at start-up.
 
-        Args:
-            options: default to those of a record with the name `jsonl:` and the absolute path.
-
-        Raises:
-            UsageError: the file cannot be written, or ends in a line that the sink did not write.
+        Raises UsageError if the file cannot be written, or ends in a line that the sink did not write.
         """
         self._path = path.resolve()
         self.options = options or DeliveryOptions(name=f"jsonl:{self._path}", mode=DeliveryMode.TRANSITIONS)

@@ -71,14 +71,11 @@ def open_producer(
 ) -> Any:
     """Returns a producer that writes each message once and in order, as long as it lives; creates the topic if needed.
 
-    Args:
-        new_topic: the topic that is created where the configuration says so.
-        until: how long to wait for the topic, by the monotonic clock.
-        given_up: whether an error was reported after which waiting is useless.
+    `until`: how long to wait for the topic, by the monotonic clock; `given_up`: whether an error was reported after
+    which waiting is useless.
 
-    Raises:
-        UsageError: a secret cannot be read.
-        KafkaException: no broker answers, the login is refused, or the topic does not exist.
+    Raises UsageError if a secret cannot be read, KafkaException if no broker answers, the login is refused, or the
+    topic does not exist.
     """
     base = settings(config)
     producer = Producer(

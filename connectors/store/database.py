@@ -80,14 +80,7 @@ class SqliteDatabase(Database):
     """One file. The first transaction creates it, readable for its owner alone."""
 
     def __init__(self, path: Path, tables: MetaData, prepare: Prepare, *, read_only: bool = False) -> None:
-        """Opens nothing yet.
-
-        Args:
-            path: the file.
-            tables: those that `prepare` creates.
-            prepare: is called once, in a transaction, before anything is written.
-            read_only: nothing is written, not even an empty file.
-        """
+        """Opens nothing yet. `prepare`, which creates `tables`, is called once, before anything is written."""
         super().__init__(str(path))
         self.path = path
         self._tables = tables

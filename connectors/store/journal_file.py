@@ -155,10 +155,8 @@ def journal_damage(directory: Path) -> str | None:
 def replace_journal(directory: Path, *, kept: Path, journal_id: str | None, at_least: int) -> None:
     """Replaces a damaged journal by an empty one whose numbers continue. Raises JournalError if it cannot be written.
 
-    Args:
-        kept: the new name of the damaged file.
-        journal_id: of the journal; None: unknown.
-        at_least: a sequence up to which rows are known to have been published: alerts contain their numbers.
+    `kept`: the new name of the damaged file; `at_least`: a sequence up to which rows are known to have been published:
+    alerts contain their numbers.
     """
     path = journal_file(directory)
     with errors(path):

@@ -54,11 +54,8 @@ class JournalWriter:
     ) -> None:
         """Touches no file before the context is entered.
 
-        Args:
-            directory: the journal's folder; created if missing.
-            keep_bytes: while the journal's rows take more, committed ones are deleted, oldest first.
-            keep_s: committed rows that are older (by the rows' clock) are deleted.
-            lock_timeout_s: how long to wait for the lock.
+        `keep_bytes`: while the journal's rows take more, committed ones are deleted, oldest first; `keep_s`: committed
+        rows that are older (by the rows' clock) are deleted.
         """
         self._directory = directory
         self._path = journal_file.journal_file(directory)

@@ -29,8 +29,6 @@ from rules.notifications.route import Silence
 
 UPDATE_INTERVAL_MS = Millis(60_000)
 """How long minor changes of one incident are collected, and the shortest time between two notifications of them."""
-
-
 RECOVERY_MS = Millis(30_000)
 """How long a consequence is held back after its cause resolved: its own alert resolves within the clear time."""
 
@@ -85,12 +83,10 @@ class NotificationPlanner:
     """Plans the notifications of one sink. It has no state: the records say what was delivered."""
 
     def __init__(self, rules: Mapping[str, Rule], *, repeat_ms: Millis | None, expires: bool = False) -> None:
-        """Stores the rules and how the sink is notified of an open incident.
+        """`rules` by id: they say which rule inhibits which.
 
-        Args:
-            rules: by id; they say which rule inhibits which.
-            repeat_ms: after how long an open incident is sent again; None for never.
-            expires: an incident that is not sent again ends there by itself.
+        `repeat_ms`: after how long an open incident is sent again, None for never; `expires`: one that is not sent
+        again ends there by itself.
         """
         self._rules = rules
         self._repeat_ms = repeat_ms
@@ -106,9 +102,8 @@ class NotificationPlanner:
     ) -> NotificationPlan:
         """Returns what to send now.
 
-        Args:
-            incidents: by id, the transitions (oldest first) of each incident that has a pending transition or is
-                firing; without discarded transitions.
+        `incidents`: by id, the transitions (oldest first, without discarded ones) of each that is firing or has a
+        pending one.
         """
         active = [silence for silence in silences if silence.active(now_ms)]
         notifications: list[Notification] = []

@@ -64,13 +64,9 @@ RULES: Mapping[str, Rule] = _load_rules()
 
 
 def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
-    """Returns the numbers in force by rule id: every rule's defaults, with these overrides.
+    """Returns the numbers in force by rule id: every rule's defaults, with overrides (`RULE.NAME` -> value).
 
-    Args:
-        overrides: `RULE.NAME` -> value, in the threshold's own unit.
-
-    Raises:
-        ThresholdError: an unknown rule or threshold, or a value below 0 or not finite.
+    Raises a ThresholdError for an unknown rule or threshold, and for a value below 0 or not finite.
     """
     values = {rule.id: {each.name: each.default for each in rule.thresholds} for rule in RULES.values()}
     for key, value in overrides.items():
@@ -86,12 +82,7 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
 
 
 def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Evaluation:
-    """Evaluates the rules on this quorum: the same input gives the same evaluation, in the same order.
-
-    Args:
-        thresholds: by rule id, as `thresholds_for` returns them.
-        rules: the rules to evaluate; None for all.
-    """
+    """Evaluates these rules, or all, on this quorum: the same input gives the same evaluation, in the same order."""
     selected = tuple(RULES.values()) if rules is None else tuple(rules)
     failed: dict[str, str] = {}
     results = {rule.id: contained_results(rule, quorum, thresholds, failed) for rule in selected}
@@ -184,7 +175,6 @@ def _problem(need: Need, quorum: Quorum, thresholds: Thresholds) -> str | None:
 def _whole_remedy(
     quorum: Quorum, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Returns the remedy with what all remedies have in common: what comes before a start, and the last line."""
     if finding.starts not in conditions:
         conditions[finding.starts] = start_conditions(quorum, finding.starts)
     first = conditions[finding.starts]

@@ -190,6 +190,18 @@ def hold(seconds: float, why: str = "") -> Threshold:
     return Threshold(name=HOLD, default=seconds, unit="s", meaning=meaning)
 
 
+def window_of(what: str, remembered: str = "At most an hour is remembered") -> Threshold:
+    """Returns the threshold for the time over which something in the log is counted."""
+    meaning = f"the time over which {what} are counted, by the timestamps in the log. {remembered}"
+    return Threshold(name="window", default=900.0, unit="s", meaning=meaning)
+
+
+def keep_firing_for(seconds: float, after: str) -> Threshold:
+    """Returns the threshold for how long an alert about an event in the log fires."""
+    meaning = f"how long the alert fires after {after}, by the timestamps in the log"
+    return Threshold(name="keep_firing_for", default=seconds, unit="s", meaning=meaning)
+
+
 def clear(seconds: float = 10.0) -> Threshold:
     """Returns the threshold for how long a condition must be over before its alert resolves."""
     return Threshold(

@@ -1,6 +1,6 @@
 """Text for people: durations, times, lists and counts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rules.finding import Plain
 from rules.model.identifiers import Millis
@@ -61,18 +61,6 @@ def first_values(values: Sequence[Plain]) -> list[Plain]:
     """Returns the values; of more than MOST_ENTRIES the first ones, and how many are left out as the last one."""
     more = len(values) - MOST_ENTRIES
     return [*values[:MOST_ENTRIES], f"{more} more"] if more > 0 else [*values]
-
-
-def first_entries(values: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Returns the entries; of more than MOST_ENTRIES the first ones, and how many are left out under `more`."""
-    more = len(values) - MOST_ENTRIES
-    return {**dict([*values.items()][:MOST_ENTRIES]), "more": more} if more > 0 else {**values}
-
-
-def first_steps(steps: Sequence[str]) -> list[str]:
-    """Returns the steps of a remedy; of more than MOST_ENTRIES the first ones, and how many are left out."""
-    more = len(steps) - MOST_ENTRIES
-    return [*steps[:MOST_ENTRIES], f"# Do the same for {more} more"] if more > 0 else [*steps]
 
 
 def topic_text(topic: str | None, topic_id: str) -> str:

@@ -95,17 +95,10 @@ class TrackedConditions:
 def advance(
     tracked: TrackedConditions, evaluation: Evaluation, quorum: Quorum, thresholds: Mapping[str, Thresholds]
 ) -> tuple[TrackedConditions, tuple[Alert, ...]]:
-    """Applies one evaluation to the tracked conditions.
+    """Applies the evaluation of this quorum to the conditions after the previous one.
 
-    Args:
-        tracked: the conditions after the previous evaluation.
-        evaluation: the results of the rules for `quorum`.
-        quorum: gives cluster, cluster id, now and the newest committed offset.
-        thresholds: by rule id: `hold` and `clear`, of each rule that has a finding.
-
-    Returns:
-        The new conditions, and the alerts that fire or resolve now: first those of the findings, in the evaluation's
-        order, then the resolved ones.
+    Returns the new conditions, and the alerts that fire or resolve now: first those of the findings, in the
+    evaluation's order, then the resolved ones.
     """
     if quorum.now_ms < tracked.now_ms:
         return tracked, ()
@@ -143,10 +136,7 @@ def advance(
 def interrupted(tracked: TrackedConditions, now_ms: Millis, *, time_passed: bool = True) -> TrackedConditions:
     """Returns the conditions after a row that observes nothing: none fires or ends, and clearing begins again.
 
-    Args:
-        tracked: the conditions after the row before.
-        now_ms: the time of this row.
-        time_passed: False if the clock was set forward since the row before: no hold has become shorter.
+    `time_passed`: False if the clock was set forward since the row before: no hold has become shorter.
     """
     if now_ms < tracked.now_ms:
         return tracked
@@ -176,8 +166,6 @@ def firing_alerts(tracked: TrackedConditions, evaluation: Evaluation, quorum: Qu
 
 
 class _Step(NamedTuple):
-    """One finding, its condition after the evaluation, and the alert that fires now."""
-
     finding: Finding
     condition: TrackedCondition
     alert: Alert | None
@@ -204,7 +192,6 @@ def _outlives_cause(finding: Finding, before: TrackedCondition | None) -> bool:
 def _fired(
     condition: TrackedCondition, finding: Finding, quorum: Quorum, due_at_ms: Millis
 ) -> tuple[TrackedCondition, Alert]:
-    """Returns the condition with the finding's severity as the notified one, and its alert."""
     fired = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
     if condition.notified_severity is None:
         fired = replace(fired, cluster_id=condition.cluster_id or quorum.cluster_id or "")

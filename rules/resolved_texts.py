@@ -33,7 +33,6 @@ def _over(_quorum: Quorum, subject: str) -> str:
 
 
 def _node(subject: str) -> NodeId:
-    """Returns the node id at the end of `voter 2`, `broker 101` or `observer 4-dir`."""
     number = subject.rpartition(" ")[2].partition("-")[0]
     return NodeId(int(number) if number.isdigit() else -1)
 

@@ -205,7 +205,6 @@ class RecordedNumber:
         return self._refuse()
 
     def _is_at_least(self, other: object, distance: int) -> bool:
-        """Returns whether this number minus the other one is at least the distance."""
         difference = self._sum(other, -1)
         outcome = difference._value >= distance
         bound = distance - difference._constant
@@ -248,7 +247,6 @@ class UnrecordableValue:
 
 
 def _values_of(names: tuple[str, ...]) -> Callable[[Any], Values]:
-    """Returns the function that returns these attributes of an object as a tuple."""
     get = attrgetter(*names)
     return get if len(names) > 1 else lambda one: (get(one),)
 
@@ -282,7 +280,6 @@ def fixed_part(quorum: Quorum) -> Values:
 
 
 def _objects(quorum: Quorum) -> Iterator[tuple[type, Iterable[object]]]:
-    """Yields the objects with moving numbers, by their kind."""
     yield Quorum, (quorum,)
     if quorum.poll is not None:
         yield Poll, (quorum.poll,)

@@ -163,7 +163,6 @@ def _forecast(candidate: RestartedController, by_id: Mapping[NodeId, RestartedCo
 
 
 def _barred(candidate: RestartedController, voter: Voter, now: RestartedController | None) -> str | None:
-    """Returns why the candidate would not get this voter's vote; None if it would."""
     if now is None or not now.alive:
         return "down"
     if not candidate.can_lead:
@@ -213,10 +212,8 @@ def restarted_voters(
 ) -> tuple[RestartedController, ...]:
     """Returns the committed voters as an election would find them if all controllers restarted now.
 
-    Args:
-        quorum: gives where the logs ended when they were last reported.
-        statuses: give which voters are alive and reachable; unknown liveness counts as alive.
-        use_probes: whether faults that a probe found count against an endpoint, or only those that the log shows.
+    A voter of unknown liveness counts as alive. `use_probes`: whether faults that a probe found count against an
+    endpoint, or only those that the log shows.
     """
     return tuple(
         RestartedController(

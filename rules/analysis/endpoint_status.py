@@ -94,9 +94,7 @@ def in_dial_order(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint
     ListenerInfo). VotersRecord and DescribeQuorum list them in any order (the HashMap in Kafka's Endpoints). So does a
     registration in a snapshot (the HashMap in ControllerRegistration), which therefore does not give the order.
 
-    Args:
-        endpoints: of one controller, from a VotersRecord or a DescribeQuorum.
-        registered: the endpoints of its newest registration, or of another controller's if it has none.
+    `registered`: the endpoints of its newest registration, or of another controller's if it has none.
     """
     if len(endpoints) < 2:
         return endpoints
@@ -105,13 +103,7 @@ def in_dial_order(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint
 
 
 def endpoint_statuses(quorum: Quorum, poll: Poll | None, thresholds: Thresholds) -> tuple[EndpointStatus, ...]:
-    """Returns the endpoint status of each committed voter, in order of node id.
-
-    Args:
-        quorum: with its committed voter set.
-        poll: gives which voters fetch: a fresh poll, or None.
-        thresholds: `fetch_age` and `probe_age`.
-    """
+    """Returns the endpoint status of each committed voter, in order of node id; a fresh poll gives which fetch."""
     ordered = sorted(quorum.voters, key=lambda voter: voter.key.id)
     return tuple(endpoint_status(quorum, poll, voter, thresholds) for voter in ordered)
 
@@ -162,7 +154,6 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
 
 
 def _directory_replaced(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> bool:
-    """Returns whether another directory of this node id fetches: then the registration is not this voter's."""
     rows = poll.observers_by_id.get(voter.key.id, ()) if poll else ()
     return any(
         not same_replica(row.key, voter.key) and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
@@ -171,7 +162,6 @@ def _directory_replaced(quorum: Quorum, poll: Poll | None, voter: Voter, thresho
 
 
 def _fetched_since(quorum: Quorum, poll: Poll | None, voter: Voter, probe: Probe | None) -> bool:
-    """Returns whether the voter fetched after the probe: a voter that was killed just now fetched before it."""
     age = since_last_fetch_ms(quorum, poll, voter.key) if poll else None
     if poll is None or probe is None or age is None:
         return False
@@ -220,7 +210,6 @@ def _unverified(quorum: Quorum, probe: Probe, thresholds: Thresholds) -> str | N
 
 
 def _accepted(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> bool:
-    """Returns whether the monitor accepts the certificate at this voter's recorded endpoint."""
     probe = fresh_probe(quorum, voter, thresholds)
     return probe is not None and probe.certificate is not None and probe.certificate.verified
 

@@ -77,7 +77,6 @@ def leader_answered_within(quorum: Quorum, age_ms: Millis) -> bool:
 
 
 def _leader_answers_ms(quorum: Quorum) -> list[Millis]:
-    """Returns when a leader last answered a fetch and a DescribeQuorum, as far as it did."""
     times = [quorum.log_seen_at_ms, quorum.poll.observed_at_ms if quorum.poll else None]
     return [at for at in times if at is not None]
 
@@ -185,7 +184,6 @@ def _followed_leader(quorum: Quorum, answered: Collection[str]) -> UnreachableLe
 
 
 def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> bool:
-    """Returns whether attempts to reach the leader fail at its known endpoints."""
     failing = _failing(quorum, _UNREACHABLE_REASONS, _UNREACHABLE_MS) - {*answered}
     recorded = {str(endpoint) for voter in quorum.voters if voter.key.id == leader for endpoint in voter.endpoints}
     if recorded:
@@ -194,7 +192,6 @@ def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> boo
 
 
 def _rejecting(quorum: Quorum, answered: Collection[str]) -> set[NodeId | str]:
-    """Returns the voters that reject the monitor's login, which therefore run; endpoints if no voters are known."""
     rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED}, _RECENT_MS) - {*answered}
     if quorum.voters:
         return {voter.key.id for voter in quorum.voters if str(voter.endpoint) in rejecting}
@@ -231,6 +228,5 @@ def _majority(quorum: Quorum) -> int:
 
 
 def _failing(quorum: Quorum, reasons: Collection[Reason], age_ms: int) -> set[str]:
-    """Returns the endpoints at which an attempt failed for one of the reasons within this time."""
     recent = (each for each in quorum.failures if quorum.now_ms - each.last_at_ms <= age_ms)
     return {each.endpoint for each in recent if each.reason in reasons}

@@ -112,10 +112,6 @@ def fetches_slowly(poll: Poll, row: Replica, limit_ms: Millis) -> bool:
 
     A replica that fails had caught up when it last fetched. One whose fetches take longer than Kafka's request timeout
     of two seconds connects again, repeats them every few seconds, and gets no further.
-
-    Args:
-        poll: a poll in which the leader has a row.
-        limit_ms: the largest time lag that counts as caught up.
     """
     age, lag = fetch_age_ms(poll, row), lag_ms(poll, row)
     return age is not None and age <= SLOW_FETCH_MS and (lag is None or lag - age > limit_ms)
@@ -143,10 +139,7 @@ def lag_samples(quorum: Quorum, key: ReplicaKey) -> tuple[LagSample, ...]:
 def readiness(samples: tuple[LagSample, ...], *, limit_ms: Millis, window: int) -> Readiness:
     """Evaluates the newest `window` samples that hold a lag: a new leader does not know every replica's lag at once.
 
-    Args:
-        samples: newest last.
-        limit_ms: the largest time lag that counts as caught up.
-        window: how many samples to use; with fewer than three the result is unknown.
+    With fewer than three samples the result is unknown. `limit_ms`: the largest time lag that counts as caught up.
     """
     recent = [sample for sample in samples if sample.lag is not None or sample.lag_ms is not None][-window:]
     if len(recent) < min(window, 3):

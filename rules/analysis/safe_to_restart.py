@@ -54,11 +54,7 @@ def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
 
 
 def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> RestartSafety:
-    """Evaluates the restart of one of `known_controllers(quorum)`.
-
-    Args:
-        thresholds: `fetch_age`, `poll_age`, `probe_age` and `half_done`.
-    """
+    """Evaluates the restart of one of `known_controllers(quorum)`."""
     poll = _usable_poll(quorum, thresholds)
     if isinstance(poll, str):
         return RestartSafety(node=node, against=(poll,), notes=(), remaining=None, votes_needed=None)
@@ -88,7 +84,6 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
 
 
 def _usable_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | str:
-    """Returns the poll by which the restart is evaluated, or why it cannot be evaluated at all."""
     no_leader = leaderless(quorum)
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
@@ -105,13 +100,11 @@ def _usable_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | str:
 
 
 def _voters(quorum: Quorum, poll: Poll) -> list[ReplicaKey]:
-    """Returns the committed voters; on a static quorum those of the poll."""
     keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters}
     return sorted(keys)
 
 
 def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> str | None:
-    """Returns why this voter would not be part of the majority; None if it would."""
     if liveness(quorum, poll, key, thresholds) is not Liveness.FETCHING:
         return "does not fetch"
     row = replica_row(poll, key)

@@ -14,8 +14,8 @@ Every remedy that starts or restarts a node begins with these steps (`rules.eval
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from heapq import nsmallest
+from typing import NamedTuple
 
 from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import leaderless
@@ -39,18 +39,14 @@ COPY_METADATA_FIRST = (
 _FETCH_AGE = Thresholds(values={FETCH_AGE.name: FETCH_AGE.default})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class PartitionDirectory:
+class PartitionDirectory(NamedTuple):
     """A partition's directory in the log.dirs of a broker."""
 
     topic: str
     """The topic's name; its id if the name is unknown."""
     partition: int
-    named: bool = True
-
-    def __str__(self) -> str:
-        """Returns the directory's name, such as `orders-0`; a description if the topic's name is unknown."""
-        return f"{self.topic}-{self.partition}" if self.named else f"partition {self.partition} of topic {self.topic}"
+    text: str
+    """The directory's name, such as `orders-0`; a description if the topic's name is unknown."""
 
 
 def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]:
@@ -158,12 +154,12 @@ def _has_not_run_since(quorum: Quorum, node: NodeId, offset: Offset) -> bool:
 
 
 def _directory(topic: str | None, topic_id: TopicId, partition: int) -> PartitionDirectory:
-    return PartitionDirectory(topic=topic or topic_id, partition=partition, named=topic is not None)
+    text = f"partition {partition} of topic {topic_id}" if topic is None else f"{topic}-{partition}"
+    return PartitionDirectory(topic or topic_id, partition, text)
 
 
 def _names(directories: Collection[PartitionDirectory], most: int) -> str:
-    """Returns the first directories as text, without sorting all of them."""
-    shown = [str(each) for each in nsmallest(most, directories)]
+    shown = [each.text for each in nsmallest(most, directories)]
     more = len(directories) - len(shown)
     return and_join([*shown, f"{more} more"] if more else shown, most + 1)
 
@@ -195,7 +191,6 @@ def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> 
 
 
 def _voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, ...]]:
-    """Returns the voters that fetch, and those that do not, sorted; no voter while there is no leader."""
     poll = quorum.poll
     if poll is None or quorum.derived(leaderless) is not None:
         return frozenset(), ()

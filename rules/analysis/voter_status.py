@@ -149,10 +149,7 @@ class VoterStatus:
 def voter_statuses(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> tuple[VoterStatus, ...]:
     """Returns the status of each voter of the poll: the majority of the leader's latest set commits and elects.
 
-    Args:
-        quorum: its replica histories bridge elections.
-        poll: a poll in which the leader has a row.
-        thresholds: `fetch_age` and `caught_up_age`.
+    The leader must have a row in the poll; the quorum's histories bridge elections.
     """
     keys = sorted((row.key for row in poll.voters), key=lambda key: (key.id, key.directory_id or ""))
     return tuple(_voter_status(quorum, poll, key, thresholds) for key in keys)

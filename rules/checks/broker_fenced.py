@@ -55,12 +55,10 @@ def _brokers_alive(quorum: Quorum) -> int:
 
 
 def _recovering_on(quorum: Quorum) -> Counter[NodeId]:
-    """Returns how many recovering partitions each broker has a replica of."""
     return Counter(node for each in quorum.recovering for node in {*each.replicas})
 
 
 def _starting(quorum: Quorum) -> frozenset[NodeId]:
-    """Returns the brokers that registered again since they were fenced."""
     brokers = {one.id: one for one in quorum.history.interruptions}
     return frozenset(node for node, one in brokers.items() if one.restarted and one.ended_offset is None)
 

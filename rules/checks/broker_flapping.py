@@ -20,20 +20,26 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import (
+    Finding,
+    Need,
+    Plain,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    clear,
+    hold,
+    window_of,
+)
 from rules.formatting import ms_text, plural, utc_text
 from rules.model.history import Interruption
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-WINDOW = Threshold(
-    name="window",
-    default=900.0,
-    unit="s",
-    meaning="the time over which the fencings of a broker are counted, by the timestamps in the log. At most an "
-    "hour is remembered",
-)
+WINDOW = window_of("the fencings of a broker")
 FENCINGS = Threshold(
     name="fencings",
     default=4.0,
@@ -60,7 +66,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _without_restart(one: Interruption) -> bool:
-    """Returns whether the process ran on; while the broker is fenced, that is not known yet."""
     return not one.restarted and one.ended_offset is not None
 
 

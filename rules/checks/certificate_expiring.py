@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, first_entries, first_steps, plural, utc_text
+from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import CertificateFault, Probe, Vantage
 from rules.model.quorum import Quorum
@@ -111,12 +111,10 @@ def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Findi
         summary=f"{_summary(quorum, soon, nodes)} No other node can connect to a controller whose certificate has "
         "expired: it can neither vote nor lead.",
         evidence={
-            "certificates": first_entries({f"{each.node}@{each.endpoint}": _when(quorum, each) for each in soon}),
+            "certificates": {f"{each.node}@{each.endpoint}": _when(quorum, each) for each in soon},
         },
         remedy=(
-            *first_steps(
-                [f"# Renew the certificate of controller {p.node} at {p.endpoint}: it {_when(quorum, p)}" for p in soon]
-            ),
+            *(f"# Renew the certificate of controller {p.node} at {p.endpoint}: it {_when(quorum, p)}" for p in soon),
             f"# Install {'it' if len(nodes) == 1 else 'each'} in the controller's keystore (ssl.keystore.location) and "
             f"restart {'the controller' if len(nodes) == 1 else 'the controllers one by one, the leader last'}",
             "# Check why it was not renewed in time: the process that renews the certificates may have stopped",
@@ -136,7 +134,6 @@ def _summary(quorum: Quorum, soon: Sequence[Probe], nodes: Sequence[NodeId]) -> 
 
 
 def _when(quorum: Quorum, probe: Probe) -> str:
-    """Returns when it expires and the days left, as the rest of a sentence."""
     at = _expires_at(probe) or Millis(0)
     if _expires_within(quorum, probe, Millis(0)):
         return f"expired at {utc_text(at)}"

@@ -53,7 +53,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _fetching_twice(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Mapping[NodeId, Sequence[ReplicaKey]]:
-    """Returns the node ids of which several directories fetch, with their keys."""
     found: dict[NodeId, Sequence[ReplicaKey]] = {}
     for node, rows in poll.rows_by_id.items():
         keys = {row.key for row in rows if row.key.directory_id is not None} if len(rows) > 1 else set()

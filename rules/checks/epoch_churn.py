@@ -31,19 +31,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import ControllerStart, Election, RecentHistory
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-WINDOW = Threshold(
-    name="window",
-    default=900.0,
-    unit="s",
-    meaning="the time over which elections are counted, by the timestamps in the log. At most an hour is remembered",
-)
+WINDOW = window_of("elections")
 ELECTIONS = Threshold(
     name="elections",
     default=4.0,
@@ -100,7 +95,6 @@ def _explained(history: RecentHistory) -> frozenset[Offset]:
 
 
 def _skipped_epochs(one: Election) -> int:
-    """Returns how many epochs between the election and the one before it had no leader."""
     return 0 if one.previous_epoch is None else one.leader_epoch - one.previous_epoch - 1
 
 

@@ -91,8 +91,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RecentOutages:
-    """What the polls of the window show of voters that fail again and again."""
-
     without_reserve_ms: Millis
     """How long so many voters were not in sync that no further one could fail; 0 if no voter fails again and again."""
     counts: Mapping[NodeId, int]
@@ -166,7 +164,6 @@ def _finding(
 
 
 def _lasting(finding: Finding, recent: _RecentOutages, window: Millis) -> Finding:
-    """Returns the finding as it fires without the hold."""
     return replace(
         finding,
         summary=f"{finding.summary} {recent.sentence(window)}",

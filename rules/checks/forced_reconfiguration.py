@@ -22,19 +22,13 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold, keep_firing_for
 from rules.formatting import and_join, plural
 from rules.model.history import VoterChange
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-KEEP_FIRING_FOR = Threshold(
-    name="keep_firing_for",
-    default=3_600.0,
-    unit="s",
-    meaning="how long the alert fires after a forced change of the voter set, by the timestamps in the log. The newest "
-    "64 changes of the voter set are remembered",
-)
+KEEP_FIRING_FOR = keep_firing_for(3_600.0, "a forced change of the voter set; the newest 64 changes are remembered")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, first_values, utc_text
+from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import ControllerRegistration
 from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, ReplicaHistory
@@ -49,7 +49,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             why = f"controller {node} fetched at {utc_text(fetched_at_ms)} and may fetch again"
             yield UnknownResult(subject=f"controller {node}", why=why)
         else:
-            yield _finding(quorum, poll, registration, fetched_at_ms, first_values(listed))
+            yield _finding(quorum, poll, registration, fetched_at_ms, listed)
 
 
 def _last_fetch_at_ms(quorum: Quorum, node: NodeId) -> Millis | None:

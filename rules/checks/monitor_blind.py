@@ -165,7 +165,6 @@ def _tried_since_gap(quorum: Quorum, stale: Iterable[tuple[ObservationSource, Mi
 
 
 def _answers(quorum: Quorum) -> dict[str, Millis | None]:
-    """Returns when each data source last answered."""
     answers = {_POLL: quorum.poll.observed_at_ms if quorum.poll else None}
     return {_LOG: quorum.log_seen_at_ms, **answers} if quorum.access.log else answers
 

@@ -129,7 +129,6 @@ def _uncommitted_voters(quorum: Quorum) -> str:
 
 
 def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:
-    """Returns which voters are down, hung or cannot be found, and how many of them run."""
     if not statuses:
         if not state.answered:
             return "Every configured controller refuses connections."

@@ -53,7 +53,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
-    """Returns the keys of each directory id that several node ids have."""
     found: dict[DirectoryId, list[ReplicaKey]] = {}
     for row in (*poll.voters, *poll.observers):
         if row.key.directory_id is not None:
@@ -62,7 +61,6 @@ def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
 
 
 def _registered(quorum: Quorum, voter: Voter) -> Endpoint | None:
-    """Returns the registered endpoint of the listener that other voters dial."""
     registration, dialled = quorum.controllers.get(voter.key.id), voter.endpoint
     return at_listener(registration.endpoints, dialled.listener) if registration and dialled else None
 

@@ -38,6 +38,7 @@ from rules.finding import (
     Thresholds,
     clear,
     hold,
+    window_of,
 )
 from rules.formatting import ms_text, utc_text
 from rules.model.history import NodeKind
@@ -45,12 +46,8 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-WINDOW = Threshold(
-    name="window",
-    default=900.0,
-    unit="s",
-    meaning="the time over which the starts of a node are counted, by the timestamps in the log, and for which it must "
-    "run until the alert resolves. At most an hour is remembered",
+WINDOW = window_of(
+    "the starts of a node", "It must run as long for the alert to resolve. At most an hour is remembered"
 )
 STARTS = Threshold(
     name="starts",
@@ -101,7 +98,6 @@ def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]
 
 
 def _last_of_enough(starts: Sequence[_Start], newest: Millis, window: Millis, enough: int) -> _Start | None:
-    """Returns the newest start that is the last of enough within a window, if that was within the newest window."""
     for end in range(len(starts), enough - 1, -1):
         first, last = starts[end - enough], starts[end - 1]
         if last.timestamp_ms - first.timestamp_ms <= window and newest - last.timestamp_ms <= window:

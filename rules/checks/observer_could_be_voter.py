@@ -135,8 +135,6 @@ def _subject(key: ReplicaKey) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
-    """What is the same in each observer's finding."""
-
     observers: list[Plain]
     """The observers that could be voters, for the evidence."""
     ids: list[NodeId]
@@ -188,7 +186,6 @@ def _finding(
 
 
 def _before_adding(row: Replica, state: Readiness, n: int, shared: _Shared) -> Iterable[str]:
-    """Returns the steps before the observer is added to `n` voters."""
     if state in (Readiness.CATCHING_UP, Readiness.LAGGING):
         yield f"# Wait until controller {row.key.id} has caught up: it is {state.value}"
     if shared.not_fetching:

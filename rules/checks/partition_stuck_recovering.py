@@ -54,8 +54,6 @@ _RAISED = {Severity.INFO: Severity.WARNING, Severity.WARNING: Severity.CRITICAL,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One partition with its severity."""
-
     recovery: Recovery
     condition_age_ms: Millis
     others: dict[NodeId, ReplicaState]
@@ -121,7 +119,6 @@ def _since(case: _Case) -> str:
 
 
 def _by_state(cases: list[_Case]) -> dict[ReplicaState, list[NodeId]]:
-    """Returns the replicas outside the ISR of all these partitions, by state."""
     found: dict[ReplicaState, set[NodeId]] = {}
     for case in cases:
         for node, state in case.others.items():
@@ -159,7 +156,6 @@ def _summary(
 
 
 def _lost(name: str, cases: list[_Case]) -> str:
-    """Returns the sentence about lost records."""
     leaders = {case.recovery.leader for case in cases if case.recovery.leader is not None}
     if leaders and all(only_unflushed(case.recovery) for case in cases):
         return unflushed_sentence(leaders, only_replica=all(len(case.recovery.replicas) <= 1 for case in cases))
@@ -217,7 +213,6 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
 
 
 def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
-    """Returns the brokers that the remedy starts or restarts."""
     starting = {node for case in cases for node, state in case.others.items() if state.down}
     starting |= {node for case in cases for node, state in case.others.items() if state is ReplicaState.NOT_JOINING}
     starting |= {node for case in cases if case.recovery.leader is None for node in case.recovery.isr}
@@ -225,7 +220,6 @@ def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
 
 
 def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
-    """Yields the steps for partitions whose leader failed while it was the only in-sync replica."""
     which = f"Partition {and_join(each.partition for each in leaderless)} has no leader and serves no client"
     holders = sorted({node for each in leaderless for node in each.isr})
     if holders:
@@ -235,7 +229,6 @@ def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
 
 
 def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> Iterable[str]:
-    """Yields the steps for the replicas outside the ISR, by state."""
     joining, copying, not_joining = (
         others.get(state) for state in (ReplicaState.JOINING, ReplicaState.COPYING, ReplicaState.NOT_JOINING)
     )

@@ -50,7 +50,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _voters(quorum: Quorum, thresholds: Thresholds) -> list[NodeId] | None:
-    """Returns the committed voters; for a static quorum, or without the metadata log, those of the newest poll."""
     if quorum.committed is not None:
         return sorted(quorum.voter_ids)
     poll = fresh_poll(quorum, thresholds)
@@ -59,8 +58,6 @@ def _voters(quorum: Quorum, thresholds: Thresholds) -> list[NodeId] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Advice:
-    """What is unwise about a number of voters."""
-
     severity: Severity
     consequence: str
     action: str

@@ -26,27 +26,31 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import (
+    Finding,
+    Need,
+    Plain,
+    Rule,
+    RuleResult,
+    Severity,
+    Thresholds,
+    clear,
+    hold,
+    keep_firing_for,
+)
 from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_topic
 
-KEEP_FIRING_FOR = Threshold(
-    name="keep_firing_for",
-    default=3_600.0,
-    unit="s",
-    meaning="how long the alert fires after an election ended a recovery, by the timestamps in the log",
-)
+KEEP_FIRING_FOR = keep_firing_for(3_600.0, "an election ended a recovery")
 _MAX_LISTED = 20
 """How many partitions are listed; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RecoveryViolation:
-    """What is wrong with the recovery of one partition."""
-
     topic_id: TopicId
     topic: str | None
     partition: int

@@ -84,7 +84,6 @@ def _contains_up_to(log: LeaderLog) -> Millis | None:
 
 
 def _started(quorum: Quorum, leader: NodeId | None) -> Millis:
-    """Returns when the leader registered; when it was elected if controllers do not register (before Kafka 3.7)."""
     registration = quorum.controllers.get(leader) if leader is not None else None
     if registration is not None:
         return registration.timestamp_ms or Millis(0)

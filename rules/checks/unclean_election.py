@@ -32,20 +32,14 @@ from collections.abc import Iterable
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.replica_recovery import unflushed_sentence
 from rules.analysis.start_conditions import copy_sentence
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
 from rules.model.identifiers import TopicId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_topic
 
-KEEP_FIRING_FOR = Threshold(
-    name="keep_firing_for",
-    default=600.0,
-    unit="s",
-    meaning="how long the alert fires after an unclean election, by the timestamps in the log, or after it was read if "
-    "that was later. Elections are remembered for at most an hour",
-)
+KEEP_FIRING_FOR = keep_firing_for(600.0, "an unclean election, or after it was read if that was later")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -63,7 +57,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _recovering(quorum: Quorum) -> Counter[TopicId]:
-    """Returns how many partitions of each topic are RECOVERING."""
     return Counter(each.topic_id for each in quorum.recovering)
 
 
@@ -103,7 +96,6 @@ def _severity(one: UncleanElections) -> Severity:
 
 
 def _loss(quorum: Quorum, one: UncleanElections) -> str:
-    """Returns who was elected, and what may be lost."""
     if _only_last_leaders(one):
         return unflushed_sentence(one.leaders, only_replica=one.most_replicas == 1)
     passed_over = and_join(one.passed_over, 6) if one.passed_over else "unknown"

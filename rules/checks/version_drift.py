@@ -68,8 +68,6 @@ _CHANGED_RECORDS = (8, 11, 13, 14, 15, 17, 23, 30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RegisteredNode:
-    """A registered node and the feature levels it supports."""
-
     role: str
     id: NodeId
     features: tuple[FeatureRange, ...]
@@ -125,7 +123,6 @@ def _is_running(quorum: Quorum, one: ControllerRegistration | BrokerRegistration
 
 
 def _levels(quorum: Quorum) -> dict[str, int]:
-    """Returns the finalized level of each feature, without those at 0, which every node supports."""
     kraft = {KRAFT_VERSION: quorum.kraft_version} if quorum.kraft_version else {}
     metadata = {METADATA_VERSION: quorum.metadata_version} if quorum.metadata_version else {}
     return dict(sorted({**quorum.features, **metadata, **kraft}.items()))
@@ -212,12 +209,10 @@ def _catch_up(behind: list[_RegisteredNode]) -> Iterable[str]:
 
 
 def _first_registered_ms(nodes: list[_RegisteredNode]) -> Millis:
-    """Returns when the first of these nodes registered its features."""
     return min(node.since_timestamp_ms or Millis(0) for node in nodes)
 
 
 def _groups(nodes: list[_RegisteredNode]) -> dict[str, Plain]:
-    """Returns the names of the nodes by the levels they support."""
     groups: dict[str, list[Plain]] = {}
     for node in nodes:
         groups.setdefault(", ".join(map(str, node.features)) or "nothing", []).append(node.name)

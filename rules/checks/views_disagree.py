@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
 from rules.analysis.leadership import leaders_of_newest_epoch
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, first_entries, utc_text
+from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
@@ -65,7 +65,6 @@ def _follows(view: LeaderView, epoch: Epoch) -> bool:
 
 
 def _voters(quorum: Quorum) -> frozenset[NodeId]:
-    """Returns the committed voters; on a static quorum those of the newest poll."""
     return quorum.voter_ids or frozenset(row.key.id for row in (quorum.poll.voters if quorum.poll else ()))
 
 
@@ -90,9 +89,7 @@ def _described(view: LeaderView) -> str:
 
 
 def _views(views: list[LeaderView]) -> dict[str, Plain]:
-    return first_entries(
-        {_name(view): f"{_described(view)}, since {utc_text(view.since_ms)} or before" for view in views}
-    )
+    return {_name(view): f"{_described(view)}, since {utc_text(view.since_ms)} or before" for view in views}
 
 
 def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders: Sequence[NodeId]) -> Finding:

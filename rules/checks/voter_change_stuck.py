@@ -39,7 +39,7 @@ from rules.analysis.voter_status import (
     moving_voters,
     voter_statuses,
 )
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold, window_of
 from rules.formatting import and_join, ms_text, utc_text
 from rules.model.history import VoterChange
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
@@ -47,13 +47,7 @@ from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Poll, Quorum
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
-WINDOW = Threshold(
-    name="window",
-    default=900.0,
-    unit="s",
-    meaning="the time over which removals of a voter are counted, by the timestamps in the log. The newest 64 changes "
-    "of the voter set are remembered",
-)
+WINDOW = window_of("removals of a voter", "The newest 64 changes of the voter set are remembered")
 REMOVALS = Threshold(
     name="removals",
     default=3.0,
@@ -77,8 +71,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What the leader's voter set changes in the committed one."""
-
     added: list[ReplicaKey]
     removed: list[ReplicaKey]
     moving: Mapping[NodeId, tuple[Endpoint, ...]]
@@ -94,7 +86,6 @@ class _Change:
 
 
 def _missing(keys: frozenset[ReplicaKey], others: frozenset[ReplicaKey]) -> list[ReplicaKey]:
-    """Returns the keys that name none of the other replicas."""
     by_id: dict[NodeId, list[ReplicaKey]] = {}
     for other in others:
         by_id.setdefault(other.id, []).append(other)

@@ -243,8 +243,7 @@ class Quorum:
     def derived(self, compute: Callable[["Quorum"], _FactT]) -> _FactT:
         """Returns `compute(self)`; it is computed once, for facts that each of many findings needs.
 
-        Args:
-            compute: a function of the module, without side effects: it is the key under which the result is kept.
+        `compute` is a function of the module, without side effects: the key under which the result is kept.
         """
         if compute not in self._derived:
             self._derived[compute] = compute(self)

@@ -52,7 +52,6 @@ def answering_brokers(quorum: Quorum) -> list[str]:
 
 
 def _log_unsupported(quorum: Quorum) -> set[str]:
-    """Returns where the metadata log is not served: these nodes are brokers."""
     return {
         each.endpoint
         for each in quorum.failures

@@ -78,7 +78,6 @@ def unless_it_joins(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
 
 
 def _can_join(quorum: Quorum, node: NodeId) -> bool:
-    """Returns whether a controller may be of a version that can add itself to the voters."""
     registration = quorum.controllers.get(node)
     levels = registration.features if registration else ()
     return any(one.name == "metadata.version" and one.highest >= _CONTROLLERS_JOIN for one in levels)
@@ -171,7 +170,6 @@ def _secured(quorum: Quorum, address: str) -> bool:
 
 
 def _protocols(quorum: Quorum) -> dict[str, str]:
-    """Returns the security protocol of each registered address."""
     registered = [each for one in quorum.controllers.values() for each in one.endpoints]
     registered += [each for one in quorum.brokers.values() for each in one.endpoints]
     return {shlex.quote(str(each)): each.protocol for each in registered if each.protocol}
@@ -180,9 +178,8 @@ def _protocols(quorum: Quorum) -> dict[str, str]:
 def _bootstrap(quorum: Quorum, *, excluding: NodeId | None, since: int = _TOOLS_REACH_CONTROLLERS) -> tuple[str, str]:
     """Returns the tool's bootstrap option: a controller, or a broker if only brokers can be reached.
 
-    Args:
-        excluding: the controller that the remedy is about; its endpoint is not used.
-        since: the metadata.version of the first Kafka whose tool reaches controllers.
+    `excluding`: the controller that the remedy is about. `since`: the metadata.version of the first Kafka whose tool
+    reaches controllers.
     """
     brokers = quorum.derived(answering_brokers)
     if brokers and not controller_is_usable(quorum, excluding):

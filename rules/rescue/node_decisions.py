@@ -101,9 +101,8 @@ def overrides_in(
 ) -> tuple[tuple[VoterSet, VoterSet], ...]:
     """Returns each override by hand (KIP-1347) in one disk's snapshots: the voter set before it, and the one after.
 
-    Args:
-        voter_sets: every voter set of the disk in order of offsets, and whether it is in a snapshot.
-        log_from: the oldest offset that is still in its log: a change before it may have been an ordinary one.
+    `voter_sets`: all of the disk in order of offsets, and whether each is in a snapshot. `log_from`: the oldest offset
+    that is still in its log: a change before it may have been an ordinary one.
     """
     found = []
     before: VoterSet | None = None
@@ -138,12 +137,7 @@ class NodeDecision:
 
 
 def node_decisions(logs: Sequence[StoppedDisk], voters: VoterSet) -> tuple[NodeDecision, ...]:
-    """Decides for each node, in the order of their keys.
-
-    Args:
-        logs: of stopped controllers and brokers, each once.
-        voters: the voter set in the most complete log.
-    """
+    """Decides for each stopped node, in the order of their keys; `voters`: the set in the most complete log."""
     of_voters = [log for log in logs if log.key in voters.keys]
     needed = majority(len(voters.voters))
     if len(of_voters) < needed:

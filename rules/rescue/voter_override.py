@@ -58,12 +58,8 @@ class OverrideDifference:
 def parse_controllers(text: str, listener: str) -> tuple[Voter, ...]:
     """Parses a list of voters as `--initial-controllers` takes it: ID@HOST:PORT:DIRECTORY_ID, comma separated.
 
-    Args:
-        text: the list; an IPv6 address is in brackets.
-        listener: the name of the controllers' listener, which the list does not contain.
-
-    Raises:
-        ValueError: one sentence about the first invalid item.
+    An IPv6 address is in brackets; the list does not contain the name of the listener. Raises a ValueError, one
+    sentence about the first invalid item.
     """
     voters: dict[NodeId, Voter] = {}
     for item in (part.strip() for part in text.split(",")):
@@ -101,7 +97,6 @@ def initial_controllers(voters: Iterable[Voter]) -> str | None:
 
 
 def _version_range(supported: FeatureRange) -> str:
-    """Returns the text of Kafka's class SupportedVersionRange."""
     return f"SupportedVersionRange[min_version:{supported.lowest}, max_version:{supported.highest}]"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.formatting import and_join, first_entries, first_steps, first_values, ms_text
+from rules.formatting import and_join, first_values, ms_text
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -247,5 +247,3 @@ def test_a_hundred_entries_are_listed_and_the_others_counted(count: int, more: i
     names = [f"n{number}" for number in range(count)]
     listed = names[:100]
     assert first_values([*names]) == [*listed, *[f"{more} more"] * bool(more)]
-    assert first_entries(dict.fromkeys(names, 1)) == {**dict.fromkeys(listed, 1), **({"more": more} if more else {})}
-    assert first_steps(names) == [*listed, *[f"# Do the same for {more} more"] * bool(more)]

@@ -12,6 +12,7 @@ from uuid import UUID
 from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse
 from kafka.protocol.consumer import FetchResponse
 
+from rules.model.membership import MOST_VOTERS
 from tests.unit.connectors.kafka.fake_node import Behaviour, answer_api_versions, read_request, send
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, uvarint
 
@@ -158,7 +159,7 @@ def _largest_log() -> bytes:
 
 @cache
 def _largest_quorum() -> bytes:
-    return describe_quorum(2, voters=1_000, observers=4_000)
+    return describe_quorum(2, voters=MOST_VOTERS, observers=4_900)
 
 
 LARGEST: Answers = {

@@ -15,6 +15,7 @@ from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_
 from connectors.kafka.response_limits import optional
 from connectors.kafka.schemas import FetchSnapshotResponse
 from rules.model.identifiers import Epoch
+from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
 
 QUORUM = DescribeQuorumResponse.TopicData.PartitionData
@@ -94,7 +95,7 @@ def cluster(*, port: int = 9093, cluster_id: str | None = "x", host: str | None 
         (lambda: cluster(cluster_id="x" * 256), "DescribeCluster: cluster_id has 256 characters"),
         (lambda: cluster(host=None), "DescribeCluster: host is missing"),
         (lambda: poll(host="c" * 256), "DescribeQuorum: host is a string of 256 characters"),
-        (lambda: poll(ids=tuple(range(1_001))), "DescribeQuorum: 1001 voters and 1 nodes, at most 1000 are accepted"),
+        (lambda: poll(ids=tuple(range(MOST_VOTERS + 1))), f"DescribeQuorum: {MOST_VOTERS + 1} voters and 1 nodes"),
     ],
 )
 def test_number_that_kafka_cannot_write_is_refused_with_its_field(parse: Callable[[], None], text: str) -> None:

@@ -281,11 +281,10 @@ def test_gatherer_records_all_kinds_and_writes_no_secret(lab: Lab, tmp_path: Pat
 
 
 @contextmanager
-def restarted_with_certificate(lab: Lab, node: int, **wrong: Any) -> Iterator[None]:
-    """Restarts a controller with another certificate than the others have; and with a right one when the block ends."""
-    authority = wrong.pop("authority", lab.security.authority)
+def restarted_with_certificate(lab: Lab, node: int, *, days: tuple[int, int]) -> Iterator[None]:
+    """Restarts a controller with a certificate of other days; and with a right one when the block ends."""
     lab.stop(node)
-    lab.security.server_file.write_bytes(authority.issue("server", **wrong).read_bytes())
+    lab.security.authority.issue("server", days=days)
     lab.start(node)
     lab.security.authority.issue("server")
     try:

@@ -2,20 +2,17 @@
 
 import json
 import os
-import socket
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.protocol.metadata import ApiVersionsRequest
 from typer.testing import CliRunner
 
-from connectors.kafka.client import Client
+from connectors.kafka.client import short_client
 from connectors.kafka.cluster_connection import Address
-from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
-from connectors.kafka.request_pacing import RateLimiter
+from connectors.kafka.messages import FetchResult, empty_fetch_request, parse_fetch
 from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
@@ -153,33 +150,17 @@ def checked(quorum: Lab) -> dict[str, Any]:
 
 def old_epoch_fetch(quorum: Lab) -> FetchResult:
     """Returns a controller's response to a Fetch with an old epoch."""
-    request = fetch_request(
-        cluster_id=None, leader_epoch=0, offset=0, last_epoch=0, high_watermark=None, max_wait_ms=0, max_bytes=1
-    )
-    host, _, port = quorum.bootstrap[0].rpartition(":")
-    loop = EventLoop()
-    client = Client(loop, cluster_of(quorum), RateLimiter())
-    try:
-
-        async def send() -> FetchResult:
-            return parse_fetch(await client.send(Address(host, int(port)), request, source=ObservationSource.LOG))
-
-        return loop.run(send)
-    finally:
-        client.close()
-        loop.close()
+    return parse_fetch(answer(quorum, empty_fetch_request(None)))
 
 
 def supported_versions(quorum: Lab) -> dict[int, tuple[int, int]]:
-    """Sends ApiVersions v0 to the controller; returns oldest and newest version by API key."""
-    host, _, port = quorum.bootstrap[0].rpartition(":")
-    with socket.create_connection((host, int(port)), 5) as connection, connection.makefile("rb") as response:
-        request = struct.pack(">hhih", 18, 0, 7, -1)
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", response.read(4))
-        correlation, error, count = struct.unpack(">ihi", response.read(10))
-        entries = struct.iter_unpack(">hhh", response.read(size - 10))
-        assert (correlation, error) == (7, 0)
-        versions = {key: (oldest, newest) for key, oldest, newest in entries}
-    assert len(versions) == count
-    return versions
+    """Returns oldest and newest version of the controller by API key."""
+    known = answer(quorum, ApiVersionsRequest(client_software_name="test", client_software_version="1"))
+    return {each.api_key: (each.min_version, each.max_version) for each in known.api_keys}
+
+
+def answer(quorum: Lab, request: Any) -> Any:
+    """Sends a request to the controller."""
+    cluster = cluster_of(quorum)
+    with short_client(cluster) as (loop, client):
+        return loop.run(lambda: client.send(Address(*cluster.bootstrap[0]), request, source=ObservationSource.LOG))

@@ -21,7 +21,6 @@ from connectors.observations.observation import EndpointProbed, ObservationFaile
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
-from tests.unit.connectors.gather.unused_output import UnusedOutput
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.descriptors import no_descriptor_left
 from tests.unit.connectors.kafka.fake_node import (
@@ -37,8 +36,8 @@ INCONSISTENT_CLUSTER_ID = 104
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 
 
-class RecordedProbes(UnusedOutput):
-    """An ObservationWriter that records probes and failures."""
+class RecordedProbes:
+    """Replaces the ObservationWriter: records probes and failures."""
 
     def __init__(self) -> None:
         self.probes: list[EndpointProbed] = []
@@ -82,7 +81,7 @@ class ProbeRunner:
         probe = EndpointProbe(self.client, nodes)
 
         async def run_until_probed() -> None:
-            self.loop.spawn(probe.run(self.output, interval_ms=interval_ms))
+            self.loop.spawn(probe.run(self.output, interval_ms=interval_ms))  # type: ignore[arg-type]
             while len(self.output.probes) < count:
                 await self.loop.sleep(0.01)
 
@@ -228,7 +227,7 @@ def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop
     probe = EndpointProbe(client, nodes)
 
     async def until_recorded() -> None:
-        loop.spawn(probe.run(output, interval_ms=50))
+        loop.spawn(probe.run(output, interval_ms=50))  # type: ignore[arg-type]
         while not output.failures:
             take_freed()
             output.probes.clear()

@@ -21,7 +21,6 @@ from rules.model.membership import Voter
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from streaming.replay.probe_state import FAILURE_MS
 from tests.unit.connectors.gather.test_log_follower import fetch_response
-from tests.unit.connectors.gather.unused_output import UnusedOutput
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 
@@ -79,8 +78,8 @@ class ScriptedLeaderViewClient:
         return self.scripts[address](request)
 
 
-class RecordedLeaderViews(UnusedOutput):
-    """An ObservationWriter that records leader views."""
+class RecordedLeaderViews:
+    """Replaces the ObservationWriter: records leader views."""
 
     def __init__(self) -> None:
         self.views: list[LeaderViewPolled] = []

@@ -22,7 +22,6 @@ from connectors.observations.observation import ObservationFailed
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.log_bytes import batch
-from tests.unit.connectors.gather.unused_output import UnusedOutput
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
@@ -55,8 +54,8 @@ class ScriptedLogClient:
         return self.scripts[address](request)
 
 
-class RecordedLog(UnusedOutput):
-    """An ObservationWriter that records log, snapshot pieces and failures."""
+class RecordedLog:
+    """Replaces the ObservationWriter: records log, snapshot pieces and failures."""
 
     def __init__(self) -> None:
         self.log = b""

@@ -129,7 +129,7 @@ class Audit:
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
         self._source = context.data_sources.pandas_default
-        self._observations, self._alerts = ObservationRows(), AlertRows()
+        self._observations = ObservationRows()
         self._broken: dict[str, ViolatedContract] = {}
         self.rows = dict.fromkeys(ROW_KEYS, 0)
         self.tables: Mapping[str, list[Row]] = {suite: [] for suite in ROW_KEYS}
@@ -155,9 +155,10 @@ class Audit:
         self.evaluate()
 
     def alerts(self, alerts: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
-        """Evaluates sent alerts in their order: the number and the fields of each."""
+        """Evaluates the sent alerts of a ledger or a file in their order: the number and the fields of each."""
+        table = AlertRows()
         for number, fields in alerts:
-            self.tables["alerts"].append(self._alerts.row(number, fields))
+            self.tables["alerts"].append(table.row(number, fields))
             self.evaluate(TABLE_ROWS_MAX)
         self.evaluate()
 

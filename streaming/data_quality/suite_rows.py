@@ -220,8 +220,7 @@ class AlertRows:
 
     def __init__(self) -> None:
         self._begins_ms: int | None = None
-        """When the first of the consecutive alerts was sent: an alert that started earlier may have fired before."""
-        self._next_number: int | None = None
+        """When the first of the alerts was sent: an alert that started earlier may have fired before."""
         self._firing: set[str] = set()
 
     def row(self, number: int, fields: Mapping[str, Any]) -> Row:
@@ -229,10 +228,7 @@ class AlertRows:
         started_at_ms, observed_at_ms, sent_at_ms = (
             _time(fields.get(name)) for name in ("started_at", "observed_at", "sent_at")
         )
-        # A ledger deletes the oldest alerts but keeps firing ones: a missing number starts a new sequence.
-        if self._begins_ms is None or number != self._next_number:
-            self._begins_ms = sent_at_ms
-        self._next_number = number + 1
+        self._begins_ms = sent_at_ms if self._begins_ms is None else self._begins_ms
         rule = fields.get("rule")
         texts = {name: fields.get(name) for name in ("cluster", "severity", "state", "summary", "fingerprint")}
         return {

@@ -8,6 +8,7 @@ observations are compared: what is sent more, less, earlier or later.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
@@ -80,19 +81,14 @@ def _rows(read: Observation) -> Iterator[Observation]:
     if read.kind is not ObservationKind.RECORDS:
         yield read
         return
-    quiet: list[RecordBatch] = []
-    for batch in scan(read.payload):
-        assert isinstance(batch, RecordBatch), "the reader yields whole batches only"
-        noop = is_noop(read.payload, batch)
-        if quiet and (not noop or batch.max_timestamp - quiet[0].max_timestamp > QUIET_MS):
-            yield _row(read, quiet)
-            quiet = []
-        if noop:
-            quiet.append(batch)
-        else:
-            yield _row(read, [batch])
-    if quiet:
-        yield _row(read, quiet)
+
+    def taken_together(batch: RecordBatch) -> tuple[bool, int]:
+        quiet = is_noop(read.payload, batch)
+        return quiet, batch.max_timestamp // QUIET_MS if quiet else batch.base_offset
+
+    # The reader yields whole batches only.
+    for _, batches in groupby((each for each in scan(read.payload) if isinstance(each, RecordBatch)), taken_together):
+        yield _row(read, [*batches])
 
 
 def _row(read: Observation, batches: list[RecordBatch]) -> Observation:

@@ -7,28 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.cli import app
 from streaming.data_quality.daily_audit import AuditSource, audit_sample
-from tests.unit.connectors.metadata.metadata_bytes import batch, noop
-
-NOW = 1_800_000_000_000
-
-
-def records(base: int, last: int, *, epoch: int, cluster: str = "prod") -> Observation:
-    return Observation(
-        cluster=cluster,
-        kind=ObservationKind.RECORDS,
-        observed_at_ms=NOW,
-        base_offset=base,
-        last_offset=last,
-        leader_epoch=epoch,
-        high_watermark=last + 1,
-        payload=b"".join(batch([noop()], base_offset=offset, epoch=epoch) for offset in range(base, last + 1)),
-    )
+from tests.unit.streaming.data_quality.test_every_contract import records
 
 
 def write(journal: Path, *rows: Observation, again: bool = False) -> None:
@@ -42,8 +27,9 @@ def write(journal: Path, *rows: Observation, again: bool = False) -> None:
 def journal(tmp_path: Path) -> Path:
     """Returns a journal whose logs were read again from offset 0, where the epoch is lower."""
     folder = tmp_path / "journal"
-    write(folder, records(0, 9, epoch=1), records(10, 19, epoch=2), records(0, 3, epoch=1, cluster="lab"))
-    write(folder, records(0, 9, epoch=1), records(10, 24, epoch=2), again=True)
+    begin, end = records("prod", 0, 9, epoch=1), records("prod", 10, 19, epoch=2)
+    write(folder, begin, end, records("lab", 0, 3, epoch=1))
+    write(folder, begin, records("prod", 10, 24, epoch=2), again=True)
     return folder
 
 
@@ -70,6 +56,6 @@ def test_a_log_that_goes_back_without_a_repair_violates_contracts(journal: Path)
 
 def test_a_log_that_goes_back_after_the_repair_violates_contracts(journal: Path) -> None:
     assert JournalReader(journal).beginning() == 3
-    write(journal, records(5, 6, epoch=2))
+    write(journal, records("prod", 5, 6, epoch=2))
 
     assert violated(journal) == {"offsets-ascend"}

@@ -8,21 +8,12 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UnavailableStoreError
-from connectors.observations.observation import (
-    Observation,
-    ObservationFailed,
-    ObservationKind,
-    ObservationsAudited,
-    to_json,
-)
+from connectors.observations.observation import Observation, ObservationKind, ObservationsAudited
 from connectors.store.audit_results import AuditResults
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
-from rules.model.monitoring import ObservationSource, Reason
 from streaming.data_quality.daily_audit import INTERVAL_S, AuditSource, DailyAudit
-
-NOW = 1_800_000_000_000
-FAILED = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
+from tests.unit.streaming.data_quality.test_every_contract import failed_observation
 
 
 @dataclass
@@ -69,14 +60,9 @@ def job(tmp_path: Path) -> Job:
     return Job(tmp_path)
 
 
-def row(cluster: str, kind: ObservationKind) -> Observation:
-    return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=FAILED)
-
-
 def test_a_violation_is_reported_for_its_cluster_and_each_contract_is_a_row_of_the_store(job: Job) -> None:
-    job.recorded(
-        row("prod", ObservationKind.FAILED), row("prod", ObservationKind.PROBE), row("lab", ObservationKind.FAILED)
-    )
+    misfiled = failed_observation("prod", kind=ObservationKind.PROBE)
+    job.recorded(failed_observation("prod"), misfiled, failed_observation("lab"))
 
     job.daily_audit().audit()
 
@@ -93,7 +79,7 @@ def test_a_violation_is_reported_for_its_cluster_and_each_contract_is_a_row_of_t
 
 
 def test_what_is_audited_may_change_while_the_job_runs(job: Job, caplog: pytest.LogCaptureFixture) -> None:
-    job.recorded(row("prod", ObservationKind.FAILED))
+    job.recorded(failed_observation("prod"))
     job.journal = "of-no-job"
     audits = job.daily_audit()
     audits.audit()

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors.delivery.ledger import Ledger
 from connectors.observations.log_event import PartitionSet, RecordPosition, Undecodable, VotersReplaced
 from connectors.observations.observation import (
     Event,
@@ -17,7 +16,6 @@ from connectors.observations.observation import (
     to_json,
 )
 from connectors.sinks.alert_json import to_object
-from connectors.store.tables import job_database
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import Voter
 from rules.model.monitoring import ObservationSource, Reason
@@ -32,7 +30,6 @@ from streaming.data_quality.suite_rows import (
     ObservationRows,
     Row,
     event_rows,
-    ledger_alerts,
 )
 from streaming.replay.decoded_row import decode_observation
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
@@ -255,20 +252,6 @@ def test_each_contract_of_alerts() -> None:
     rows = [table.row(number, line) for number, line in enumerate(lines, start=1)]
 
     assert violating_clusters("alerts", rows) == each_by_its_own_cluster("alerts", alert_names_its_cluster=None)
-
-
-def test_a_resolved_alert_whose_firing_line_was_deleted_violates_nothing(tmp_path: Path) -> None:
-    ledger = Ledger(job_database(tmp_path), keep_entries=2)
-    ledger.add_sink("people")
-    one_minute = 60_000
-    for at, (subject, resolved) in enumerate((("stands", False), ("ended", False), ("other", False), ("ended", True))):
-        began = NOON_MS + (0 if subject == "stands" else 3 * one_minute)
-        ledger.record([alert(subject, started_at_ms=began, resolved=resolved)], Millis(NOON_MS + (at + 2) * one_minute))
-    table = AlertRows()
-    rows = [table.row(*line) for line in ledger_alerts(tmp_path)]
-
-    assert len(rows) == 3
-    assert violating_clusters("alerts", rows) == {}
 
 
 def test_the_fields_of_an_alert_are_those_of_the_published_schema() -> None:

@@ -23,9 +23,6 @@ TABLE_MAGIC: Final = b"kpt1"
 REFERENCE_BYTES: Final = 16
 _INLINE, _REFERENCE = 0, 1
 _HEADER: Final = struct.Struct(">BI")
-_FASTEST: Final = 1
-_TABLES: Final = ((1 << 9, 9, 1), (1 << 14, 14, 5))
-"""The longest content, the bits of its window, and zlib's level of memory for its hash table, shortest first."""
 
 
 class PageStore(Protocol):
@@ -103,16 +100,12 @@ def table_references(stored: bytes) -> Iterator[bytes]:
 
 
 def deflated(content: bytes) -> bytes:
-    """Returns the content as a zlib stream, whose tables are as large as the content needs. Any zlib reads it.
+    """Returns the content as a zlib stream.
 
-    zlib allocates and clears 270 kB for each stream. For the few kilobytes that a cluster's state has after every
-    batch, this takes longer than compressing them.
+    With a window of 16 kB: clearing the 270 kB of zlib's usual tables takes longer than compressing a small state.
     """
-    for longest, window_bits, memory in _TABLES:
-        if len(content) <= longest:
-            stream = zlib.compressobj(_FASTEST, zlib.DEFLATED, window_bits, memory)
-            return stream.compress(content) + stream.flush()
-    return zlib.compress(content, level=_FASTEST)
+    stream = zlib.compressobj(1, zlib.DEFLATED, 14, 5)
+    return stream.compress(content) + stream.flush()
 
 
 PAGE_PARTITIONS: Final = 1_024

@@ -126,17 +126,6 @@ def test_everything_after_a_damaged_batch_or_a_missing_segment_is_ignored(tmp_pa
     )
 
 
-def test_a_log_without_its_first_segments_begins_at_the_first_that_exists(tmp_path: Path) -> None:
-    items = read_all(write_log_dir(tmp_path, {7: noops(7, 2)}))
-
-    assert items[0] == ReadStart(snapshot=None, offset=7)
-    assert offset_ranges(items) == [(7, 8)]
-
-
-def test_an_empty_log_is_read(tmp_path: Path) -> None:
-    assert read_all(write_log_dir(tmp_path, {0: b""})) == [ReadStart(snapshot=None, offset=0)]
-
-
 def test_reading_up_to_an_offset_reports_the_next_batch(tmp_path: Path) -> None:
     items = read_all(write_log_dir(tmp_path, {0: noops(0, 6)}), AtOffset(offset=Offset(3)))
 

@@ -253,15 +253,6 @@ def test_hold_continues_over_restarts_of_the_monitor() -> None:
     assert 0 <= alert.observed_at_ms - alert.started_at_ms - hold_ms < 32_000
 
 
-def test_condition_that_is_over_after_a_gap_does_not_fire() -> None:
-    script, rows = started()
-    rows += healthy_seconds(script, 200, dead="3-c")
-    rows += [restarted(script, 90_000), probed(script), *healthy_seconds(script, 30)]
-    rows += healthy_seconds(script, 250, dead="3-c")
-
-    assert monitor().apply(rows).alerts == ()
-
-
 def test_monitor_that_is_cut_off_fires_also_if_its_gatherer_restarts() -> None:
     script, rows = started()
     watched = monitor()
@@ -277,19 +268,6 @@ def test_monitor_that_is_cut_off_fires_also_if_its_gatherer_restarts() -> None:
 
     (alert,) = alerts
     assert (alert.rule, alert.subject, alert.severity) == ("monitor-blind", "quorum", Severity.CRITICAL)
-
-
-def test_monitor_that_was_cut_off_until_a_restart_sends_no_alert() -> None:
-    script, rows = started()
-    for _ in range(14):
-        rows += [
-            script.row(failed(Reason.TIMED_OUT, place, source), after_ms=500)
-            for place in ADDRESSES[:2]
-            for source in (ObservationSource.LOG, ObservationSource.QUORUM)
-        ]
-    rows += [restarted(script, 25_000), probed(script), *healthy_seconds(script, 60)]
-
-    assert monitor().apply(rows).alerts == ()
 
 
 def test_clock_that_is_set_forward_completes_no_hold() -> None:

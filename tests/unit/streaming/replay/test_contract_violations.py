@@ -51,12 +51,6 @@ def test_undecodable_records_are_one_violation_that_counts_rows() -> None:
     assert replay.undecodable == again(replay.to_bytes()).undecodable == 3
 
 
-def test_a_violation_by_a_row_without_an_offset_names_none() -> None:
-    contracts = ContractViolations()
-    contracts.undecodable(Undecodable(offset=None, reason="no JSON", length=3), sequence=1, now_ms=NOW)
-    assert contracts.violations[0].example == "no JSON"
-
-
 def test_an_audit_updates_the_violations_it_repeats_and_keeps_the_others() -> None:
     contracts = ContractViolations()
     contracts.audited(audit("a", "b"), NOW)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from connectors.errors import UsageError
 from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.partition_run import DecodedItem
@@ -25,15 +24,6 @@ def test_a_row_whose_decoding_raises_has_its_length_and_the_place_of_the_failure
     assert (event.offset, event.length) == (None, 7)
     assert event.reason.startswith("the row cannot be decoded: KeyError in ")
     assert "hunter2" not in event.reason
-
-
-def test_a_message_of_kraftwatch_is_the_reason() -> None:
-    def decode(_: Observation) -> Iterable[DecodedItem]:
-        raise UsageError("kind 9 is unknown")
-
-    (event,) = decoded_row(ROW, decode).events
-
-    assert event == Undecodable(offset=None, reason="the row cannot be decoded: kind 9 is unknown", length=7)
 
 
 def test_memory_is_no_matter_of_a_row() -> None:

@@ -65,12 +65,6 @@ def test_a_leader_without_the_votes_of_a_majority_violates_an_invariant(
     assert f"controller 2 became the leader of epoch 1 with {counted}" in finding.summary
 
 
-def test_an_election_without_recorded_votes_violates_nothing() -> None:
-    script, replay = LogScript(), machine()
-    won(script, 2, 1, voters=(1, 2, 3), votes=())
-    assert apply(replay, [script.read()]).invariant_violations == ()
-
-
 @pytest.mark.kip("A070", "A076")
 @pytest.mark.parametrize(("before", "epoch"), [(0, 1), (1, 2), (1, 5)])
 def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invariant(before: int, epoch: int) -> None:
@@ -103,12 +97,6 @@ def test_a_voters_record_after_the_leader_change_of_its_epoch_is_legal(one_obser
     rows = [first] if one_observation else [first, script.read()]
     script.voters("1-a", "2-b")
     assert apply(replay, [*rows, script.read()]).invariant_violations == ()
-
-
-def test_the_first_record_that_is_read_needs_no_leader_change() -> None:
-    script, replay = LogScript(epoch=7), machine()
-    script.voters("1-a")
-    assert apply(replay, [script.read()]).invariant_violations == ()
 
 
 def jumped(replay: Machine, script: LogScript, *, epochs: int, after_ms: int) -> Quorum:

@@ -57,14 +57,6 @@ def test_the_time_of_the_log_stands_still_while_records_are_not_committed() -> N
     assert idle(script, replay, 60, end=script.offset + 1).newest_timestamp_ms == newest
 
 
-def test_the_time_of_the_newest_record_stays_known() -> None:
-    script, replay = begun()
-    newest = replay.quorum().newest_timestamp_ms
-    quorum = idle(script, replay, 60)
-    assert newest is not None
-    assert (quorum.newest_timestamp_ms, quorum.idle_ms) == (newest + 60_000, 60_000)
-
-
 def test_new_records_continue_where_the_time_of_the_idle_log_is() -> None:
     script, replay = begun()
     before = idle(script, replay, 60).newest_timestamp_ms

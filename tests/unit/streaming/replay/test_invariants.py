@@ -64,21 +64,6 @@ def test_answers_that_raft_excludes_are_violations(
     assert violation.invariant is invariant
 
 
-def test_log_and_poll_with_two_leaders_of_one_epoch_are_a_violation() -> None:
-    invariants = after((1, 5, 100))
-    invariants.leader_reported(leader=NodeId(2), epoch=Epoch(5), now_ms=NOW)
-    assert [each.detail for each in invariants.violations] == ["controller 1 and then controller 2 led epoch 5"]
-
-
-def test_a_decreasing_epoch_in_the_log_is_a_violation() -> None:
-    invariants = Invariants()
-    for offset, before, epoch in ((7, 4, 5), (8, 5, 5), (9, 5, 4)):
-        invariants.appended(offset=Offset(offset), epoch=Epoch(epoch), before=Epoch(before), now_ms=NOW)
-    (violation,) = invariants.violations
-    assert violation.invariant is Invariant.EPOCH_BACK
-    assert "offset 9" in violation.detail
-
-
 def test_one_decreasing_epoch_is_one_violation_though_records_and_batches_of_an_observation_show_it() -> None:
     invariants = Invariants()
     for offset, epoch, second in ((9, 4, 0), (10, 4, 0), (11, 3, 0), (30, 4, 1)):
@@ -130,11 +115,6 @@ def test_violations_and_leaders_are_bounded() -> None:
     assert [each.observed_at_ms for each in invariants.violations] == [newest]
     invariants.expire(Millis(newest + REMEMBERED_MS + 1))
     assert invariants.violations == ()
-
-
-def test_epochs_are_kept_of_the_nodes_that_answered_last() -> None:
-    invariants = after(*((node, node, None) for node in range(1, NODES + 4)))
-    assert [*invariants.polled_epochs] == [*range(4, NODES + 4)]
 
 
 def test_a_node_that_answers_again_is_not_the_first_one_that_is_forgotten() -> None:

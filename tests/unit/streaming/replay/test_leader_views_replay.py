@@ -100,14 +100,6 @@ def test_a_leader_view_that_is_not_repeated_expires() -> None:
     assert set(apply(replay, [script.row(view(1), after_ms=1)]).leader_views) == {"c1:9093"}
 
 
-def test_a_leader_view_is_no_evidence_of_the_leader() -> None:
-    """Rules compare the views; none of them sets or clears the leader."""
-    script, replay = begun()
-    quorum = apply(replay, [script.read(), script.row(replace(view(2, leader=2, epoch=9)))])
-    assert (quorum.leader_id, quorum.leader_epoch) == (1, 1)
-    assert quorum.invariant_violations == ()
-
-
 def test_the_same_leader_in_another_epoch_is_reported_since_then() -> None:
     script, replay = LogScript(), machine()
     quorum = apply(replay, [script.row(view(2, epoch=epoch)) for epoch in (1, 1, 2, 2)])

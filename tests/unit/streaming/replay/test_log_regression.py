@@ -10,7 +10,7 @@ from rules.model.monitoring import Reason
 from rules.model.quorum import LogRegression, Quorum
 from streaming.replay.machine import Machine
 from tests.unit.rules.situation import present
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, key, machine, poll, replica
+from tests.unit.streaming.replay.log_script import LogScript, apply, failed, key, machine, poll, replica
 
 pytestmark = pytest.mark.kip("A004", "A017", "A081", "D093", "K024")
 
@@ -111,24 +111,6 @@ def test_a_second_regression_after_the_log_reached_the_first_offset_has_its_own(
     quorum = observed(*polls((100, 100), (100, 100), (40, 101), (95, 102), (100, 103), (60, 104)))
     found = present(regression(quorum))
     assert (found.acknowledged_offset, found.log_end_offset) == (95, 60), "two polls show 95, and only one shows 100"
-
-
-def test_regressions_of_two_voters_in_one_poll_are_both_kept() -> None:
-    def listed(end: int) -> QuorumPolled:
-        return poll(replica("1-a", end=100), replica("2-b", end=end), replica("3-c", end=end), hw=100)
-
-    quorum = observed(listed(100), listed(100), listed(3))
-    assert regression(quorum, "2-b") is not None
-    assert regression(quorum, "3-c") is not None
-
-
-def test_a_regression_and_what_was_acknowledged_survive_a_restart_of_the_job() -> None:
-    script, replay = LogScript(), machine()
-    observed(*polls((100, 100), (100, 100)), replay=replay, script=script)
-    replay = again(replay.to_bytes())
-    fallen = observed(*polls((3, 102)), replay=replay, script=script)
-    assert again(replay.to_bytes()).quorum().histories == fallen.histories
-    assert regression(fallen) is not None
 
 
 def test_an_observer_has_no_regression() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.observations.log_event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
-from rules.model.monitoring import Invariant, Reason
+from rules.model.monitoring import Reason
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.image import REMOVALS_MAX
 from streaming.replay.machine import BEHIND_MS, Machine
@@ -28,15 +28,6 @@ from tests.unit.streaming.replay.log_script import (
 pytestmark = pytest.mark.kip(
     "A076", "A022", "A046", "D017", "D118", "D119", "D120", "D122", "E045", "E046", "E047", "E096", "K046"
 )
-
-
-def test_a_log_without_its_first_records_and_without_kraft_version_has_an_unknown_one() -> None:
-    script, replay = LogScript(), machine()
-    script.noops(500)
-    script.leader(1)
-    quorum = apply(replay, [script.read()])
-
-    assert (quorum.leader_id, quorum.kraft_version) == (1, None)
 
 
 @pytest.mark.kip("K003", "K010", "K033")
@@ -204,22 +195,6 @@ def test_a_second_begin_drops_the_records_of_the_first() -> None:
     assert set(apply(replay, [script.read()]).brokers) == {102}
 
 
-def test_an_observation_is_applied_once_and_a_re_read_record_is_skipped() -> None:
-    script, replay = begun()
-    script.voters("1-a", "2-b")
-    first = script.read()
-    script.voters("1-a")
-    second = script.read()
-    before = apply(replay, [first, second])
-
-    assert not replay.apply(first.events, sequence=first.sequence, observed_at_ms=first.observed_at_ms)
-    assert replay.quorum() is before
-
-    after = apply(replay, [replace_sequence(first, 10, script.now_ms)])
-    assert after.committed == before.committed
-    assert after.last_offset == before.last_offset
-
-
 def test_a_row_of_a_relay_that_was_replaced_does_not_count_although_it_is_newer() -> None:
     script, replay = begun()
     first = replace_sequence(script.read(), 10_000, START)
@@ -279,21 +254,6 @@ def test_rules_see_a_log_read_to_the_high_watermark_of_its_fetch_though_a_poll_r
     assert not replay.behind
 
 
-@pytest.mark.parametrize(
-    ("last_offset", "newest_timestamp_ms"), [(None, None), (Offset(0), Millis(5))], ids=["empty", "read before"]
-)
-def test_a_fetch_without_new_records_only_updates_the_time_of_the_last_fetch(
-    last_offset: Offset | None, newest_timestamp_ms: Millis | None
-) -> None:
-    script, replay = begun()
-    before = apply(replay, [script.read()])
-    fetched = replace(script.advanced(None), newest_timestamp_ms=newest_timestamp_ms, last_offset=last_offset)
-    after = apply(replay, [script.row(fetched)])
-
-    assert after.log_seen_at_ms == script.now_ms
-    assert (after.last_offset, after.newest_timestamp_ms) == (before.last_offset, before.newest_timestamp_ms)
-
-
 def test_loss_of_committed_metadata_restarts_the_log_and_accepts_lower_epochs() -> None:
     script, replay = LogScript(), machine()
     script.leader(1, epoch=9)
@@ -332,28 +292,6 @@ def test_a_newer_epoch_below_the_applied_position_is_a_rewritten_log() -> None:
     (failure,) = quorum.failures
     assert (failure.reason, failure.endpoint) == (Reason.METADATA_LOST, "")
     assert failure.detail == "offset 30 was rewritten in epoch 2: committed records up to offset 51 are lost"
-
-
-def test_a_rewritten_log_is_applied_up_to_the_record_before_the_rewritten_one() -> None:
-    script, replay = begun()
-    script.noops(50)
-    apply(replay, [script.read()])
-    script.offset = 30
-    apply(replay, [script.row(script.leader(2, epoch=2))])
-
-    assert replay.log.position == 29
-
-
-def test_a_record_of_an_older_epoch_than_the_one_before_it_violates_an_invariant() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1, epoch=5)
-    apply(replay, [script.read()])
-    script.epoch = 4
-    script.broker(101)
-    (violation,) = apply(replay, [script.read()]).invariant_violations
-
-    assert (violation.invariant, violation.epoch) == (Invariant.EPOCH_BACK, 4)
-    assert violation.detail == "offset 1 of the log has epoch 4, after records of epoch 5"
 
 
 def test_an_undecodable_record_is_counted_once_and_replay_continues() -> None:

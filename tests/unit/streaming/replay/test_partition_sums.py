@@ -41,41 +41,10 @@ def test_a_change_of_an_unknown_partition_has_no_effect() -> None:
     assert sums(TOPIC, change(t1=numbers(2)), partition(key=OTHER_KEY))["partitions"] == 1
 
 
-def test_a_removed_topic_takes_its_partitions_away() -> None:
-    removed = data(9, 0, bytes(range(16)) + b"\0")
-
-    found = sums(TOPIC, partition(), partition(key=OTHER_KEY), removed)
-
-    assert (found["topics"], found["partitions"]) == (0, 1)
-
-
 @pytest.mark.kip("E096")
 def test_an_aborted_transaction_has_no_effect_and_an_open_one_none_yet() -> None:
     assert sums(TOPIC, BEGIN, partition(), END, BEGIN, change(t1=numbers(2)), ABORT)["sum_leader"] == 1
     assert sums(TOPIC, BEGIN, partition())["partitions"] == 0
-
-
-def test_the_elr_of_one_topic_or_of_all_is_cleared() -> None:
-    with_elr = partition(tags=tagged(t1=ints([3])))
-    other = partition(key=OTHER_KEY, tags=tagged(t2=ints([3])))
-    name = "with_elr_or_last_known_elr"
-
-    assert sums(TOPIC, with_elr, other)[name] == 2
-    assert sums(TOPIC, with_elr, other, data(28, 0, text("orders") + b"\0"))[name] == 1
-    assert sums(TOPIC, with_elr, other, data(28, 0, text("") + b"\0"))[name] == 0
-
-
-def test_a_cleared_elr_increments_the_partition_epoch() -> None:
-    with_elr = partition(tags=tagged(t1=ints([3])))
-
-    assert sums(TOPIC, with_elr, data(28, 0, text("orders") + b"\0"))["sum_partition_epoch"] == 10
-
-
-def test_partitions_that_do_not_fit_into_a_row_are_summed_alike() -> None:
-    usual, with_five = partition(), partition(replicas=ints([1, 2, 3, 4, 5]), isr=ints([1, 2]))
-    wide = sums(TOPIC, with_five, change(t1=numbers(2)))
-
-    assert wide == sums(TOPIC, usual, change(t1=numbers(2))) | {"sum_isr_len": 2}
 
 
 def test_a_long_log_is_summed_in_pieces() -> None:

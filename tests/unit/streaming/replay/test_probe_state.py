@@ -65,19 +65,6 @@ def test_samples_are_kept_for_a_minute(after_ms: int, samples: int) -> None:
     assert len(apply(replay, rows).histories[key("1-a")].samples) == samples
 
 
-def test_histories_are_in_the_order_of_the_replicas() -> None:
-    script, replay = LogScript(), machine()
-    quorum = apply(replay, [script.row(poll(*map(replica, ("10-a", "2-b", "2-a", "2"))))])
-
-    assert [*quorum.histories] == [key("2"), key("2-a"), key("2-b"), key("10-a")]
-
-
-def test_without_the_leaders_own_row_no_lag_is_known() -> None:
-    script, replay = LogScript(), machine()
-    (sample,) = apply(replay, [script.row(poll(replica("2-b"), leader=1))]).histories[key("2-b")].samples
-    assert (sample.lag, sample.lag_ms, sample.fetch_age_ms) == (None, None, None)
-
-
 def test_a_replica_beyond_the_leaders_row_has_no_negative_lag() -> None:
     script, replay = LogScript(), machine()
     quorum = apply(replay, [script.row(poll(replica("1-a", end=100), replica("2-b", end=105)))])
@@ -108,19 +95,6 @@ def test_a_replica_at_the_leaders_log_end_has_no_lag() -> None:
     quorum = apply(replay, [script.row(poll(replica("1-a"), replica("2-b", caught_up=900)))])
 
     assert quorum.histories[key("2-b")].samples[0].lag_ms == 0
-
-
-def test_a_voter_that_stopped_fetching_keeps_the_epoch_of_its_log_end() -> None:
-    script, replay = LogScript(), machine()
-    rows = [
-        script.row(poll(replica("1-a"), replica("2-b", end=77), epoch=3)),
-        script.row(poll(replica("1-a"), replica("2-b", end=77), epoch=4)),
-        script.row(poll(replica("1-a"), replica("2-b", end=None, fetch=None, caught_up=None), epoch=5)),
-    ]
-    history = apply(replay, rows).histories[key("2-b")]
-
-    assert (history.last_log_end_offset, history.last_leader_epoch) == (77, 3)
-    assert history.samples[-1].lag is None
 
 
 @pytest.mark.parametrize(
@@ -328,12 +302,6 @@ def test_a_probe_is_kept_while_a_poll_lists_its_endpoint_or_no_voter_set_is_know
     script.voters("1-a")
     quorum = apply(replay, [script.read(), script.row(listed)])
     assert (set(quorum.probes), set(quorum.addresses)) == ({"4@c4:9093"}, {"c4"})
-
-
-def test_a_probe_of_an_unlisted_name_that_never_resolved_is_dropped() -> None:
-    script, replay = begun()
-    script.voters("1-a")
-    assert apply(replay, [script.row(probed(6, endpoint(6))), script.read()]).probes == {}
 
 
 def test_a_probe_that_is_not_repeated_is_dropped_after_ten_minutes() -> None:

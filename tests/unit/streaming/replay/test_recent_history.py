@@ -2,15 +2,13 @@
 
 import pytest
 
-from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from rules.model.identifiers import NodeId
+from connectors.observations.log_event import VotersReplaced
 from streaming.replay.recent_history import REMEMBERED, REMEMBERED_MS
 from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import (
     LogScript,
     apply,
     begun,
-    endpoint,
     key,
     machine,
     poll,
@@ -19,17 +17,6 @@ from tests.unit.streaming.replay.log_script import (
 )
 
 pytestmark = pytest.mark.kip("A019", "A021", "A055", "B048", "D045", "D060", "D145", "E078", "K010", "K033", "K045")
-
-
-def test_a_controller_start_is_a_new_incarnation() -> None:
-    script, replay = begun()
-    script.controller(2)
-    again_at = script.at()
-    script.write(ControllerRegistered(at=again_at, id=NodeId(2), incarnation_id="i2", endpoints=(endpoint(2, port=1),)))
-    script.controller(2)
-    quorum = apply(replay, [script.read()])
-
-    assert [(one.id, one.offset) for one in quorum.history.starts] == [(2, 1), (2, 3)]
 
 
 def test_an_exchanged_voter_is_two_changes_at_once_and_a_moved_one_is_none() -> None:
@@ -59,20 +46,6 @@ def test_every_voter_change_is_kept_as_a_difference() -> None:
         ((key("3-d"),), (key("1-a"), key("3-c")), (), 4),
         ((), (), (2,), 5),
     ]
-
-
-def test_voters_of_a_recorded_change_are_in_the_order_of_their_ids() -> None:
-    script, replay = begun()
-    script.voters("1-a", "9-i", "10-j")
-    script.voters("1-a", "8-h", "11-k")
-    history = apply(replay, [script.read()]).history
-
-    (change,), (jump,) = history.voter_changes, history.reconfigurations
-    assert (change.added, change.removed) == ((key("8-h"), key("11-k")), (key("9-i"), key("10-j")))
-    assert (jump.before, jump.after) == (
-        (key("1-a"), key("9-i"), key("10-j")),
-        (key("1-a"), key("8-h"), key("11-k")),
-    )
 
 
 def test_history_is_bounded_in_time_and_in_number() -> None:

@@ -209,26 +209,6 @@ def test_rows_after_which_nothing_can_be_evaluated_fail_and_leave_the_state_as_i
     assert stored.monitor.machine.log.position == Stored().monitor.machine.log.position
 
 
-def test_thousands_of_rows_that_raise_are_skipped_in_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    restored = 0
-    restores = Machine.from_bytes
-
-    def counted(*args: Any) -> Machine:
-        nonlocal restored
-        restored += 1
-        return restores(*args)
-
-    monkeypatch.setattr(Machine, "from_bytes", counted)
-    stored, script = Stored(), LogScript()
-    script.leader(1)
-    rows = [raising(script.read()) for _ in range(1_000)]
-    _, failed = stored.observe(rows)
-
-    assert len(failed) == 1_000
-    assert stored.monitor.machine.sequence == rows[-1].sequence
-    assert restored <= 3 * len(rows), "linear in the rows that fail"
-
-
 def test_a_skipped_row_is_not_tried_again() -> None:
     stored = Stored()
     stored.observe([ROWS[0], raising(ROWS[1])])
@@ -292,32 +272,6 @@ def test_alerts_of_rows_before_the_one_that_raises_are_returned_once() -> None:
 
 def replace_sequence(row: DecodedRow) -> DecodedRow:
     return DecodedRow(row.sequence + 1, row.observed_at_ms, row.events)
-
-
-def test_row_after_which_the_state_cannot_be_stored_is_found_and_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug of the replay: the state that the sixth row leaves cannot be stored."""
-    stores, unstorable_from = Machine.to_bytes, 5
-
-    def failing(machine: Machine) -> bytes:
-        if machine.log.position >= unstorable_from:
-            raise TypeError("a value of no known type")
-        return stores(machine)
-
-    monkeypatch.setattr(Machine, "to_bytes", failing)
-    monitor = look_back()
-
-    assert [one.sequence for one in applied(monitor, ROWS[:6])] == [ROWS[5].sequence]
-    assert monitor.machine.log.position == unstorable_from - 1
-
-
-def test_a_state_that_cannot_be_stored_without_a_new_row_stays_the_stored_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monitor = look_back()
-    monitor.apply(ROWS[:3], store=True)
-    before = monitor.stored
-    monkeypatch.setattr(Machine, "to_bytes", lambda machine: 1 / 0)
-
-    assert monitor.apply((), store=True).failed == ()
-    assert monitor.stored == before
 
 
 def test_large_rows_are_not_kept_until_many_came(monkeypatch: pytest.MonkeyPatch) -> None:

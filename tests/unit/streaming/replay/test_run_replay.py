@@ -1,14 +1,12 @@
 """Runs of records leave what the same events leave that are applied one by one."""
 
 from collections.abc import Iterator, Sequence
-from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.observations.log_event import (
     BrokerRegistered,
     ElrCleared,
@@ -29,8 +27,6 @@ from connectors.observations.partition_run import DecodedEvents, PartitionRun, P
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from streaming.replay import stored_topics
 from streaming.replay.machine import Machine
-from tests.hostile.hostile_log import hostile_log, hostile_snapshot
-from tests.unit.connectors.metadata.metadata_bytes import tinylog, tinysnapshot
 from tests.unit.streaming.replay.log_script import again, machine
 
 TOPICS = [TopicId(f"{name:_<{22}}") for name in ("orders", "payments", "audit")]
@@ -302,26 +298,3 @@ def test_a_random_snapshot_replaces_the_log_alike(pieces: list[list[Step]], befo
     replays.apply(DecodedEvents([SnapshotEnded(at=script._at(), end_offset=end, epoch=epoch)]))
     replays.check()
     assert replays.by_run.log.position == 999
-
-
-def decoded(payload: bytes, *, snapshot: bool) -> DecodedEvents:
-    if snapshot:
-        return decode_snapshot_piece(payload, end_offset=90, epoch=4)
-    return decode_records(payload, base_offset=None, last_offset=9, leader_epoch=1, high_watermark=9)
-
-
-@pytest.mark.parametrize(("file", "snapshot"), [(tinylog, False), (tinysnapshot, True)])
-def test_files_that_kafka_wrote_are_replayed_alike(file: Any, snapshot: bool) -> None:
-    replays = Replays()
-    replays.apply(decoded(file()[0], snapshot=snapshot))
-    replays.check()
-    assert sum(len(topic.partitions) for topic in replays.by_run.log.partitions.topics.values()) > 1_000
-
-
-@pytest.mark.parametrize("first", range(0, 400, 100))
-def test_hostile_logs_and_snapshots_are_replayed_alike(first: int) -> None:
-    for seed in range(first, first + 100):
-        rng, replays = Random(seed), Replays()
-        replays.apply(decoded(hostile_log(rng, base_offset=5, secret="s3cret"), snapshot=False))
-        replays.apply(decoded(hostile_snapshot(rng, secret="s3cret"), snapshot=True))
-        replays.check()

@@ -76,16 +76,6 @@ def test_state_is_replaced_only_at_the_footer() -> None:
     assert (removal.key, removal.removed_at_ms) == (key("3-c"), quorum.now_ms), "no record in the log is newer"
 
 
-def test_a_snapshot_keeps_polls_probes_and_failures() -> None:
-    script, replay = started()
-    failing = apply(replay, [script.row(failed(Reason.REFUSED, "c3:9093", ObservationSource.QUORUM))])
-    script.noops(400)
-    quorum = apply(replay, snapshot(script, 1))
-
-    assert quorum.failures == failing.failures
-    assert (quorum.poll, quorum.histories) == (failing.poll, failing.histories)
-
-
 def test_a_new_header_discards_the_unfinished_snapshot() -> None:
     script, replay = started()
     script.noops(400)
@@ -128,17 +118,6 @@ def test_a_broker_of_a_snapshot_is_alive_since_before_only_if_it_was_alive_with_
     assert alive_since({NodeId(101): replace(known, incarnation_id="other")}, read) == contained
     assert alive_since({NodeId(101): broker(101, fenced=True)}, read) == contained
     assert alive_since({NodeId(101): known}, {NodeId(101): broker(101, fenced=True)}) is None
-
-
-def test_a_chunk_that_is_delivered_twice_is_applied_once() -> None:
-    script, replay = started()
-    script.noops(400)
-    first, second, third = snapshot(script, 3)
-    rows = [first, second, second, third]
-
-    quorum = apply(replay, [row._replace(sequence=100 + number) for number, row in enumerate(rows)])
-    assert quorum.last_offset == 501
-    assert len(quorum.recovering) == 1
 
 
 @pytest.mark.kip("K046")

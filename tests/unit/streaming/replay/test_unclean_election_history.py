@@ -29,16 +29,6 @@ def of_orders(quorum: Quorum) -> UncleanElections:
     return one
 
 
-def test_an_isr_without_any_replica_in_sync_before_counts_without_a_leader() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    change = script.change("orders", 0, isr=(103,), leader=103)
-    script.events[-1] = replace(change, leader=None)
-    one = of_orders(apply(replay, [script.read()]))
-
-    assert (one.elections, one.leaders) == (2, ids(102))
-
-
 def test_only_an_election_after_what_the_rules_saw_has_the_time_at_which_they_saw_it() -> None:
     script, replay = with_orders(), machine()
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)

@@ -39,11 +39,14 @@ def snapshot(end: int) -> Observation:
     )
 
 
+def message(sequence: int, row: Observation, epoch: RelayEpoch = A, baseline: Baseline = FIRST) -> RelayMessage:
+    return RelayMessage(observation=replace(row, sequence=sequence), cluster_id="id", baseline=baseline, epoch=epoch)
+
+
 def after(
     before: TopicPosition | None, sequence: int, row: Observation, *, epoch: RelayEpoch = A, baseline: Baseline = FIRST
 ) -> TopicPosition | None:
-    message = RelayMessage(observation=replace(row, sequence=sequence), cluster_id="id", baseline=baseline, epoch=epoch)
-    return advanced(before, message, 3)
+    return advanced(before, message(sequence, row, epoch, baseline), 3)
 
 
 def folded(*rows: Observation, before: TopicPosition | None = None, baseline: Baseline = FIRST) -> TopicPosition:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay import written_clusters
-from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, check_row
+from connectors.relay.relay_message import Baseline, RelayEpoch, check_row
 from connectors.relay.topic_tail import TailRow, TopicPosition, TopicTail, advanced, extent
 from connectors.relay.written_clusters import (
     LEASE_S,
@@ -23,7 +23,7 @@ from connectors.relay.written_clusters import (
 from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from tests.unit.connectors.relay.test_topic_position import FIRST, NOW_MS, A, B, poll, records
+from tests.unit.connectors.relay.test_topic_position import FIRST, NOW_MS, A, B, message, poll, records
 
 ME = "me"
 
@@ -44,10 +44,7 @@ class Tail(TopicTail):
         return self.reported_end
 
     def has(self, sequence: int, row: Observation, epoch: RelayEpoch, baseline: Baseline = FIRST) -> TailRow:
-        message = RelayMessage(
-            observation=replace(row, sequence=sequence), cluster_id="id", baseline=baseline, epoch=epoch
-        )
-        after = advanced(self.positions.get("prod"), message, 0)
+        after = advanced(self.positions.get("prod"), message(sequence, row, epoch, baseline), 0)
         if after is not None:
             self.positions["prod"] = after
         return TailRow(cluster="prod", epoch=epoch, kind=row.kind, counts=after is not None)
@@ -95,8 +92,7 @@ def test_a_cluster_without_rows_in_the_topic_is_written_from_the_start_of_its_lo
     scene.gather(records(0, 5), poll(NOW_MS + 1))
 
     assert scene.takes_over()
-    written = scene.clusters.written.get("prod")
-    assert written is not None
+    written = scene.clusters.written["prod"]
     assert (written.first, written.baseline) == (0, Baseline(sequence=written.epoch.sequence, at_ms=NOW_MS))
     assert scene.clusters.takeovers == 0
 
@@ -109,16 +105,10 @@ def test_a_relay_whose_brokers_answer_late_begins_with_a_baseline_that_readers_a
     scene.gather(records(0, 5), poll(late_ms))
 
     assert scene.takes_over()
-    written = scene.clusters.written.get("prod")
-    assert written is not None
+    written = scene.clusters.written["prod"]
     for sequence, row in enumerate((records(0, 5), poll(late_ms))):
-        message = RelayMessage(
-            observation=replace(row, sequence=written.sequence(sequence)),
-            cluster_id="id",
-            baseline=written.baseline,
-            epoch=written.epoch,
-        )
-        check_row(message, cluster_id="id", appended_at_ms=late_ms)
+        sent = message(written.sequence(sequence), row, written.epoch, written.baseline)
+        check_row(sent, cluster_id="id", appended_at_ms=late_ms)
 
 
 def test_a_relay_takes_over_once_the_topic_has_lacked_its_rows_for_the_lease(scene: Scene) -> None:
@@ -128,8 +118,7 @@ def test_a_relay_takes_over_once_the_topic_has_lacked_its_rows_for_the_lease(sce
 
     assert not scene.takes_over(LEASE_S - 1)
     assert scene.takes_over(2)
-    written = scene.clusters.written.get("prod")
-    assert written is not None
+    written = scene.clusters.written["prod"]
     assert (written.first, written.baseline, written.partition) == (1, FIRST, 0), "no new baseline is needed"
     assert written.epoch.sequence > scene.position.sequence
     assert scene.clusters.takeovers == 1
@@ -201,8 +190,7 @@ def test_a_missing_log_needs_a_new_baseline(scene: Scene) -> None:
     assert not scene.takes_over(LEASE_S)
     assert scene.clusters.needing_baseline == {"prod"}
     scene.clusters.begin_baselines(2)
-    written = scene.clusters.written.get("prod")
-    assert written is not None
+    written = scene.clusters.written["prod"]
     assert (written.first, written.baseline.sequence, written.partition) == (2, written.epoch.sequence, 0)
     assert not scene.clusters.needing_baseline
 
@@ -210,8 +198,7 @@ def test_a_missing_log_needs_a_new_baseline(scene: Scene) -> None:
 def test_the_first_row_that_is_read_from_the_topic_confirms_an_epoch_and_a_later_epoch_ends_it(scene: Scene) -> None:
     scene.gather(records(0, 5))
     scene.takes_over()
-    written = scene.clusters.written.get("prod")
-    assert written is not None
+    written = scene.clusters.written["prod"]
     sequence = written.epoch.sequence
 
     assert scene.note(scene.tail.has(sequence, records(0, 5), written.epoch, written.baseline))
@@ -228,8 +215,7 @@ def test_the_first_row_that_is_read_from_the_topic_confirms_an_epoch_and_a_later
 def test_the_second_of_two_relays_that_begin_together_stops(scene: Scene) -> None:
     scene.gather(records(0, 5))
     scene.takes_over()
-    written = scene.clusters.written.get("prod")
-    assert written is not None
+    written = scene.clusters.written["prod"]
     sequence = written.epoch.sequence
     other = RelayEpoch(sequence=sequence + 1, relay="b")
 
@@ -243,8 +229,7 @@ def test_polls_that_the_relay_before_has_written_are_not_sent_again(scene: Scene
     scene.note(scene.tail.has(1_000, records(0, 5), B))
     scene.gather(records(5, 8), poll(NOW_MS), poll(NOW_MS + 1))
     assert scene.takes_over(LEASE_S)
-    written = scene.clusters.written.get("prod")
-    assert written is not None
+    written = scene.clusters.written["prod"]
 
     sent = [written.sends(one.sequence, one.extent) for one in scene.waiting.of("prod")]
     assert sent == [True, False, True]
@@ -256,10 +241,7 @@ def test_a_row_that_was_sent_is_in_the_topic_once_a_row_of_the_same_epoch_is() -
     mine = WrittenCluster(epoch=B, baseline=FIRST, first=0, partition=0, after=None)
 
     def arrived(sequence: int, epoch: RelayEpoch) -> bool:
-        message = RelayMessage(
-            observation=replace(records(0, 5), sequence=sequence), cluster_id="id", baseline=FIRST, epoch=epoch
-        )
-        position = advanced(None, message, 0)
+        position = advanced(None, message(sequence, records(0, 5), epoch), 0)
         assert position is not None
         return is_in_topic(waiting, position=position, written=mine)
 
@@ -269,7 +251,7 @@ def test_a_row_that_was_sent_is_in_the_topic_once_a_row_of_the_same_epoch_is() -
 
 
 def test_rows_before_an_epoch_and_polls_that_are_not_newer_are_not_sent() -> None:
-    before = advanced(None, RelayMessage(observation=poll(NOW_MS), cluster_id="id", baseline=FIRST, epoch=A), 0)
+    before = advanced(None, message(0, poll(NOW_MS)), 0)
     mine = WrittenCluster(epoch=B, baseline=FIRST, first=5, partition=0, after=before)
 
     assert [mine.sends(sequence, extent(records(0, 5))) for sequence in (4, 5)] == [False, True]

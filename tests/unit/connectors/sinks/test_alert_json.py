@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.sinks.alert_json import from_iso, iso, key_of, to_line
+from connectors.sinks.alert_json import key_of, to_line
 from rules.model.identifiers import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -42,8 +42,3 @@ def test_a_lone_surrogate_and_nan_do_not_lose_the_alert() -> None:
     assert line["evidence"] == {"age_s": None, "deep": [{"x": None}], "ok": 1.5}
     assert line["summary"] == "broken \udc80 name"
     assert key_of(to_line(expected, NOON_MS)) == expected.key
-
-
-@given(st.integers(0, 100_000_000_000_000))
-def test_times_keep_every_millisecond(at_ms: int) -> None:
-    assert from_iso(iso(Millis(at_ms))) == at_ms

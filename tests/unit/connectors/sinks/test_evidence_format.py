@@ -1,15 +1,8 @@
 """Formatting of evidence: durations, tables and empty values."""
 
-from pathlib import Path
-
 import pytest
 
-from connectors.delivery.dispatcher import Dispatcher
-from connectors.delivery.ledger import Ledger
-from connectors.sinks.evidence_format import delay_text, duration, evidence_lines
-from connectors.sinks.sink import DeliveryMode
-from connectors.store.tables import job_database
-from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
+from connectors.sinks.evidence_format import duration, evidence_lines
 
 
 @pytest.mark.parametrize(
@@ -42,13 +35,3 @@ def test_empty_and_extreme_values_have_a_text() -> None:
         ("d_at_ms", str(10**18)),
         ("e", "x=1, y_ms=2.0 s"),
     ]
-
-
-def test_an_incident_that_fired_and_resolved_in_one_batch_was_not_missed_by_the_service(tmp_path: Path) -> None:
-    """A busy host or a restart: the sink answers all the time."""
-    people = RecordingSink("people", mode=DeliveryMode.INCIDENTS)
-    Dispatcher(Ledger(job_database(tmp_path)), [people], patience_s=30).deliver(
-        [alert(), alert(resolved=True)], NOON_MS
-    )
-    (sent,) = people.notifications
-    assert delay_text(sent, "Slack") == "fired and resolved before Slack could be notified"

@@ -27,14 +27,6 @@ def send(sink: JsonlSink, *alerts: Alert) -> list[Outcome]:
     return list(sink.send([single_alert_notification(alert) for alert in alerts], sent_at_ms=NOON_MS, deadline_s=5))
 
 
-def test_lines_are_written_in_order_and_once(tmp_path: Path) -> None:
-    path = tmp_path / "alerts.jsonl"
-    sink = JsonlSink(path)
-    assert send(sink, FIRST, SECOND, FIRST) == [Delivered()] * 3
-    assert send(sink, SECOND, THIRD) == [Delivered()] * 2
-    assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
-
-
 def test_a_new_file_is_for_its_owner_alone_and_an_existing_one_keeps_its_mode(tmp_path: Path) -> None:
     new, existing = tmp_path / "new.jsonl", tmp_path / "existing.jsonl"
     existing.touch()

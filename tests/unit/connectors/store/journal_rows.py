@@ -4,12 +4,20 @@ import struct
 
 from connectors.metadata.batches import HEADER
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.store.follow_progress import FollowProgress
+from connectors.store.journal_writer import JournalWriter
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
 
 
 def poll(at_ms: int = 0, *, cluster: str = "alpha", payload: bytes = b"{}") -> Observation:
     return Observation(cluster=cluster, kind=ObservationKind.QUORUM, observed_at_ms=at_ms, payload=payload)
+
+
+def progress_of(writer: JournalWriter, cluster: str) -> FollowProgress:
+    found = writer.follow_progress(cluster)
+    assert found is not None
+    return found
 
 
 def records(*batches: bytes, base: int, last: int, epoch: int = 1, at_ms: int = 0) -> Observation:

@@ -14,6 +14,7 @@ from connectors.store.journal_file import journal_damage
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from tests.eventually import eventually
+from tests.unit.connectors.store.journal_rows import progress_of
 
 KILLS = 18
 SEED = 20_261_120
@@ -62,10 +63,9 @@ def test_published_rows_survive_kills_of_the_writer_unchanged(tmp_path: Path) ->
         oldest = journal.first_sequence()
         assert [digest(row) for row in journal.read(oldest, len(digests))] == digests[oldest:]
     with JournalWriter(tmp_path) as last_writer:
-        position = last_writer.follow_progress("alpha")
+        position = progress_of(last_writer, "alpha")
         for row in journal.read(len(digests), last_writer.published_end):
             next_offset = (row.last_offset or 0) + 1 if row.kind is ObservationKind.RECORDS else next_offset
-        assert position is not None
         assert (position.next_offset, position.last_epoch) == (next_offset, (next_offset - 1) // 10)
     assert journal.first_sequence() > 0, "rows were deleted while it ran"
     assert journal_damage(tmp_path) is None

@@ -8,6 +8,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_damage, journal_file, replace_journal
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
+from tests.unit.connectors.store.journal_rows import progress_of
 
 NOW = 1_800_000_000_000
 PAGE = 4_096
@@ -51,8 +52,7 @@ def test_numbers_continue_in_a_journal_of_which_nothing_can_be_read(tmp_path: Pa
 def test_logs_are_read_again_from_the_start(tmp_path: Path) -> None:
     recorded(tmp_path, 4)
     with JournalWriter(tmp_path) as writer:
-        position = writer.follow_progress("prod")
-        assert position is not None
+        position = progress_of(writer, "prod")
         assert position.next_offset == 4
         assert writer.read_logs_again() == 4
         writer.append([row(0)])
@@ -61,8 +61,7 @@ def test_logs_are_read_again_from_the_start(tmp_path: Path) -> None:
     assert [each.last_offset for each in reader.read(0, 5)] == [0, 1, 2, 3, 0]
     # A crash right after it changes nothing.
     with JournalWriter(tmp_path) as writer:
-        position = writer.follow_progress("prod")
-        assert position is not None
+        position = progress_of(writer, "prod")
         assert (position.next_offset, position.observed_at_ms) == (1, NOW + 3)
 
 
@@ -71,8 +70,7 @@ def test_rows_after_a_wrong_clock_begin_with_the_right_time(tmp_path: Path) -> N
     with JournalWriter(tmp_path) as writer:
         writer.read_logs_again(now_ms=NOW - 7_200_000)
     with JournalWriter(tmp_path) as writer:
-        position = writer.follow_progress("prod")
-        assert position is not None
+        position = progress_of(writer, "prod")
         assert (position.next_offset, position.observed_at_ms) == (None, NOW - 7_200_000)
 
 
@@ -80,8 +78,7 @@ def test_rows_after_a_clock_that_was_behind_are_not_earlier_than_those_before(tm
     recorded(tmp_path, 4)
     with JournalWriter(tmp_path) as writer:
         writer.read_logs_again(now_ms=NOW + 7_200_000)
-        position = writer.follow_progress("prod")
-    assert position is not None
+        position = progress_of(writer, "prod")
     assert position.observed_at_ms == NOW + 3
 
 

@@ -11,7 +11,7 @@ from connectors.store import journal_writer
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from tests.unit.connectors.store.journal_rows import batch, poll, records
+from tests.unit.connectors.store.journal_rows import batch, poll, progress_of, records
 
 
 def written(directory: Path, rows: int) -> list[Observation]:
@@ -124,8 +124,7 @@ def test_the_follow_progress_survives_the_deletion_of_old_rows(tmp_path: Path) -
         assert writer.follow_progress("beta") is None
     assert JournalReader(tmp_path).first_sequence() > 0
     with JournalWriter(tmp_path) as writer:
-        position = writer.follow_progress("alpha")
-        assert position is not None
+        position = progress_of(writer, "alpha")
         assert position == expected
         assert (position.next_offset, position.last_epoch, position.observed_at_ms) == (42, 6, 29_000)
 

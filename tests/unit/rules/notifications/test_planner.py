@@ -181,20 +181,6 @@ def test_an_alert_that_resolved_long_before_the_incident_is_listed_last(earlier_
     assert sink.step(ended, after_ms=earlier_ms) == [f"resolved warning: {listed}"]
 
 
-def test_a_new_alert_of_another_rule_that_is_as_severe_is_sent_at_once() -> None:
-    sink = SimulatedSink()
-    sink.step(stale(1, severity=Severity.CRITICAL))
-    assert sink.step(no_leader(at_ms=5_000), after_ms=5_000) == ["changed critical: +cluster voter1"]
-
-
-def test_an_open_incident_is_repeated_after_each_interval() -> None:
-    sink = SimulatedSink()
-    sink.step(stale(1))
-    assert sink.step(after_ms=4 * HOUR - 1) == []
-    assert sink.step(after_ms=1) == ["repeated warning: voter1"]
-    assert sink.step(after_ms=4 * HOUR) == ["repeated warning: voter1"]
-
-
 def test_a_silence_suppresses_repetitions_but_not_the_end_of_a_sent_alert() -> None:
     sink = SimulatedSink(repeat_ms=MINUTE)
     sink.step(stale(1))

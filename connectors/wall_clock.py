@@ -23,7 +23,6 @@ class StepDetector:
     """By how much the wall clock was set from one reading to the next."""
 
     def __init__(self, steady: Callable[[], Millis] = steady_ms) -> None:
-        """`steady` returns milliseconds that only grow."""
         self._steady = steady
         self._before: tuple[Millis, Millis] | None = None
 
@@ -48,7 +47,6 @@ class RowClock:
         wall: Callable[[], int] = wall_ms,
         steady: Callable[[], int] = steady_ms,
     ) -> None:
-        """`not_before_ms`: the time of the newest row."""
         self._wall, self._steady = wall, steady
         self._read_ms = steady()
         self._newest_ms = max(not_before_ms, wall())

@@ -86,7 +86,6 @@ class SinkFailureAlerts:
     """
 
     def __init__(self, firing: Sequence[Alert]) -> None:
-        """`firing`: the firing alerts of the ledger."""
         self._firing = firing_job_alerts(firing, _SUBJECT_PREFIX)
         self._since_ms: dict[str, Millis] = {}
         self._evaluated_ms = Millis(0)
@@ -204,7 +203,6 @@ class CutOffAlerts:
     """
 
     def __init__(self, firing: Sequence[Alert]) -> None:
-        """`firing`: the firing alerts of the ledger."""
         self._firing = firing_job_alerts(firing, CUT_OFF_SUBJECT).get(CUT_OFF_SUBJECT)
         self._few_since_ms: Millis | None = None
         """Since when fewer than half are blind while the alert fires."""

@@ -21,7 +21,6 @@ class RetrySchedule:
     """Delays of 1, 2, 4 … s after failures in a row, or what the service asked for (Retry-After)."""
 
     def __init__(self, longest_ms: int = _LONGEST_DELAY_MS) -> None:
-        """No failure yet: a call is due."""
         self._longest_ms = longest_ms
         self._delay_ms = 0
         self._failed_at_ms = 0

@@ -39,7 +39,6 @@ class SinkCall:
     def __init__(
         self, sink: Sink, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> None:
-        """Starts the call."""
         self._outcomes: Future[Sequence[Outcome]] = Future()
         self.overdue_at = time.monotonic() + deadline_s
         send = partial(sink.send, notifications, sent_at_ms=sent_at_ms, deadline_s=deadline_s)
@@ -73,7 +72,6 @@ class SinkWorker:
     """
 
     def __init__(self, ledger: Ledger, sink: Sink, deadline_s: float) -> None:
-        """Adds the sink to the ledger."""
         self.name = sink.options.name
         self.sink = sink
         self._ledger = ledger

@@ -186,7 +186,6 @@ class Forwarder:
         self._waiting.missing_before(since)
 
     def _send(self, row: Observation) -> None:
-        """Sends the next row of the journal if this relay writes it."""
         written, sent = self.clusters.written.get(row.cluster), None
         if written is not None and written.sends(row.sequence, extent(row)):
             sent = written.sequence(row.sequence)
@@ -225,7 +224,6 @@ class Forwarder:
             written.partition = message.partition()
 
     def _commit(self) -> None:
-        """Commits the rows that the topic has."""
         changed, self._changed = self._changed, set()
         for cluster in changed & self._tail.positions.keys():
             position = self._tail.positions[cluster]

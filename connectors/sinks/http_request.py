@@ -24,6 +24,7 @@ from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 
 _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
+_LATE = "no response in time"
 _MAX_MESSAGE = 120
 _STATUS = {
     401: "the credentials are not accepted",
@@ -51,22 +52,6 @@ def tls_context(ca_file: Path | None = None) -> ssl.SSLContext:
     return context
 
 
-def outcome_of_status(status: int, *, retry_after: str | None = None, message: str = "") -> Outcome:
-    """Returns the outcome of a response; `message`: what the server says about it, redacted."""
-    if 200 <= status < 300:
-        return Delivered()
-    reason = f"HTTP {status}"
-    if 300 <= status < 400:
-        reason += ": redirects are not followed, because they would receive the secrets: configure the final URL"
-    elif meaning := _STATUS.get(status):
-        reason += f": {meaning}"
-    if message:
-        reason += f" ({message})"
-    if status in _PERMANENT:
-        return Rejected(reason=reason)
-    return Retry(reason=reason, after_s=seconds_of(retry_after))
-
-
 def seconds_of(retry_after: str | None) -> float:
     """Returns the seconds from now of a Retry-After header (seconds or a date); 0 for none or an invalid one."""
     try:
@@ -89,7 +74,7 @@ def error_text(error: Exception) -> str:
     for each in causes:
         match each:
             case TimeoutError():
-                return "no response in time"
+                return _LATE
             case ssl.SSLError():
                 return f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}"
             case socket.gaierror():
@@ -137,6 +122,8 @@ def post(
     `url` may contain a user name and password; `seconds`: how long each wait for the server may take; `ca_file`:
     certificate authorities to trust instead of the public ones.
     """
+    if seconds <= 0:
+        return Retry(reason=_LATE)
     with requests.Session() as session:
         credentials = get_auth_from_url(url)
         # Without any, requests would use credentials from ~/.netrc, which are not meant for this.
@@ -176,7 +163,16 @@ def outcome_of_response(
         if server is not None and response.text.lstrip().startswith("<"):
             return Retry(reason=f"HTTP {response.status}, but not from {server}: check the proxy ({message})")
         return Delivered()
-    return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
+    reason = f"HTTP {response.status}"
+    if response.status < 400:
+        reason += ": redirects are not followed, because they would receive the secrets: configure the final URL"
+    elif meaning := _STATUS.get(response.status):
+        reason += f": {meaning}"
+    if message:
+        reason += f" ({message})"
+    if response.status in _PERMANENT:
+        return Rejected(reason=reason)
+    return Retry(reason=reason, after_s=seconds_of(response.headers.get("Retry-After")))
 
 
 def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -50,7 +50,6 @@ class SinkServer:
     """The HTTP proxy of the environment, through which the sink reaches its server."""
 
     def __str__(self) -> str:
-        """Returns HOST:PORT."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'proxy ' if self.proxy else ''}{host}:{self.port}"
 

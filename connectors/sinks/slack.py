@@ -201,8 +201,6 @@ def _sent(call: _Call, method: str, document: SlackDocument, **place: str) -> di
 
 
 class _SlackError(Exception):
-    """Slack did not accept a call."""
-
     def __init__(self, outcome: Outcome, code: str = "") -> None:
         super().__init__()
         self.outcome, self.code = outcome, code

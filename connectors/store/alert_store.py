@@ -67,7 +67,6 @@ class AlertStore:
     """
 
     def __init__(self, database: Database, lease: Lease | None = None) -> None:
-        """`database`: of a job; `lease`: None where only one job can use the database."""
         self._database = database
         self._lease = lease
 

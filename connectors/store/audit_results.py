@@ -38,7 +38,6 @@ class AuditResults:
     """The results of all audits; the oldest ones are dropped. Raises StoreError if the database cannot be used."""
 
     def __init__(self, database: Database) -> None:
-        """`database`: of a job."""
         self._database = database
 
     def add(self, results: Sequence[ContractResult]) -> None:

@@ -41,6 +41,7 @@ def send_test(folder: Path, sinks: list[Any], *options: str) -> Result:
     return CliRunner().invoke(app, ["config", "check", str(file), "--send-test", *options])
 
 
+@pytest.mark.debian("prometheus-alertmanager")
 def test_alertmanager_notifies_the_receiver_of_the_severity(tmp_path: Path) -> None:
     received: list[tuple[str, dict[str, Any]]] = []
 

@@ -248,14 +248,16 @@ class Ledger:
             lambda each: each[0] < excess or each[1].recorded_at_ms < now_ms - _KEEP_MS,
             enumerate(self._records.values()),
         )
-        candidates = [record for _, record in oldest]
-        if not candidates:
-            return
-        newest = {one.alert_id: one for one in self._records.values()}
-        firing = {one.alert_id for one in self._firing.values()}
-        ended = {one.alert_id for one in candidates if newest[one.alert_id] is one} - firing
+        old = [record for _, record in oldest]
+        firing = {one.alert_id for one in self._firing.values()} if old else set()
+        candidates = [record for record in old if record.alert_id not in firing]
+        # All transitions of an alert are in one incident.
+        incidents = {each.incident for each in candidates}
+        near = {number: one for each in incidents for number, one in self._by_incident[each].items()}
+        newest = {one.alert_id: one for one in near.values()}
+        ended = {one.alert_id for one in candidates if newest[one.alert_id] is one}
         if ended:
-            self._drop({number: one for number, one in self._records.items() if one.alert_id in ended})
+            self._drop({number: one for number, one in near.items() if one.alert_id in ended})
 
     def _drop(self, dropped: Mapping[int, AlertRecord]) -> None:
         incidents = {record.incident for record in dropped.values()}

@@ -44,8 +44,8 @@ def stored(lab: Lab, node: int) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(lab.node(node).metadata_log.glob("*.log")))
 
 
-def assert_records(gatherer: GathererRun, count: int) -> None:
-    assert len(gatherer.rows(ObservationKind.RECORDS)) >= count
+def records(gatherer: GathererRun) -> int:
+    return len(gatherer.rows(ObservationKind.RECORDS))
 
 
 def assert_without_gap(rows: list[Observation]) -> None:
@@ -54,17 +54,13 @@ def assert_without_gap(rows: list[Observation]) -> None:
         assert after.base_offset == before.last_offset + 1
 
 
-def assert_recorded(gatherer: GathererRun, marker: bytes) -> None:
-    assert marker in gatherer.metadata
-
-
 def test_recorded_log_equals_the_log_that_the_controllers_stored(lab: Lab, tmp_path: Path) -> None:
     leader = leader_of(lab)
     follower = next(id_ for id_ in lab.controllers if id_ != leader)
     cluster = cluster_of(lab, bootstrap=[lab.node(follower).endpoint])
     with run_gatherer(tmp_path, cluster) as gatherer:
         lab.create_topic("recorded", partitions=3)
-        eventually(lambda: assert_recorded(gatherer, b"recorded"), within_s=20)
+        eventually(lambda: b"recorded" in gatherer.metadata, within_s=20)
 
     rows = gatherer.rows(ObservationKind.RECORDS)
     # On a slow machine the leader may already have a snapshot, which is fetched first.
@@ -119,10 +115,10 @@ def test_polls_and_probes_report_all_controllers(lab: Lab, tmp_path: Path) -> No
 
 def test_request_rate_stays_low_and_the_monitor_is_no_replica(lab: Lab, tmp_path: Path) -> None:
     with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
-        eventually(lambda: assert_records(gatherer, 5), within_s=20)
+        eventually(lambda: records(gatherer) >= 5, within_s=20)
         before, started = gatherer.requests["requests_sent"], time.monotonic()
         described = lab.describe_replication()
-        eventually(lambda: _assert_requests_sent(gatherer, before + 40), within_s=30)
+        eventually(lambda: gatherer.requests["requests_sent"] >= before + 40, within_s=30)
         rate = (gatherer.requests["requests_sent"] - before) / (time.monotonic() - started)
         busiest = gatherer.requests["busiest_second"]
 
@@ -131,18 +127,14 @@ def test_request_rate_stays_low_and_the_monitor_is_no_replica(lab: Lab, tmp_path
     assert busiest <= 20
 
 
-def _assert_requests_sent(gatherer: GathererRun, minimum: int) -> None:
-    assert gatherer.requests["requests_sent"] >= minimum
-
-
 def test_killed_leader_causes_no_missing_record(lab: Lab, tmp_path: Path) -> None:
     with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
-        eventually(lambda: assert_records(gatherer, 3), within_s=20)
+        eventually(lambda: records(gatherer) >= 3, within_s=20)
         leader = leader_of(lab)
         lab.kill(leader)
         try:
             lab.create_topic("after-the-election")
-            eventually(lambda: assert_recorded(gatherer, b"after-the-election"), within_s=20)
+            eventually(lambda: b"after-the-election" in gatherer.metadata, within_s=20)
         finally:
             lab.start(leader)
 
@@ -152,12 +144,12 @@ def test_killed_leader_causes_no_missing_record(lab: Lab, tmp_path: Path) -> Non
 
 def test_killed_gatherer_resumes_after_its_last_row(lab: Lab, tmp_path: Path) -> None:
     with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
-        eventually(lambda: assert_records(gatherer, 3), within_s=20)
+        eventually(lambda: records(gatherer) >= 3, within_s=20)
         gatherer.kill()
     rows_before, killed_at_ms = len(gatherer.rows()), time.time_ns() // 1_000_000
     lab.create_topic("meanwhile")
     with run_gatherer(tmp_path, cluster_of(lab)) as restarted:
-        eventually(lambda: assert_recorded(restarted, b"meanwhile"), within_s=20)
+        eventually(lambda: b"meanwhile" in restarted.metadata, within_s=20)
 
     # Rows that were written but not published when the gatherer was killed are kept and come first.
     first = next(row for row in restarted.rows()[rows_before:] if row.observed_at_ms > killed_at_ms)
@@ -168,27 +160,18 @@ def test_killed_gatherer_resumes_after_its_last_row(lab: Lab, tmp_path: Path) ->
     assert times == sorted(times)
 
 
-def is_gap(event: object) -> bool:
-    return isinstance(event, ObservationFailed) and event.reason is Reason.INTERRUPTED
-
-
-def assert_passed(at_ms: int) -> None:
-    assert time.time() * 1000 >= at_ms
-
-
 def test_stopped_gatherer_reports_the_gap_before_anything_else(lab: Lab, tmp_path: Path) -> None:
     with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
-        eventually(lambda: assert_records(gatherer, 3), within_s=20)
+        eventually(lambda: records(gatherer) >= 3, within_s=20)
         gatherer.process.send_signal(signal.SIGSTOP)
         stopped_ms = time.time() * 1000
-        eventually(lambda: assert_passed(round(stopped_ms) + 3_500), within_s=10)
+        eventually(lambda: time.time() * 1000 >= stopped_ms + 3_500, within_s=10)
         gatherer.process.send_signal(signal.SIGCONT)
 
         def gap_is_first() -> None:
             first = next((row for row in gatherer.rows() if row.observed_at_ms > stopped_ms + 3_000), None)
             assert first is not None
             assert first.kind is ObservationKind.FAILED
-            assert is_gap(from_json(first.payload))
             assert b"the gatherer did not run" in first.payload
 
         eventually(gap_is_first, within_s=20)
@@ -205,7 +188,7 @@ def test_snapshot_is_fetched_in_pieces_and_the_log_continues_after_it(lab: Lab, 
 
     eventually(leader_has_a_snapshot, within_s=30)
     with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
-        eventually(lambda: assert_records(gatherer, 3), within_s=30)
+        eventually(lambda: records(gatherer) >= 3, within_s=30)
 
     pieces = gatherer.rows(ObservationKind.SNAPSHOT)
     assert pieces
@@ -220,7 +203,7 @@ def test_snapshot_is_fetched_in_pieces_and_the_log_continues_after_it(lab: Lab, 
 
 def test_stopped_majority_is_recorded_each_second_for_every_endpoint(lab: Lab, tmp_path: Path) -> None:
     with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
-        eventually(lambda: assert_records(gatherer, 3), within_s=20)
+        eventually(lambda: records(gatherer) >= 3, within_s=20)
         leader = leader_of(lab)
         followers = [id_ for id_ in lab.controllers if id_ != leader]
         lab.pause(*followers)
@@ -237,11 +220,11 @@ def test_stopped_majority_is_recorded_each_second_for_every_endpoint(lab: Lab, t
 
             eventually(failures_are_recorded, within_s=40)
             before = len(gatherer.rows(ObservationKind.FAILED))
-            eventually(lambda: _assert_failures(gatherer, before + 15), within_s=20)
+            eventually(lambda: len(gatherer.rows(ObservationKind.FAILED)) >= before + 15, within_s=20)
         finally:
             lab.resume(*followers)
         recorded = len(gatherer.rows(ObservationKind.RECORDS))
-        eventually(lambda: assert_records(gatherer, recorded + 3), within_s=30)
+        eventually(lambda: records(gatherer) >= recorded + 3, within_s=30)
         assert gatherer.requests["busiest_second"] <= 20
 
     assert_without_gap(gatherer.rows(ObservationKind.RECORDS))
@@ -262,10 +245,6 @@ def poll_intervals_ms(gatherer: GathererRun) -> dict[str, float]:
     }
 
 
-def _assert_failures(gatherer: GathererRun, count: int) -> None:
-    assert len(gatherer.rows(ObservationKind.FAILED)) >= count
-
-
 def test_cluster_id_is_reported_by_controllers_and_brokers(lab: Lab) -> None:
     assert identify(cluster_of(lab, cluster_id=None), 60) == lab.cluster_id
     assert identify(cluster_of(lab, cluster_id=None, bootstrap=lab.broker_bootstrap), 60) == lab.cluster_id
@@ -282,7 +261,7 @@ def test_log_of_another_cluster_is_not_recorded(lab: Lab, tmp_path: Path) -> Non
 
 def test_brokers_answer_polls_and_report_the_controllers(lab: Lab, tmp_path: Path) -> None:
     with run_gatherer(tmp_path, cluster_of(lab, bootstrap=lab.broker_bootstrap)) as gatherer:
-        eventually(lambda: assert_records(gatherer, 1), within_s=20)
+        eventually(lambda: records(gatherer) >= 1, within_s=20)
     assert [event for event in gatherer.events(ObservationKind.QUORUM) if isinstance(event, QuorumPolled)]
     assert {event.cluster for event in gatherer.rows()} == {NAME}
 

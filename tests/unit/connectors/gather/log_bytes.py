@@ -2,19 +2,14 @@
 
 from struct import Struct
 
-from crc32c import crc32c
+from tests.unit.connectors.metadata.metadata_bytes import batch_of
 
 _HEADER = Struct(">qiibIhiqqqhii")
-_CRC = Struct(">I")
 
 
 def batch(base_offset: int, count: int, *, epoch: int) -> bytes:
     """Returns a batch of `count` records with a valid CRC; its content is not valid records."""
-    body = b"x" * count
-    header = _HEADER.pack(base_offset, 49 + len(body), epoch, 2, 0, 0, count - 1, 1, 1, -1, -1, -1, count)
-    whole = bytearray(header + body)
-    _CRC.pack_into(whole, 17, crc32c(memoryview(whole)[21:]))
-    return bytes(whole)
+    return batch_of(b"x" * count, count, base_offset=base_offset, epoch=epoch)
 
 
 def torn_batch(*, length: int) -> bytes:

@@ -40,7 +40,9 @@ from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-_HOLD = "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
+_HOLD = hold(
+    300.0, "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
+)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -117,7 +119,7 @@ def _severity(*, left: bool, worse: bool) -> Severity:
 
 RULE = Rule(
     title="A broker is fenced",
-    thresholds=(hold(300.0, _HOLD), clear(), ANSWER_AGE),
+    thresholds=(_HOLD, clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

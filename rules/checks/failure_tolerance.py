@@ -25,7 +25,7 @@ What not to do
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.missing_voter import endpoint_sentence
@@ -63,8 +63,9 @@ SHARE = Threshold(
     meaning="the quorum has no reserve if it had none for this much of the window: the alert fires without the hold. "
     "Six minutes of fifteen are three times the hold",
 )
-_HOLD = (
-    "a controller that reboots, or whose pod moves to another node, and each step of a rolling restart is done by then"
+_HOLD = hold(
+    120.0,
+    "a controller that reboots, or whose pod moves to another node, and each step of a rolling restart is done by then",
 )
 _SEVERAL = 3
 """A voter that had so many outages within the window fails again and again; an upgrade may restart it twice."""
@@ -82,11 +83,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     window, recent = thresholds.ms(WINDOW.name), _recent_outages(quorum, poll, thresholds.ms(WINDOW.name))
     too_long = bool(recent.failing) and recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
-    if missing and spare <= 0:
-        finding = _finding(quorum, poll, statuses, missing, spare)
-        yield _lasting(finding, recent, window) if too_long else finding
-    elif too_long:
-        yield _unreliable(quorum, poll, statuses, missing, recent, window)
+    if too_long or (missing and spare <= 0):
+        yield _finding(quorum, poll, statuses, recent.sentence(window) if too_long else None, recent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,127 +132,92 @@ def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutage
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus], spare: int
+    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], too_long: str | None, recent: _RecentOutages
 ) -> Finding:
-    in_sync, needed = in_sync_count(statuses), majority(len(statuses))
-    if spare == 0:
-        problem, consequence = "The quorum tolerates no further failure", ""
-    else:
-        problem, consequence = "The quorum has no majority in sync", " The leader resigns or commits late."
-    counted = f"{problem}: {in_sync} of {len(statuses)} voters are in sync; {needed} are needed.{consequence}"
-    sentences = _voter_sentences(quorum, missing)
+    """`too_long`: the sentence about the recent outages that make the alert fire without the hold."""
+    missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
+    in_sync, required = in_sync_count(statuses), majority(len(statuses))
+    down = [status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING]
+    failing = recent.failing if too_long else []
+    outages: dict[str, Plain] = {
+        "without_reserve": ms_text(recent.without_reserve_ms),
+        "outages_within_the_window": {str(node): count for node, count in recent.counts.items()},
+    }
     return Finding(
         subject="quorum",
-        severity=Severity.WARNING if spare == 0 else Severity.CRITICAL,
-        # A phone shows the first words: which voter fails, if it is one.
-        summary=f"{sentences} {counted}" if spare == 0 and len(missing) == 1 else f"{counted} {sentences}",
+        severity=Severity.CRITICAL if in_sync < required else Severity.WARNING,
+        summary=_summary(quorum, statuses, missing) + (f" {too_long}" if too_long else ""),
         evidence={
             "voters": {str(status.key): str(status) for status in statuses},
             "voters_in_sync": in_sync,
-            "majority": needed,
-            "further_failures_tolerated": max(0, spare),
-            FAILED_NODES: [status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING],
+            "majority": required,
+            "further_failures_tolerated": max(0, in_sync - required),
+            FAILED_NODES: [*failing, *(node for node in down if node not in failing)],
+            **(outages if too_long else {}),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
             "high_watermark": quorum.high_watermark,
         },
-        remedy=tuple(_remedy(quorum, statuses, missing)),
-        starts=tuple(status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING),
-    )
-
-
-def _lasting(finding: Finding, recent: _RecentOutages, window: Millis) -> Finding:
-    return replace(
-        finding,
-        summary=f"{finding.summary} {recent.sentence(window)}",
-        evidence={**finding.evidence, **_outage_evidence(recent)},
-        hold_ms=Millis(0),
-    )
-
-
-def _unreliable(
-    quorum: Quorum,
-    poll: Poll,
-    statuses: tuple[VoterStatus, ...],
-    missing: list[VoterStatus],
-    recent: _RecentOutages,
-    window: Millis,
-) -> Finding:
-    failing, in_sync = recent.failing, in_sync_count(statuses)
-    down = [status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING]
-    # voter-lagging, which would report them, is inhibited.
-    also = f" {_voter_sentences(quorum, missing)}" if missing else ""
-    return Finding(
-        subject="quorum",
-        severity=Severity.WARNING,
-        summary=f"The quorum tolerates no further failure reliably: {in_sync} of {len(statuses)} voters are in sync "
-        f"now.{also} {recent.sentence(window)}",
-        evidence={
-            "voters": {str(status.key): str(status) for status in statuses},
-            "voters_in_sync": in_sync,
-            "majority": majority(len(statuses)),
-            FAILED_NODES: [*failing, *(node for node in down if node not in failing)],
-            **_outage_evidence(recent),
-            "leader": poll.leader_id,
-            "leader_epoch": poll.leader_epoch,
-        },
-        remedy=(
-            *(step for status in missing for step in _steps(quorum, status)),
-            f"# Read in the log of {and_join(f'controller {node}' for node in failing)} why it stops to fetch",
-            "# Do not restart another controller until this alert resolves",
-            "# Check the log end offset of each voter",
-            describe_status(quorum),
-        ),
+        remedy=tuple(_remedy(quorum, statuses, missing, failing)),
         starts=tuple(down),
-        hold_ms=Millis(0),
+        hold_ms=Millis(0) if too_long else None,
     )
 
 
-def _outage_evidence(recent: _RecentOutages) -> dict[str, Plain]:
-    return {
-        "without_reserve": ms_text(recent.without_reserve_ms),
-        "outages_within_the_window": {str(node): count for node, count in recent.counts.items()},
-    }
+def _summary(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus]) -> str:
+    required = majority(len(statuses))
+    spare, sentences = in_sync_count(statuses) - required, _voter_sentences(quorum, missing)
+    counted = f"{in_sync_count(statuses)} of {len(statuses)} voters are in sync"
+    if spare > 0 or not missing:
+        # voter-lagging, which would report those that are missing, is inhibited.
+        return f"The quorum tolerates no further failure reliably: {counted} now. {sentences}".rstrip()
+    if spare < 0:
+        return (
+            f"The quorum has no majority in sync: {counted}; {required} are needed. "
+            f"The leader resigns or commits late. {sentences}"
+        )
+    problem = f"The quorum tolerates no further failure: {counted}; {required} are needed."
+    # A phone shows the first words: which voter fails, if it is one.
+    return f"{sentences} {problem}" if len(missing) == 1 else f"{problem} {sentences}"
 
 
 def _voter_sentences(quorum: Quorum, missing: list[VoterStatus], most: int = 3) -> str:
-    sentences = [f"{status.sentence}{_endpoint_sentence(quorum, status)}" for status in missing[:most]]
+    sentences = []
+    for status in missing[:most]:
+        silent = status.activity is VoterActivity.NOT_FETCHING
+        sentences.append(status.sentence + (endpoint_sentence(quorum, status.key.id) if silent else ""))
     if len(missing) > most:
         sentences.append(f"{len(missing) - most} more voters are not in sync.")
     return " ".join(sentences)
 
 
-def _endpoint_sentence(quorum: Quorum, status: VoterStatus) -> str:
-    return endpoint_sentence(quorum, status.key.id) if status.activity is VoterActivity.NOT_FETCHING else ""
-
-
-def _remedy(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus]) -> Iterable[str]:
+def _remedy(
+    quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus], failing: list[NodeId]
+) -> Iterable[str]:
     for status in missing:
-        yield from _steps(quorum, status)
+        if status.replaced_by:
+            new, old = status.replaced_by, status.key
+            yield f"# Make {new} the voter instead of {old}: the controller has a new log directory"
+        else:
+            yield from bring_in_sync(quorum, status)
+    if failing:
+        yield f"# Read in the log of {and_join(f'controller {node}' for node in failing)} why it stops to fetch"
     in_sync = [status.key.id for status in statuses if status.activity is VoterActivity.IN_SYNC]
-    yield (
-        f"# Do not restart {'controller' if len(in_sync) == 1 else 'controllers'} {and_join(in_sync)} until this alert "
-        "resolves"
-    )
+    stable = [node for node in in_sync if node not in failing]
+    if stable:
+        controllers = "controller" if len(stable) == 1 else "controllers"
+        yield f"# Do not restart {controllers} {and_join(stable)} until this alert resolves"
     if quorum.committed is not None and any(status.activity is VoterActivity.NOT_FETCHING for status in missing):
-        when = (
-            "while a majority is in sync" if len(in_sync) >= majority(len(statuses)) else "once a majority is in sync"
-        )
-        yield f"# If a controller will not come back, replace it {when}: add its successor first, then remove it"
+        when = "while" if len(in_sync) >= majority(len(statuses)) else "once"
+        replace_it = f"replace it {when} a majority is in sync: add its successor first, then remove it"
+        yield f"# If a controller will not come back, {replace_it}"
     yield "# Check the log end offset of each voter"
     yield describe_status(quorum)
 
 
-def _steps(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
-    if status.replaced_by:
-        yield f"# Make {status.replaced_by} the voter instead of {status.key}: the controller has a new log directory"
-    else:
-        yield from bring_in_sync(quorum, status)
-
-
 RULE = Rule(
     title="The quorum tolerates no further failure",
-    thresholds=(hold(120.0, _HOLD), clear(), WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    thresholds=(_HOLD, clear(), WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

@@ -29,8 +29,9 @@ from rules.model.membership import ControllerRegistration
 from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, ReplicaHistory
 from rules.remedies.remedy_commands import describe_status
 
-_HOLD = (
-    "a leader lists an observer for 300 s after its last fetch; a controller that is moved or repaired is back by then"
+_HOLD = hold(
+    600.0,
+    "a leader lists an observer for 300 s after its last fetch; a controller that is moved or repaired is back by then",
 )
 
 
@@ -105,7 +106,7 @@ def _finding(
 
 RULE = Rule(
     title="A registration without a controller",
-    thresholds=(hold(600.0, _HOLD), clear(), POLL_AGE, ANSWER_AGE),
+    thresholds=(_HOLD, clear(), POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),

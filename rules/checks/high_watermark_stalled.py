@@ -37,7 +37,9 @@ STILL = Threshold(
     "hold. An idle quorum commits every half second, so the default is twenty missed commits",
 )
 
-_HOLD = "a leader without a majority resigns within seconds (check quorum), and an election takes one or two"
+_HOLD = hold(
+    20.0, "a leader without a majority resigns within seconds (check quorum), and an election takes one or two"
+)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -106,7 +108,7 @@ def _or_unknown(value: int | None) -> str:
 
 RULE = Rule(
     title="The high watermark does not move",
-    thresholds=(hold(20.0, _HOLD), clear(), STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    thresholds=(_HOLD, clear(), STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),

@@ -46,6 +46,7 @@ LAG = Threshold(
     meaning="a broker lags if it had last caught up longer ago than this, by the leader's clock. The lag of an idle "
     "broker is half a second",
 )
+_HOLD = hold(120.0, "a broker that loads a snapshot after its start is done by then")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -136,15 +137,7 @@ def _finding(
 
 RULE = Rule(
     title="A broker works with outdated metadata",
-    thresholds=(
-        hold(120.0, "a broker that loads a snapshot after its start is done by then"),
-        clear(),
-        LAG,
-        WINDOW,
-        FETCH_AGE,
-        POLL_AGE,
-        ANSWER_AGE,
-    ),
+    thresholds=(_HOLD, clear(), LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled"),

@@ -28,6 +28,8 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
+_HOLD = hold(60.0, "counted from the beginning of the transaction, which ends within moments")
+
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while a transaction is open."""
@@ -70,11 +72,7 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
 
 RULE = Rule(
     title="A metadata transaction does not end",
-    thresholds=(
-        hold(60.0, "counted from the beginning of the transaction, which ends within moments"),
-        clear(),
-        ANSWER_AGE,
-    ),
+    thresholds=(_HOLD, clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

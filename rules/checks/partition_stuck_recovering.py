@@ -50,6 +50,7 @@ _LOSS_CONSEQUENCE = {
 }
 """What a loss means for Kafka's internal topics, from which the coordinators load their state."""
 _RAISED = {Severity.INFO: Severity.WARNING, Severity.WARNING: Severity.CRITICAL, Severity.CRITICAL: Severity.CRITICAL}
+_HOLD = hold(60.0, "by the timestamps in the log; normally a replica joins within seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,13 +248,7 @@ def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> It
 
 RULE = Rule(
     title="Partitions stay RECOVERING",
-    thresholds=(
-        hold(60.0, "by the timestamps in the log; normally a replica joins within seconds"),
-        clear(),
-        JOIN,
-        COPY,
-        ANSWER_AGE,
-    ),
+    thresholds=(_HOLD, clear(), JOIN, COPY, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     inhibited_by=("no-leader",),

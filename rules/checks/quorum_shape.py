@@ -35,7 +35,9 @@ MOST = Threshold(
     meaning="a larger voter set fires. Seven tolerate three failures; Kafka's documentation advises three or five",
 )
 
-_HOLD = "a quorum that grows from three to five voters, or that is moved to new machines, has four for a while"
+_HOLD = hold(
+    3_600.0, "a quorum that grows from three to five voters, or that is moved to new machines, has four for a while"
+)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -122,7 +124,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
 
 RULE = Rule(
     title="The number of voters is unwise",
-    thresholds=(hold(3_600.0, _HOLD), clear(), MOST, POLL_AGE),
+    thresholds=(_HOLD, clear(), MOST, POLL_AGE),
     evaluate=evaluate,
     inhibited_by=("no-leader", "voter-disk-replaced"),
 )

@@ -51,7 +51,7 @@ AGE = Threshold(
     "0. Kafka before 3.7 records no starts: there each election of the leader restarts the age",
 )
 
-_HOLD = "after an outage of the quorum the leader registers again, or takes a snapshot, within seconds"
+_HOLD = hold(60.0, "after an outage of the quorum the leader registers again, or takes a snapshot, within seconds")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -137,7 +137,7 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
 
 RULE = Rule(
     title="No snapshot of the metadata is taken",
-    thresholds=(hold(60.0, _HOLD), clear(), AGE, VIEW_AGE, ANSWER_AGE),
+    thresholds=(_HOLD, clear(), AGE, VIEW_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

@@ -55,6 +55,8 @@ from rules.model.monitoring import Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
+_HOLD = hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VoterEndpoints:
@@ -262,13 +264,7 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 
 RULE = Rule(
     title="A voter's recorded endpoint is stale",
-    thresholds=(
-        hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds"),
-        clear(),
-        FETCH_AGE,
-        POLL_AGE,
-        PROBE_AGE,
-    ),
+    thresholds=(_HOLD, clear(), FETCH_AGE, POLL_AGE, PROBE_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),
     inhibited_by=("no-leader",),

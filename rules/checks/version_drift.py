@@ -64,6 +64,7 @@ _UPGRADES_KRAFT = 26
 
 _CHANGED_RECORDS = (8, 11, 13, 14, 15, 17, 23, 30)
 """The levels at which records changed (MetadataVersion.didMetadataChange): Kafka refuses to go below such a level."""
+_HOLD = hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,12 +279,7 @@ def _way_back(in_force: int, highest: int) -> str:
 
 RULE = Rule(
     title="Node versions and finalized features do not match",
-    thresholds=(
-        hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known"),
-        clear(),
-        FINALIZE,
-        ANSWER_AGE,
-    ),
+    thresholds=(_HOLD, clear(), FINALIZE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),

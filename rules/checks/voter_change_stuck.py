@@ -55,6 +55,7 @@ REMOVALS = Threshold(
     meaning="this many removals of one controller from the voters within the window are repeated ones; the replacement "
     "of a disk is one",
 )
+_HOLD = hold(60.0, "a change commits in far less than a second, even during an election")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -199,16 +200,7 @@ def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> I
 
 RULE = Rule(
     title="A change of the voter set does not end",
-    thresholds=(
-        hold(60.0, "a change commits in far less than a second, even during an election"),
-        clear(),
-        WINDOW,
-        REMOVALS,
-        FETCH_AGE,
-        CAUGHT_UP_AGE,
-        POLL_AGE,
-        ANSWER_AGE,
-    ),
+    thresholds=(_HOLD, clear(), WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),

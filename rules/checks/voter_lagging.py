@@ -45,6 +45,8 @@ from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
+_HOLD = hold(300.0, "long enough for a reboot, because nothing is at stake yet")
+
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that is not in sync."""
@@ -103,14 +105,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
 
 RULE = Rule(
     title="A voter lags or is down",
-    thresholds=(
-        hold(300.0, "long enough for a reboot, because nothing is at stake yet"),
-        clear(),
-        CAUGHT_UP_AGE,
-        FETCH_AGE,
-        POLL_AGE,
-        WINDOW,
-    ),
+    thresholds=(_HOLD, clear(), CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),

@@ -3,7 +3,9 @@
 `streaming/config` holds the configuration file; a sink's own settings are in the sink's module.
 """
 
+import difflib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,6 +40,18 @@ class Section(BaseModel):
 
     # The text under a key is its description in the JSON schema and in docs/configuration.md.
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        """Refuses an unknown key before what it may be missing for, and says which key may be meant."""
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in value if isinstance(value, Mapping) else ():
+            if key not in known and key not in cls.model_fields:
+                near = difflib.get_close_matches(str(key), known, n=1)
+                hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+                raise placed_error(f"unknown key; {hint}", key)
+        return value
 
 
 def readable(path: Path, what: str) -> str:

@@ -26,7 +26,7 @@ from streaming.cli.options import (
     job_place,
     parse_time_option,
 )
-from streaming.cli.output import print_json, print_message, print_table, progress
+from streaming.cli.output import print_json, print_message, print_table
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
@@ -298,7 +298,7 @@ def replay(
     if not chosen:
         print_message("the quarantine is empty")
         return
-    results = [*progress(decode_again(chosen, _journal(job)), "decoding", len(chosen))]
+    results = [*decode_again(chosen, _journal(job))]
     for one in results[-limit:]:
         if as_json:
             print_json(one.plain())

@@ -122,10 +122,5 @@ def _place(to: str) -> str:
     if uri_scheme(place) is not None:
         return place
     folder = Path(place).absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UsageError(f"--to {to}: {(problem.strerror or 'unusable').lower()}; give a writable folder") from None
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"--to {to}: permission denied; give a writable folder")
+    folder.mkdir(parents=True, exist_ok=True)
     return f"file://{folder}"

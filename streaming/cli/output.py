@@ -32,14 +32,6 @@ def print_json(value: "Mapping[str, Plain]") -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
-def progress(values: Iterable[T], description: str, total: int) -> Iterable[T]:
-    """Yields the values, and shows how many of them on stderr if it is a terminal."""
-    from rich.progress import track
-
-    console = Console(stderr=True, highlight=False)
-    return track(values, description, total, console=console, transient=True, disable=not console.is_terminal)
-
-
 def stdout_console(width: int = FILE_WIDTH) -> Console:
     """Returns a console on stdout: as wide as the terminal, or `width` if stdout is not a terminal."""
     console = Console(highlight=False)

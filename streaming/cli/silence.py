@@ -1,6 +1,6 @@
 """`kraftwatch silence`: adds, lists and ends silences."""
 
-import getpass
+import os
 import secrets
 import shlex
 import sys
@@ -91,7 +91,7 @@ def add(
         id=secrets.token_hex(4),
         starts_at_ms=now_ms,
         ends_at_ms=ends_at_ms,
-        author=author or _current_user(),
+        author=author or os.environ.get("USER", f"uid {os.getuid()}"),
         comment=comment.strip(),
     )
     _silences(job).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
@@ -234,10 +234,3 @@ def _matchers(together: Sequence[Silence]) -> str:
         if [*patterns] != ["*"]:
             texts.append(f"{name} {' or '.join(patterns)}")
     return ", ".join(texts) or "everything"
-
-
-def _current_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        raise UsageError("the current user has no name: give --author") from None

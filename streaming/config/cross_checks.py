@@ -58,8 +58,6 @@ def _contradictions_of_source(config: Config) -> Iterator[Mistake]:
 
 
 def _contradictions_of_store(config: Config) -> Iterator[Mistake]:
-    if config.store_password is not None and config.store_password_file is not None:
-        yield ("store_password",), "give store_password or store_password_file, one of them"
     if config.store is None and (config.store_password or config.store_password_file):
         key = "store_password" if config.store_password else "store_password_file"
         yield (key,), "is given without store: a SQLite file has no password"

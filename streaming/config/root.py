@@ -1,6 +1,5 @@
 """The root of the configuration file."""
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,9 +13,9 @@ from connectors.settings import (
     Duration,
     DurationOrZero,
     LocalFolder,
+    SecretsSection,
     Section,
     host_port,
-    secret_of,
     uri_scheme,
 )
 from connectors.sinks.console import ConsoleSection
@@ -41,7 +40,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.web.page_access import PageAccess
 
 
-class HeartbeatSection(Section):
+class HeartbeatSection(SecretsSection):
     """A service that alarms when requests stop: healthchecks.io, Dead Man's Snitch, a cron monitor."""
 
     url: SecretStr | None = None
@@ -61,14 +60,15 @@ class HeartbeatSection(Section):
 
     @model_validator(mode="after")
     def _one_url(self) -> "HeartbeatSection":
-        if (self.url is None) == (self.url_file is None):
-            raise ValueError("give url or url_file, one of them")
+        if self.url is None and self.url_file is None:
+            raise ValueError("url (or url_file) is missing")
         return self
 
     def schedule(self) -> HeartbeatSchedule:
         """Returns URL and interval."""
-        text = None if self.url is None else self.url.get_secret_value()
-        return HeartbeatSchedule(url=Secret(text=text, file=self.url_file), every_s=self.every)
+        url = self.secret("url")
+        assert url is not None
+        return HeartbeatSchedule(url=url, every_s=self.every)
 
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -101,16 +101,11 @@ class WatchSection(Section):
         return matches(name, self.include) and not matches(name, self.exclude)
 
 
-_FILE_URI = re.compile(r"file:(?://)?(/.+)", re.IGNORECASE)
-
-
 def checkpoint_place(value: str) -> str:
     """Returns a path, or a URI of a file system that all nodes of a Spark cluster reach."""
-    scheme, file = uri_scheme(value), _FILE_URI.fullmatch(value)
-    if scheme is None or file is not None:
-        return value if file is None else file[1]
-    if scheme == "file":
-        raise ValueError("expected file:/PATH, or the path alone")
+    scheme = uri_scheme(value)
+    if scheme is None:
+        return value
     if scheme not in ("hdfs", "s3a"):
         raise ValueError(f"the scheme {scheme} is not supported: give a local folder, hdfs:// or s3a://")
     parts = urlsplit(value)
@@ -131,7 +126,7 @@ def _parsed_by(parse: Callable[[str], object]) -> AfterValidator:
     return AfterValidator(checked)
 
 
-class Config(Section):
+class Config(SecretsSection):
     """The configuration of `kraftwatch run`."""
 
     defaults: ClusterDefaults = Field(default_factory=ClusterDefaults)
@@ -216,7 +211,7 @@ class Config(Section):
         """Returns the server of the store; None if it is a file in the job's folder."""
         if self.store is None:
             return None
-        return PostgresPlace(url=self.store, password=secret_of(self.store_password, self.store_password_file))
+        return PostgresPlace(url=self.store, password=self.secret("store_password"))
 
     @property
     def store_place(self) -> StorePlace:

@@ -1,17 +1,14 @@
 """Makes one sentence of each error of pydantic: the line, the key, what is wrong and what to write instead."""
 
-import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from connectors.settings import PLACED
-from streaming.config.root import Config
 from streaming.config.yaml_lines import Document, KeyPath
 
-_UNKNOWN = "extra_forbidden"
 _LIST = "expected a list: begin each entry with `- `, or write [A, B]"
 _MAPPING = "expected a mapping: write KEY: VALUE"
 _EXPECTED = {
@@ -35,19 +32,11 @@ PATTERN_SENTENCES: Mapping[str, str] = {
 
 
 def sentences(problem: ValidationError, document: Document | None) -> Sequence[str]:
-    """Returns a sentence for each error, misspelt keys first. No sentence contains a value that may be secret.
-
-    Args:
-        document: the file; None for data without lines.
-    """
+    """Returns a sentence for each error, without a value that may be secret; data without lines has no document."""
     found = problem.errors(include_url=False)
     # pydantic does not count an invalid item.
     within = {each["loc"][:-length] for each in found for length in range(1, len(each["loc"]))}
-    errors: list[Mapping[str, Any]] = [
-        {**each} for each in found if each["type"] != "too_short" or each["loc"] not in within
-    ]
-    # A misspelt key is also a missing key: the former error is more helpful.
-    errors.sort(key=lambda each: each["type"] != _UNKNOWN)
+    errors = [each for each in found if each["type"] != "too_short" or each["loc"] not in within]
     # An invalid default is invalid in each cluster as well.
     return list(dict.fromkeys(_sentence(each, document) for each in errors))
 
@@ -66,12 +55,6 @@ def _sentence(error: Mapping[str, Any], document: Document | None) -> str:
         keys = (*keys, *error["ctx"]["keys"])
     path = _origin(document, keys)
     where = place(document, path)
-    if kind == _UNKNOWN:
-        known = keys_of(_section(path[:-1]))
-        near = difflib.get_close_matches(str(path[-1]), known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
-        line, _, name = where.rpartition(": ")
-        return f"{line}{': ' if line else ''}unknown key '{name}'; {hint}"
     if kind == "missing":
         return f"{where} is missing"
     if kind == "string_pattern_mismatch":
@@ -87,30 +70,3 @@ def _origin(document: Document | None, path: KeyPath) -> KeyPath:
     common = ("defaults", *path[2:])
     inherited = path[:1] == ("clusters",) and len(path) > 2 and document is not None and path[:3] not in document.lines
     return common if inherited and document is not None and common in document.lines else path
-
-
-def _section(where: Sequence[int | str]) -> type[BaseModel]:
-    section: type[BaseModel] = Config
-    for part in where:
-        field = _field(section, part)
-        if field is not None:
-            section = next(models_in(field.annotation), section)
-    return section
-
-
-def _field(section: type[BaseModel], key: str | int) -> Any:
-    fields = section.model_fields
-    return fields.get(str(key)) or next((each for each in fields.values() if each.alias == key), None)
-
-
-def keys_of(section: type[BaseModel]) -> Sequence[str]:
-    """Returns the keys of a section as they are written."""
-    return [field.alias or name for name, field in section.model_fields.items()]
-
-
-def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yields the models within a type such as `tuple[Model, ...]` or `Model | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from models_in(inner)

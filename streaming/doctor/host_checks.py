@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 from connectors.errors import StoreError, UsageError
@@ -43,7 +43,7 @@ def check_host(config: Config) -> Iterator[CheckResult]:
     """Yields whether the job can run on this machine."""
     yield _result("python", "version", OK, f"{platform.python_version()} at {sys.executable}")
     yield _java()
-    yield _spark()
+    yield _result("spark", "version", OK, f"pyspark {version('pyspark')}")
     yield _descriptors(len(config.watched))
     yield from _checkpoint(job_checkpoint(config), config.pipeline.partitions)
     yield from _listen(config)
@@ -107,11 +107,7 @@ def _reached(
 
 
 def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
-    """Yields a warning for each file with a secret that others can read, and for a page that is open to others.
-
-    Args:
-        file: its file, which may hold secrets; None if options alone configure the job.
-    """
+    """Yields a warning for each file with a secret that others can read, `file` too, and for an open page."""
     for sentence in exposures(config, file):
         subject, _, message = sentence.partition(": ")
         message, _, fix = message.rpartition(": ")
@@ -137,14 +133,6 @@ def _java() -> CheckResult:
     if major is None or int(major[1]) < JAVA:
         return _result("java", "version", FAILS, f"{number} at {java}: Spark needs {JAVA} or newer", fix)
     return _result("java", "version", OK, f"{number} at {java}")
-
-
-def _spark() -> CheckResult:
-    try:
-        return _result("spark", "version", OK, f"pyspark {version('pyspark')}")
-    except PackageNotFoundError:
-        fix = "install kraftwatch with its locked dependencies"
-        return _result("spark", "version", FAILS, "pyspark is not installed", fix)
 
 
 def _descriptors(clusters: int) -> CheckResult:

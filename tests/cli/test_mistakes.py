@@ -23,7 +23,7 @@ MAY_BE_LEFT = {"kraftwatch-checkpoint", "lock", "lake", "observations.db-shm", "
 MISTAKES = {
     "run": "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE",
     "run --cluster prod": "--cluster prod: expected NAME=HOST:PORT,…, such as prod=c1:9093,c2:9093",
-    "run --cluster prod=c1": "--cluster prod: 'c1' is not HOST:PORT; expected the listeners of controllers",
+    "run --cluster prod=c1": "options: clusters.0.bootstrap: 'c1' is not HOST:PORT",
     "run --cluster 'pr od=c1:1'": "clusters.0.name: write letters, digits",
     "run --config nowhere.yaml": "--config: cannot read nowhere.yaml: no such file or directory",
     f"run {A} --set no-leadr.hold=1": "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l",
@@ -66,7 +66,6 @@ MISTAKES = {
     "export --to lake --checkpoint nowhere": "--checkpoint nowhere: no such folder",
     "export --checkpoint . --to gs://bucket/x": "--to: the scheme gs is not supported",
     "export --checkpoint . --to s3a://key:secret@bucket/x": "--to: expected no login in it",
-    "export --checkpoint . --to file": "--to file: file exists; give a writable folder",
     "export --to lake --checkpoint . --table records": "--table records: there is no such table; the tables are alerts",
     "export --to lake --checkpoint . --since noon": "--since noon: expected a TIME such as",
     "export --to lake --checkpoint . --since 2026-11-20 --until 2026-11-20": "--until is not after --since",

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import BaseModel
 from typer.testing import CliRunner, Result
 
 from streaming.cli import app
 from streaming.config import Config
-from streaming.config.validation_sentences import PATTERN_SENTENCES, models_in
+from streaming.config.validation_sentences import PATTERN_SENTENCES
 from tests.cli.foreign_checkpoint import owned_by_another_user
+from tests.unit.streaming.config.section_models import all_models
 
 CLUSTER = {"name": "prod", "bootstrap": ["c1:9093"]}
 SECRET = "do-not-print-me"
@@ -108,7 +108,7 @@ def test_check_prints_clusters_and_sinks_and_writes_nothing(tmp_path: Path) -> N
 
 
 def test_each_error_is_reported_in_its_own_sentence(tmp_path: Path) -> None:
-    path = write_config(tmp_path, sink=["console"], listen="nowhere")
+    path = write_config(tmp_path, master=["console"], listen="nowhere")
 
     ended = checked(path, "--json")
 
@@ -205,13 +205,7 @@ def test_send_test_sends_one_heartbeat_and_reports_its_failure(tmp_path: Path, s
 
 
 def test_every_pattern_of_the_configuration_has_its_sentence() -> None:
-    def sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-        yield model
-        for field in model.model_fields.values():
-            for inner in models_in(field.annotation):
-                yield from sections(inner)
-
-    fields = [field for model in sections(Config) for field in model.model_fields.values()]
+    fields = [field for model in all_models(Config) for field in model.model_fields.values()]
     patterns = {getattr(each, "pattern", None) for field in fields for each in field.metadata} - {None}
     assert len(patterns) > 5
     assert patterns == {*PATTERN_SENTENCES}

@@ -158,7 +158,6 @@ def test_an_invalid_host_port_is_refused(text: str) -> None:
     ("place", "work_dir", "uri"),
     [
         ("/var/lib/kraftwatch", None, None),
-        ("file:///var/lib/kraftwatch", None, None),
         ("s3a://bucket/kraftwatch/", "/var/lib/kraftwatch", "s3a://bucket/kraftwatch"),
         ("hdfs:///kraftwatch", "/var/lib/kraftwatch", "hdfs:///kraftwatch"),
         ("/mnt/spark", "/var/lib/kraftwatch", "file:///mnt/spark"),

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from pydantic import BaseModel
 
 from connectors.sinks.sink_entry import SINK_SECTIONS, SinkEntry
 from streaming.config import Config, config_json_schema, load
-from streaming.config.validation_sentences import keys_of, models_in
+from tests.unit.streaming.config.section_models import all_models
 
 EXAMPLE = files("streaming.config").joinpath("example.yaml").read_text(encoding="utf-8")
 COMMITTED = Path(__file__).parents[4] / "deploy" / "config.schema.json"
@@ -57,20 +55,11 @@ NOT_SHOWN = {SinkEntry, *(section for kind, section in SINK_SECTIONS.items() if 
 
 
 def test_the_example_shows_every_key_of_what_it_shows() -> None:
-    shown = [model for model in models(Config, set()) if model not in NOT_SHOWN]
+    shown = [model for model in all_models(Config) if model not in NOT_SHOWN]
     for model in shown:
-        for key in keys_of(model):
+        for key in (field.alias or name for name, field in model.model_fields.items()):
             # A secret is shown as its file.
             assert re.search(rf"\b{key}(_file)?:|^- {key}$", UNCOMMENTED, re.MULTILINE), f"{model.__name__}: {key}"
-
-
-def models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
-    if model not in seen:
-        seen.add(model)
-        yield model
-        for field in model.model_fields.values():
-            for inner in models_in(field.annotation):
-                yield from models(inner, seen)
 
 
 def test_the_committed_schema_is_current() -> None:

@@ -138,9 +138,9 @@ listen: nowhere
     )
 
     assert [each.removeprefix(f"{path}: ") for each in mistakes(path)] == [
-        "line 5: unknown key 'clusters.1.botstrap'; did you mean 'bootstrap'?",
         "line 2: defaults.vantage: should be 'inside' or 'outside'",
         "line 4: clusters.0.bootstrap: 'c1' is not HOST:PORT",
+        "line 5: clusters.1.botstrap: unknown key; did you mean 'bootstrap'?",
         "line 6: listen: 'nowhere' is not HOST:PORT",
     ]
 

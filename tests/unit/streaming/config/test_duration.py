@@ -1,17 +1,16 @@
 """Durations are written the same everywhere: in YAML, with --set and with --timeout."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from connectors.errors import UsageError
 from connectors.settings import parse_seconds
 from streaming.cli.config_from_options import overrides
 from streaming.config import Config, load
-from streaming.config.validation_sentences import models_in
+from tests.unit.streaming.config.section_models import all_models
 
 
 @pytest.mark.parametrize(
@@ -73,16 +72,13 @@ def test_what_is_no_count_is_refused_with_what_is_counted(value: str) -> None:
     )
 
 
-def float_keys(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:
-    for name, field in model.model_fields.items():
-        if float in (field.annotation, *get_args(field.annotation)):
-            yield f"{model.__name__}.{name}", field
-        for inner in models_in(field.annotation):
-            yield from float_keys(inner)
-
-
 def test_every_number_with_a_unit_of_time_accepts_all_forms() -> None:
-    found = dict(float_keys(Config))
+    found = {
+        f"{model.__name__}.{name}": field
+        for model in all_models(Config)
+        for name, field in model.model_fields.items()
+        if float in (field.annotation, *get_args(field.annotation))
+    }
     assert {
         "Config.audit_every",
         "HeartbeatSection.every",

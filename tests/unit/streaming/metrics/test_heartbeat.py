@@ -143,8 +143,8 @@ def test_configuration_takes_a_url_or_a_url_file() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "give url or url_file, one of them"),
-        ({"url": f"https://hc.test/{SECRET}", "url_file": "x"}, "give url or url_file, one of them"),
+        ({}, r"url \(or url_file\) is missing"),
+        ({"url": f"https://hc.test/{SECRET}", "url_file": "x"}, "give url or url_file, not both"),
         ({"url": f"hc.test/{SECRET}"}, "should begin with https:// or http://"),
         ({"url": f"https://hc.test/{SECRET}", "every": 0}, "greater than 0"),
     ],

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 
 from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints
@@ -84,8 +83,6 @@ def print_status(
 ) -> None:
     """Prints the status of each cluster, as JSON lines or as tables; every second with `--watch`."""
     console = stdout_console()
-    on_screen = opts.watch and console.is_terminal and not opts.as_json
-    live = Live(console=console, auto_refresh=False, screen=True) if on_screen else None
 
     def print_states(states: Sequence[ClusterState]) -> bool:
         if opts.as_json:
@@ -93,21 +90,15 @@ def print_status(
                 print_json(to_json(cluster_status(one, recovering_limit=recovering_limit)))
             return opts.watch
         tables = Group(*(to_table(cluster_status(one, recovering_limit=recovering_limit)) for one in states))
-        if live is None:
-            console.print(tables)
-        else:
-            # Only now: until the first result, messages about missing answers are printed on the ordinary screen.
-            live.start()
-            live.update(tables, refresh=True)
+        if opts.watch:
+            console.clear()
+        console.print(tables)
         return opts.watch
 
     try:
         query(opts, print_states)
     except KeyboardInterrupt:
         raise typer.Exit(0 if opts.watch else INTERRUPTED) from None
-    finally:
-        if live is not None:
-            live.stop()
 
 
 def read_disks(opts: LookBackOptions) -> Sequence[LogDirContents]:

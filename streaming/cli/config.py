@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.errors import UsageError
+from rules.finding import Severity
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
-    from rules.finding import Plain, Severity
+    from rules.finding import Plain
     from streaming.config import Config
     from streaming.doctor.sink_check import SinkCheck
 
@@ -45,10 +45,9 @@ def check(
         ),
     ] = False,
     severity: Annotated[
-        str | None,
+        Severity | None,
         typer.Option(
-            help="The severity of the test, which decides its route: critical, warning or info; default: for each sink "
-            "the lowest that it takes.",
+            help="The severity of the test, which decides its route; default: for each sink the lowest that it takes.",
             show_default=False,
         ),
     ] = None,
@@ -72,13 +71,12 @@ def check(
     from streaming.config.exposure import exposures, unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
 
-    test_severity = _test_severity(severity, send=send_test)
     errors = list(mistakes(file))
     if errors:
         _exit_invalid(file, errors, as_json=as_json)
     config = load(file)
     errors = [*unreadable(config)]
-    checks = _check_sinks(config, test_severity, send_test=send_test and not errors)
+    checks = _check_sinks(config, severity, send_test=send_test and not errors)
     errors += [f"sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
         _exit_invalid(file, [f"{file}: {sentence}" for sentence in errors], as_json=as_json)
@@ -123,18 +121,6 @@ def _exit_invalid(file: Path, errors: Sequence[str], *, as_json: bool) -> None:
     raise typer.Exit(2)
 
 
-def _test_severity(severity: str | None, *, send: bool) -> "Severity | None":
-    from rules.finding import Severity
-
-    if severity is None:
-        return None
-    if not send:
-        raise UsageError("--severity is the severity of the test notification: give --send-test too")
-    if severity not in list(Severity):
-        raise UsageError(f"--severity {severity}: expected critical, warning or info")
-    return Severity(severity)
-
-
 def _heartbeat(config: "Config", *, send: bool) -> "tuple[Plain, str | None]":
     """Returns the summary of the heartbeat, and on request why its service did not accept one; None if it did."""
     from streaming.metrics.heartbeat import request_url
@@ -145,7 +131,7 @@ def _heartbeat(config: "Config", *, send: bool) -> "tuple[Plain, str | None]":
     return {"every_s": config.heartbeat.every, "test": (error or "delivered") if send else None}, error
 
 
-def _check_sinks(config: "Config", severity: "Severity | None", *, send_test: bool) -> "Sequence[SinkCheck]":
+def _check_sinks(config: "Config", severity: Severity | None, *, send_test: bool) -> "Sequence[SinkCheck]":
     from streaming.doctor.sink_check import check_sink
 
     with tempfile.TemporaryDirectory(prefix="kraftwatch-config-") as folder:

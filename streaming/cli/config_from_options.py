@@ -37,10 +37,8 @@ def resolve_config(opts: GatherOptions, more: Mapping[str, Any] | None = None) -
     """Returns the configuration file with the options applied; options override the file.
 
     `--set` overrides the thresholds of single clusters too; `--resolve` and `--hosts-file` are for every cluster;
-    `--only` replaces `watch.include` and leaves `watch.exclude` unchanged.
-
-    Args:
-        more: further keys of the configuration; empty values and None are ignored.
+    `--only` replaces `watch.include` and leaves `watch.exclude` unchanged. `more`: further keys of the configuration;
+    empty values are ignored.
     """
     from streaming.config import checked, load
 
@@ -56,15 +54,22 @@ def resolve_config(opts: GatherOptions, more: Mapping[str, Any] | None = None) -
         section["resolve"] = {**section.get("resolve", {}), **resolve}
         if opts.hosts_file is not None:
             section["hosts_file"] = opts.hosts_file
-    setting = opts.setting if isinstance(opts, ConfigOptions) else None
-    for section in (data, *data["clusters"]):
-        section["thresholds"] = overrides(section.get("thresholds", {}), setting)
     if opts.only:
         only = patterns(opts.only)
         check_only(only, [section["name"] for section in data["clusters"]])
         data["watch"] = {**data.get("watch", {}), "include": tuple(only)}
     data.update({key: value for key, value in (more or {}).items() if value})
-    return checked(data, "options" if opts.config is None else f"{opts.config} and options")
+    config = checked(data, "options" if opts.config is None else f"{opts.config} and options")
+    return _with_settings(config, opts.setting if isinstance(opts, ConfigOptions) else None)
+
+
+def _with_settings(config: "Config", settings: Sequence[str] | None) -> "Config":
+    """Returns the configuration with each RULE.NAME=VALUE applied, for all clusters and for each single one."""
+    clusters = [
+        each.model_copy(update={"thresholds": overrides(each.thresholds, settings)}) for each in config.clusters
+    ]
+    common = overrides(config.thresholds, settings)
+    return config.model_copy(update={"thresholds": common, "clusters": tuple(clusters)})
 
 
 def patterns(only: Sequence[str] | None) -> list[str]:
@@ -131,20 +136,15 @@ class RecordedJob:
     @cached_property
     def config(self) -> "Config | None":
         """The given configuration, else that of a bundle, with the settings applied; None if there is none."""
-        config, recorded, setting = self._opts.config, self._opts.journal, self._opts.setting
-        if config is not None:
-            return resolve_config(ConfigOptions(config=config, setting=setting))
+        recorded, setting = self._opts.journal, self._opts.setting
+        if self._opts.config is not None:
+            return resolve_config(ConfigOptions(config=self._opts.config, setting=setting))
         data = None if recorded is None or not recorded.is_file() else bundled_config(recorded)
         if data is None:
             return None
         from streaming.config import checked
 
-        try:
-            for section in (data, *data["clusters"]):
-                section["thresholds"] = overrides(section.get("thresholds", {}), setting)
-        except (LookupError, TypeError, AttributeError, ValueError):
-            raise UsageError(f"{recorded}: its configuration is damaged: make the bundle again") from None
-        return checked(data, f"{recorded}: its configuration")
+        return _with_settings(checked(data, f"{recorded}: its configuration is damaged"), setting)
 
     def recording(self) -> "Recording":
         """Returns the given journal, or that of the configured job, or what relays wrote for it."""

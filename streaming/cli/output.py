@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -36,6 +36,11 @@ def stdout_console(width: int = FILE_WIDTH) -> Console:
     """Returns a console on stdout: as wide as the terminal, or `width` if stdout is not a terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=width)
+
+
+def print_text(text: RenderableType) -> None:
+    """Prints a text on stdout; the terminal wraps it, so that commands can be copied."""
+    Console(highlight=False).print(text, soft_wrap=True)
 
 
 def print_table(fixed: Iterable[str], wrapped: Iterable[str], rows: Iterable[Iterable[str]]) -> None:

@@ -13,7 +13,7 @@ from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
 from streaming.cli import options
 from streaming.cli.config_from_options import RecordedJob
-from streaming.cli.output import print_json, print_progress, stdout_console
+from streaming.cli.output import print_json, print_progress, print_text
 
 if TYPE_CHECKING:
     from rules.alert import Alert
@@ -60,7 +60,7 @@ def replay(
         print_json(comparison.as_json())
         return
     for sentence in comparison.sentences():
-        stdout_console().print(Text(visible(f"{sentence[0].upper()}{sentence[1:]}")), soft_wrap=True)
+        print_text(Text(visible(f"{sentence[0].upper()}{sentence[1:]}")))
 
 
 def _print(alerts: "Iterator[Alert]", *, as_json: bool) -> None:
@@ -73,7 +73,7 @@ def _print(alerts: "Iterator[Alert]", *, as_json: bool) -> None:
         if as_json:
             sys.stdout.write(to_line(alert, alert.observed_at_ms).decode())
         else:
-            stdout_console().print(rendered(alert), soft_wrap=True)
+            print_text(rendered(alert))
     print_progress(f"{count} alert transitions")
 
 
@@ -132,7 +132,7 @@ def timeline(
             if opts.as_json:
                 print_json(entry.as_json(name))
             else:
-                stdout_console().print(_timeline_line(entry, name if len(replays) > 1 else None), soft_wrap=True)
+                print_text(_timeline_line(entry, name if len(replays) > 1 else None))
 
 
 _STYLES = {"alert": "yellow", "gap": "dim", "election": "bold", "unclean-election": "red", "forced-voter-change": "red"}

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.console import Console
 
 from connectors.sinks.evidence_format import visible
 from streaming.cli.options import AsJson
-from streaming.cli.output import print_json, print_progress
+from streaming.cli.output import print_json, print_progress, print_text
 
 app = typer.Typer(
     help="Recover a quorum whose recorded voter endpoints no longer lead to the voters.", no_args_is_help=True
@@ -83,7 +82,7 @@ def plan(
     if as_json:
         print_json({**plan_json(rescue_plan), "probes": [one.as_json() for one in probes]})
     else:
-        Console(highlight=False, soft_wrap=True).print(plan_text(rescue_plan, probes))
+        print_text(plan_text(rescue_plan, probes))
     raise typer.Exit(0 if rescue_plan.refusal is None else 2)
 
 
@@ -139,7 +138,7 @@ def apply(
     if as_json:
         print_json(result_json(result))
     else:
-        Console(highlight=False, soft_wrap=True).print(result_text(result))
+        print_text(result_text(result))
 
 
 @app.command("undo")
@@ -158,4 +157,4 @@ def undo(log_dir: OneLogDir, backup: Backup = None, *, as_json: AsJson = False) 
         print_json({"restored": changed, "backup": str(place)})
     else:
         text = done if changed else "Nothing to do: the node is as it was before the rescue."
-        Console(highlight=False, soft_wrap=True).print(text)
+        print_text(text)

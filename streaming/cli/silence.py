@@ -39,6 +39,7 @@ The job applies a change within a second.
 """,
 )
 
+_MATCHED = ("cluster", "rule", "subject", "severity")
 _LONGEST_MS = 366 * 86_400_000
 
 
@@ -94,7 +95,12 @@ def add(
         author=author or os.environ.get("USER", f"uid {os.getuid()}"),
         comment=comment.strip(),
     )
-    _silences(job).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
+    # One silence of this id for each combination of a cluster, a rule, a subject and a severity.
+    combined = [
+        replace(silence, cluster=each[0], rule=each[1], subject=each[2], severity=each[3])
+        for each in product(*map(dict.fromkeys, patterns))
+    ]
+    _silences(job).add(*combined, now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     place = "" if checkpoint is None else f" --checkpoint {shlex.quote(checkpoint)}"
@@ -155,21 +161,13 @@ def end(
     print_message(f"silence ended: {_matchers(ended)}")
 
 
-def _of_each_pattern(silence: Silence, patterns: Iterable[Sequence[str]]) -> Iterable[Silence]:
-    """Yields the silence for each combination of a cluster, a rule, a subject and a severity; all have its id."""
-    for cluster, rule, subject, severity in product(*map(dict.fromkeys, patterns)):
-        yield replace(silence, cluster=cluster, rule=rule, subject=subject, severity=severity)
-
-
 def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collection[str]) -> None:
     """Rejects a pattern that matches no known value: the silence would have no effect."""
     from streaming.config.cross_checks import unmatched
 
     for pattern in patterns or ():
-        problem = unmatched(pattern, known, option)
-        if problem is not None:
-            # The sentence begins with the pattern in quotation marks.
-            raise UsageError(f"--{option} {pattern}: {problem[len(pattern) + 3 :]}")
+        if problem := unmatched(pattern, known, option):
+            raise UsageError(f"--{option}: {problem}")
 
 
 def _check_clusters(patterns: Sequence[str], job: JobPlace) -> None:
@@ -181,12 +179,6 @@ def _check_clusters(patterns: Sequence[str], job: JobPlace) -> None:
         known |= {*Checkpoint(folder=job.store).cluster_ids()}
     if job.config is not None:
         known |= {section.name for section in job.config.clusters}
-    for pattern in patterns:
-        if pattern != JOB_CLUSTER_ID and known == {JOB_CLUSTER_ID}:
-            raise UsageError(
-                f"--cluster {pattern}: the checkpoint {job.store} has no cluster yet: "
-                "give --config FILE, or start the job first"
-            )
     _check_patterns("cluster", patterns, known)
 
 
@@ -229,7 +221,7 @@ def _by_id(silences: Iterable[Silence]) -> Iterable[Sequence[Silence]]:
 def _matchers(together: Sequence[Silence]) -> str:
     """Returns what silences match that differ in their patterns only."""
     texts = []
-    for name in ("cluster", "rule", "subject", "severity"):
+    for name in _MATCHED:
         patterns = dict.fromkeys(getattr(one, name) for one in together)
         if [*patterns] != ["*"]:
             texts.append(f"{name} {' or '.join(patterns)}")

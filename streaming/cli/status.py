@@ -6,11 +6,9 @@ Each verb imports its modules itself: kafka-python takes a second to import, and
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from streaming.cli.options import ClusterOptions, LookBackOptions, StatusOptions, with_options
-from streaming.cli.output import print_json
+from streaming.cli.output import print_json, print_text
 
 
 @with_options(StatusOptions)
@@ -107,7 +105,7 @@ def check(opts: LookBackOptions) -> None:
         if opts.as_json:
             print_json(check_output.check_json(one))
         else:
-            _print(check_output.check_text(one))
+            print_text(check_output.check_text(one))
     raise typer.Exit(worst(health(cluster_status(one)) for one in states).exit_code)
 
 
@@ -135,9 +133,5 @@ def safe_to_restart(
     if opts.as_json:
         print_json(check_output.restart_json(state, answer))
     else:
-        _print(check_output.restart_text(state, answer))
+        print_text(check_output.restart_text(state, answer))
     raise typer.Exit(0 if answer.safe else 2)
-
-
-def _print(text: Text) -> None:
-    Console(highlight=False).print(text, soft_wrap=True)

@@ -9,7 +9,7 @@ import typer
 
 from connectors.errors import UsageError
 from streaming.cli.options import LookBackOptions, with_options
-from streaming.cli.output import print_json, stdout_console
+from streaming.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
     from streaming.status.what_if import Change, Controllers
@@ -56,7 +56,7 @@ def what_if(
     if opts.as_json:
         print_json(what_if_json(result))
     else:
-        stdout_console().print(what_if_text(result), soft_wrap=True)
+        print_text(what_if_text(result))
     raise typer.Exit(_EXIT_UNKNOWN if result.electable is None else 0 if result.electable else 2)
 
 

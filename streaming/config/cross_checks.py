@@ -35,11 +35,10 @@ def contradictions(config: Config) -> Iterator[Mistake]:
         yield ("spark",), f"{SHUFFLE_PARTITIONS} is the number of partitions: set pipeline.partitions instead"
     if config.listen_keyfile is not None and config.listen_certfile is None:
         yield ("listen_keyfile",), "is given without listen_certfile: give both, or only listen_certfile"
-    yield from _contradictions_of_source(config)
-    yield from _contradictions_of_store(config)
+    yield from _contradictions_of_places(config)
 
 
-def _contradictions_of_source(config: Config) -> Iterator[Mistake]:
+def _contradictions_of_places(config: Config) -> Iterator[Mistake]:
     if config.source == "kafka":
         if config.relay is None:
             yield ("source",), "kafka reads the relay's topic: add relay with its bootstrap and topic"
@@ -55,12 +54,8 @@ def _contradictions_of_source(config: Config) -> Iterator[Mistake]:
     if config.work_dir is not None and config.source != "kafka":
         sentence = "needs source: kafka, because a gatherer's observations are in the same folder as Spark's files"
         yield ("work_dir",), f"{sentence}: add source and relay, or give a folder as checkpoint, alone"
-
-
-def _contradictions_of_store(config: Config) -> Iterator[Mistake]:
     if config.store is None and (config.store_password or config.store_password_file):
-        key = "store_password" if config.store_password else "store_password_file"
-        yield (key,), "is given without store: a SQLite file has no password"
+        yield ("store",), "is missing, but its password is given: a SQLite file has no password"
 
 
 def mistakes_between_parts(config: Config) -> Iterator[Mistake]:

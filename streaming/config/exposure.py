@@ -33,10 +33,8 @@ def exposures(config: Config, file: Path | None) -> Sequence[str]:
 def readable_secrets(config: Config, file: Path | None) -> Sequence[str]:
     """Returns a sentence for each file with a secret that other users can read.
 
-    A file that this user only reads as a member of its group must be readable by the group, and is not reported.
-
-    Args:
-        file: its file, which may itself hold secrets; None if options alone configure the job.
+    A file that this user only reads as a member of its group must be readable by the group, and is not reported. The
+    configuration's own `file` may itself hold secrets.
     """
     files = dict[Path, str]()
     for key, secret in configured_secrets(config):
@@ -49,18 +47,13 @@ def readable_secrets(config: Config, file: Path | None) -> Sequence[str]:
 
 def open_page(config: Config) -> str | None:
     """Returns a sentence if other machines can reach the page without TLS or without a token; None if not."""
-    if config.listen is None or _is_loopback(host_port(config.listen)[0]):
+    missing = [key for key in ("listen_certfile", "listen_token_file") if getattr(config, key) is None]
+    if config.listen is None or not missing or _is_loopback(host_port(config.listen)[0]):
         return None
-    match config.listen_certfile, config.listen_token_file:
-        case None, None:
-            effect = "everyone who can connect reads the page, unencrypted: set listen_certfile and listen_token_file"
-        case None, _:
-            effect = "the page and its token are sent unencrypted: set listen_certfile"
-        case _, None:
-            effect = "everyone who can connect reads the page: set listen_token_file"
-        case _:
-            return None
-    return f"listen: {config.listen} is not a loopback address, and {effect}, or listen on 127.0.0.1"
+    return (
+        f"listen: {config.listen} is not a loopback address, and others can read the page or its token: "
+        f"set {' and '.join(missing)}, or listen on 127.0.0.1"
+    )
 
 
 def configured_secrets(value: object, key: str = "") -> Iterator[tuple[str, Path | SecretStr]]:

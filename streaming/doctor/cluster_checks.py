@@ -166,17 +166,16 @@ class ClusterChecks:
             )
             message = f"the addresses belong to different clusters: {owners}"
             return self._result("DescribeCluster", "identity", FAILS, message, _ONE_CLUSTER)
-        known = {"cluster_id": self.section.cluster_id, "the checkpoint": self.recorded_id}
-        for source, expected in known.items():
-            if expected is not None and reported and reported != [expected]:
-                message = f"it is cluster {reported[0]}, but {source} names {expected}"
-                return self._result("DescribeCluster", "identity", FAILS, message, _FIXES[Reason.WRONG_CLUSTER])
+        source = "the checkpoint" if self.section.cluster_id is None else "cluster_id"
+        expected = self.section.cluster_id or self.recorded_id
+        if expected is not None and reported and reported != [expected]:
+            message = f"it is cluster {reported[0]}, but {source} names {expected}"
+            return self._result("DescribeCluster", "identity", FAILS, message, _FIXES[Reason.WRONG_CLUSTER])
         if reported:
             return self._result("DescribeCluster", "identity", OK, f"cluster {reported[0]}")
-        for source, expected in known.items():
-            if expected is not None:
-                message = f"not reported and not needed: {source} names {expected}"
-                return self._result("DescribeCluster", "identity", OK, message)
+        if expected is not None:
+            message = f"not reported and not needed: {source} names {expected}"
+            return self._result("DescribeCluster", "identity", OK, message)
         fix = "set cluster_id in the cluster's section; it is in the meta.properties of every node"
         message = "the cluster id is unknown (DescribeCluster is denied): the job cannot create a checkpoint"
         return self._result("DescribeCluster", "identity", FAILS, message, fix)

@@ -28,12 +28,7 @@ def config_summary(
     tested: bool,
     now_ms: Millis,
 ) -> dict[str, Plain]:
-    """Returns a valid configuration as plain data, without secrets.
-
-    Args:
-        checks: the result for each sink, in the order of the configuration.
-        now_ms: the wall clock, which decides which maintenance windows are active.
-    """
+    """Returns a valid configuration, with the result for each sink and the windows as of `now_ms`, without secrets."""
     return {
         "file": str(file),
         "ok": True,

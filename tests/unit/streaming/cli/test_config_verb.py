@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from streaming.cli import app
 from streaming.config import Config
-from streaming.config.validation_sentences import PATTERN_SENTENCES
+from streaming.config.loading import PATTERN_SENTENCES
 from tests.cli.foreign_checkpoint import owned_by_another_user
 from tests.unit.streaming.config.section_models import all_models
 
@@ -218,7 +218,7 @@ def test_check_warns_about_an_open_page_and_a_file_with_a_secret_that_others_can
     path = write_config(tmp_path, listen="0.0.0.0:9847", listen_token_file=str(token))
     sentences = [
         f"listen_token_file: {token} is readable by every user of this machine: chmod 600 {token}",
-        "listen: 0.0.0.0:9847 is not a loopback address, and the page and its token are sent unencrypted: "
+        "listen: 0.0.0.0:9847 is not a loopback address, and others can read the page or its token: "
         "set listen_certfile, or listen on 127.0.0.1",
     ]
 

@@ -106,19 +106,17 @@ def test_file_of_this_user_that_its_group_can_read_is_reported(
     )
 
 
-@pytest.mark.parametrize(
-    ("keys", "effect"),
-    [
-        ({}, "everyone who can connect reads the page, unencrypted: set listen_certfile and listen_token_file"),
-        ({"listen_token_file": "t"}, "the page and its token are sent unencrypted: set listen_certfile"),
-        ({"listen_certfile": "c"}, "everyone who can connect reads the page: set listen_token_file"),
-    ],
-)
 @pytest.mark.parametrize("listen", ["0.0.0.0:9847", "[::]:9847", "10.1.2.3:9847", "watch.example:9847"])
-def test_page_that_other_machines_can_read_is_reported(listen: str, keys: Mapping[str, str], effect: str) -> None:
-    config = Config.model_validate({"clusters": [CLUSTER], "listen": listen, **keys})
-
-    assert open_page(config) == (f"listen: {listen} is not a loopback address, and {effect}, or listen on 127.0.0.1")
+def test_page_that_other_machines_can_read_is_reported(listen: str) -> None:
+    for given, missing in (
+        ({}, "listen_certfile and listen_token_file"),
+        ({"listen_token_file": "t"}, "listen_certfile"),
+        ({"listen_certfile": "c"}, "listen_token_file"),
+    ):
+        page = open_page(Config.model_validate({"clusters": [CLUSTER], "listen": listen, **given}))
+        assert page is not None
+        assert page.startswith(f"listen: {listen} is not a loopback address")
+        assert page.endswith(f": set {missing}, or listen on 127.0.0.1")
 
 
 @pytest.mark.parametrize(

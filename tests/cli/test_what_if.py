@@ -7,7 +7,7 @@ import pytest
 from typer.testing import Result
 
 from tests.cli.program import kraftwatch
-from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir
+from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
 
 
 @pytest.fixture
@@ -54,13 +54,6 @@ def test_text_says_who_can_be_elected_and_what_costs_votes(stopped: Path) -> Non
     assert "ELECTABLE" in output
     assert "1 and 2 can be elected" in output
     assert "controller 3: 1 vote of 2 needed (not of 1: its log is ahead; not of 2: its recorded endpoint" in output
-
-
-def test_disk_that_is_not_given_is_assumed_to_be_there(stopped: Path) -> None:
-    ended = what_if(stopped, (3,), "--json")
-
-    assert ended.exit_code == 0
-    assert "the disks of 1 and 2 were not given" in json.loads(ended.stdout)["assumed"][0]
 
 
 @pytest.mark.kip("A009", "A023")
@@ -126,16 +119,6 @@ def test_leader_of_the_last_epoch_does_not_help_a_voter_that_knows_it_or_is_behi
     ended = what_if(stopped, (1, 2, 3), *MOVED, "--json")
 
     assert (ended.exit_code, json.loads(ended.stdout)["unknown"]) == (2, None)
-
-
-def test_unknown_voters_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
-    folder = write_log_dir(tmp_path / "static", {0: noops(0, 3)})
-    (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=vUKL8329QBu98AEWDcwiEw\n")
-
-    ended = kraftwatch("what-if", "--log-dir", folder, "--json")
-
-    assert ended.exit_code == 3
-    assert json.loads(ended.stdout)["electable"] is None
 
 
 def test_cluster_that_does_not_answer_is_not_called_static() -> None:

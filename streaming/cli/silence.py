@@ -95,12 +95,7 @@ def add(
         author=author or os.environ.get("USER", f"uid {os.getuid()}"),
         comment=comment.strip(),
     )
-    # One silence of this id for each combination of a cluster, a rule, a subject and a severity.
-    combined = [
-        replace(silence, cluster=each[0], rule=each[1], subject=each[2], severity=each[3])
-        for each in product(*map(dict.fromkeys, patterns))
-    ]
-    _silences(job).add(*combined, now_ms=now_ms)
+    _silences(job).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     place = "" if checkpoint is None else f" --checkpoint {shlex.quote(checkpoint)}"
@@ -159,6 +154,12 @@ def end(
     """
     ended = _silences(job_place(checkpoint, config)).end(silence, now_ms=wall_ms())
     print_message(f"silence ended: {_matchers(ended)}")
+
+
+def _of_each_pattern(silence: Silence, patterns: Iterable[Sequence[str]]) -> Iterable[Silence]:
+    """Yields the silence for each combination of a cluster, a rule, a subject and a severity; all have its id."""
+    for cluster, rule, subject, severity in product(*map(dict.fromkeys, patterns)):
+        yield replace(silence, cluster=cluster, rule=rule, subject=subject, severity=severity)
 
 
 def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collection[str]) -> None:

@@ -10,10 +10,8 @@ from typing import Final
 
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.observations.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
-from connectors.observations.observation import Event, ObservationEvent
 from connectors.observations.partition_run import DecodedEvents
-from streaming.replay.log import Log
+from streaming.replay.log import Log, Record
 
 _PIECE_BYTES: Final = 4 << 20
 
@@ -46,19 +44,9 @@ def partition_sums(segment: bytes, *, snapshot: bool) -> PartitionSums:
         for item in _events(piece, snapshot=snapshot):
             if item.type == "partition-run":
                 log.apply_run(item)
-            else:
-                _apply(log, item)
+            elif isinstance(item, Record):
+                log.apply(item)
     return _sums(log)
-
-
-def _apply(log: Log, event: Event) -> None:
-    if isinstance(event, ObservationEvent):
-        return
-    match event:
-        case LogAdvanced() | SnapshotBegan() | SnapshotEnded() | Undecodable():
-            return
-        case _:
-            log.apply(event)
 
 
 def _sums(log: Log) -> PartitionSums:

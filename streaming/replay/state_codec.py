@@ -10,7 +10,7 @@ version is refused: reading it would lose state.
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -114,7 +114,7 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
         DamagedStateError, ValueError: it is damaged.
     """
     _, machine = _tracked_and_machine(cluster, blob)
-    return frozenset(page_references(cluster, machine))
+    return frozenset(chain.from_iterable(map(table_references, _sections(cluster, machine)[1:])))
 
 
 def to_bytes(state: MachineState, pages: PageStore | None) -> bytes:
@@ -186,15 +186,6 @@ def _sections(cluster: str, blob: bytes) -> list[bytes]:
     if start != len(blob):
         raise _damaged(cluster, f"it has {len(blob)} bytes instead of {start}")
     return sections
-
-
-def page_references(cluster: str, blob: bytes) -> Iterator[bytes]:
-    """Yields the references of the pages that a stored machine needs.
-
-    Raises:
-        DamagedStateError, ValueError: the blob is damaged.
-    """
-    return chain.from_iterable(map(table_references, _sections(cluster, blob)[1:]))
 
 
 def _check_pages(cluster: str, packed: Iterable[bytes], pages: PageStore | None) -> None:

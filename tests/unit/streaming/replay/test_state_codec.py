@@ -5,6 +5,7 @@ import zlib
 import pytest
 
 from connectors.errors import UsageError
+from rules.lifecycle import TrackedConditions
 from rules.model.monitoring import Access, Reason, Vantage
 from streaming.replay import state_codec, stored_topics
 from streaming.replay.cluster_settings import ClusterSettings
@@ -76,7 +77,8 @@ def test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions(monk
     first, second = script.snapshot(records, chunks=2)
     apply(stored, [first])
     blob = stored.to_bytes()
-    assert {*state_codec.page_references("test", blob)} == pages.contents.keys(), "of the log and of the snapshot"
+    needed = state_codec.stored_references("test", state_codec.monitor_to_bytes(TrackedConditions(), blob))
+    assert needed == pages.contents.keys(), "of the log and of the snapshot"
 
     back = Machine.from_bytes(blob, ClusterSettings(name="test"), pages=pages)
     apply(back, [second])

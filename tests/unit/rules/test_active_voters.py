@@ -313,3 +313,31 @@ def after(quorum: Quorum, ms: int, *, away: int) -> Quorum:
     return replace(
         quorum, now_ms=Millis(quorum.now_ms + ms), log_seen_at_ms=Millis(quorum.log_seen_at_ms + ms), poll=poll
     )
+
+
+def test_summary_names_three_voters_that_are_not_in_sync_and_counts_the_others() -> None:
+    quorum = healthy(9)
+    for node in range(1, 6):
+        quorum = voter_not_fetching(quorum, node)
+    (finding,) = findings(quorum, "failure-tolerance")
+    assert [node for node in range(1, 6) if f"Voter {node} has not fetched" in finding.summary] == [1, 2, 3]
+    assert "2 more voters are not in sync." in finding.summary
+    (three,) = findings(voter_not_fetching(voter_not_fetching(voter_not_fetching(healthy(5), 1), 2), 3), finding.rule)
+    assert "more voters" not in three.summary
+
+
+def test_restarts_one_after_the_other_are_a_rolling_restart() -> None:
+    """Each of the three voters was out of sync twice for a minute: six minutes of fifteen."""
+    quorum = healthy()
+    for node in (1, 2, 3):
+        quorum = failing_again(quorum, node, 2, every_ms=100_000 * node)
+    assert findings(quorum, "failure-tolerance") == []
+
+
+def test_a_voter_that_fails_again_now_fires_without_a_hold() -> None:
+    away = failing_again(voter_not_fetching(healthy(), 2), 2, 9)
+    (finding,) = findings(away, "failure-tolerance")
+    assert finding.hold_ms == 0
+    assert finding.summary.endswith("It tolerated none for 9 min of the last 15 min: voter 2 was not in sync 9 times.")
+    (first,) = findings(voter_not_fetching(healthy(), 2), "failure-tolerance")
+    assert first.hold_ms is None

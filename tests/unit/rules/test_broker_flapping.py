@@ -4,8 +4,9 @@ import pytest
 
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
+from streaming.replay.recent_history import OF_A_NODE
 from tests.unit.rules.situation import findings
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
 
 RULE = "broker-flapping"
 
@@ -110,3 +111,12 @@ def test_fencings_survive_a_restart_and_a_snapshot_adds_none() -> None:
     script.events.clear()
     script.noops(9)
     assert len(apply(restored, script.snapshot(records)).history.interruptions) == 4
+
+
+def test_a_flapping_broker_displaces_no_fencing_of_another() -> None:
+    script, replay = with_brokers(101, 102), machine()
+    flap(script, 102, 1)
+    flap(script, 101, OF_A_NODE + 20, every_ms=5_000)
+    known = read(replay, script).history.interruptions
+
+    assert [one.id for one in known] == [*ids(102), *ids(101) * OF_A_NODE]

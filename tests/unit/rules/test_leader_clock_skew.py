@@ -4,7 +4,7 @@ import pytest
 
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, leaders_clock, present, with_poll
+from tests.unit.rules.situation import findings, healthy, leaders_clock, present, with_poll, with_rows
 
 RULE = "leader-clock-skew"
 
@@ -43,3 +43,7 @@ def test_rows_ahead_of_a_clock_that_was_set_back_are_no_skew() -> None:
     quorum = with_skew(-3_600_000)
     assert len(findings(quorum, RULE)) == 1
     assert findings(with_poll(quorum, clock_ahead_ms=Millis(3_600_000)), RULE) == []
+
+
+def test_a_kafka_that_does_not_report_its_time_has_no_finding() -> None:
+    assert findings(with_rows(healthy(), 1, 2, 3, last_fetch_ms=None), RULE) == []

@@ -459,3 +459,33 @@ def test_hold_after_a_gap_counts_by_the_age_that_the_evidence_has() -> None:
     assert tracker.alerts[-1].subject == "y"
     assert tracker.at(125, finding(age_s=29), finding(subject="y")) == []
     assert tracker.at(126, finding(age_s=30), finding(subject="y")) == ["firing warning +101 due +126"]
+
+
+def test_age_by_the_evidence_may_grow_faster_than_time() -> None:
+    """The log was still being read at the first finding: now it shows an older beginning."""
+    tracker = ConditionTracker()
+    tracker.at(0, finding(age_s=0))
+    assert tracker.at(4, finding(age_s=45)) == ["firing warning +0 due +4"]
+
+
+def test_condition_fires_after_hold_although_the_log_clock_stalls() -> None:
+    tracker = ConditionTracker()
+    tracker.at(0, finding(age_s=5))
+    assert tracker.at(25, finding(age_s=5)) == ["firing warning +0 due +25"]
+
+
+def test_second_evaluation_of_the_same_time_counts() -> None:
+    """Two observations may have the same millisecond; the newer one decides."""
+    tracker = firing()
+    assert tracker.at(30, finding(Severity.CRITICAL)) == ["firing critical +0 due +30"]
+    assert tracker.at(30) == []
+    assert tracker.at(40) == ["resolved critical +0 due +40"]
+
+
+def test_time_at_a_lower_severity_does_not_count_after_the_finding_was_absent() -> None:
+    tracker = firing()
+    tracker.at(31, finding(Severity.INFO))
+    tracker.at(32)
+    assert tracker.at(41, finding(Severity.INFO)) == []
+    assert tracker.at(50.9, finding(Severity.INFO)) == []
+    assert tracker.at(51, finding(Severity.INFO)) == ["firing info +0 due +51"]

@@ -91,3 +91,13 @@ def test_another_listener_beside_the_recorded_one_is_legal() -> None:
     extra = Endpoint(listener="EXTRA", host="c1.test", port=9094, protocol="SSL")
     changed = replace(known, endpoints=(*known.endpoints, extra))
     assert findings(replace(quorum, controllers={**quorum.controllers, NodeId(1): changed}), RULE) == []
+
+
+def test_a_broker_on_a_clone_of_another_broker_is_reported() -> None:
+    (finding,) = findings(observer(healthy(), 103, directory="dirOf101", registered=False), RULE)
+    assert finding.evidence["node_ids"] == [101, 103]
+    assert finding.remedy[0].startswith("# Stop the one of nodes 101 and 103 that was added last")
+
+
+def test_two_directories_of_one_node_are_no_clone() -> None:
+    assert findings(observer(healthy(), 2, directory="newDirOf2"), RULE) == []

@@ -158,3 +158,31 @@ def test_of_the_starts_of_a_node_the_oldest_are_forgotten() -> None:
     restart(script, 2, OF_A_NODE + 20, every_ms=5_000)
     starts = read(machine(), script).history.starts
     assert [one.offset for one in starts] == [*range(script.offset - OF_A_NODE, script.offset)]
+
+
+def test_a_registration_that_is_written_again_is_no_start() -> None:
+    script, replay = with_nodes(1, 2, 3), machine()
+    for _ in range(5):
+        one = script.controller(2)
+        script.write(replace(one, at=script.at()))
+        if len(read(replay, script).history.starts) >= 4:
+            break
+    assert [one.id for one in replay.quorum().history.starts] == [1, 2, 3, 2]
+
+
+def test_a_snapshot_adds_no_start() -> None:
+    script, replay = with_nodes(1, 2, 3), machine()
+    restart(script, 2, 2)
+    read(replay, script)
+    records = [script.controller(node) for node in (1, 2, 3)]
+    script.events.clear()
+    script.noops(9)
+    assert lines(apply(replay, script.snapshot(records))) == []
+
+
+def test_one_node_displaces_no_start_of_another() -> None:
+    script, replay = with_nodes(1, 2, 3), machine()
+    restart(script, 3)
+    restart(script, 2, OF_A_NODE + 20, every_ms=5_000)
+    known = [one.id for one in read(replay, script).history.starts]
+    assert (known.count(1), known.count(2), known.count(3)) == (1, OF_A_NODE, 2)  # type: ignore[arg-type]

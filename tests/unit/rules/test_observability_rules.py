@@ -529,3 +529,7 @@ def test_while_no_controller_answers_the_alert_of_one_stays_as_it_is() -> None:
     assert unknown_reasons(nobody, "monitor-blind") == [(f"controller {node}", why) for node in (1, 2, 3)]
     blind = failing(not_observed_for(nobody), Reason.TIMED_OUT, *ALL)
     assert ("controller 2", "the leader does not answer either") in unknown_reasons(blind, "monitor-blind")
+
+
+def test_from_outside_monitor_blind_is_a_warning() -> None:
+    assert finding_lines(replace(not_observed_for(healthy()), vantage=Vantage.OUTSIDE)) == PARTLY_BLIND

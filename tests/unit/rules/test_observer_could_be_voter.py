@@ -12,6 +12,7 @@ from tests.unit.rules.situation import (
     finding_lines,
     findings,
     healthy,
+    history,
     key,
     observer,
     present,
@@ -147,3 +148,22 @@ def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
     assert first.evidence["failures_tolerated_with_all_observers"] == 1
     assert "with all" not in first.summary
     assert "together with another one" in first.remedy[0]
+
+
+def test_the_former_directory_of_a_voter_is_not_unknown() -> None:
+    """The directory was listed minutes ago and is not listed now. Its id belongs to a voter, so it cannot be added."""
+    quorum = healthy()
+    former = {key(2, "oldDirOf2"): history(key(2, "oldDirOf2"))}
+    assert unknown(replace(quorum, histories={**quorum.histories, **former})) == []
+
+
+@pytest.mark.parametrize(("fetch_age_ms", "expected"), [(10_000, [(RULE, f"observer {key(4)}")]), (10_001, [])])
+def test_an_observer_that_fetched_within_the_limit_when_last_listed_is_unknown(
+    fetch_age_ms: int, expected: list[tuple[str, str]]
+) -> None:
+    quorum = observer(healthy(), 4)
+    seen = quorum.histories[key(4)]
+    fetched = replace(seen, samples=(replace(seen.samples[-1], fetch_age_ms=Millis(fetch_age_ms)),))
+    unlisted = replace(with_poll(quorum, observers=()), histories={key(4): fetched})
+
+    assert [each for each in unknown(unlisted) if each[0] == RULE] == expected

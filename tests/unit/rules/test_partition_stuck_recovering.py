@@ -13,6 +13,7 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     recovering,
+    unknown_reasons,
     with_broker,
 )
 
@@ -209,3 +210,16 @@ def test_records_of_a_topic_may_be_lost_if_those_of_one_of_its_partitions_may() 
     assert "acknowledged records may be lost" not in findings(unflushed, RULE)[0].summary
     (finding,) = findings(recovering(unflushed, 3), RULE)
     assert "After the unclean election acknowledged records may be lost." in finding.summary
+
+
+def test_broker_in_controlled_shutdown_is_not_expected_to_join() -> None:
+    quorum = recovering(healthy(), 0)
+    leaving = {node: replace(each, in_controlled_shutdown=node == 101) for node, each in quorum.brokers.items()}
+    (finding,) = findings(replace(quorum, brokers=leaving), RULE)
+    assert finding.severity is Severity.WARNING
+
+
+def test_result_is_unknown_without_a_time_of_the_log() -> None:
+    assert unknown_reasons(replace(recovering(healthy(), 0), newest_timestamp_ms=None), RULE) == [
+        (None, "no timestamp of the metadata log has been read")
+    ]

@@ -247,3 +247,7 @@ def test_a_hundred_entries_are_listed_and_the_others_counted(count: int, more: i
     names = [f"n{number}" for number in range(count)]
     listed = names[:100]
     assert first_values([*names]) == [*listed, *[f"{more} more"] * bool(more)]
+
+
+def test_controller_that_denies_the_monitor_is_used() -> None:
+    assert controller_bootstrap(failing(configuration_only(), Reason.DENIED, "c1.test:9093")) == "c1.test:9093"

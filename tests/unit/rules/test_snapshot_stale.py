@@ -11,15 +11,19 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
+    EPOCH,
     NOW,
     elected,
     evaluation_of,
     finding_lines,
+    findings,
     healthy,
     leader_log,
     snapshots,
     unknown_reasons,
+    view,
     with_past,
+    with_views,
 )
 
 RULE = "snapshot-stale"
@@ -131,3 +135,9 @@ def test_an_election_every_two_hours_does_not_hide_that_no_snapshot_is_taken() -
         if lines := alerts.at(quorum, second):
             fired[second] = lines
     assert fired == {60: [f"firing {RULE}"]}, "it fires once and does not resolve"
+
+
+def test_leader_of_the_newest_epoch_is_evaluated() -> None:
+    """A leader that is cut off reports itself as the leader for a while."""
+    deposed = replace(view(1, leader=1, epoch=EPOCH - 1), log=leader_log(4 * HOUR_MS))
+    assert findings(with_views(healthy(), deposed), RULE) == []

@@ -447,3 +447,25 @@ def test_names_are_restored_once_whatever_else_is_wrong_with_the_endpoints() -> 
         "# Remove the old names only when all new endpoints are recorded",
     )
     assert one.remedy[6].startswith("# Check the recorded endpoints"), "no step for the registration of voter 1"
+
+
+def test_voter_that_does_not_fetch_raises_the_severity_of_the_others() -> None:
+    """One of three names does not resolve and another voter is down: the voter's own vote still makes two."""
+    assert stale(name_not_found(voter_not_fetching(healthy(), 1), 2)) == ["warning voter 2: name-gone"]
+    assert stale(name_not_found(voter_not_fetching(healthy(), 1), 2, 3)) == [
+        "critical voter 2: name-gone",
+        "critical voter 3: name-gone",
+    ]
+
+
+def test_fires_if_describe_quorum_is_not_answered() -> None:
+    not_observed = not_observed_for(name_not_found(healthy(), 1, 2, 3), log_ms=None, poll_ms=60_000)
+    assert {each.severity for each in findings(not_observed, RULE)} == {Severity.CRITICAL}
+
+
+def test_voter_that_does_not_fetch_is_reported_if_no_leader_could_be_elected() -> None:
+    quorum = name_not_found(voter_not_fetching(healthy(), 1), 1, 2, 3)
+
+    assert [(each.subject, each.severity) for each in findings(quorum, RULE)] == [
+        (f"voter {node}", Severity.CRITICAL) for node in (1, 2, 3)
+    ]

@@ -118,3 +118,12 @@ def test_nodes_of_one_role_that_differ_in_another_feature_are_mixed(node: int) -
         "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
     )
     assert finding.starts == (1, 2, 3, 101, 102)
+
+
+def test_node_without_features_supports_nothing() -> None:
+    quorum = healthy()
+    none = replace(quorum.brokers[NodeId(101)], features=())
+    mixed = findings(replace(quorum, brokers={**quorum.brokers, NodeId(101): none}), RULE)[-1]
+    groups = mixed.evidence["nodes_by_supported_levels"]
+    assert isinstance(groups, dict)
+    assert groups["nothing"] == ["broker 101"]

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Epoch
+from rules.model.identifiers import Epoch, Millis
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
+    NOW,
     finding_lines,
     findings,
     foreign,
@@ -112,3 +113,11 @@ def test_two_leaders_of_one_epoch_are_critical_with_or_without_a_poll(polled: bo
     (finding,) = findings(quorum if polled else replace(quorum, poll=None), RULE)
     assert finding.evidence["leaders"] == [2, 3]
     assert finding.evidence["leader_reported_by_poll"] == leader
+
+
+def test_newest_epoch_may_be_known_from_a_poll_alone() -> None:
+    later = with_poll(healthy(), leader_epoch=Epoch(8), observed_at_ms=Millis(NOW - 3_000))
+    assert finding_lines(later) == [], "no controller was asked since"
+    assert finding_lines(with_poll(later, observed_at_ms=Millis(NOW - 5_000))) == [
+        f"warning {RULE}: controller {node}" for node in (1, 2, 3)
+    ], "all of them were asked since"

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from rules.analysis.voter_status import half_done as half_done_removal
+from rules.evaluate import thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
@@ -145,3 +147,20 @@ def test_two_new_directories_of_one_controller_are_one_finding() -> None:
 def test_summary_tells_how_many_further_failures_the_quorum_tolerates(voters: int, active: str, tolerance: str) -> None:
     (finding,) = findings(replaced(healthy(voters)), RULE)
     assert finding.summary.endswith(f"{active} voters are active; the quorum tolerates {tolerance}.")
+
+
+def test_after_several_removals_of_one_controller_the_newest_is_the_one_to_complete() -> None:
+    twice = removed(removed(replaced(), 2, ago_ms=3_600_000, directory="oldDirOf2"), 2, ago_ms=60_000)
+    assert [each.key for each in twice.removals] == [key(2, "oldDirOf2"), key(2)]
+
+    found = half_done_removal(twice, NEW, thresholds_for({})[RULE])
+
+    assert found is not None
+    assert found.key == key(2)
+    day_ms = thresholds_for({})[RULE].ms("half_done")
+    last_chance, late = (removed(replaced(), 2, ago_ms=age) for age in (day_ms, day_ms + 1))
+    assert half_done_removal(last_chance, NEW, thresholds_for({})[RULE]) is not None
+    assert half_done_removal(late, NEW, thresholds_for({})[RULE]) is None
+    (finding,) = findings(twice, RULE)
+    assert str(key(2)) in finding.summary
+    assert str(key(2, "oldDirOf2")) not in finding.summary

@@ -38,3 +38,9 @@ def test_a_removed_voter_is_over() -> None:
 def test_a_voter_whose_log_goes_back_after_a_loss_of_committed_metadata_is_reported() -> None:
     lost = failing(log_regressed(healthy(), 2), Reason.METADATA_LOST, "c3.test:9093", ago_ms=600_000)
     assert [one.severity for one in findings(lost, RULE)] == [Severity.CRITICAL]
+
+
+def test_without_a_log_end_now_it_has_not_caught_up() -> None:
+    quorum = log_regressed(healthy(), 2, end=None)
+    (finding,) = findings(quorum, RULE)
+    assert finding.severity is Severity.CRITICAL

@@ -10,6 +10,7 @@ from tests.unit.rules.situation import (
     NOW,
     adding,
     endpoint,
+    evaluation_of,
     finding_lines,
     findings,
     forced_change,
@@ -238,3 +239,11 @@ def test_the_severity_of_a_number_of_voters(voters: int, severities: list[str], 
     assert [each.severity for each in found] == severities
     assert [each.evidence["failures_tolerated"] for each in found] == [tolerates] * len(severities)
     assert [each.severity for each in findings(static(healthy(voters)), "quorum-shape")] == severities
+
+
+def test_more_voters_than_the_threshold_are_reported() -> None:
+    (finding,) = findings(healthy(9), "quorum-shape")
+    assert finding.severity == "info"
+    assert finding.summary == "The quorum has 9 voters and tolerates 4 failures. Every commit waits for 4 other voters."
+    assert [each.rule for each in evaluation_of(healthy(5), {"quorum-shape.most": 3}).findings] == ["quorum-shape"]
+    assert [each.rule for each in evaluation_of(healthy(9), {"quorum-shape.most": 9}).findings] == []

@@ -106,3 +106,10 @@ def test_an_observer_of_a_static_quorum_elects_nobody() -> None:
     first, second, third = present(quorum.poll).voters
     poll = replace(present(quorum.poll), voters=(first, third), observers=(second,))
     assert unreachable_leader(replace(quorum, poll=poll)) is None
+
+
+@pytest.mark.parametrize(("ago_ms", "counts"), [(0, True), (10_000, True), (10_001, False)])
+def test_a_failure_counts_for_ten_seconds(ago_ms: int, counts: bool) -> None:
+    quorum = failing(not_observed_for(healthy(), 60_000, 60_000), Reason.NO_LEADER, "c1.test:9093", ago_ms=ago_ms)
+
+    assert (leaderless(quorum) is not None) is counts

@@ -259,3 +259,8 @@ def test_voter_with_an_expired_certificate_is_a_reason_against_the_restart_of_ot
     assert own.notes[-1] == (
         "its certificate expired at 2026-09-20 14:13:20 UTC: install a new one before you restart it"
     )
+
+
+def test_certificates_that_only_the_monitor_may_not_accept_make_a_restart_unknown() -> None:
+    quorum = with_certificates(healthy(), dict.fromkeys((1, 2, 3), CertificateFault.UNTRUSTED))
+    assert restart_of(quorum, 1).against[0].startswith("unknown whether voter 1 can be reached: ")

@@ -8,14 +8,16 @@ from rules.analysis.start_conditions import (
     copy_sentence,
     only_copies,
     only_in_sync_copies,
+    resolve_names_first,
     start_conditions,
 )
-from rules.model.identifiers import NodeId, Offset
+from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     TOPIC,
     healthy,
     leaderless,
+    name_not_found,
     recovering,
     unclean,
     voter_not_fetching,
@@ -108,3 +110,12 @@ def test_no_voter_of_a_bare_majority_is_restarted(quorum: Quorum, steps: tuple[s
     assert start_conditions(quorum, quorum.committed.ids if quorum.committed else ()) == tuple(
         f"# Do not restart {step} fetches again: the quorum tolerates no further failure" for step in steps
     )
+
+
+@pytest.mark.parametrize(("ago_ms", "counts"), [(30_000, True), (30_001, False)])
+def test_probe_of_the_last_thirty_seconds_counts(ago_ms: int, counts: bool) -> None:
+    quorum = name_not_found(healthy(), 1)
+    aged = {
+        name: replace(probe, observed_at_ms=Millis(quorum.now_ms - ago_ms)) for name, probe in quorum.probes.items()
+    }
+    assert bool(resolve_names_first(replace(quorum, probes=aged))) is counts

@@ -61,14 +61,16 @@ class RecordPattern:
         self.constant = schema.constant or schema.name
         *inner, last = _divided(fields.fields)
         self.parts = [_part(each, fields, end=b"\0") for each in inner] + [_part(last, fields, end=b"")]
+        # A number or UUID by itself may be any bytes.
+        self._checked = [at for at, part in enumerate(inner) if part[0].type.name not in _ALONE] + [len(inner)]
         *groups, _ = (b"(%b)" % b"".join(map(_expression, part)) for part in (*inner, last))
         self.match = re.compile(b"(?s)%b(.{1,%d})" % (b"".join(groups), _LONGEST_REST)).fullmatch
 
     def reads(self, raw: Raw) -> bool:
         """Returns whether the schema allows a record."""
         try:
-            for part, each in zip(self.parts, raw, strict=True):
-                part.read(each)
+            for at in self._checked:
+                self.parts[at].read(raw[at])
         except UndecodableError:
             return False
         return True

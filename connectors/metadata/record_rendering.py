@@ -14,6 +14,7 @@ from operator import call
 from typing import Any, Final, Literal, TypeAlias
 
 from connectors.errors import UndecodableError
+from connectors.metadata.field_readers import uuid_text
 from connectors.metadata.record_patterns import Part, Raw, RecordPattern
 from connectors.metadata.record_schemas import Field, FieldType
 
@@ -97,6 +98,10 @@ def _part_text(part: Part, style: FieldStyle, declared: Sequence[Field]) -> Call
     form, encode, separator = ('"%s":%s', _COMPACT, ",") if style == "json" else ("%s=%s", _SPACED, " ")
     last = max((at for at, field in enumerate(declared) if field.tag is None), default=0)
     early = frozenset(field.name for field in declared[:last] if field.tag is not None)
+
+    if [(field.type.name, field.tag) for field in part.fields] == [("uuid", None)]:
+        # Each topic has its own: nothing is gained by reading it by its schema.
+        return lru_cache(maxsize=64)(lambda raw: form % (part.fields[0].json, f'"{uuid_text(raw) or _ZERO_UUID}"'))
 
     @lru_cache(maxsize=1 << 14)
     def text(raw: bytes) -> str:

@@ -1,14 +1,12 @@
 """Violations of the KIPs, from the records to the alert: two leaders, decreasing epochs, an ISR that grew too soon."""
 
-from dataclasses import replace
-
 import pytest
 
 from connectors.metadata.batches import BadBatch, RecordBatch, scan
 from connectors.metadata.decoder import decode_records
 from connectors.observations.log_event import EpochDrop, LogAdvanced
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.identifiers import Epoch, NodeId, Offset
+from rules.model.identifiers import Epoch, Offset
 from rules.model.monitoring import Answer
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
@@ -31,23 +29,6 @@ def findings_of(quorum: Quorum, rule: str) -> list[str]:
     """Returns the findings of the rule as `SEVERITY summary`."""
     found = evaluate(quorum, thresholds_for({})).findings
     return [f"{one.severity} {one.summary}" for one in found if one.rule == rule]
-
-
-@pytest.mark.kip("A087", "D052", "D055", "K043")
-@pytest.mark.parametrize(("first", "second"), [(1, 2), (2, 1)])
-def test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical(first: int, second: int) -> None:
-    """A majority voted twice in this epoch."""
-    script, replay = LogScript(), machine()
-    script.leader(first, epoch=5)
-    assert findings_of(apply(replay, [script.read()]), RAFT) == []
-    script.leader(first, epoch=6)
-    assert findings_of(apply(replay, [script.read()]), RAFT) == []
-    script.leader(second)
-
-    (said,) = findings_of(apply(replay, [script.read()]), RAFT)
-
-    assert said.startswith("critical An epoch had two leaders")
-    assert f"controller {first} and then controller {second} led epoch 6" in said
 
 
 @pytest.mark.kip("A087", "D025", "D052", "K043")
@@ -123,20 +104,6 @@ def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tupl
     (unclean,) = quorum.history.unclean
     assert unclean.elections == (2 if isr == (103,) else 1), "where no in-sync replica is left of the former ones"
     assert len(findings_of(quorum, RECOVERY)) == breaches
-
-
-@pytest.mark.kip("B041")
-def test_the_same_leader_may_return_from_its_isr_of_one_and_is_still_recovering() -> None:
-    script, replay = recovering()
-    gone = script.change("orders", 0, leader=102)
-    script.events[-1] = replace(gone, leader=None)
-    assert apply(replay, [script.read()]).recovering[0].leader is None
-    script.change("orders", 0, leader=102)
-
-    quorum = apply(replay, [script.read()])
-
-    assert quorum.recovering[0].leader == NodeId(102)
-    assert findings_of(quorum, RECOVERY) == []
 
 
 @pytest.mark.kip("E010", "E093")

@@ -8,39 +8,21 @@ from rules.model.identifiers import NodeId, Offset
 from rules.model.monitoring import Answer, Connection, Vantage
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import status
+from tests.unit.rules.situation import endpoint as endpoint_of
 from tests.unit.rules.situation import (
-    NOW,
     evaluation_of,
     findings,
     healthy,
     name_not_found,
     probed,
-    refuses,
-    registered_elsewhere,
     registration,
     static,
     unknown,
     voter_not_fetching,
 )
-from tests.unit.rules.situation import endpoint as endpoint_of
 from tests.unit.streaming.replay.log_script import LogScript, apply, endpoint, machine, poll, replica, voter
 
 RULE = "stale-voter-endpoint"
-
-
-@pytest.mark.kip("E071")
-def test_the_alert_names_voter_listener_recorded_and_registered_endpoint_and_probe() -> None:
-    (finding,) = findings(name_not_found(registered_elsewhere(healthy(), 1), 1), RULE)
-    evidence = finding.evidence
-
-    assert str(evidence["voter"]).startswith("1-dirOf1")
-    assert evidence["listener"] == "CONTROLLER"
-    assert (evidence["recorded_endpoint"], evidence["voters_record_offset"]) == ("c1.test:9093", 40)
-    assert (evidence["registered_endpoint"], evidence["registered_at_offset"]) == ("c1.test:19093", 51)
-    assert (evidence["probe_result"], evidence["resolved_to"]) == ("the name does not resolve (NXDOMAIN)", [])
-    assert evidence["probed_at_ms"] == NOW - 2_000
-    (refused,) = findings(refuses(healthy(), 1), RULE)
-    assert refused.evidence["probe_result"] == "refuses connections"
 
 
 @pytest.mark.kip("E073")
@@ -130,20 +112,6 @@ def test_the_recorded_endpoint_is_the_first_one_which_voters_dial() -> None:
     (finding,) = findings(replace(quorum, committed=replace(quorum.committed, voters=(both, *others))), RULE)
 
     assert finding.summary.startswith("Voter 1's recorded endpoint c1.test:9093 does not resolve.")
-
-
-@pytest.mark.kip("A028", "E074")
-def test_a_moved_voter_is_reported_also_while_the_leader_is_outside_the_voters() -> None:
-    script, replay = moved()
-    script.voters("2-b", "3-c")
-    leads_on = replace(poll(replica("2-b"), replica("3-c")), observers=(replica("1-a"),))
-
-    quorum = apply(replay, [script.read(), script.row(leads_on)])
-
-    (finding,) = findings(quorum, RULE)
-    assert (finding.subject, str(finding.severity)) == ("voter 2", "warning")
-    assert finding.evidence["leader"] == 1
-    assert finding.remedy[0].startswith("# If its record has not changed"), "no recorded endpoint is the leader's"
 
 
 @pytest.mark.kip("D131")

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Answer
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
@@ -16,7 +15,6 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     observer,
-    probed,
     unknown,
     voters_lagging,
 )
@@ -50,24 +48,6 @@ def test_leader_epoch_high_watermark_and_lags_come_from_polls_alone() -> None:
     assert (said["leader_id"], said["leader_epoch"], said["high_watermark"]) == (1, 4, 120)
     seen = {row["node_id"]: (row["log_end_offset"], row["lag"], row["lag_time_ms"]) for row in replication(quorum)}
     assert seen == {1: (130, 0, 0), 2: (120, 10, 400), 3: (100, 30, 9_000)}
-
-
-@pytest.mark.kip("D116")
-def test_elections_and_the_append_rate_come_from_the_log_alone() -> None:
-    script, replay = formed()
-    before = replay.quorum()
-    script.noops(20)
-    apply(replay, [script.read(after_ms=10_000)])
-    script.leader(2, epoch=4)
-    after = apply(replay, [script.read()])
-
-    first, second = after.history.elections
-    assert (second.leader_id, second.leader_epoch - first.leader_epoch) == (2, 3), "two epochs passed without a leader"
-    assert second.timestamp_ms - first.timestamp_ms == 12_000
-    assert second.after_ms == 10_000, "since the record before it"
-    assert after.last_offset is not None
-    assert before.last_offset is not None
-    assert after.last_offset - before.last_offset == 21, "with the time between them, a rate"
 
 
 @pytest.mark.kip("D106")
@@ -114,18 +94,6 @@ def test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout(behind_ms
         assert finding.remedy[0].startswith("# Wait until controller 3 has caught up") is not ready
 
 
-@pytest.mark.kip("D142")
-def test_an_observer_that_a_poll_no_longer_lists_is_gone() -> None:
-    script, replay = formed()
-    voters = (replica("1-a"), replica("2-b"), replica("3-c"))
-
-    listed = apply(replay, [script.row(poll(*voters, observers=(replica("4-d"),)))])
-    assert {row["node_id"] for row in replication(listed)} == {1, 2, 3, 4}
-    gone = apply(replay, [script.row(poll(*voters))])
-
-    assert {row["node_id"] for row in replication(gone)} == {1, 2, 3}
-
-
 @pytest.mark.kip("D142", "K036")
 @pytest.mark.parametrize(("ago_ms", "cannot_tell"), [(1_000, True), (299_000, True), (301_000, False)])
 def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(ago_ms: int, cannot_tell: bool) -> None:
@@ -153,17 +121,3 @@ def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
     assert done.committed is not None
     assert done.committed.keys == {key("1-a"), key("2-b")}
     assert status(done)["pending_voters"] == {"added": [], "removed": [], "moved": []}
-
-
-@pytest.mark.kip("D091")
-def test_a_node_of_another_cluster_at_a_voters_endpoint_fires() -> None:
-    (one,) = findings(probed(healthy(3), 1, answer=Answer.OTHER_CLUSTER), "stale-voter-endpoint")
-    every = healthy(3)
-    for node in (1, 2, 3):
-        every = probed(every, node, answer=Answer.OTHER_CLUSTER)
-
-    assert (one.severity, one.subject) == ("warning", "voter 1")
-    assert "another cluster" in one.summary
-    assert any("c1.test:9093 reach controller 1 again" in step for step in one.remedy)
-    assert {each.severity for each in findings(every, "stale-voter-endpoint")} == {"critical"}
-    assert findings(healthy(3), "stale-voter-endpoint") == []

@@ -17,7 +17,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.status.build_status import log_dir_status
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.status_tables import log_dir_lines
-from tests.kips.test_thresholds import BACKOFF_MAX_MS, CHECK_QUORUM_MS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
+from tests.kips.test_thresholds import BACKOFF_MAX_MS, FETCH_TIMEOUT_MS
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir, write_quorum_state
 from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.log_script import (
@@ -102,79 +102,6 @@ def test_a_successor_that_a_resigning_leader_names_is_elected_without_an_alert(l
     assert planned.after_ms < FETCH_TIMEOUT_MS
     assert observed.alerts == []
     assert observed.quorum.leader_id == 3
-
-
-@pytest.mark.kip("A029", "D041")
-@pytest.mark.parametrize(
-    ("leaderless_ms", "epochs", "alerts"),
-    [
-        # EndQuorumEpoch: the successor stands at once.
-        (500, 1, []),
-        # The fetch timeout, an election and its backoff.
-        (FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS, 1, []),
-        # No majority within the election timeout: the candidates stand again, in a new epoch each time.
-        (8 * (ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS), 8, ["no-leader firing", "no-leader resolved"]),
-    ],
-    ids=["resigned", "fetch timeout", "no majority"],
-)
-def test_an_election_alerts_only_if_candidates_stand_again_and_again(
-    leaderless_ms: int, epochs: int, alerts: list[str]
-) -> None:
-    observed = MonitoredQuorum()
-    observed.leaderless(leaderless_ms)
-    observed.elect(2, 1 + epochs)
-    observed.led(30_000, leader=2)
-
-    won = observed.quorum.history.elections[-1]
-    assert (won.leader_epoch, won.previous_epoch) == (1 + epochs, 1)
-    assert won.after_ms is not None
-    assert leaderless_ms <= won.after_ms <= leaderless_ms + 1_000
-    assert observed.alerts == alerts
-
-
-@pytest.mark.kip("D041", "D042")
-@pytest.mark.parametrize(("backoff_ms", "jump"), [(ELECTION_TIMEOUT_MS, False), (BACKOFF_MAX_MS, False), (0, True)])
-def test_epochs_of_elections_that_wait_are_lost_elections_and_others_are_a_jump(backoff_ms: int, jump: bool) -> None:
-    """Two candidates that vote for themselves wait for a random time, so that epochs take a while each."""
-    observed = MonitoredQuorum()
-    observed.leaderless(max(1_000, 14 * backoff_ms))
-    observed.elect(2, 15)
-
-    (won,) = observed.quorum.history.elections[1:]
-    assert won.leader_epoch - (won.previous_epoch or 0) == 14
-    assert [one.subject for one in findings(observed.quorum, "epoch-churn")] == ["epoch 15"] * jump
-    assert ("no-leader firing" in observed.alerts) is not jump
-
-
-@pytest.mark.kip("D044", "D059")
-def test_a_leader_without_its_majority_is_reported_and_its_old_answers_do_not_count_after_a_newer_leader() -> None:
-    observed = MonitoredQuorum()
-    # It resigns after 1.5 fetch timeouts, and elections bump the epoch without a winner.
-    observed.led(CHECK_QUORUM_MS, silent=(2, 3))
-    assert observed.quorum.leader_id == 1
-    observed.leaderless(10_000)
-    assert observed.quorum.leader_id is None
-    assert observed.alerts == ["no-leader firing"]
-
-    observed.elect(2, 5)
-    observed.led(20_000, leader=2)
-    assert observed.alerts == ["no-leader firing", "no-leader resolved"]
-    for _ in range(4):
-        # The former leader still believes in its epoch, as it reaches nobody.
-        observed.observe(poll(*map(replica, NAMES), leader=1, epoch=1), read=False)
-    assert (observed.quorum.leader_id, observed.quorum.leader_epoch) == (2, 5)
-
-
-@pytest.mark.kip("D044", "D107")
-def test_a_leader_that_does_not_resign_without_its_majority_fires() -> None:
-    observed = MonitoredQuorum()
-    observed.led(40_000, silent=(2, 3))
-
-    assert observed.alerts == ["high-watermark-stalled firing"]
-    (finding,) = findings(observed.quorum, "high-watermark-stalled")
-    assert finding.summary.endswith("1 of 3 voters are in sync; 2 are needed.")
-    observed.led(20_000)
-    assert observed.alerts == ["high-watermark-stalled firing", "high-watermark-stalled resolved"]
 
 
 @pytest.mark.kip("D044")

@@ -10,7 +10,6 @@ from connectors.metadata.decoder import decode_records
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import (
     KRaftVersionSet,
-    LeaderChanged,
     TopicCreated,
     Undecodable,
     VotersReplaced,
@@ -20,7 +19,7 @@ from rules.model.identifiers import Epoch, Millis, SnapshotId
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
 from tests.unit.connectors.metadata.metadata_record_schemas import written
-from tests.unit.connectors.metadata.test_record_to_event import UUID, raft
+from tests.unit.connectors.metadata.test_record_to_event import UUID
 from tests.unit.streaming.replay.log_script import LogScript, apply, key, machine
 
 TOPIC = data(2, 0, text("orders") + UUID + b"\0")
@@ -89,17 +88,6 @@ def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> 
     assert (again.last_offset, again.failures, again.history) == (once.last_offset, (), once.history)
     rewritten = replace(before, at=replace(before.at, leader_epoch=Epoch(3)))
     assert apply(replay, [script.row(rewritten)]).failures, "the same offset in another epoch is another record"
-
-
-@pytest.mark.kip("K026")
-def test_no_result_depends_on_directory_ids_in_a_leader_change() -> None:
-    ids, keys = [{"voter_id": 1}], [{"voter_id": 1, "voter_directory_id": UUID}]
-    without = raft(2, 0, leader_id=1, voters=ids, granting_voters=ids)
-    with_them = raft(2, 1, leader_id=1, voters=keys, granting_voters=keys)
-
-    assert isinstance(without, LeaderChanged)
-    assert (without.leader_id, without.voter_ids, without.granting_voter_ids) == (1, (1,), (1,))
-    assert without == with_them
 
 
 def fetch_result(
@@ -203,17 +191,3 @@ def test_a_repeated_update_in_the_log_is_accepted() -> None:
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)
     (again,) = apply(replay, [script.read()]).recovering
     assert again.since_offset == repeated.since_offset
-
-
-@pytest.mark.kip("D119")
-def test_a_repeated_voters_record_is_no_change_of_the_voters() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 3-c 4-d"):
-        script.voters(*names.split())
-
-    quorum = apply(replay, [script.read()])
-
-    assert [one.added for one in quorum.history.voter_changes] == [(key("4-d"),)]
-    assert quorum.committed is not None
-    assert sorted(quorum.committed.ids) == [1, 2, 3, 4]

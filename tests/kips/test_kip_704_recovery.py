@@ -4,9 +4,9 @@ import pytest
 
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.record_schemas import record_schemas
-from connectors.observations.log_event import PartitionChanged, PartitionSet, TopicCreated, TopicRemoved, Undecodable
+from connectors.observations.log_event import PartitionChanged, PartitionSet, Undecodable
 from connectors.observations.observation import Event
-from rules.model.identifiers import Millis, TopicId
+from rules.model.identifiers import Millis
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 from tests.unit.rules.situation import findings
@@ -131,22 +131,6 @@ def test_a_snapshot_contains_the_state() -> None:
     ] == [(1, 102, (102,), 5_000, True), (2, 102, (102,), 5_000, True)]
 
 
-@pytest.mark.kip("B044", "E044")
-def test_a_recreated_topic_has_no_recovery() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.topic("orders")
-    script.partition("orders", 0, 101, 102)
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    assert len(apply(replay, [script.read()]).recovering) == 1
-
-    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-orders")))
-    script.write(TopicCreated(at=script.at(), topic_id=TopicId("id-of-orders-2"), name="orders"))
-    script.partition("orders-2", 0, 101, 102)
-
-    assert apply(replay, [script.read()]).recovering == ()
-
-
 @pytest.mark.kip("B034", "B045")
 def test_a_reassignment_keeps_the_state() -> None:
     script, replay = LogScript(), machine()
@@ -160,23 +144,3 @@ def test_a_reassignment_keeps_the_state() -> None:
     (recovery,) = apply(replay, [script.read()]).recovering
 
     assert (recovery.replicas, recovery.since_offset) == ((101, 103), began.since_offset)
-
-
-@pytest.mark.kip("D120")
-def test_a_change_affects_one_partition_only() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.topic("orders")
-    script.partition("orders", 0, 101, 102, recovering=True)
-    script.partition("orders", 1, 103, 104, recovering=True)
-    script.change("orders", 1, isr=(104,), leader=104)
-    both = apply(replay, [script.read()]).recovering
-    assert [(one.partition, one.replicas, one.isr, one.leader) for one in both] == [
-        (0, (101, 102), (101, 102), 101),
-        (1, (103, 104), (104,), 104),
-    ]
-    script.change("orders", 1, isr=(103, 104), recovering=False)
-
-    recovering = apply(replay, [script.read()]).recovering
-
-    assert recovering == both[:1]

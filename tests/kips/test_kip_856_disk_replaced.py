@@ -95,18 +95,6 @@ def test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too()
     assert len(findings(apply(replay, [script.read(), script.row(polled)]), RULE)) == 1
 
 
-@pytest.mark.kip("A081", "K024")
-def test_progress_is_kept_for_each_disk_of_a_node() -> None:
-    script, replay = formed()
-    behind = replace(REPLACED, observers=(replica("3-NEW", end=40),))
-
-    histories = apply(replay, [script.row(behind)]).histories
-
-    assert histories[key("3-UUID3")].first_seen_at_ms < histories[key("3-NEW")].first_seen_at_ms
-    assert histories[key("3-NEW")].samples[-1].lag == 60
-    assert histories[key("3-UUID3")].samples[-1].lag == 0
-
-
 @pytest.mark.kip("A051", "A052", "K011")
 def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     script, replay = formed()

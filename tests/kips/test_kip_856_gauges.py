@@ -175,18 +175,3 @@ def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
 def test_a_leader_whose_clock_differs_from_the_monitors_shows_who_fetches(ahead_ms: int) -> None:
     assert status(leaders_clock(healthy(3), ahead_ms=ahead_ms))["voters_fetching"] == 3
-
-
-@pytest.mark.kip("D058")
-def test_a_voter_that_did_not_fetch_from_a_new_leader_is_inactive_unless_it_was_active_before() -> None:
-    quorum = healthy(3)
-    assert quorum.poll is not None
-    unheard = replace(row(key(2), end=None), last_fetch_ms=None, last_caught_up_ms=None)
-    voters = (quorum.poll.voters[0], unheard, quorum.poll.voters[2])
-    elected = replace(quorum, poll=replace(quorum.poll, voters=voters))
-    strange = replace(elected, histories={one: seen for one, seen in quorum.histories.items() if one != key(2)})
-
-    assert status(elected)["voters_fetching"] == 3, "before the election it fetched"
-    assert status(strange)["voters_fetching"] == 2
-    (finding,) = findings(strange, "failure-tolerance")
-    assert finding.summary.startswith("Voter 2 has not fetched from leader 3 yet.")

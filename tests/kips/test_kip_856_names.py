@@ -1,14 +1,12 @@
 """KIP-856, the uuid of a log directory: where it is stored, and its different field names."""
 
 import json
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from connectors.errors import UsageError
-from connectors.kafka.messages import fetch_request
 from connectors.logdir.log_dir_files import PARTITION, ElectionState, read_election_state, read_meta_properties
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import VotersReplaced
@@ -64,25 +62,6 @@ def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Pa
     assert (nobody.leader_epoch, nobody.leader_id, nobody.voted) == (-1, None, None)
     (tmp_path / "quorum-state").write_text(json.dumps(state | {"data_version": 2}))
     assert read_election_state(tmp_path) == "quorum-state has version 2, which no known Kafka writes"
-
-
-@pytest.mark.kip("A079")
-@pytest.mark.parametrize(("version", "carried"), [(13, False), (14, False), (16, False), (17, True), (18, True)])
-def test_a_fetch_has_a_directory_id_from_version_17_on_and_the_monitors_has_none(version: int, carried: bool) -> None:
-    """The text has it in version 14; released Kafka as a tagged field of version 17. The monitor sends none."""
-    request = fetch_request(
-        cluster_id=None, leader_epoch=1, offset=0, last_epoch=0, high_watermark=None, max_wait_ms=1, max_bytes=1
-    )
-    ours = bytes(request.encode(version=version))
-    partition = request.topics[0].partitions[0]
-    assert partition.replica_directory_id is None
-
-    directory = uuid.UUID(int=0x0102030405060708090A0B0C0D0E0F10)
-    partition.replica_directory_id = directory
-    theirs = bytes(request.encode(version=version))
-
-    assert (directory.bytes in theirs) is carried
-    assert (theirs == ours) is not carried
 
 
 @pytest.mark.kip("A002", "A013", "A065", "D004")

@@ -18,7 +18,6 @@ from tests.kips.test_kip_595_records import voters_record
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch, control
 from tests.unit.rules.situation import endpoint, healthy, key, observer, voter_not_fetching, voters_lagging
-from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
 KRAFT_VERSION_1 = control(5, b"\0\0\0\1\0")
@@ -154,23 +153,6 @@ def test_a_voter_with_its_own_uncommitted_addition_can_be_elected() -> None:
     assert alone_ahead.best == (third.key,)
     assert alone_ahead.electable, "the newest record counts, committed or not"
     assert not left(disk(2, 10, 1, 2), disk(3, 10, 1, 2)).electable, "without the record it has no vote"
-
-
-@pytest.mark.kip("D049")
-def test_the_log_of_a_voter_that_stopped_before_an_election_ends_in_the_earlier_epoch() -> None:
-    """It is longer than the others' logs, and they are newer."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.kraft(1)
-    script.voters("1-a", "2-b", "3-c")
-    before = poll(replica("1-a", end=120), replica("2-b", end=110), replica("3-c", end=110))
-    gone = replica("1-a", end=120, fetch=40_000, caught_up=40_000)
-    after = poll(gone, replica("2-b", end=111), replica("3-c", end=111), leader=2, epoch=4)
-
-    quorum = apply(replay, [script.read(), script.row(before), script.row(after)])
-
-    standings = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
-    assert [one.position for one in standings] == [(1, 120), (4, 111), (4, 111)]
 
 
 @pytest.mark.kip("A045")

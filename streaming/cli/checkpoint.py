@@ -92,32 +92,35 @@ def repartition(
         int, typer.Option("--partitions", help="The new pipeline.partitions.", min=1, max=256, metavar="N")
     ],
 ) -> None:
-    """Spread the state over another number of partitions.
+    """Let the state be built again in another number of partitions.
 
     Stop the job first, and start it afterwards with the same number in
-    pipeline.partitions of its configuration. No row and no alert is lost or
-    sent twice. If the command is interrupted, run it again. Queries no cluster;
-    needs Java.
+    pipeline.partitions of its configuration. Alerts that are firing keep
+    firing; holds that have not expired begin again. Queries no cluster.
 
-    Exit codes: 0 the state has this number of partitions; 1 Spark failed; 2
-    invalid usage.
+    Exit codes: 0 the next start builds the state again, or it has this number
+    already; 2 invalid usage.
 
       kraftwatch checkpoint repartition --checkpoint DIR --partitions 4
     """
-    from streaming.job.checkpoint_repartition import partitions_to_change
-    from streaming.job.checkpoint_repartition import repartition as spread
+    from rules.formatting import plural
+    from streaming.job.checkpoint_repair import begin_new_state
 
-    with _stopped_job(checkpoint, f"to change the number, {_BEGINS_AGAIN}") as (folder, stack):
-        before = partitions_to_change(folder, partitions)
-        if before is not None:
-            spread(folder, _spark(folder, stack), partitions)
-    if before is None:
-        print_message(f"nothing was changed: the state has {partitions} partitions already")
-    else:
-        print_message(
-            f"the state has {partitions} partitions instead of {before}: start the job with pipeline.partitions "
-            f"{partitions}"
-        )
+    with _stopped_job(checkpoint, f"to change the number, {_BEGINS_AGAIN}") as (folder, _):
+        before = folder.spark_files.partitions
+        if before is None:
+            raise UsageError(
+                f"checkpoint {folder.folder} has no state yet: set pipeline.partitions, and start the job with it"
+            )
+        folder.check_spark()
+        if before == partitions:
+            print_message(f"nothing was changed: the state has {partitions} partitions already")
+            return
+        begin_new_state(folder)
+    print_message(
+        f"the state in {plural(before, 'partition')} is moved away: start the job with pipeline.partitions "
+        f"{partitions}, and it builds the state again"
+    )
 
 
 @contextmanager

@@ -24,14 +24,14 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.sqlite_file import set_aside
 from connectors.store.tables import sqlite_database
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
-from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source, record_source
+from streaming.pipeline.checkpoint_source import GATHERER, KAFKA, checkpoint_source, record_source
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.query import error_cause
 from streaming.pipeline.schema import unpack_states
 from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import MissingPageError
 
-DAMAGED_SUFFIX = ".damaged-"
+_KEPT_SUFFIX = ".damaged-"
 _STILL_FIRING = (
     "Firing alerts are in the ledger: they are not sent again, and they resolve when their condition is over."
 )
@@ -53,12 +53,7 @@ class RepairStep:
 def plan_repair(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
     """Yields what is damaged, in the order of repair. A step that depends on a former one sees its plan only.
 
-    Args:
-        checkpoint: locked by this process.
-        open_spark: is called only if Spark's state must be read.
-
-    Raises:
-        UsageError: Spark does not start.
+    The checkpoint is locked by this process; `open_spark` is called only if Spark's state must be read.
     """
     if checkpoint_source(checkpoint) is None:
         raise UsageError(f"checkpoint {checkpoint.folder} has neither journal/ nor spark/: there is nothing to repair")
@@ -170,14 +165,9 @@ class UnreadableStateError(KraftwatchError):
 
 
 def read_states(spark: SparkSession, folder: Path) -> Mapping[str, bytes]:
-    """Returns the stored state of each cluster after the newest committed batch, from Spark's state data source.
+    """Returns the stored state of each cluster in Spark's checkpoint, whose query is stopped.
 
-    Args:
-        spark: any session.
-        folder: Spark's checkpoint; its query is stopped.
-
-    Raises:
-        UnreadableStateError: a file is missing or damaged.
+    Raises UnreadableStateError if a file is missing or damaged.
     """
     # Spark creates the StateStoreCoordinator, which the reader needs, with the session's manager of queries.
     _ = spark.streams.active
@@ -199,6 +189,18 @@ def _rebuildable(checkpoint: Checkpoint, journal: JournalReader | None) -> bool:
     return journal.complete
 
 
+def begin_new_state(checkpoint: Checkpoint) -> None:
+    """Lets the next start build a new state, in another number of partitions; the former one is kept as spark.before-N.
+
+    The checkpoint is not damaged, and is locked by this process.
+    """
+    source = checkpoint_source(checkpoint)
+    if source is not None and source.kind == GATHERER and not JournalReader(checkpoint.journal).complete:
+        _read_logs_again(checkpoint, ".before-")
+    else:
+        _move_away(checkpoint.spark, ".before-")
+
+
 def _logs_read_again(checkpoint: Checkpoint, found: str) -> RepairStep:
     return RepairStep(
         found=found,
@@ -208,12 +210,12 @@ def _logs_read_again(checkpoint: Checkpoint, found: str) -> RepairStep:
     )
 
 
-def _read_logs_again(checkpoint: Checkpoint) -> None:
+def _read_logs_again(checkpoint: Checkpoint, suffix: str = _KEPT_SUFFIX) -> None:
     with JournalWriter(checkpoint.journal) as writer:
         writer.read_logs_again()
     # Last: a journal that cannot be written must not cost the state.
     if checkpoint.spark.exists():
-        _move_away(checkpoint.spark)
+        _move_away(checkpoint.spark, suffix)
 
 
 def _database(checkpoint: Checkpoint, journal: JournalReader | None, damage: str) -> Iterator[RepairStep]:
@@ -250,12 +252,12 @@ def _replace_database(checkpoint: Checkpoint) -> None:
     database.close()
 
 
-def _move_away(path: Path) -> None:
-    path.rename(_free_name(path))
+def _move_away(path: Path, suffix: str = _KEPT_SUFFIX) -> None:
+    path.rename(_free_name(path, suffix))
 
 
-def _free_name(path: Path) -> Path:
+def _free_name(path: Path, suffix: str = _KEPT_SUFFIX) -> Path:
     number = 1
-    while (free := path.with_name(f"{path.name}{DAMAGED_SUFFIX}{number}")).exists():
+    while (free := path.with_name(f"{path.name}{suffix}{number}")).exists():
         number += 1
     return free

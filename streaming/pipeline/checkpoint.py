@@ -99,11 +99,6 @@ class Checkpoint:
         """What lets the next start begin with a new state of Spark, as a clause."""
         return f"move {self.spark} away" if self.uri is None else f"give another place than {self.uri} as checkpoint"
 
-    def repartition_command(self, partitions: int) -> str:
-        """The command that spreads this checkpoint's state over another number of partitions."""
-        folder = shlex.quote(str(self.folder))
-        return f"kraftwatch checkpoint repartition --checkpoint {folder} --partitions {partitions}"
-
     @property
     def logs(self) -> Path:
         """Spark's and the gatherer's logs."""
@@ -133,8 +128,13 @@ class Checkpoint:
             if problem.errno == errno.ENOSPC:
                 raise StoreError(f"checkpoint {self.folder}: {reason}") from None
             raise UsageError(f"checkpoint {self.folder}: {reason}; give a writable folder with --checkpoint") from None
+        if not lock(handle, wait_s):
+            os.close(handle)
+            raise UsageError(
+                f"checkpoint {self.folder} is still in use after {wait_s:.0f} s: another kraftwatch holds its "
+                f"lock; stop that process first, or give this one another --checkpoint"
+            )
         try:
-            self._lock(handle, wait_s)
             yield
         except UsageError as problem:
             if not self._disk_is_full():
@@ -162,13 +162,6 @@ class Checkpoint:
         finally:
             os.close(handle)
         return False
-
-    def _lock(self, handle: int, wait_s: float) -> None:
-        if not lock(handle, wait_s):
-            raise UsageError(
-                f"checkpoint {self.folder} is still in use after {wait_s:.0f} s: another kraftwatch holds its "
-                f"lock; stop that process first, or give this one another --checkpoint"
-            )
 
     def cluster_ids(self) -> dict[str, str]:
         """Returns the recorded cluster ids by cluster name; empty for a new checkpoint.
@@ -199,11 +192,7 @@ class Checkpoint:
         return {str(name): str(cluster_id) for name, cluster_id in ids.items()}
 
     def record_cluster_ids(self, ids: Mapping[str, str]) -> None:
-        """Writes the cluster ids atomically.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
+        """Writes the cluster ids atomically, or raises StoreError."""
         if self.store is not None:
             self._shared_ids(self.store).put(ids)
             return
@@ -215,22 +204,16 @@ class Checkpoint:
         return Collection(job_database(store), "cluster ids", TypeAdapter(str), keep=_CLUSTERS_MAX)
 
     def check_observations(self) -> None:
-        """Checks that the journal's database is intact, if there is one.
-
-        Raises:
-            UsageError: names the damage and the command that repairs the checkpoint.
-        """
+        """Raises UsageError if the journal's database is damaged: names the damage and the command that repairs it."""
         damage = journal_damage(self.journal)
         if damage is not None:
             raise UsageError(f"{journal_file(self.journal)} is damaged: {damage}: run `{self.repair_command}`")
 
     def check_journal(self) -> None:
-        """Checks that the journal is intact, and that Spark's offsets were planned on it.
+        """Raises UsageError if the journal is damaged, or Spark's offsets were not planned on it.
 
-        Raises:
-            UsageError: the journal is damaged, or is another one, or ends before the planned offset: new rows would
-                take the sequence numbers of rows that were already evaluated. Or there are no offsets and the journal
-                no longer has its first rows.
+        A journal that ends before the planned offset would give new rows the sequence numbers of rows that were already
+        evaluated. Without offsets, the journal must have its first rows.
         """
         self.check_observations()
         planned = self.spark_files.newest_planned_end()
@@ -263,31 +246,19 @@ class Checkpoint:
             )
 
     def check_partitions(self, configured: int) -> None:
-        """Checks that Spark's state has the configured number of partitions, if its files are in the folder.
-
-        Raises:
-            UsageError: it has another one, or a change was interrupted; names the command that changes it.
-        """
+        """Raises UsageError if Spark's state has another number of partitions: names the command that changes it."""
         if self.uri is not None:
             return
-        existing, planned = self.spark_files.partitions, self.spark_files.planned_partitions
-        if existing is not None and planned is not None and existing != planned:
-            raise UsageError(
-                f"checkpoint {self.folder}: the change from {existing} to {planned} partitions was interrupted: run "
-                f"`{self.repartition_command(planned)}` again"
-            )
+        existing = self.spark_files.partitions
         if existing is not None and existing != configured:
+            command = f"kraftwatch checkpoint repartition --checkpoint {shlex.quote(str(self.folder))}"
             raise UsageError(
                 f"pipeline.partitions is {configured}, but the state in checkpoint {self.folder} has {existing}: run "
-                f"`{self.repartition_command(configured)}`, or set pipeline.partitions to {existing}"
+                f"`{command} --partitions {configured}`, or set pipeline.partitions to {existing}"
             )
 
     def check_database(self) -> None:
-        """Checks that the database is intact, and that it exists if Spark has state.
-
-        Raises:
-            UsageError: names the damage and the command that repairs the checkpoint.
-        """
+        """Raises UsageError if the database is damaged, or missing although Spark has state; names the command."""
         damage = self.database_damage()
         if damage is not None:
             raise UsageError(f"{damage}: run `{self.repair_command}`")
@@ -302,11 +273,7 @@ class Checkpoint:
         return None if damage is None else f"{database.path} is damaged: {damage}"
 
     def check_spark(self) -> None:
-        """Checks that Spark's files in the folder are not damaged, as far as their form shows it.
-
-        Raises:
-            UsageError: names the first damaged file and the command that repairs the checkpoint.
-        """
+        """Raises UsageError if Spark's logs in the folder are damaged: names the first damaged file and the command."""
         damaged = self.spark_files.damaged() if self.uri is None else ()
         if damaged:
             raise UsageError(f"{damaged[0]}: run `{self.repair_command}`")

@@ -53,15 +53,7 @@ class SparkFiles:
     @property
     def partitions(self) -> int | None:
         """The number of partitions of the state after the newest committed batch; None if no batch was committed."""
-        return self._partitions(self.commits[-1]) if self.commits else None
-
-    @property
-    def planned_partitions(self) -> int | None:
-        """The number of partitions of the newest planned batch; None if no batch was planned."""
-        return self._partitions(self.offsets[-1]) if self.offsets else None
-
-    def _partitions(self, batch: int) -> int | None:
-        metadata, _ = self._offset(batch)
+        metadata: Any = self._offset(self.commits[-1])[0] if self.commits else None
         with suppress(ValueError, LookupError, TypeError):
             return int(metadata["conf"]["spark.sql.shuffle.partitions"])
         return None

@@ -1,6 +1,6 @@
 """Pages of a state, on a real Spark: a restart and a repair continue with them; a missing page is found and rebuilt."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,9 +10,7 @@ from pyspark.sql import SparkSession
 from connectors.observations.observation import ObservationKind
 from rules.model.identifiers import TopicId
 from streaming.job.checkpoint_repair import plan_repair, read_states
-from streaming.job.checkpoint_repartition import repartition
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import Topic
@@ -25,18 +23,6 @@ PARTITIONS = 8_000
 END_OFFSET = 24_001
 EPOCH = 42
 PIECES = 3
-
-
-@pytest.fixture(autouse=True)
-def older_batches(spark: SparkSession) -> Iterator[None]:
-    """Spark keeps as many old batches as in a job."""
-    keys = ("spark.sql.streaming.minBatchesToRetain", "spark.sql.shuffle.partitions")
-    before = {key: str(spark.conf.get(key)) for key in keys}
-    for key in keys:
-        spark.conf.set(key, SPARK_SETTINGS[key])
-    yield
-    for key, value in before.items():
-        spark.conf.set(key, value)
 
 
 def snapshot_pieces() -> list[bytes]:
@@ -106,11 +92,3 @@ def test_a_state_with_pages_survives_restarts_and_repairs(spark: SparkSession, t
     run.close()
     assert stored(run) == whole
     assert repair(run) == []
-
-    repartition(run.checkpoint, spark, 2)
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    run = PipelineRun(spark, tmp_path)
-    run.start()
-    run.batch(run.lose_the_leader)
-    run.close()
-    assert stored(run) == whole

@@ -67,9 +67,8 @@ def identify_clusters(
 ) -> ClusterIds:
     """Asks each cluster for its id, all at the same time.
 
-    Raises:
-        UsageError: a new cluster refuses to name its id, or another cluster answers for each one. If it does for some,
-            the gatherer refuses its answers, and `monitor-blind` reports them.
+    Raises UsageError if a new cluster refuses to name its id, or another cluster answers for each one. If it does for
+    some, the gatherer refuses its answers, and `monitor-blind` reports them.
     """
     with ThreadPoolExecutor(max_workers=16) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))

@@ -47,14 +47,7 @@ class GathererProcess:
     def __init__(
         self, clusters: Sequence[ClusterConnection], *, journal: Path, logs: Path, keep_bytes: int | None = None
     ) -> None:
-        """Starts nothing yet.
-
-        Args:
-            clusters: what to gather.
-            journal: the folder that the gatherer writes.
-            logs: the folder for its stderr and its statistics.
-            keep_bytes: as in `GathererSettings`.
-        """
+        """Starts nothing yet. `logs` is for the gatherer's stderr and statistics; `keep_bytes`: `GathererSettings`."""
         self._stats = logs / "gather-stats.json"
         self._settings = settings_to_line(
             GathererSettings(
@@ -95,9 +88,7 @@ class GathererProcess:
     def start(self) -> None:
         """Starts the gatherer and waits until it holds the journal.
 
-        Raises:
-            UsageError: the gatherer cannot open the journal, with the reason it printed.
-            ProcessEndedError: it was killed.
+        Raises UsageError with the reason that it printed, and ProcessEndedError if it was killed.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         self._spawn()

@@ -50,7 +50,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
-from streaming.pipeline.python_worker import SharedFolder
+from streaming.pipeline.python_worker import shared_token
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import empty_folder, start_spark
 from streaming.pipeline.step import Step
@@ -72,10 +72,6 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         config: the configuration at the start.
         say: prints progress on the terminal.
         file: the configuration file that the job re-reads; None when options alone configure it.
-
-    Raises:
-        UsageError: an input is invalid; nothing was overwritten.
-        JobError: the query failed.
     """
     checkpoint = Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri, store=config.server)
     with ExitStack() as stack:
@@ -172,11 +168,7 @@ class Job:
     def __init__(
         self, start_up: StartUp, checkpoint: Checkpoint, database: Database, stop: SignalFlag, stack: ExitStack
     ) -> None:
-        """Starts the gatherer and opens everything but Spark; `stack` closes it again.
-
-        Raises:
-            UsageError: the gatherer or the ledger cannot be opened.
-        """
+        """Starts the gatherer and opens everything but Spark; `stack` closes it again."""
         self.checkpoint = checkpoint
         self._sinks = start_up.sinks
         self._configured, self._spec = start_up.spec, start_up.identified
@@ -195,14 +187,13 @@ class Job:
         """Whether this job notifies; None where it is the only one."""
         self.ledger = Ledger(database, lease)
         folder = None if self.config.master.startswith("local") else checkpoint.shared_folder
-        self._shared = None if folder is None else SharedFolder.made_in(empty_folder(folder))
+        self._shared = None if folder is None else shared_token(empty_folder(folder))
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
         self.silences = ActiveSilences(stored=SilenceStore(database), ledger=self.ledger, config=lambda: self.config)
         self._own = OwnAlerts(self.ledger.firing())
         self._lag = JobLag()
         self._early: EarlyEvaluation | None = None
-        self._evaluated_ms = 0
         self._observed_ms = 0
         self.deliver = Deliver(
             self._open_delivery,
@@ -219,11 +210,7 @@ class Job:
             stack.enter_context(self.role)
 
     def _open_delivery(self) -> Dispatcher:
-        """Returns the delivery, and begins what reports on this job, with the alerts that are firing in the ledger.
-
-        Raises:
-            StoreError: the ledger cannot be read or written.
-        """
+        """Returns the delivery, and begins what reports on this job, with the alerts that are firing in the ledger."""
         self._own = OwnAlerts(self.ledger.firing())
         delivery = Dispatcher(
             self.ledger,
@@ -244,9 +231,7 @@ class Job:
         self.batch_stats.add(batch)
         self._own.note_batch(batch)
         if observed := [each.observed_at_ms for each in batch.statuses if each.observed_at_ms is not None]:
-            # A batch may have only a cluster whose relay has a slow clock: the job has not fallen behind by it.
-            self._evaluated_ms = max(self._evaluated_ms, *observed)
-            self._lag.batch_delivered(self._evaluated_ms, now_ms=wall_ms())
+            self._lag.batch_delivered(max(observed), now_ms=wall_ms())
         # A job that is cut off from every cluster falls behind the others.
         self._observed_ms = max(self._observed_ms, batch.observed_ms)
 
@@ -316,11 +301,7 @@ class Job:
         )
 
     def start_query(self, spark: SparkSession) -> None:
-        """Starts the streaming query.
-
-        Raises:
-            JobError: Spark does not start it.
-        """
+        """Starts the streaming query."""
         record_spark_uri(spark, self.checkpoint)
         self.query = Query(spark, self.checkpoint, self.deliver, query_topic(self.config, self.checkpoint))
         self._start_step()
@@ -336,9 +317,7 @@ class Job:
     def change(self, config: Config) -> Sequence[str]:
         """Puts a changed configuration into effect and returns its changed keys. Unchanged parts continue untouched.
 
-        Raises:
-            UsageError: the configuration is invalid; the old one stays in effect.
-            JobError: the query or the gatherer could not be restarted.
+        Raises UsageError if it is invalid: the old one stays in effect.
         """
         before = self.config
         refuse_fixed(before, config)

@@ -243,6 +243,7 @@ class JobLag:
     """Logs that the job evaluates observations later than they are made, and what it then needs."""
 
     def __init__(self) -> None:
+        self._newest_ms = 0
         self._log_at: Millis | None = None
         """When it is logged next, by the monotonic clock; None while batches are not late."""
 
@@ -254,7 +255,9 @@ class JobLag:
             now_ms: the wall clock.
             at: the monotonic clock; None: now.
         """
-        at, late_ms = steady_ms() if at is None else at, now_ms - newest_ms
+        # A batch may have only a cluster whose relay has a slow clock: the job has not fallen behind by it.
+        self._newest_ms = max(self._newest_ms, newest_ms)
+        at, late_ms = steady_ms() if at is None else at, now_ms - self._newest_ms
         if late_ms < BEHIND_MS:
             self._log_at = None
         elif self._log_at is None:

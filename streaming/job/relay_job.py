@@ -48,16 +48,7 @@ _KEEP_ACKNOWLEDGED_BYTES = 16 * 1024 * 1024
 
 
 def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
-    """Runs the relay until SIGINT or SIGTERM.
-
-    Args:
-        config: the configuration, with a relay section.
-        say: prints progress on the terminal.
-
-    Raises:
-        UsageError: an input is invalid; nothing was overwritten.
-        JournalError: the relay's folder cannot be written.
-    """
+    """Runs the relay until SIGINT or SIGTERM; `say` prints progress on the terminal."""
     if config.relay is None:
         raise UsageError("relay is missing in the configuration: add relay with the bootstrap and topic to write to")
     section = config.relay.of_one_topic([one.name for one in config.watched])
@@ -94,9 +85,6 @@ def _identified(config: Config, folder: Checkpoint) -> Mapping[str, ClusterConne
     """Returns the clusters with their ids, without new ones that do not answer.
 
     The folder records the ids: a restart needs no answer of a cluster. A new folder needs one of each.
-
-    Raises:
-        UsageError: a cluster cannot be identified.
     """
     clusters = [section.cluster() for section in config.watched]
     recorded = folder.cluster_ids()
@@ -115,12 +103,7 @@ class Relay:
     def __init__(
         self, section: RelaySection, folder: Checkpoint, clusters: Mapping[str, ClusterConnection], name: str
     ) -> None:
-        """Starts the gatherer of these clusters (by name, with their ids).
-
-        Raises:
-            UsageError: the gatherer cannot open the journal.
-            JournalError: the journal is damaged or cannot be written.
-        """
+        """Starts the gatherer of these clusters (by name, with their ids)."""
         self._section = section
         self._folder = folder
         self._clusters = clusters
@@ -136,11 +119,7 @@ class Relay:
         self._dropped = self._restated = 0
 
     def run_once(self) -> None:
-        """Forwards what is published, and does what is due: called in a loop.
-
-        Raises:
-            JournalError: the journal cannot be read or written.
-        """
+        """Forwards what is published, and does what is due: called in a loop."""
         self._forwarder.forward(_FORWARD_S)
         now = time.monotonic()
         if now < self._check_at and not self._forwarder.clusters.needing_baseline and not self.restate.is_set():
@@ -202,11 +181,7 @@ class Relay:
         self._restate(give_up=True)
 
     def _restate(self, *, give_up: bool) -> None:
-        """Restarts the gatherer so that it reads every log from its start: a new baseline.
-
-        Raises:
-            JournalError: the journal cannot be written.
-        """
+        """Restarts the gatherer so that it reads every log from its start: a new baseline."""
         self._gatherer.stop()
         if give_up or self._forwarder.drain(_LAST_ROWS_S):
             with JournalWriter(self._folder.journal) as journal:

@@ -37,11 +37,7 @@ class JobSpec:
 
     @classmethod
     def of(cls, config: Config) -> "JobSpec":
-        """Returns the spec of a configuration.
-
-        Raises:
-            UsageError: a threshold of an unknown rule, or a file that cannot be read.
-        """
+        """Returns the spec of a configuration."""
         return cls(
             clusters=tuple(section.cluster() for section in config.watched) if config.source == "gatherer" else (),
             # The ids are those of the checkpoint.
@@ -79,17 +75,10 @@ class StartUp:
 
 
 def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartUp:
-    """Runs the phases before the start.
+    """Runs the phases before the start; the checkpoint is locked by this process.
 
-    Args:
-        config: the configuration to start with.
-        checkpoint: a checkpoint folder that is locked by this process.
-        may_wait: a new cluster that does not answer may be left out and added by a later reload of the configuration,
-            provided that another cluster is available.
-
-    Raises:
-        UsageError: a sink cannot be opened, a cluster cannot be identified, or the
-            checkpoint belongs to other clusters or is damaged.
+    `may_wait`: a new cluster that does not answer may be left out and added by a later reload of the configuration,
+    provided that another cluster is available.
     """
     spec = JobSpec.of(config)
     sinks = open_sinks(config, ())
@@ -124,14 +113,9 @@ def _identified(config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded:
 
 
 def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
-    """Returns the configured sinks; a sink whose configuration is unchanged stays open and is returned as it is.
+    """Returns the configured sinks; one that is in `opened`, and whose configuration is unchanged, stays open.
 
-    Args:
-        config: the configuration that names the sinks.
-        opened: the sinks that are open now.
-
-    Raises:
-        UsageError: a sink cannot be opened; begins with its position, such as `sinks.0`.
+    Raises UsageError if a sink cannot be opened: the sentence begins with its position, such as `sinks.0`.
     """
 
     def sink(at: int, wanted: SinkSpec) -> Sink:
@@ -145,11 +129,7 @@ def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
 
 
 def created(database: Database, stop: SignalFlag, say: Callable[[str], None]) -> Database:
-    """Returns the database with its tables; waits while its server does not answer.
-
-    Raises:
-        StoreError: it cannot be used, or the job stops.
-    """
+    """Returns the database with its tables; waits while its server does not answer and the job does not stop."""
     waits = False
     while True:
         try:

@@ -60,10 +60,8 @@ class RelayedInput:
 def identify_in_topics(config: Config, checkpoint: Checkpoint) -> ClusterIds:
     """Returns the clusters' ids and where each one's rows begin. Surveys the topics for what is not recorded yet.
 
-    A topic that cannot be used concerns its own clusters only.
-
-    Raises:
-        UsageError: the checkpoint belongs to another source or cluster, or a secret cannot be read.
+    A topic that cannot be used concerns its own clusters only. Raises UsageError if the checkpoint belongs to another
+    source.
     """
     section = _section(config)
     topics = {one.name: section.topic_of(one.name) for one in config.watched}
@@ -100,11 +98,7 @@ def identify_in_topics(config: Config, checkpoint: Checkpoint) -> ClusterIds:
 
 
 def audit_source(config: Config, checkpoint: Checkpoint) -> AuditSource:
-    """Returns what the daily audit of a job reads: the journal, or the clusters' rows in the topics.
-
-    Raises:
-        StoreError: the clusters' ids cannot be read.
-    """
+    """Returns what the daily audit of a job reads: the journal, or the clusters' rows in the topics."""
     topics: Sequence[RecordedTopic] = ()
     if config.source == KAFKA:
         ids = checkpoint.cluster_ids()
@@ -115,8 +109,7 @@ def audit_source(config: Config, checkpoint: Checkpoint) -> AuditSource:
 def record_spark_uri(spark: SparkSession, checkpoint: Checkpoint) -> None:
     """Records, before the first query, that the folder belongs to Spark's checkpoint elsewhere.
 
-    Raises:
-        UsageError: Spark cannot read that place, or a query has begun there already.
+    Raises UsageError if a query has begun there already.
     """
     source = checkpoint_source(checkpoint)
     if source is None or source.uri == checkpoint.uri or checkpoint.uri is None:
@@ -131,11 +124,7 @@ def record_spark_uri(spark: SparkSession, checkpoint: Checkpoint) -> None:
 
 
 def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
-    """Returns what the query reads; None for the checkpoint's journal.
-
-    Raises:
-        UsageError: the checkpoint's source cannot be read.
-    """
+    """Returns what the query reads; None for the checkpoint's journal."""
     if config.source != KAFKA:
         return None
     section, source = _section(config), checkpoint_source(checkpoint)
@@ -156,11 +145,7 @@ def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
 
 
 def spark_settings(config: Config) -> Mapping[str, str]:
-    """Returns Spark's settings; those of its Kafka source where the job reads the relay's topic.
-
-    Raises:
-        UsageError: the jars of the source cannot be downloaded, or differ from their checksums.
-    """
+    """Returns Spark's settings; with its Kafka source, whose jars are downloaded, where the job reads the topic."""
     settings = {**config.pipeline.spark_settings(), **config.spark}
     if config.source == GATHERER or config.relay is None:
         return settings

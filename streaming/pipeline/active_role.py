@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 from uuid import uuid4
@@ -32,18 +32,17 @@ _PAUSE_S: Final = 2 * LEASE_S
 """How long a job that gave the lease up leaves it to others."""
 
 
-@dataclass(eq=False)
 class ActiveRole:
     """Takes, renews and gives up the lease in its own thread while entered. Leaving gives it up."""
 
-    lease: Lease
-    state: Callable[[], JobReport]
-    """Returns that of this job; `sinks_fail` in it is the outcome of the newest calls."""
-    _: KW_ONLY
-    settle: Callable[[Callable[[], None]], None]
-    """Records what sinks were sent, then calls its argument, which gives up the lease."""
+    def __init__(
+        self, lease: Lease, report: Callable[[], JobReport], *, settle: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """`report` returns that of this job, whose `sinks_fail` is the outcome of the newest calls.
 
-    def __post_init__(self) -> None:
+        `settle` records what sinks were sent, then calls its argument, which gives up the lease.
+        """
+        self._lease, self._report, self._settle = lease, report, settle
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="active role", daemon=True)
         self._not_before = 0.0
@@ -57,12 +56,12 @@ class ActiveRole:
     @property
     def is_active(self) -> bool:
         """Whether this job notifies."""
-        return self.lease.held
+        return self._lease.held
 
     @property
     def is_standby(self) -> bool:
         """Whether another job notifies, or may begin to."""
-        return not self.lease.owned
+        return not self._lease.owned
 
     @property
     def store_answers(self) -> bool:
@@ -78,8 +77,8 @@ class ActiveRole:
         self._stopping.set()
         self._thread.join(LEASE_S)
         try:
-            if self.lease.owned:
-                self.settle(self.lease.give_up)
+            if self._lease.owned:
+                self._settle(self._lease.give_up)
         except StoreError as problem:
             log.warning("%s; the lease ends by itself", problem)
 
@@ -102,22 +101,22 @@ class ActiveRole:
 
     def _take_or_renew(self) -> None:
         mine = self._own_state()
-        others = self.lease.report(mine)
+        others = self._lease.report(mine)
         better = any(is_better(other, mine) for other in others)
-        if not self.lease.owned:
-            if not better and time.monotonic() >= self._not_before and self.lease.take():
+        if not self._lease.owned:
+            if not better and time.monotonic() >= self._not_before and self._lease.take():
                 log.warning("this job notifies now")
             return
         # Also before giving it up: a batch that waits for the store must be able to record its alerts first.
-        self.lease.renew()
+        self._lease.renew()
         if better:
-            self.settle(self.lease.give_up)
+            self._settle(self._lease.give_up)
             self._not_before = time.monotonic() + _PAUSE_S
             log.warning("another job observes more, or reaches the sinks: it notifies now")
 
     def _own_state(self) -> JobReport:
-        state, now = self.state(), time.monotonic()
-        if self.lease.owned:
+        state, now = self._report(), time.monotonic()
+        if self._lease.owned:
             self._failing_since = (self._failing_since or now) if state.sinks_fail else None
             fails = self._failing_since is not None and now - self._failing_since >= SINKS_FAIL_S
             self._failed_until = now + _FAILED_S if fails else 0.0
@@ -132,11 +131,7 @@ def is_better(other: JobReport, mine: JobReport) -> bool:
 
 
 def job_id(folder: Path) -> str:
-    """Returns the id of the job in this folder, which is the same after a restart.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Returns the id of the job in this folder, which is the same after a restart."""
     path = folder / "job-id"
     if not path.exists():
         replace_file(path, uuid4().hex.encode())

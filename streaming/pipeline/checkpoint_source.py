@@ -47,11 +47,7 @@ _STORED = TypeAdapter(CheckpointSource)
 
 
 def checkpoint_source(checkpoint: Checkpoint) -> CheckpointSource | None:
-    """Returns the source of a checkpoint; None for a new one.
-
-    Raises:
-        UsageError: the file cannot be read.
-    """
+    """Returns the source of a checkpoint; None for a new one. Raises UsageError if its file cannot be read."""
     if (shared := _shared(checkpoint)) is not None:
         sources, uri = shared
         return sources.get(uri)

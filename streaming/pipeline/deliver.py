@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, Row
@@ -46,29 +45,38 @@ takeover."""
 _T = TypeVar("_T")
 
 
-@dataclass(eq=False)
 class Deliver:
     """The function that Spark calls with each micro-batch of the step's output rows."""
 
-    open_delivery: Callable[[], Dispatcher]
-    """Makes the delivery of what the ledger has then: at once, unless another job may notify."""
-    ledger: Ledger
-    """Another job may write it too."""
-    quarantine: Collection[dict[str, Any]]
-    _: KW_ONLY
-    store: StatusStore
-    """Receives each status."""
-    request_poll: Callable[[str, Millis], None]
-    """Requests a poll of a cluster at a time in ms: a hold or clear time expires then."""
-    on_batch: Callable[[DeliveredBatch], None] = lambda _: None
-    wait: Callable[[float], bool] = field(default_factory=lambda: threading.Event().wait)
-    """Waits some seconds and returns whether the job stops."""
-    role: ActiveRole | None = None
-    """Whether this job notifies; None where it is the only one."""
+    def __init__(
+        self,
+        open_delivery: Callable[[], Dispatcher],
+        ledger: Ledger,
+        quarantine: Collection[dict[str, Any]],
+        *,
+        store: StatusStore,
+        request_poll: Callable[[str, Millis], None],
+        on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
+        wait: Callable[[float], bool] | None = None,
+        role: ActiveRole | None = None,
+    ) -> None:
+        """Opens the delivery, unless another job may notify.
 
-    def __post_init__(self) -> None:
+        Args:
+            open_delivery: makes the delivery of what the ledger has then.
+            ledger: another job may write it too.
+            quarantine: of what is refused.
+            store: receives each status.
+            request_poll: requests a poll of a cluster at a time in ms: a hold or clear time expires then.
+            on_batch: gets each batch that was delivered.
+            wait: waits some seconds and returns whether the job stops.
+            role: whether this job notifies; None where it is the only one.
+        """
+        self._open_delivery, self.ledger, self._quarantine = open_delivery, ledger, quarantine
+        self.store, self._request_poll, self._on_batch = store, request_poll, on_batch
+        self._wait, self.role = wait or threading.Event().wait, role
         self._refresh_at = 0.0
-        self._delivery = self.open_delivery() if self.role is None else None
+        self._delivery = self._open_delivery() if self.role is None else None
         """None while another job notifies."""
         self._differences = LedgerDifferences(self._status)
         self._found: list[tuple[float, Alert]] = []
@@ -85,12 +93,7 @@ class Deliver:
         return self._delivery is not None and (self.role is None or self.role.is_active)
 
     def set_sinks(self, sinks: Sequence[Sink]) -> None:
-        """Replaces the sinks of a delivery that is open.
-
-        Raises:
-            StoreError: the ledger cannot be written.
-            UsageError: two sinks have the same name; nothing was changed.
-        """
+        """Replaces the sinks of a delivery that is open; raises UsageError if two have the same name."""
         with self._lock:
             if self._delivery is not None:
                 self._delivery.set_sinks(sinks)
@@ -117,9 +120,6 @@ class Deliver:
         """Waits for the calls to sinks that are in progress and records their outcome; then calls `then`.
 
         No call begins in between: what `then` does may let another job notify.
-
-        Raises:
-            StoreError: the ledger cannot be written.
         """
         with self._lock:
             if self._delivery is not None:
@@ -148,7 +148,7 @@ class Deliver:
             if not alerts:
                 return nothing
             self._report_waiting("the store does not answer")
-            if self.wait(_RETRY_S):
+            if self._wait(_RETRY_S):
                 raise StoreError("the job stops before its newest alerts are in the store")
 
     def _keep(self, alerts: Sequence[Alert]) -> None:
@@ -166,7 +166,7 @@ class Deliver:
     def _opened(self) -> Dispatcher:
         self.ledger.refresh()
         self._differences.restart_holds()
-        return self.open_delivery()
+        return self._open_delivery()
 
     def _sent(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
         delivery = self._delivery
@@ -198,7 +198,7 @@ class Deliver:
             except UnavailableStoreError as problem:
                 self._report_waiting(problem)
                 failed = True
-                if self.wait(_RETRY_S):
+                if self._wait(_RETRY_S):
                     raise
             else:
                 self._reported = False
@@ -225,7 +225,7 @@ class Deliver:
                 continue
             with _contained(row):
                 if row.kind == OutputKind.DUE:
-                    self.request_poll(row.cluster, Millis(int(row.body)))
+                    self._request_poll(row.cluster, Millis(int(row.body)))
                 elif row.kind == OutputKind.STATUS:
                     status = from_json(row.body)
                     self.store.put_status(status, at_ms=now_ms)
@@ -238,10 +238,10 @@ class Deliver:
         report = self._send(alerts, now_ms)
         # Not before: in this batch the job may have begun to notify.
         if self.notifies:
-            self._stored(lambda: self.quarantine.put(bad))
+            self._stored(lambda: self._quarantine.put(bad))
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
-        self.on_batch(
+        self._on_batch(
             DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined, report=report, refused=refused)
         )
 

@@ -11,7 +11,7 @@ transitions those of the alert that was sent.
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from dataclasses import replace
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
@@ -167,12 +167,7 @@ class EarlyCluster:
         return any(one.rule == BLIND and monitor_blind.observes_nothing(one.evidence) for one in conditions)
 
     def is_superseded(self, evaluated_ms: Millis, firing: Iterable[tuple[str, str]]) -> bool:
-        """Returns whether the step has evaluated everything that is evaluated here, and knows each firing alert.
-
-        Args:
-            evaluated_ms: the time of the step's newest status.
-            firing: (rule, subject) of the alerts that the step knows to be firing.
-        """
+        """Returns whether the step has evaluated everything that is evaluated here, and knows each firing alert."""
         if self._until_ms is None:
             self._until_ms = self._monitor.machine.now_ms
         return evaluated_ms >= self._until_ms and set(self.firing()) <= set(firing)
@@ -184,7 +179,6 @@ _ROWS = 2_000
 """Most rows that are read at once."""
 
 
-@dataclass(eq=False)
 class EarlyEvaluation:
     """A thread of the driver that evaluates the clusters, each until the step has caught up; it ends with the last one.
 
@@ -192,19 +186,18 @@ class EarlyEvaluation:
     pending when the job before ended. It begins with the rows that are published from its creation on.
     """
 
-    journal: JournalReader
-    settings: InitVar[Mapping[str, ClusterSettings]]
-    """By cluster name."""
-    _: KW_ONLY
-    ledger: InitVar[Ledger]
-    """Has the firing alerts."""
-    store: StatusStore
-    """Holds the statuses of the step."""
-    send: Callable[[Sequence[Alert]], None]
-    """Records and sends alerts, and what is pending."""
-
-    def __post_init__(self, settings: Mapping[str, ClusterSettings], ledger: Ledger) -> None:
-        self._begin = self.journal.published_end()
+    def __init__(
+        self,
+        journal: JournalReader,
+        settings: Mapping[str, ClusterSettings],
+        *,
+        ledger: Ledger,
+        store: StatusStore,
+        send: Callable[[Sequence[Alert]], None],
+    ) -> None:
+        """`settings` by cluster name; `store` has the statuses of the step; `send` also sends what is pending."""
+        self._journal, self._store, self._send = journal, store, send
+        self._begin = self._journal.published_end()
         known = initial_conditions(ledger.history(), ledger.firing(), now_ms=wall_ms())
         self._clusters = {
             name: EarlyCluster(each, known.get(name, TrackedConditions())) for name, each in settings.items()
@@ -228,10 +221,10 @@ class EarlyEvaluation:
     def _run(self) -> None:
         try:
             while self._clusters and not self._stopping.is_set():
-                end = min(self.journal.wait_beyond(self._begin, _WAIT_S), self._begin + _ROWS)
-                alerts = [alert for row in self.journal.read(self._begin, end) for alert in self._observed(row)]
+                end = min(self._journal.wait_beyond(self._begin, _WAIT_S), self._begin + _ROWS)
+                alerts = [alert for row in self._journal.read(self._begin, end) for alert in self._observed(row)]
                 self._begin = end
-                self.send(alerts)
+                self._send(alerts)
                 for name in [name for name in self._clusters if self._is_over(name)]:
                     del self._clusters[name]
         except (KraftwatchError, OSError) as problem:
@@ -250,9 +243,9 @@ class EarlyEvaluation:
             return ()
 
     def _is_over(self, name: str) -> bool:
-        received = self.store.newest(name)
+        received = self._store.newest(name)
         if received is None:
-            return name not in self.store.names
+            return name not in self._store.names
         status = received.status
         pending = {(one.rule, one.subject) for one in status.pending}
         firing = {(one.rule, one.subject) for one in status.findings} - pending

@@ -44,11 +44,7 @@ _LOGIN_MODULES = {
 
 
 def connection_options(topic: TopicSection) -> Mapping[str, str]:
-    """Returns the options of a connection, as Kafka's Java client names its settings.
-
-    Raises:
-        UsageError: a file cannot be read, or the private key cannot be used.
-    """
+    """Returns the options of a connection, as Kafka's Java client names its settings."""
     options: dict[str, str | None] = {
         "bootstrap.servers": ",".join(topic.bootstrap),
         "security.protocol": topic.security_protocol,

@@ -3,8 +3,8 @@
 A page is written and synced before the state that refers to it is handed to Spark. A batch that is repeated writes the
 same pages again.
 
-Spark may continue from a batch that is not the newest one: after a crash, or after a repair. So a page is deleted once
-no state of the last SWEEP_BATCHES batches and SWEEP_MS refers to it. Pages of attempts that failed are deleted, too.
+Spark may repeat a batch after a crash. So a page is deleted once no state of the last SWEEP_BATCHES batches refers to
+it. Pages of attempts that failed are deleted, too.
 """
 
 from collections.abc import Collection
@@ -14,14 +14,12 @@ from typing import Final
 from urllib.parse import quote
 
 from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, sync_path
-from rules.model.identifiers import Millis
 from streaming.replay.stored_topics import REFERENCE_BYTES, MissingPageError, page_reference
 
 FOLDER: Final = "pages"
 """In Spark's checkpoint."""
 SWEEP_BATCHES: Final = 100
 """Five times as many batches as Spark retains."""
-SWEEP_MS: Final = Millis(600_000)
 
 
 class PageFiles:
@@ -31,9 +29,8 @@ class PageFiles:
         self._folder = spark / FOLDER / quote(cluster, safe="")
         self._unsynced = False
         self._needed: set[bytes] = set()
-        """The pages that states of this sweep's time refer to."""
+        """The pages that states since the last sweep refer to."""
         self._batches = 0
-        self._began_ms: Millis | None = None
 
     def put(self, content: bytes) -> bytes:
         """As `PageStore.put`; `sync` makes the file's name durable."""
@@ -61,18 +58,16 @@ class PageFiles:
             raise MissingPageError(f"{path} is damaged")
         return content
 
-    def stored(self, references: Collection[bytes], now_ms: Millis) -> None:
+    def stored(self, references: Collection[bytes]) -> None:
         """Syncs the folder, and deletes old pages to which the state that Spark stores next does not refer."""
         if self._unsynced:
             sync_path(self._folder)
             self._unsynced = False
         self._needed.update(references)
         self._batches += 1
-        if self._began_ms is None:
-            self._began_ms = now_ms
-        if self._batches >= SWEEP_BATCHES and now_ms - self._began_ms >= SWEEP_MS:
+        if self._batches >= SWEEP_BATCHES:
             self._sweep()
-            self._needed, self._batches, self._began_ms = set(references), 0, now_ms
+            self._needed, self._batches = set(references), 0
 
     def _sweep(self) -> None:
         if self._folder.exists():

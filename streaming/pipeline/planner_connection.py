@@ -53,8 +53,7 @@ def main() -> None:
 def _connected() -> socket.socket:
     path = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH")
     if path is None:
-        host = "::1" if os.environ.get("SPARK_PREFER_IPV6", "false").lower() == "true" else "127.0.0.1"
-        return socket.create_connection((host, int(os.environ["PYTHON_WORKER_FACTORY_PORT"])))
+        return socket.create_connection(("127.0.0.1", int(os.environ["PYTHON_WORKER_FACTORY_PORT"])))
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(path)
     return connection

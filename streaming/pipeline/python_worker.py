@@ -3,7 +3,6 @@
 import gc
 import secrets
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ _TRAVERSED_EVERY: Final = 200
 _tasks = 0
 
 
-def begin_task(shared: "SharedFolder | None" = None) -> None:
+def begin_task(shared: Path | None = None) -> None:
     """Keeps freed memory, excludes from garbage collection what is alive now, and checks the folder; for each task.
 
     Spark's daemon runs a full collection after each task, so what is alive when the next one begins is no garbage: the
@@ -23,8 +22,7 @@ def begin_task(shared: "SharedFolder | None" = None) -> None:
     pyarrow and pydantic took four fifths of an idle worker's CPU time; traversing the state of 1,000 clusters took
     longer than evaluating them. What is freed later is freed by its reference count.
 
-    Raises:
-        UsageError: `shared` is given, and this worker does not share that folder.
+    Raises UsageError if this worker does not find the file `shared`.
     """
     global _tasks
     _tasks += 1
@@ -35,36 +33,20 @@ def begin_task(shared: "SharedFolder | None" = None) -> None:
         gc.unfreeze()
     else:
         gc.freeze()
-    if shared is not None:
-        shared.require()
+    if shared is not None and not shared.is_file():
+        raise UsageError(
+            f"the executor on {socket.gethostname()} does not share {shared.parent} with the driver: mount one folder "
+            "at the same path on every node of the Spark cluster, and give it as the checkpoint"
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class SharedFolder:
-    """A folder of the checkpoint in which the driver has made a file that every executor must find.
+def shared_token(empty_folder: Path) -> Path:
+    """Makes a file in a folder of the checkpoint that every executor must find, and returns it.
 
     Otherwise the state lies on an executor's own disk. Spark does not notice it: batches complete until that executor
-    is lost, and its state with it.
+    is lost, and its state with it. Each start of the job makes another file, so a file server cannot answer from its
+    memory.
     """
-
-    token: Path
-    """The file. Each start of the job makes another one, so a file server cannot answer from its memory."""
-
-    @classmethod
-    def made_in(cls, empty_folder: Path) -> "SharedFolder":
-        """Makes the file."""
-        token = empty_folder.absolute() / secrets.token_hex(8)
-        token.touch()
-        return cls(token)
-
-    def require(self) -> None:
-        """Checks, on an executor, that the driver's file is there.
-
-        Raises:
-            UsageError: it is not.
-        """
-        if not self.token.is_file():
-            raise UsageError(
-                f"the executor on {socket.gethostname()} does not share {self.token.parent} with the driver: mount one "
-                "folder at the same path on every node of the Spark cluster, and give it as the checkpoint"
-            )
+    token = empty_folder.absolute() / secrets.token_hex(8)
+    token.touch()
+    return token

@@ -58,12 +58,7 @@ class Query:
         self._running: StreamingQuery | None = None
 
     def start(self, step: Step) -> None:
-        """Starts the query from the checkpoint, with this step.
-
-        Raises:
-            UsageError: the step refuses the checkpoint's state.
-            JobError: Spark does not start it.
-        """
+        """Starts the query from the checkpoint, with this step."""
         try:
             self._running = start(self._spark, self._checkpoint, step, self._deliver, self.topic)
         except SPARK_ERRORS as problem:
@@ -72,9 +67,8 @@ class Query:
     def wait(self, seconds: int) -> None:
         """Waits `seconds` while the query runs.
 
-        Raises:
-            UsageError: the step refuses the checkpoint's state: another version or another cluster wrote it.
-            JobError: the query ended by itself.
+        Raises UsageError if the step refuses the checkpoint's state (another version or another cluster wrote it), and
+        JobError if the query ended by itself.
         """
         assert self._running is not None, "it was started"
         try:
@@ -176,8 +170,7 @@ def _released_after(deliver: Deliver) -> Callable[[DataFrame, int], None]:
 def has_offsets(spark: SparkSession, uri: str) -> bool:
     """Whether Spark has planned a batch in this checkpoint. Asks Hadoop's file system only whether a folder exists.
 
-    Raises:
-        UsageError: the file system does not answer: a jar or a setting is missing, or the access is denied.
+    Raises UsageError if a jar or a setting is missing, or the access is denied.
     """
     context = spark.sparkContext
     assert context._jvm is not None

@@ -68,10 +68,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, path: Path, *, commits: bool = True, to_arrow: ToArrow = observations_to_arrow) -> None:
         """Takes the journal's folder: nothing is opened yet.
 
-        Args:
-            path: the folder.
-            commits: mark processed rows in the journal, whose writer may then delete them. Only the job does that.
-            to_arrow: makes an Arrow batch of rows, with the schema of the source.
+        `commits`: mark processed rows in the journal, whose writer may then delete them. Only the job does that.
         """
         self._to_arrow = to_arrow
         self._commits = commits

@@ -104,9 +104,8 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str], local_f
     With a master that is not local, the project's packages are sent with the job: executors on other machines have the
     locked dependencies, but not necessarily kraftwatch itself.
 
-    Raises:
-        UsageError: Java is missing, the master does not accept the job, or a setting is invalid.
-        ProcessEndedError: Java was killed while it started.
+    Raises UsageError if Java is missing, the master does not accept the job, or a setting is invalid; ProcessEndedError
+    if Java was killed while it started.
     """
     _require_java()
     logs.mkdir(parents=True, exist_ok=True)

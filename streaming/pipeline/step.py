@@ -34,7 +34,7 @@ from streaming.pipeline.output_rows import (
     refused_messages,
 )
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.python_worker import SharedFolder, begin_task
+from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.schema import REFUSED, pack_states, unpack_states
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
@@ -72,7 +72,7 @@ class Step:
         *,
         initial: Mapping[str, bytes] | None = None,
         spark_folder: Path | None = None,
-        shared: SharedFolder | None = None,
+        shared: Path | None = None,
     ) -> None:
         """Makes the function.
 
@@ -80,7 +80,7 @@ class Step:
             clusters: settings by cluster name.
             initial: the states of clusters that have none (`early_alerts`); others begin without observations.
             spark_folder: Spark's checkpoint, for the pages of large states; None: they are in the states.
-            shared: the folder that executors on other machines must share; None: all is on one machine.
+            shared: the file that executors on other machines must find; None: all is on one machine.
         """
         self._clusters = _with_shared_thresholds(clusters)
         self._initial = initial or {}
@@ -146,7 +146,7 @@ class Step:
         after = monitor.stored
         assert after is not None, "it was stored after the rows"
         if pages is not None:
-            pages.stored(stored_references(cluster, after), monitor.machine.now_ms)
+            pages.stored(stored_references(cluster, after))
         Step._cache[cluster] = _Cached(after, settings, monitor, status_ms, pages)
         return after, [*output, *rendered]
 

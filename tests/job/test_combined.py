@@ -43,24 +43,6 @@ def configure(job: ConfiguredJob, lab: Lab, sinks: CountedSinks, *rules: str, **
     )
 
 
-@pytest.mark.long
-def test_replaced_disk_is_one_alert_and_printed_commands_fix_it(lab: Lab, job: ConfiguredJob) -> None:
-    node = combined_node(lab)
-    lab.create_topic("orders", partitions=2, assignment=[[node, lab.brokers[-1]], [lab.brokers[-1], node]])
-    lab.produce("orders", 10)
-
-    lab.stop(node)
-    lab.wipe_disk(node)
-    lab.start(node, wait=False)
-    alert = job.wait_for("voter-disk-replaced", subject=str(node), within_s=180)
-    for line in alert.remedy:
-        lab.run_remedy(line, node_properties=lab.node(node).properties_file)
-    job.wait_for("voter-disk-replaced", "resolved", subject=str(node), within_s=180)
-
-    assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
-    assert {each.rule for each in job.alerts()} == {"voter-disk-replaced"}
-
-
 def test_a_combined_node_that_dies_is_one_page_and_a_lost_quorum_is_another(
     lab: Lab, job: ConfiguredJob, sinks: CountedSinks
 ) -> None:

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from connectors.relay.relay_message import Baseline, RelayMessage
-from connectors.store.collection import quarantine_of
-from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
@@ -133,47 +131,3 @@ def assert_other_sources_are_refused(job: ConfiguredJob) -> None:
     (sentence,) = refused.stderr.strip().splitlines()
     assert "belongs to source: kafka, topic " in sentence
     assert "not to source: gatherer; nothing was changed" in sentence
-
-
-@pytest.mark.long
-def test_rows_that_arrive_twice_change_nothing_and_other_messages_are_quarantined(
-    lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
-) -> None:
-    with reading_job(relay, lab, tmp_path) as job:
-        lab.pause(*lab.controllers[:2])
-        job.wait_for("no-leader", within_s=120)
-        lab.resume(*lab.controllers[:2])
-        job.wait_for("no-leader", "resolved", within_s=120)
-        before = transitions(job.alerts())
-        relay.write_again(relay.raw_messages())
-        write_garbage(relay)
-
-        def quarantined() -> None:
-            stored = quarantine_of(job_database(job.checkpoint, read_only=True)).items()
-            refused = [fields["reason"] for name, fields in stored.items() if name.startswith("topic ")]
-            assert len(refused) == 1
-            assert "is not a row" in refused[0]
-
-        eventually(quarantined, within_s=60, every_s=1)
-        job.wait_for("data-contract-broken", subject="rows of test: message", within_s=60)
-        # The relay's newest rows come after the copies.
-        lab.pause(*lab.controllers[:2])
-        job.wait_for("no-leader", since=len(before), within_s=120)
-        lab.resume(*lab.controllers[:2])
-        job.wait_for("no-leader", "resolved", since=len(before), within_s=120)
-        assert transitions(without_refusals(job)) == before * 2
-
-    with reading_job(relay, lab, tmp_path / "second") as job:
-
-        def replayed() -> None:
-            assert transitions(without_refusals(job))[:4] == before * 2, "a new job reads the same past"
-
-        eventually(replayed, within_s=120, every_s=1)
-
-
-def write_garbage(relay: RelayProcess) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": ",".join(relay.section["bootstrap"]), "log_level": 0})
-    producer.produce(relay.section["topic"], b"this is no row of a relay", b"test")
-    assert producer.flush(60) == 0

@@ -5,7 +5,6 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -74,27 +73,6 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     assert alert_counts(job.jsonl) == alert_counts(more) == both
     assert (job.pid, java_of(job.pid)) == (pid, spark), "neither the job nor Spark was restarted"
     assert [path for path, content in files_in(job.folder) if SECRET.encode() in content] == [job.file]
-
-
-@pytest.mark.long
-def test_severity_and_enabled_of_a_rule_change_while_the_job_runs(lab: Lab, job: ConfiguredJob) -> None:
-    clusters = [section("first", lab)]
-    for rules, expected in (
-        ({}, ("firing", "info")),
-        ({"quorum-shape": {"severity": "critical"}}, ("firing", "critical")),
-        ({"quorum-shape": {"enabled": False}}, ("resolved", "critical")),
-    ):
-        job.write_config(clusters=clusters, thresholds=NO_ALERTS | FIRE_SOON, rules=rules)
-        eventually(partial(assert_newest, job.jsonl, expected), within_s=180)
-
-    lines = [json.loads(line) for line in job.jsonl.read_text().splitlines()]
-    assert len({line["fingerprint"] for line in lines}) == 1
-
-
-def assert_newest(jsonl: Path, expected: tuple[str, str]) -> None:
-    lines = jsonl.read_text().split("\n")[:-1] if jsonl.exists() else []
-    found = [(line["state"], line["severity"]) for line in map(json.loads, lines) if line["rule"] == "quorum-shape"]
-    assert found[-1:] == [expected], found
 
 
 @pytest.mark.long

@@ -1,9 +1,5 @@
 """`kraftwatch export` on a real Spark: a job's tables as parquet, appended to, and whole after a killed run."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -23,7 +19,6 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from streaming.dataframes.export import TableExport
 from streaming.dataframes.job_tables import SCHEMAS, JobTables
-from tests.eventually import eventually
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.recordings import TWO_CLUSTERS, recorded_checkpoint
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -115,22 +110,6 @@ def test_a_second_export_appends_only_what_is_new(session: SparkSession, tmp_pat
     assert sorted_rows(exported(session, lake, "alerts").select("subject")) == [("voter 1",), ("voter 2",)]
 
 
-def test_rows_of_a_new_journal_are_new(session: SparkSession, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    for folder, at_ms in ((tmp_path / "first", NOON_MS), (tmp_path / "second", NOON_MS + 1)):
-        record(folder, observed(at_ms, count=2))
-        assert export(session, JobTables.of_folder(folder), lake, "observations") == {"observations": 2}
-
-
-def test_a_span_of_time(session: SparkSession, tmp_path: Path) -> None:
-    record(tmp_path, [row for at in range(5) for row in observed(NOON_MS + at * DAY_MS)])
-    span = {"since_ms": NOON_MS + DAY_MS, "until_ms": NOON_MS + 3 * DAY_MS}
-    job = JobTables.of_folder(tmp_path)
-
-    assert export(session, job, tmp_path / "lake", "observations", **span) == {"observations": 2}
-    assert export(session, job, tmp_path / "lake", "observations") == {"observations": 2}, "it continues behind them"
-
-
 def test_a_failed_export_leaves_a_beginning_of_the_rows(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,32 +156,3 @@ def test_alerts_and_audits_of_a_store_that_machines_share(session: SparkSession,
         "alpha",
         "# Start a controller.",
     )
-
-
-@pytest.mark.long
-def test_a_killed_export_is_continued(session: SparkSession, tmp_path: Path) -> None:
-    days, lake = 40, tmp_path / "lake"
-    for at_ms in range(NOON_MS, NOON_MS + days * DAY_MS, DAY_MS):
-        record(tmp_path, [*observed(at_ms, count=20), *observed(at_ms, "lab", count=20)])
-    command = [sys.executable, "-m", "streaming", "export", "--checkpoint", str(tmp_path), "--to", str(lake)]
-    command += ["--table", "observations"]
-    for dates in (3, 9, 20):
-        killed_after(dates, command, lake / "observations")
-        rows = exported(session, lake, "observations").collect()
-        for cluster in ("prod", "lab"):
-            times = sorted(row.observed_at_ms for row in rows if row.cluster == cluster)
-            assert times == [NOON_MS + at // 20 * DAY_MS for at in range(len(times))], "a beginning of the rows"
-            assert len(times) % 20 == 0, "whole dates"
-
-    assert subprocess.run(command, check=False, timeout=300, stderr=subprocess.DEVNULL).returncode == 0
-    rows = exported(session, lake, "observations").collect()
-    assert sorted(row.sequence for row in rows) == [*range(40 * days)]
-
-
-def killed_after(dates: int, command: Sequence[str], table: Path) -> None:
-    running = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
-    try:
-        eventually(lambda: len([*table.glob("cluster=*/date=*/*.parquet")]) >= dates, within_s=300)
-    finally:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -125,14 +124,6 @@ def test_what_cannot_be_read_is_a_row_with_a_reason(session: SparkSession, tmp_p
     assert [row.timestamp for row in rows if row.type is None] == [None] * 3
 
 
-def test_space_that_kafka_allocated_in_advance_has_no_row(session: SparkSession, tmp_path: Path) -> None:
-    file = written(tmp_path / "00000000000000000000.log", noops(0, 2) + bytes(500))
-    empty = written(tmp_path / "00000000000000000002.log", b"")
-
-    assert [row.reason for row in load(session, file, empty).collect()] == [None, None]
-    assert load(session, empty).count() == 0
-
-
 def test_only_the_requested_columns_are_made(session: SparkSession, segment: Path) -> None:
     by_schema = session.read.format("kraft-metadata").schema("offset bigint, type string").load(str(segment))
 
@@ -161,17 +152,6 @@ def test_a_wrong_path_or_option_is_one_sentence(session: SparkSession, tmp_path:
         log = session.read.format("kraft-metadata").schema(schema).load(str(segment))
         assert sentence in sentence_of(log.count)
     assert "no path is given" in sentence_of(session.read.format("kraft-metadata").load)
-
-
-def test_sparks_setting_hides_the_traceback(session: SparkSession, tmp_path: Path) -> None:
-    session.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", "true")
-
-    with pytest.raises(PySparkException) as raised:
-        load(session, tmp_path / "missing")
-    session.conf.unset("spark.sql.execution.pyspark.udf.hideTraceback.enabled")
-
-    assert "Traceback" not in str(raised.value)
-    assert "missing does not exist" in str(raised.value)
 
 
 def test_the_schema_is_documented(session: SparkSession, segment: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
-from connectors.observations.observation import BrokenContract, ObservationKind, ObservationsAudited
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.sinks.webhook import WebhookSection
 from tests.eventually import eventually
@@ -59,24 +58,6 @@ def test_no_leader_fires_after_hold_and_resolves_after_clear(pipeline: PipelineR
     assert firing["cluster_id"] == "id-of-prod"
     assert firing["fingerprint"] == resolved["fingerprint"]
     assert firing["started_at"] == resolved["started_at"] == "2027-01-15T08:00:00.000Z"
-
-
-def test_audit_result_fires_and_resolves(pipeline: PipelineRun) -> None:
-    broken = BrokenContract(
-        contract="offsets-ascend", promise="offsets ascend", grave=True, rows=2, example="row 4", sequence=4
-    )
-    pipeline.start()
-    pipeline.have_a_leader()
-    pipeline.observe(
-        ObservationKind.AUDIT, ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=(broken,))
-    )
-    pipeline.wait_for_transitions(("data-contract-broken", "firing"))
-
-    pipeline.have_a_leader(times=10, seconds=2.5)
-
-    pipeline.wait_for_transitions(("data-contract-broken", "firing"), ("data-contract-broken", "resolved"))
-    firing, _ = pipeline.alerts()
-    assert (firing["subject"], firing["severity"]) == ("offsets-ascend", "critical")
 
 
 def sent_states(server: HttpDouble) -> list[str]:

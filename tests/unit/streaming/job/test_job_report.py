@@ -22,7 +22,7 @@ def evaluating() -> Any:
     """Returns a job that has what a batch and a report need."""
     job: Any = object.__new__(Job)
     job.batch_stats = BatchStats(firing=lambda: ())
-    job._own, job._lag, job._evaluated_ms, job._observed_ms = OwnAlerts(()), JobLag(), 0, 0
+    job._own, job._lag, job._observed_ms = OwnAlerts(()), JobLag(), 0
     return job
 
 

@@ -161,16 +161,6 @@ def test_stall_of_a_former_gatherer_is_not_exported(tmp_path: Path) -> None:
     assert reader(running.samples())("gatherer_loop_stall_seconds") is None
 
 
-@pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b'{"at_ms": "x"}', b"[" * 100_000, b"\xff"])
-def test_damaged_statistics_leave_the_other_metrics(tmp_path: Path, content: bytes) -> None:
-    running = MetricsFixture(tmp_path)
-    (tmp_path / "stats.json").write_bytes(content)
-    read = reader(running.samples())
-
-    assert read("watchdog") == 1
-    assert read("gatherer_cpu_seconds_total") is None
-
-
 def test_a_store_that_does_not_answer_is_asked_once_at_a_scrape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,19 +194,14 @@ def test_quarantine_and_journal(tmp_path: Path) -> None:
         assert counted in help_text
 
 
-def test_watchdog_is_0_when_the_job_is_not_healthy(tmp_path: Path) -> None:
+def test_heartbeats_are_counted_and_the_watchdog_ends_when_the_job_is_not_healthy(tmp_path: Path) -> None:
     running = MetricsFixture(tmp_path)
-    running.healthy = False
-
-    assert reader(running.samples())("watchdog") == 0
     assert reader(running.samples())("heartbeats_total", outcome="sent") is None, "none is configured"
-
-
-def test_heartbeats_are_counted(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path)
+    running.healthy = False
     running.heartbeats = HeartbeatCounts(sent=3, failed=1, last_sent_at_ms=NOW)
     read = reader(running.samples())
 
+    assert read("watchdog") == 0
     assert (read("heartbeats_total", outcome="sent"), read("heartbeats_total", outcome="failed")) == (3, 1)
     assert read("heartbeat_last_sent_timestamp_seconds") == NOW / 1000
 

@@ -23,7 +23,6 @@ from tests.unit.rules.situation import (
     leaderless,
     not_observed_for,
     present,
-    recovering,
     stalled,
     voter_not_fetching,
     voters_lagging,
@@ -97,15 +96,6 @@ def test_poll_without_the_leaders_row_shows_no_voter_as_offline(tmp_path: Path) 
     read = reader(MetricsFixture(tmp_path).batch(with_poll(quorum, voters=rows)).samples())
 
     assert (read("number_of_offline_voters"), read("voters_fetching"), read("failure_tolerance")) == (None,) * 3
-
-
-def test_thousands_of_recovering_partitions_are_one_sample(tmp_path: Path) -> None:
-    (one,) = recovering(healthy(3), 0).recovering
-    many = tuple(replace(one, partition=number) for number in range(5_000))
-    running = MetricsFixture(tmp_path).batch(replace(healthy(3), recovering=many))
-
-    assert reader(running.samples())("recovering_partitions") == 5_000
-    assert len(running.samples()) < 250, "no series for each of them"
 
 
 METRICS_OF_A_POLL = {

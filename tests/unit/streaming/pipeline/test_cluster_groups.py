@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -13,9 +12,6 @@ from hypothesis import strategies as st
 
 from connectors.observations.observation import Observation
 from connectors.store.alert_codec import ALERT
-from connectors.store.follow_progress import FollowProgress
-from connectors.store.journal_reader import JournalReader
-from connectors.store.journal_writer import JournalWriter
 from rules.alert import Alert
 from streaming.pipeline.output_rows import OutputRow
 from streaming.pipeline.schema import GROUPS, group_of, pack, pack_states, unpack_states
@@ -141,43 +137,6 @@ def test_the_state_of_a_cluster_that_is_no_longer_configured_is_kept() -> None:
     group.batch(seconds([one, other], 3, 6))
 
     assert group.states[other] == before
-
-
-def test_a_cluster_that_is_configured_again_is_read_to_its_newest_record(tmp_path: Path) -> None:
-    one, other = names = cluster_names(2)
-    group = quiet_group(names)
-    both = group.clusters
-    rows = gathered(tmp_path, names, 3)
-    group.batch(rows[:-6])
-    # The rows of the last second were not processed when the cluster was removed.
-    group.clusters = {one: settings_of(one)}
-    group.batch([*rows[-6:], *gathered(tmp_path, [one], 5)])
-
-    group.clusters = both
-    newest = [*gathered(tmp_path, names, 9)]
-    group.batch(newest)
-
-    offset = max(row.last_offset or 0 for row in newest)
-    assert [restored(both[name], group).machine.log.position for name in names] == [offset, offset]
-    assert group.alerts(other) == []
-
-
-def gathered(folder: Path, clusters: Sequence[str], until: int) -> Sequence[Observation]:
-    """Returns what a gatherer records that is started for these clusters and ends at this second."""
-    with JournalWriter(folder) as journal:
-        journal.keep_progress_of(clusters)
-        begin = journal.published_end
-        progress = {name: journal.follow_progress(name) for name in clusters}
-        journal.append([row for row in seconds(clusters, 0, until) if is_new(row, progress[row.cluster])])
-        return [*JournalReader(folder).read(begin, journal.publish())]
-
-
-def is_new(row: Observation, progress: FollowProgress | None) -> bool:
-    if progress is None:
-        return True
-    if row.base_offset is None:
-        return row.observed_at_ms > progress.observed_at_ms
-    return progress.next_offset is None or row.base_offset >= progress.next_offset
 
 
 def test_a_damaged_state_concerns_its_own_cluster_only() -> None:

@@ -102,18 +102,6 @@ def test_cluster_whose_state_is_damaged_with_its_alerts_continues_those_of_the_l
     assert transitions(damaged, [fired_alert()]) == ["resolved"]
 
 
-def test_cluster_that_is_not_configured_has_no_initial_state() -> None:
-    fired = fired_alert()
-
-    assert initial_states({}, [fired], [fired], now_ms=NOW_MS) == {}
-
-
-def test_rows_before_the_newest_alert_of_the_step_are_muted() -> None:
-    sent = alert("broker 1", rule="broker-fenced", cluster=CLUSTER, observed_at_ms=Millis(NOON_MS))
-
-    assert initial_conditions([sent], [], now_ms=NOW_MS)[CLUSTER].now_ms == NOON_MS
-
-
 def test_each_cluster_has_its_own_alerts_with_their_beginning() -> None:
     sent = [
         alert("broker 1", rule="broker-fenced", cluster=name, started_at_ms=NOON_MS + minute * 60_000)

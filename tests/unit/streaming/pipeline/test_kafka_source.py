@@ -119,10 +119,6 @@ def refused(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield body
 
 
-def test_rows_keep_their_sequence_and_time() -> None:
-    assert received(kafka_batch(message(11), message(12))) == [("prod", 11, NOW_MS + 11), ("prod", 12, NOW_MS + 12)]
-
-
 def test_a_row_that_is_in_the_topic_twice_is_read_once() -> None:
     first, again = kafka_batch(message(11), message(12), message(11)), kafka_batch(message(12), message(13))
 
@@ -224,13 +220,6 @@ def test_rows_of_a_relay_that_was_replaced_are_skipped() -> None:
 def test_jars_are_added_to_configured_ones(tmp_path: Any) -> None:
     jar = tmp_path / "a.jar"
     assert kafka_settings([jar], {"spark.jars": "b.jar", "x": "y"})["spark.jars"] == f"b.jar,{jar}"
-
-
-def test_plaintext_has_addresses_only() -> None:
-    assert connection_options(TopicSection(bootstrap=("a:1", "b:2"), topic="t")) == {
-        "kafka.bootstrap.servers": "a:1,b:2",
-        "kafka.security.protocol": "PLAINTEXT",
-    }
 
 
 def test_login_by_password_quotes_the_password(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rules.model.identifiers import Millis
-from streaming.pipeline.page_files import SWEEP_BATCHES, SWEEP_MS, PageFiles
+from streaming.pipeline.page_files import SWEEP_BATCHES, PageFiles
 from streaming.replay.stored_topics import MissingPageError
 
 
@@ -43,30 +42,26 @@ def test_a_damaged_page_is_named(tmp_path: Path) -> None:
 def test_a_page_is_deleted_once_no_state_of_many_batches_needs_it(tmp_path: Path) -> None:
     pages = PageFiles(tmp_path, "prod")
     kept, replaced = pages.put(b"kept"), pages.put(b"replaced")
-    pages.stored({kept, replaced}, Millis(0))
+    pages.stored({kept, replaced})
     (tmp_path / "pages" / "prod" / "0123.new").write_bytes(b"of an attempt that failed")
-    for batch in range(SWEEP_BATCHES):
-        pages.stored({kept}, Millis(batch))
-    assert files(tmp_path) >= {b"kept", b"replaced"}, "after a few seconds"
-
-    pages.stored({kept}, SWEEP_MS)
-    assert files(tmp_path) == {b"kept", b"replaced"}, "a state of this time needs it"
     for _ in range(SWEEP_BATCHES - 1):
-        pages.stored({kept}, Millis(3 * SWEEP_MS))
-    assert files(tmp_path) == {b"kept", b"replaced"}, "after a few batches"
-
-    pages.stored({kept}, Millis(3 * SWEEP_MS))
+        assert files(tmp_path) >= {b"kept", b"replaced"}
+        pages.stored({kept})
+    assert files(tmp_path) == {b"kept", b"replaced"}, "a state of these batches needs it"
+    for _ in range(SWEEP_BATCHES):
+        assert files(tmp_path) == {b"kept", b"replaced"}
+        pages.stored({kept})
     assert files(tmp_path) == {b"kept"}
 
 
 def test_the_pages_of_a_state_before_a_restart_are_kept_for_many_batches(tmp_path: Path) -> None:
     before = PageFiles(tmp_path, "prod")
     old, new = before.put(b"old"), before.put(b"new")
-    before.stored({old, new}, Millis(0))
+    before.stored({old, new})
 
     after = PageFiles(tmp_path, "prod")
-    for batch in range(SWEEP_BATCHES - 1):
-        after.stored({new}, Millis(batch * SWEEP_MS))
+    for _ in range(SWEEP_BATCHES - 1):
+        after.stored({new})
         assert files(tmp_path) == {b"old", b"new"}
-    after.stored({new}, Millis(SWEEP_BATCHES * SWEEP_MS))
+    after.stored({new})
     assert files(tmp_path) == {b"new"}

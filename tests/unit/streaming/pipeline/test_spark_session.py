@@ -4,32 +4,22 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from connectors.errors import UsageError
-from streaming.pipeline import spark_session
-from streaming.pipeline.spark_session import java_option, packages_archive, socket_settings, start_spark
-
-
-def test_java_home_without_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-
-    with pytest.raises(UsageError) as refused:
-        start_spark(master="local[1]", logs=tmp_path / "log", settings={})
-
-    error = str(refused.value)
-    assert f"JAVA_HOME is {tmp_path / 'nowhere'}, which has no bin/java" in error
-    assert "17 or newer" in error
+from streaming.pipeline.spark_session import java_option, socket_settings, start_spark
 
 
 def test_missing_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match=r"JAVA_HOME is .*/nowhere, which has no bin/java; install a JDK 17 or newer"):
+        start_spark(master="local[1]", logs=tmp_path / "log", settings={})
 
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="java is not on the PATH"):
         start_spark(master="local[1]", logs=tmp_path / "log", settings={})
 
@@ -105,19 +95,6 @@ def test_a_path_with_a_space_stays_one_option() -> None:
     assert java_option("-Xss16m") == "-Xss16m"
     assert java_option("-Da=/my folder/x") == '"-Da=/my folder/x"'
     assert java_option('-Da=/a "b" \\c') == '"-Da=/a \\"b\\" \\\\c"'
-
-
-def test_files_older_than_1980_are_packed_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "site" / "rules"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    os.utime(package / "__init__.py", (0, 0))
-    monkeypatch.setattr(spark_session, "PACKAGES", ("rules",))
-    monkeypatch.setattr(spark_session, "files", lambda name: tmp_path / "site" / name)
-
-    archive = packages_archive(tmp_path)
-
-    assert zipfile.ZipFile(archive).namelist() == ["rules/__init__.py"]
 
 
 def test_python_workers_use_no_unix_socket_whose_folder_spark_refuses() -> None:

@@ -183,11 +183,6 @@ def test_what_ended_before_a_takeover_is_not_sent_again(active: Job, standby: Jo
     assert (standby.sent(), len(standby.ledger.history())) == ([], 2)
 
 
-def test_transitions_of_one_millisecond_are_all_recorded(active: Job) -> None:
-    active.deliver.send([firing(at_s=5), resolved(at_s=60), firing(at_s=60, started_s=60)])
-    assert len(active.ledger.history()) == 3
-
-
 def test_a_job_that_cannot_ask_the_store_waits_with_alerts_and_goes_on_without(active: Job) -> None:
     active.deliver.send([])
     active.role.is_unsure()
@@ -272,11 +267,3 @@ def test_a_store_that_lost_an_answer_is_read_again_before_the_alert_is_recorded(
     active.while_it_waits = lambda: False
     active.deliver.send([firing()])
     assert (active.sent(), len(active.ledger.history())) == ([FIRED], 1)
-
-
-def test_another_severity_is_a_transition_for_every_job(active: Job, standby: Job) -> None:
-    active.deliver.send([firing(at_s=5)])
-    standby.role.becomes_active()
-    less = replace(firing(at_s=30, started_s=4), severity=Severity.WARNING)
-    standby.deliver.send([less])
-    assert [one.severity for one in standby.ledger.history()] == [Severity.CRITICAL, Severity.WARNING]

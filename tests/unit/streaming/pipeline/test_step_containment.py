@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 from connectors.errors import UsageError
-from connectors.observations.log_event import LeaderChanged, LogAdvanced, RecordPosition, Undecodable
+from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Event, Observation, ObservationKind
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline import step as step_module
 from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
@@ -113,14 +113,6 @@ def leaderless() -> list[Event]:
     return [failed(Reason.NO_LEADER, place) for place in BOOTSTRAP]
 
 
-def in_the_year_12000() -> list[Event]:
-    at = RecordPosition(offset=Offset(0), leader_epoch=Epoch(1), timestamp_ms=Millis(316_500_000_000_000))
-    read = LogAdvanced(
-        last_offset=Offset(0), leader_epoch=Epoch(1), high_watermark=Offset(1), newest_timestamp_ms=at.timestamp_ms
-    )
-    return [LeaderChanged(at=at, leader_id=NodeId(1), voter_ids=()), read]
-
-
 def test_a_row_that_cannot_be_decoded_is_quarantined() -> None:
     cluster = OneCluster()
     cluster.batch([Undecodable(offset=None, reason="a quorum row is no event", length=3)])
@@ -179,16 +171,6 @@ def test_a_state_that_cannot_be_evaluated_is_reported_and_keeps_its_last_status(
         cluster.batch(leaderless())
     assert ("no-leader", "quorum", "firing") in cluster.alerts()
     assert len(cluster.taken("status")) == 8
-
-
-def test_alerts_go_out_if_the_status_cannot_be_rendered() -> None:
-    cluster = OneCluster()
-    cluster.batch(in_the_year_12000())
-    for _ in range(8):
-        cluster.batch(leaderless())
-
-    assert ("no-leader", "quorum", "firing") in cluster.alerts()
-    assert cluster.state.exists
 
 
 @pytest.mark.parametrize("render", ["_alert", "_due"], ids=["the alert", "the time of the next poll"])

@@ -1,14 +1,11 @@
 """The step keeps large parts of a state as pages in Spark's checkpoint, and continues from any state that was kept."""
 
 import json
-import random
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from connectors.errors import UsageError
 from connectors.observations.observation import Event
 from connectors.store.durable_file import Synced, replace_file
 from rules.model.monitoring import Vantage
@@ -150,25 +147,6 @@ def test_a_worker_that_is_killed_while_it_writes_a_page_changes_nothing(
     assert cluster.partitions(tmp_path / "killed") == undisturbed.partitions(tmp_path / "undisturbed")
 
 
-def test_a_state_without_pages_gets_them_with_the_next_change(tmp_path: Path) -> None:
-    script = LogScript()
-    observations = [beginning(script), *changes(script, 2)]
-    whole = PagedCluster(None)
-    whole.apply(*observations[0])
-    paged = PagedCluster(tmp_path)
-    paged.state, paged.sequence = whole.state, 0
-    Step._cache.clear()
-    for observation in observations[1:]:
-        whole.apply(*observation)
-    expected = whole.partitions(None)
-    paged.state.blob = whole.states[0]
-    Step._cache.clear()
-    for observation in observations[1:]:
-        paged.apply(*observation)
-
-    assert paged.partitions(tmp_path) == expected
-
-
 def test_a_state_whose_page_is_missing_is_reported_as_damaged(tmp_path: Path) -> None:
     cluster, script = PagedCluster(tmp_path), LogScript()
     cluster.apply(*beginning(script))
@@ -179,20 +157,6 @@ def test_a_state_whose_page_is_missing_is_reported_as_damaged(tmp_path: Path) ->
     assert cluster.alerts() == [("data-contract-broken", "every-state-can-be-read", "firing")]
     (quarantined,) = cluster.taken("quarantine")
     assert "is missing" in json.loads(quarantined.body)["reason"]
-
-
-def test_a_disk_that_refuses_a_page_ends_the_batch_and_skips_no_row(tmp_path: Path) -> None:
-    cluster, script = PagedCluster(tmp_path), LogScript()
-    first = beginning(script)
-    (tmp_path / "pages").write_text("no folder")
-    with pytest.raises(OSError, match="pages"):
-        cluster.apply(*first)
-
-    assert not cluster.state.exists
-    (tmp_path / "pages").unlink()
-    cluster.sequence = -1
-    cluster.apply(*first)
-    assert cluster.taken("quarantine") == []
 
 
 def test_a_page_that_cannot_be_read_now_is_not_a_damaged_state(tmp_path: Path) -> None:
@@ -209,19 +173,3 @@ def test_a_page_that_cannot_be_read_now_is_not_a_damaged_state(tmp_path: Path) -
     path.write_bytes(content)
     cluster.apply(*next(changes(script, 1)), restarted=True)
     assert cluster.taken("quarantine") == []
-
-
-def test_no_damaged_state_with_pages_ends_the_query(tmp_path: Path) -> None:
-    cluster, script = PagedCluster(tmp_path), LogScript()
-    cluster.apply(*beginning(script))
-    for observation in changes(script, 5):
-        cluster.apply(*observation)
-    blob, (observation,), chosen = cluster.states[-1], changes(script, 1), random.Random(5)
-    sequence = cluster.sequence
-    for _ in range(300):
-        damaged = bytearray(blob)
-        # The references and lengths of the partitions are at its end.
-        damaged[-chosen.randrange(1, len(blob) // 2)] ^= 1 << chosen.randrange(8)
-        cluster.state.blob, cluster.sequence = bytes(damaged), sequence
-        with suppress(UsageError):
-            cluster.apply(*observation, restarted=True)

@@ -7,24 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.sinks.sink import DeliveryMode
 from connectors.store.alert_codec import ALERT, ALERTS
-from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.finding import Severity, UnknownResult
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
-from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.ledger_differences import HOLD_S, LedgerDifferences
 from streaming.pipeline.output_rows import OutputKind
 from streaming.status.cluster_status import ClusterStatus, FindingStatus, to_bytes
-from streaming.status.status_store import StatusStore
-from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.streaming.pipeline.test_deliver_containment import Batch, row
-from tests.unit.streaming.pipeline.test_standby_delivery import FakeRole
+from tests.unit.streaming.pipeline.test_standby_delivery import Job
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 BLIND = alert("quorum", rule="monitor-blind", cluster="prod")
@@ -155,31 +150,17 @@ def test_what_the_ledger_has_otherwise_is_sent_if_this_job_finds_it_later(
     assert [(one.state, one.started_at_ms) for one in lacking(ledger, status, recorded)] == sent
 
 
-class Job:
-    """One of two jobs on one ledger."""
+def evaluate(job: Job, status: ClusterStatus, *alerts: Alert, restored: Sequence[Alert] | None = None) -> None:
+    """Delivers a batch of a job."""
+    rows = [row(OutputKind.ALERT, "prod", "f", ALERT.dump_json(each).decode()) for each in alerts]
+    rows.append(row(OutputKind.STATUS, "prod", "", to_bytes(status).decode()))
+    if restored is not None:
+        rows.append(row(OutputKind.FIRING, "prod", "", ALERTS.dump_json(restored).decode()))
+    job.deliver(Batch(*rows), 0)  # type: ignore[arg-type]
 
-    def __init__(self, folder: Path) -> None:
-        self.role = FakeRole()
-        self.sink = RecordingSink(name="people", mode=DeliveryMode.INCIDENTS, repeat_s=None)
-        self.ledger = Ledger(job_database(folder))
-        self.deliver = Deliver(
-            lambda: Dispatcher(self.ledger, [self.sink]),
-            self.ledger,
-            quarantine_of(job_database(folder)),
-            store=StatusStore(["prod"]),
-            request_poll=lambda *_: None,
-            role=self.role,
-        )
 
-    def batch(self, status: ClusterStatus, *alerts: Alert, restored: Sequence[Alert] | None = None) -> None:
-        rows = [row(OutputKind.ALERT, "prod", "f", ALERT.dump_json(each).decode()) for each in alerts]
-        rows.append(row(OutputKind.STATUS, "prod", "", to_bytes(status).decode()))
-        if restored is not None:
-            rows.append(row(OutputKind.FIRING, "prod", "", ALERTS.dump_json(restored).decode()))
-        self.deliver(Batch(*rows), 0)  # type: ignore[arg-type]
-
-    def sent(self) -> list[AlertState]:
-        return [one.state for each in self.sink.notifications for one in each.new_transitions]
+def states(job: Job) -> list[AlertState]:
+    return [one.state for each in job.sink.notifications for one in each.new_transitions]
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -188,35 +169,35 @@ def test_an_alert_that_another_job_ended_is_sent_again_by_the_job_that_still_fin
 ) -> None:
     first, second = Job(tmp_path), Job(tmp_path)
     first.role.becomes_active()
-    first.batch(FOUND, BLIND)
+    evaluate(first, FOUND, BLIND)
     first.role.becomes_standby()
     second.role.becomes_active()
     for _ in range(2):
-        first.batch(FOUND)
-        second.batch(HEALTHY)
+        evaluate(first, FOUND)
+        evaluate(second, HEALTHY)
         seconds[0] += HOLD_S
-    assert (first.sent(), second.sent()) == ([FIRED], [RESOLVED])
+    assert (states(first), states(second)) == ([FIRED], [RESOLVED])
 
     # Its state yields nothing: the condition has lasted all the time.
     again = Job(tmp_path) if restarted else first
     again.role.becomes_active()
-    again.batch(replace(FOUND, now_ms=LATEST), restored=[BLIND] if restarted else None)
-    again.batch(replace(FOUND, now_ms=Millis(LATEST + 1)))
-    assert again.sent() == ([FIRED] if restarted else [FIRED, FIRED])
-    again.batch(HEALTHY, replace(BLIND, state=RESOLVED, observed_at_ms=Millis(LATEST + 2)))
-    assert again.sent()[-1] is RESOLVED
+    evaluate(again, replace(FOUND, now_ms=LATEST), restored=[BLIND] if restarted else None)
+    evaluate(again, replace(FOUND, now_ms=Millis(LATEST + 1)))
+    assert states(again) == ([FIRED] if restarted else [FIRED, FIRED])
+    evaluate(again, HEALTHY, replace(BLIND, state=RESOLVED, observed_at_ms=Millis(LATEST + 2)))
+    assert states(again)[-1] is RESOLVED
     assert again.ledger.firing() == []
 
 
 def test_an_alert_that_a_server_has_lost_is_recorded_again(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.role.becomes_active()
-    job.batch(FOUND, BLIND)
+    evaluate(job, FOUND, BLIND)
     # The replica that took over did not have the newest second.
     (tmp_path / "replica").mkdir()
     replica = Ledger(job_database(tmp_path / "replica"))
     replica.add_sink("people")
     job.ledger._store = replica._store
     job.ledger.refresh()
-    job.batch(FOUND)
+    evaluate(job, FOUND)
     assert [one.summary for one in job.ledger.firing()] == ["It is unknown."]

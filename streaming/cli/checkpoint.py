@@ -114,7 +114,7 @@ def repartition(
             )
         folder.check_spark()
         if before == partitions:
-            print_message(f"nothing was changed: the state has {partitions} partitions already")
+            print_message(f"nothing was changed: the state has {plural(partitions, 'partition')} already")
             return
         begin_new_state(folder)
     print_message(

@@ -72,11 +72,11 @@ def outage(fleet: Fleet, *, first: int, then: int) -> list[tuple[str, ...]]:
 
 
 def repartitioned(fleet: Fleet, partitions: int) -> str:
-    """Runs the command; returns how the line begins that it prints."""
+    """Runs the command; returns how the sentence begins that it prints."""
     options = ["--checkpoint", str(fleet.checkpoint.folder), "--partitions", str(partitions)]
     ended = CliRunner().invoke(app, ["checkpoint", "repartition", *options])
     assert ended.exit_code == 0, ended.output
-    return ended.stderr.partition(":")[0]
+    return ended.stderr.removeprefix("kraftwatch: ").partition(":")[0]
 
 
 def expected() -> set[tuple[str, str, str]]:

@@ -66,12 +66,9 @@ Print = Callable[[str], None]
 
 
 def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
-    """Runs the job until SIGINT or SIGTERM.
+    """Runs the job until SIGINT or SIGTERM; `say` prints progress on the terminal.
 
-    Args:
-        config: the configuration at the start.
-        say: prints progress on the terminal.
-        file: the configuration file that the job re-reads; None when options alone configure it.
+    `file` is the configuration file that the job re-reads; None when options alone configure it.
     """
     checkpoint = Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri, store=config.server)
     with ExitStack() as stack:

@@ -84,9 +84,8 @@ class OwnAlerts:
     def due(self, topics: Mapping[str, str], read_s_ago: Mapping[str, float]) -> Sequence[Alert]:
         """Returns the transitions that are due; to be called every few seconds.
 
-        Args:
-            topics: by cluster; none for a job that gathers itself: alerts of relays that its store still has end then.
-            read_s_ago: how long ago each topic was read to its end, for the topics of which it is known.
+        `topics` by cluster: none for a job that gathers itself, and alerts of relays that its store still has end then.
+        `read_s_ago`: how long ago each topic was read to its end, for the topics of which it is known.
         """
         now_ms = self._wall()
         self._note_reads(topics, read_s_ago)
@@ -250,10 +249,7 @@ class JobLag:
     def batch_delivered(self, newest_ms: int, *, now_ms: int, at: Millis | None = None) -> None:
         """Logs when batches have been late for a time, and every 10 minutes while they are.
 
-        Args:
-            newest_ms: the time of the newest observation in the batch.
-            now_ms: the wall clock.
-            at: the monotonic clock; None: now.
+        `newest_ms` is the time of the newest observation in the batch; `at` is the monotonic clock, by default now.
         """
         # A batch may have only a cluster whose relay has a slow clock: the job has not fallen behind by it.
         self._newest_ms = max(self._newest_ms, newest_ms)

@@ -48,12 +48,7 @@ class MetricSpec(Generic[SampleT]):
 def family(
     spec: MetricSpec[SampleT], samples: Iterable[tuple[Sequence[str], SampleT]], labels: Sequence[str]
 ) -> Metric:
-    """Returns the metric with every known value.
-
-    Args:
-        samples: what to read it from, each with the values of `labels`.
-        labels: the labels before the metric's own: `cluster`, or none.
-    """
+    """Returns the metric with every known value of the samples, each with the values of `labels`: `cluster` or none."""
     form = CounterMetricFamily if spec.name.endswith("_total") else GaugeMetricFamily
     made = form(spec.full_name, spec.help, labels=[*labels, *spec.labels])
     for leading, sample in samples:

@@ -50,8 +50,6 @@ class ActiveRole:
         self._failed_until = 0.0
         self._unavailable = False
         self._answered_at = time.monotonic()
-        self.turns = 0
-        """How often the store was asked, since the start."""
 
     @property
     def is_active(self) -> bool:
@@ -87,7 +85,6 @@ class ActiveRole:
             self._turn()
 
     def _turn(self) -> None:
-        self.turns += 1
         try:
             self._take_or_renew()
         except LeaseLostError as problem:

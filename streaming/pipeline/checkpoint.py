@@ -166,10 +166,7 @@ class Checkpoint:
     def cluster_ids(self) -> dict[str, str]:
         """Returns the recorded cluster ids by cluster name; empty for a new checkpoint.
 
-        Raises:
-            DamagedIdentityError: cluster.json cannot be read.
-            UsageError: the checkpoint is of another version of kraftwatch.
-            StoreError: the store cannot be read.
+        Raises DamagedIdentityError if cluster.json cannot be read, and UsageError if another version has written it.
         """
         if self.store is not None:
             return self._shared_ids(self.store).items()

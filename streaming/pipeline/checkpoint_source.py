@@ -71,10 +71,7 @@ def _shared(checkpoint: Checkpoint) -> tuple[Collection[CheckpointSource], str] 
 def require_source(checkpoint: Checkpoint, wanted: CheckpointSource) -> CheckpointSource:
     """Returns the recorded source if it is the wanted one; for a new checkpoint the wanted one. Writes nothing.
 
-    A checkpoint of topics may get further ones, but not only others.
-
-    Raises:
-        UsageError: the checkpoint belongs to another source, or its file cannot be read.
+    A checkpoint of topics may get further ones, but not only others. Raises UsageError if it belongs to another source.
     """
     recorded = checkpoint_source(checkpoint)
     if recorded is not None and not _continues(recorded, wanted):

@@ -62,15 +62,8 @@ class Deliver:
     ) -> None:
         """Opens the delivery, unless another job may notify.
 
-        Args:
-            open_delivery: makes the delivery of what the ledger has then.
-            ledger: another job may write it too.
-            quarantine: of what is refused.
-            store: receives each status.
-            request_poll: requests a poll of a cluster at a time in ms: a hold or clear time expires then.
-            on_batch: gets each batch that was delivered.
-            wait: waits some seconds and returns whether the job stops.
-            role: whether this job notifies; None where it is the only one.
+        `request_poll` requests a poll of a cluster at a time in ms: a hold or clear time expires then. `wait` waits
+        some seconds and returns whether the job stops. `role` is None where this job is the only one.
         """
         self._open_delivery, self.ledger, self._quarantine = open_delivery, ledger, quarantine
         self.store, self._request_poll, self._on_batch = store, request_poll, on_batch

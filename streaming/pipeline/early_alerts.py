@@ -41,11 +41,8 @@ def continued(
 ) -> list[Alert]:
     """Returns the transitions as those of the alerts in the ledger, without those that were recorded already.
 
-    Args:
-        alerts: transitions of the step or of the early evaluation, in order.
-        newest: returns the newest recorded transition with a fingerprint.
-        every_rule: another job may have recorded alerts of any rule, with its own state; else only those of
-            `EARLY_RULES` may have been found twice.
+    `newest` returns the newest recorded transition with a fingerprint. `every_rule`: another job may have recorded
+    alerts of any rule, with its own state; else only those of `EARLY_RULES` may have been found twice.
     """
     known: dict[str, Alert] = {}
     kept: list[Alert] = []
@@ -91,11 +88,8 @@ def initial_conditions(
     Transitions of `EARLY_RULES` do not count: they may have been recorded before any other rule was evaluated, and
     `continued` drops theirs that are repeated.
 
-    Args:
-        history: every transition in the ledger.
-        firing: the newest transition of each firing alert.
-        now_ms: the wall clock. Another job of the store, whose clock is ahead, may have recorded a later time: nothing
-            would be evaluated until then.
+    `firing` is the newest transition of each firing alert; `now_ms` is the wall clock. Another job of the store, whose
+    clock is ahead, may have recorded a later time: nothing would be evaluated until then.
     """
     conditions: dict[str, dict[str, TrackedCondition]] = {}
     for alert in firing:

@@ -52,10 +52,7 @@ class LedgerDifferences:
     def due(self, ledger: Ledger, now_ms: Millis, *, besides: Collection[str]) -> Sequence[Alert]:
         """Returns the transitions that make the ledger's alerts those of this job.
 
-        Args:
-            ledger: the job's.
-            now_ms: the wall clock.
-            besides: fingerprints of alerts that change anyway.
+        `besides`: fingerprints of alerts that change anyway.
         """
         ended = [end for each in ledger.firing() if (end := self._end(each, now_ms)) is not None]
         return [one for one in (*ended, *self._lacking(ledger, now_ms)) if one.fingerprint not in besides]

@@ -74,10 +74,9 @@ class Step:
         spark_folder: Path | None = None,
         shared: Path | None = None,
     ) -> None:
-        """Makes the function.
+        """Makes the function, with the settings of each cluster by name.
 
         Args:
-            clusters: settings by cluster name.
             initial: the states of clusters that have none (`early_alerts`); others begin without observations.
             spark_folder: Spark's checkpoint, for the pages of large states; None: they are in the states.
             shared: the file that executors on other machines must find; None: all is on one machine.

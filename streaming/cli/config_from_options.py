@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
 from connectors.store.bundle_file import bundled_config
-from rules.evaluate import with_overrides
+from rules.evaluate import thresholds_for, with_overrides
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.cli.options import ConfigOptions, GatherOptions, RecordedOptions, parse_time_option
@@ -191,11 +191,11 @@ class RecordedJob:
     @cached_property
     def settings(self) -> "Callable[[str], ClusterSettings]":
         """Returns the settings of a cluster; one that the configuration does not name has the thresholds for all."""
-        from streaming.config import flattened, in_force
+        from streaming.config import flattened
         from streaming.replay.cluster_settings import ClusterSettings
 
         if self.config is None:
-            by_name, common = {}, in_force(flattened(overrides({}, self._opts.setting)))
+            by_name, common = {}, thresholds_for(flattened(overrides({}, self._opts.setting)))
         else:
             by_name = {section.name: self.config.cluster_settings(section) for section in self.config.clusters}
             common = self.config.thresholds_in_force()

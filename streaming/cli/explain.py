@@ -2,7 +2,7 @@
 
 import difflib
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -77,11 +77,11 @@ def _rule_list() -> RenderableType:
     return Group(_grid([(one.id, one.title) for one in RULES.values()]), Text(hint, "dim"))
 
 
-def _grid(rows: Iterable[tuple[str, str]]) -> Table:
+def _grid(rows: Iterable[Sequence[str]]) -> Table:
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="cyan")
-    grid.add_column()
-    for row in rows:
+    for number, row in enumerate(rows):
+        if not number:
+            grid.add_column(style="cyan", no_wrap=len(row) > 2)
         grid.add_row(*map(Text, row))
     return grid
 
@@ -94,12 +94,7 @@ def _page(rule: "Rule") -> RenderableType:
     for heading, text in page.sections.items():
         body.append(f"\n{heading}\n", "bold cyan")
         body.append(textwrap.indent(f"{text}\n", "    "))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="cyan", no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column()
-    for threshold in rule.thresholds:
-        grid.add_row(f"{rule.id}.{threshold.name}", default_of(threshold), threshold.meaning)
+    grid = _grid([(f"{rule.id}.{each.name}", default_of(each), each.meaning) for each in rule.thresholds])
     parts: list[RenderableType] = [Text(rule.id, "bold"), Text(), body, grid]
     if inhibition := inhibition_of(rule):
         parts.append(Text(f"\n{inhibition}", "dim"))

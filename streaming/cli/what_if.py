@@ -1,6 +1,5 @@
 """`kraftwatch what-if`: whether the quorum survives a change of its controllers, before it is made."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +13,7 @@ from streaming.cli.output import print_json, print_text
 if TYPE_CHECKING:
     from streaming.status.what_if import Change, Controllers
 
-_MOVE = re.compile(r"(?P<node>\d+)=(?P<host>\[[^\]]+\]|[^:\[\]@,\s=]+):(?P<port>\d{1,5})")
 _ALL = "all"
-_PORT_MAX = 65_535
 _EXIT_UNKNOWN = 3
 
 
@@ -80,18 +77,20 @@ def _controllers(opts: LookBackOptions) -> "Controllers":
 
 
 def _change(move: Sequence[str], lose: Sequence[int], restart: str) -> "Change":
+    from connectors.settings import host_port
     from rules.model.identifiers import NodeId
     from streaming.status.what_if import Change
 
     moved = {}
     for item in move:
-        match = _MOVE.fullmatch(item)
-        if match is None or not 0 < int(match["port"]) <= _PORT_MAX:
-            raise UsageError(f"--move {item}: expected NODE=HOST:PORT, such as 2=c2.new:9093")
-        node = NodeId(int(match["node"]))
+        number, _, address = item.partition("=")
+        try:
+            node, place = NodeId(int(number)), host_port(address)
+        except ValueError:
+            raise UsageError(f"--move {item}: expected NODE=HOST:PORT, such as 2=c2.new:9093") from None
         if node in moved:
             raise UsageError(f"--move names controller {node} twice")
-        moved[node] = (match["host"].strip("[]"), int(match["port"]))
+        moved[node] = place
     both = sorted({*moved} & {*lose})
     if both:
         raise UsageError(f"controller {both[0]} cannot be moved and lost")

@@ -5,7 +5,7 @@ value of the file is reported in one sentence that names the key, the line and t
 """
 
 from connectors.settings import host_port
-from streaming.config.cluster_section import ClusterSection, flattened, in_force
+from streaming.config.cluster_section import ClusterSection, flattened
 from streaming.config.loading import checked, load, mistakes
 from streaming.config.root import Config, checkpoint_place, config_json_schema
 
@@ -17,7 +17,6 @@ __all__ = [
     "config_json_schema",
     "flattened",
     "host_port",
-    "in_force",
     "load",
     "mistakes",
 ]

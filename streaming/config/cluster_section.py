@@ -80,18 +80,6 @@ def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]
     return {f"{rule}.{name}": value for rule, values in thresholds.items() for name, value in values.items()}
 
 
-def in_force(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
-    """Returns all thresholds by rule id: the defaults with these overrides (RULE.NAME -> value).
-
-    Raises:
-        UsageError: an unknown rule or threshold, or an invalid value.
-    """
-    try:
-        return thresholds_for(overrides)
-    except ValueError as problem:
-        raise UsageError(str(problem)) from None
-
-
 def _checked(cluster_id: str) -> str:
     if not cluster_id or re.search(r"[^!-~]|[\"'=]", cluster_id):
         raise ValueError("must be one word, without quotes and =: copy cluster.id from a node's meta.properties")

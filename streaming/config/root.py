@@ -22,7 +22,7 @@ from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink_config import MessageLinks, SinkSpec
 from connectors.sinks.sink_entry import SinkEntry
 from connectors.store.store_place import PostgresPlace, StorePlace, check_url
-from rules.evaluate import with_overrides
+from rules.evaluate import thresholds_for, with_overrides
 from rules.finding import Thresholds
 from streaming.config.cluster_section import (
     ClusterDefaults,
@@ -30,7 +30,6 @@ from streaming.config.cluster_section import (
     RuleSection,
     RuleThresholds,
     flattened,
-    in_force,
     overrides_in_force,
 )
 from streaming.config.maintenance import MaintenanceSection
@@ -251,7 +250,7 @@ class Config(SecretsSection):
     def thresholds_in_force(self, section: ClusterSection | None = None) -> Mapping[str, Thresholds]:
         """Returns all thresholds of a cluster by rule id: the defaults with all that the configuration overrides."""
         overrides = overrides_in_force(self.rules, {} if section is None else section.rules)
-        return with_overrides(in_force(self.overrides(section)), overrides)
+        return with_overrides(thresholds_for(self.overrides(section)), overrides)
 
     def cluster_settings(self, section: ClusterSection) -> ClusterSettings:
         """Returns what the replay and the evaluation of a cluster need."""

@@ -1,10 +1,9 @@
-"""Checks this machine (Python, Java, Spark, open files, checkpoint, disk) and the sinks."""
+"""Checks this machine (Python, Java, Spark, checkpoint, disk) and the sinks."""
 
 import errno
 import os
 import platform
 import re
-import resource
 import shutil
 import socket
 import subprocess
@@ -20,7 +19,6 @@ from connectors.errors import StoreError, UsageError
 from connectors.sinks.http_request import error_text
 from connectors.sinks.sink_config import SinkSection, SinkServer, url_server
 from connectors.store.durable_file import is_open_to_others
-from rules.formatting import plural
 from streaming.config import Config, host_port
 from streaming.config.exposure import exposures, unreadable
 from streaming.doctor.check_result import FAILS, OK, WARNING, CheckResult, CheckStatus, check_result
@@ -31,7 +29,6 @@ JAVA = 17
 """The oldest Java that Spark 4 supports."""
 FAILING_FREE_BYTES, WARNING_FREE_BYTES = 1 << 30, 5 << 30
 """Free disk space: the journal keeps some gigabytes, and a full disk stops the job."""
-DESCRIPTORS = 1024
 MACHINE, SINKS = "machine", "sinks"
 _HEARTBEAT_FIX = (
     "correct heartbeat.url, or permit connections from this machine to it: without heartbeats its service alarms"
@@ -44,7 +41,6 @@ def check_host(config: Config) -> Iterator[CheckResult]:
     yield _result("python", "version", OK, f"{platform.python_version()} at {sys.executable}")
     yield _java()
     yield _result("spark", "version", OK, f"pyspark {version('pyspark')}")
-    yield _descriptors(len(config.watched))
     yield from _checkpoint(job_checkpoint(config), config.pipeline.partitions)
     yield from _listen(config)
 
@@ -130,16 +126,6 @@ def _java() -> CheckResult:
     if found is None or int(found[2]) < JAVA:
         return _result("java", "version", FAILS, f"{number} at {java}: Spark needs {JAVA} or newer", fix)
     return _result("java", "version", OK, f"{number} at {java}")
-
-
-def _descriptors(clusters: int) -> CheckResult:
-    """The gatherer raises its soft limit to the hard limit; it needs about a dozen connections for each cluster."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = max(DESCRIPTORS, 32 * clusters)
-    if most in (resource.RLIM_INFINITY, -1) or most >= needed:
-        return _result("descriptors", "limit", OK, "the limit of open files is high enough")
-    message = f"at most {most} files may be open; {plural(clusters, 'cluster')} may need {needed}"
-    return _result("descriptors", "limit", WARNING, message, "raise the hard limit (ulimit -Hn, LimitNOFILE=)")
 
 
 def _listen(config: Config) -> Iterator[CheckResult]:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -34,17 +33,6 @@ def bash_completions(typed: str) -> list[str]:
 )
 def test_bash_completes_verbs_and_rule_ids(typed: str, expected: list[str]) -> None:
     assert bash_completions(typed) == expected
-
-
-def test_completion_is_installed_for_bash(tmp_path: Path) -> None:
-    ended = kraftwatch(
-        "--install-completion", "bash", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
-    )
-
-    assert ended.returncode == 0, ended.stderr
-    script = tmp_path / ".bash_completions" / "kraftwatch.sh"
-    assert "_KRAFTWATCH_COMPLETE=complete_bash" in script.read_text()
-    assert str(script) in (tmp_path / ".bashrc").read_text()
 
 
 def test_completion_imports_no_heavy_library() -> None:

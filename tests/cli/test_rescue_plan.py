@@ -23,18 +23,6 @@ def rescue_plan(stopped: Path, nodes: tuple[int, ...], *more: str) -> Result:
     return kraftwatch("rescue", "plan", *log_dirs, *more)
 
 
-def test_new_endpoints_pass_and_disks_warnings_and_steps_are_printed(stopped: Path) -> None:
-    ended = rescue_plan(stopped, (1, 2, 3), "--initial-controllers", NEW)
-
-    assert ended.exit_code == 0
-    output = " ".join(ended.stdout.split())
-    assert "PASSED cluster vUKL8329QBu98AEWDcwiEw: only endpoints change; nothing was written" in output
-    assert "3-Q6ZWoxLOS3O_aT7VKTK-sg (voter" in output
-    assert "continue with 1-AaorEeDFTeqhbYUKWjaZFw and 2-wPvHPGZoRSmdGaO9smPpMQ" in output
-    assert "warning: the logs end at different offsets" in output
-    assert "$ kraftwatch rescue apply --log-dir" in output
-
-
 def test_commands_name_a_copy_of_the_partition_alone(stopped: Path) -> None:
     """A copy of `__cluster_metadata-0` under another name, with its meta.properties."""
     for node in (1, 2):

@@ -116,13 +116,6 @@ def test_plan_without_a_list_prints_what_answers_at_each_proposed_endpoint(tmp_p
     proposed = plan["proposed_initial_controllers"] or plan["initial_controllers"]
     assert [f"{one['node_id']}@{one['endpoint']}:" in str(proposed) for one in probes] == [True] * 3
     assert text.count("probe: 127.0.0.1:") == 3
-
-
-def test_plan_probes_nothing_with_a_list_or_with_no_probe(tmp_path: Path) -> None:
-    folder = stopped_quorum(tmp_path)
-    plan, text = rescue_plan(folder, "--no-probe")
-    assert plan["probes"] == []
-    assert "probe:" not in text
-
-    given, _ = rescue_plan(folder, "--initial-controllers", str(plan["initial_controllers"]))
-    assert given["probes"] == []
+    for more in (("--no-probe",), ("--initial-controllers", str(plan["initial_controllers"]))):
+        unprobed, text = rescue_plan(tmp_path, *more)
+        assert (unprobed["probes"], "probe:" in text) == ([], False)

@@ -80,8 +80,3 @@ def test_help_has_an_example_of_the_verb(verb: str) -> None:
     lines = [line.strip() for line in (VERBS[verb].help or "").splitlines()]
 
     assert any(line.startswith(verb) for line in lines)
-
-
-@pytest.mark.parametrize("verb", ["status", "replication", "partitions", "check", "safe-to-restart", "explain"])
-def test_help_of_an_on_call_command_lists_its_exit_codes(verb: str) -> None:
-    assert "Exit codes: 0" in (VERBS[f"kraftwatch {verb}"].help or "")

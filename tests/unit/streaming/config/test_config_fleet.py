@@ -52,11 +52,6 @@ def test_defaults_apply_to_each_cluster_and_its_own_values_win(fleet: Path) -> N
     assert (eu.security_protocol, us.security_protocol, lab.security_protocol) == ("SASL_SSL", "SASL_SSL", "PLAINTEXT")
     assert eu.resolve == {"a.example": "10.0.0.1", "b.example": "10.0.0.2"}
     assert us.resolve == {"a.example": "10.0.0.1", "b.example": "10.9.9.9"}
-
-
-def test_a_clusters_password_replaces_the_default_password_file(fleet: Path) -> None:
-    eu, us, _ = load(fleet).clusters
-
     assert str(eu.sasl_plain_password_file) == "/run/secrets/fleet"
     assert us.sasl_plain_password_file is None
     assert us.cluster().options["sasl_plain_password"] == "of its own"

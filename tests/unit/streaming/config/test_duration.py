@@ -1,6 +1,5 @@
 """Durations are written the same everywhere: in YAML, with --set and with --timeout."""
 
-from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import pytest
@@ -9,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.errors import UsageError
 from connectors.settings import parse_seconds
 from streaming.cli.config_from_options import overrides
-from streaming.config import Config, load
+from streaming.config import Config
 from tests.unit.streaming.config.section_models import all_models
 
 
@@ -37,26 +36,6 @@ def test_each_form_is_understood(text: str, seconds: float) -> None:
 def test_any_other_form_is_refused_with_the_expected_one(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected seconds or a duration such as 30s, 5m, 1h$"):
         parse_seconds(text)
-
-
-def test_a_threshold_in_yaml_may_have_a_unit(tmp_path: Path) -> None:
-    path = tmp_path / "kraftwatch.yaml"
-    path.write_text(
-        """
-        clusters:
-          - {name: prod, bootstrap: ["c1:9093"], thresholds: {no-leader: {clear: 1m}}}
-        thresholds: {no-leader: {hold: 7s, clear: 20}, epoch-churn: {elections: 5}}
-        audit_every: 2d
-        """
-    )
-    config = load(path)
-
-    assert config.audit_every == 172_800
-    assert config.overrides(config.clusters[0]) == {
-        "no-leader.hold": 7,
-        "no-leader.clear": 60,
-        "epoch-churn.elections": 5,
-    }
 
 
 @pytest.mark.parametrize("value", ["5m", "soon", "-1", "nan"])

@@ -12,6 +12,7 @@ import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +54,8 @@ SAVE_ENDPOINTS: Final = "INSERT OR REPLACE INTO endpoints VALUES (?, ?)"
 INSERT: Final = f"INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ROW_BYTES: Final = 64
 """What a row takes beside its payload, about."""
+_CLUSTERS = ("progress", "endpoints")
+"""The tables with one row for each cluster."""
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -63,6 +66,20 @@ def journal_file(directory: Path) -> Path:
 
 def create(path: Path, journal_id: str, *, first: int = 0) -> None:
     """Creates an empty journal; a file of this name is complete. Raises OSError or sqlite3.Error."""
+    put_in_place(begin_file(path, journal_id, first=first), path)
+
+
+def put_in_place(unfinished: Path, path: Path) -> None:
+    """Gives a complete journal its name."""
+    for suffix in sqlite_file.FILE_SUFFIXES:
+        # SQLite would apply the log of a lost file to the new one.
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    unfinished.rename(path)
+    sync_path(path.parent)
+
+
+def begin_file(path: Path, journal_id: str, *, first: int) -> Path:
+    """Creates an empty journal under the name that it has until it is complete, and returns that name."""
     unfinished = path.with_name(path.name + ".new")
     for each in path.parent.glob(f"{unfinished.name}*"):
         each.unlink()
@@ -74,11 +91,7 @@ def create(path: Path, journal_id: str, *, first: int = 0) -> None:
         connection.execute("INSERT INTO journal VALUES (?, ?, ?, NULL)", (journal_id, first, first))
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
-    for suffix in sqlite_file.FILE_SUFFIXES:
-        # SQLite would apply the log of a lost file to the new one.
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    unfinished.rename(path)
-    sync_path(path.parent)
+    return unfinished
 
 
 def used_bytes(database: sqlite3.Connection) -> int:
@@ -141,6 +154,19 @@ def _unusable(path: Path, reason: str) -> JournalError:
     return JournalError(f"{path} cannot be used: {reason}; fix the cause and start again")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadableJournal:
+    """The newest rows of a journal that can be read without a gap."""
+
+    journal_id: str
+    first: int
+    """The oldest of them."""
+    end: int
+    """The sequence after the newest one."""
+    complete: bool
+    """They hold everything about each cluster."""
+
+
 def journal_damage(directory: Path) -> str | None:
     """Returns what SQLite's integrity check finds in a journal, as part of a sentence; None if it is intact or absent.
 
@@ -152,13 +178,64 @@ def journal_damage(directory: Path) -> str | None:
     return "it is empty" if path.stat().st_size == 0 else sqlite_file.damage(path)
 
 
-def replace_journal(directory: Path, *, kept: Path, journal_id: str | None, at_least: int) -> None:
-    """Replaces a damaged journal by an empty one whose numbers continue. Raises JournalError if it cannot be written.
+def readable_journal(directory: Path) -> ReadableJournal | None:
+    """Reads all rows, from the newest to the first that is damaged; None if not even the positions can be read."""
+    path = journal_file(directory)
+    try:
+        with closing(sqlite_file.connect(path, read_only=True)) as connection:
+            journal_id, end, restarted_at = connection.execute(
+                f"SELECT id, {END}, coalesce(restarted_at, 0) FROM journal"
+            ).fetchone()
+            for table in _CLUSTERS:
+                connection.execute(f"SELECT * FROM {table}").fetchall()
+    except (sqlite3.Error, TypeError):
+        return None
+    first = end
+    try:
+        with closing(sqlite_file.connect(path, read_only=True)) as connection:
+            for columns in connection.execute(f"SELECT {COLUMNS} FROM observations ORDER BY sequence DESC"):
+                if observation(columns).sequence != first - 1:
+                    break
+                first -= 1
+    except (sqlite3.Error, ValueError, TypeError):
+        pass
+    return ReadableJournal(journal_id=journal_id, first=first, end=end, complete=first <= restarted_at)
 
-    `kept`: the new name of the damaged file; `at_least`: a sequence up to which rows are known to have been published:
-    alerts contain their numbers.
+
+def replace_journal(
+    directory: Path, readable: ReadableJournal | None, *, kept: Path, journal_id: str | None, at_least: int
+) -> None:
+    """Replaces a damaged journal by one of its readable rows, or, without any, by one whose numbers continue.
+
+    Args:
+        kept: the new name of the damaged file.
+        journal_id: of a journal without readable rows; None: unknown.
+        at_least: a sequence up to which rows are known to have been published: alerts contain their numbers.
+
+    Raises:
+        JournalError: a file cannot be written.
     """
     path = journal_file(directory)
     with errors(path):
+        if readable is None:
+            sqlite_file.set_aside(path, kept)
+            create(path, journal_id or secrets.token_hex(16), first=at_least)
+            return
+        unfinished = begin_file(path, readable.journal_id, first=readable.first)
+        with closing(sqlite_file.connect(unfinished)) as connection:
+            connection.execute("ATTACH ? AS damaged", (str(path.absolute()),))
+            connection.execute("BEGIN")
+            connection.execute(
+                f"INSERT INTO observations SELECT {COLUMNS} FROM damaged.observations ORDER BY sequence DESC LIMIT ?",
+                (readable.end - readable.first,),
+            )
+            for table in _CLUSTERS:
+                connection.execute(f"INSERT INTO {table} SELECT * FROM damaged.{table}")
+            connection.execute(
+                "UPDATE journal SET (committed, restarted_at) = "
+                "(SELECT max(committed, ?), restarted_at FROM damaged.journal)",
+                (readable.first,),
+            )
+            connection.execute("COMMIT")
         sqlite_file.set_aside(path, kept)
-        create(path, journal_id or secrets.token_hex(16), first=at_least)
+        put_in_place(unfinished, path)

@@ -7,7 +7,6 @@ state (`streaming.pipeline.early_alerts`).
 Whatever is replaced is kept under another name.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,12 +16,19 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from connectors.errors import JournalError, KraftwatchError, UsageError
-from connectors.store.journal_file import journal_damage, journal_file, replace_journal
+from connectors.errors import KraftwatchError, UsageError
+from connectors.store.journal_file import (
+    ReadableJournal,
+    journal_damage,
+    journal_file,
+    readable_journal,
+    replace_journal,
+)
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.sqlite_file import set_aside
 from connectors.store.tables import sqlite_database
+from rules.formatting import plural
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
 from streaming.pipeline.checkpoint_source import GATHERER, KAFKA, checkpoint_source, record_source
 from streaming.pipeline.page_files import PageFiles
@@ -58,11 +64,9 @@ def plan_repair(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[Repai
     if checkpoint_source(checkpoint) is None:
         raise UsageError(f"checkpoint {checkpoint.folder} has neither journal/ nor spark/: there is nothing to repair")
     yield from _identity(checkpoint)
-    reader = JournalReader(checkpoint.journal)
-    journal_problem = _journal_damage(reader) if reader.created else None
-    if journal_problem is not None:
-        yield _new_journal(checkpoint, journal_problem)
-    journal = reader if reader.created and journal_problem is None else None
+    # None also if not even the positions of its rows can be read.
+    journal = readable_journal(checkpoint.journal) if JournalReader(checkpoint.journal).created else None
+    yield from _journal(checkpoint, journal)
     damage = checkpoint.database_damage()
     yield from _spark(checkpoint, journal, open_spark) if damage is None else _database(checkpoint, journal, damage)
 
@@ -79,32 +83,30 @@ def _identity(checkpoint: Checkpoint) -> Iterator[RepairStep]:
         )
 
 
-def _journal_damage(journal: JournalReader) -> str | None:
-    """Returns what is wrong with a journal, of which every row is read; None if nothing is."""
-    if (damage := journal_damage(journal.directory)) is not None:
-        return f"{journal_file(journal.directory)} is damaged: {damage}"
-    try:
-        deque(journal.read(journal.first_sequence(), journal.published_end()), maxlen=0)
-    except JournalError as problem:
-        return str(problem)
-    return None
-
-
-def _new_journal(checkpoint: Checkpoint, damage: str) -> RepairStep:
+def _journal(checkpoint: Checkpoint, readable: ReadableJournal | None) -> Iterator[RepairStep]:
+    damage, path = journal_damage(checkpoint.journal), journal_file(checkpoint.journal)
+    if damage is None:
+        return
     planned = checkpoint.spark_files.newest_planned_end()
-    return RepairStep(
-        found=damage,
-        repair="It is moved away: a new one begins, and the numbers of the rows continue.",
+    if readable is None:
+        kept = "None of its rows can be read: a new one begins, and the numbers of the rows continue."
+    else:
+        rows = plural(readable.end - readable.first, "row")
+        kept = f"The newest rows that can be read without a gap, {rows}, are copied to a new one."
+    yield RepairStep(
+        found=f"{path} is damaged: {damage}",
+        repair=kept,
         apply=lambda: replace_journal(
             checkpoint.journal,
-            kept=_free_name(journal_file(checkpoint.journal)),
+            readable,
+            kept=_free_name(path),
             journal_id=None if planned is None else planned.journal_id,
             at_least=0 if planned is None else planned.sequence,
         ),
     )
 
 
-def _spark(checkpoint: Checkpoint, journal: JournalReader | None, open_spark: OpenSpark) -> Iterator[RepairStep]:
+def _spark(checkpoint: Checkpoint, journal: ReadableJournal | None, open_spark: OpenSpark) -> Iterator[RepairStep]:
     source = checkpoint_source(checkpoint)
     of_topic = source is not None and source.kind == KAFKA
     rebuildable = of_topic or _rebuildable(checkpoint, journal)
@@ -125,7 +127,7 @@ def _spark(checkpoint: Checkpoint, journal: JournalReader | None, open_spark: Op
 
 
 def _obstacle(
-    checkpoint: Checkpoint, journal: JournalReader | None, *, rebuildable: bool, of_topic: bool
+    checkpoint: Checkpoint, journal: ReadableJournal | None, *, rebuildable: bool, of_topic: bool
 ) -> str | None:
     """Returns why Spark cannot continue, as far as its logs and the journal show it."""
     files = checkpoint.spark_files
@@ -138,7 +140,7 @@ def _obstacle(
         return None
     if journal is None or journal.journal_id != planned.journal_id:
         return "journal/ is not the one that Spark has read"
-    if not journal.first_sequence() <= planned.sequence <= journal.published_end():
+    if not journal.first <= planned.sequence <= journal.end:
         return f"journal/ does not have row {planned.sequence}"
     return None
 
@@ -181,7 +183,7 @@ def read_states(spark: SparkSession, folder: Path) -> Mapping[str, bytes]:
     return {cluster: state for group in groups for cluster, state in group.items()}
 
 
-def _rebuildable(checkpoint: Checkpoint, journal: JournalReader | None) -> bool:
+def _rebuildable(checkpoint: Checkpoint, journal: ReadableJournal | None) -> bool:
     """Whether the journal holds everything from which a new state is built, and all of it can be read."""
     if journal is None:
         # A new job, unless the journal is damaged as a whole.
@@ -218,7 +220,7 @@ def _read_logs_again(checkpoint: Checkpoint, suffix: str = _KEPT_SUFFIX) -> None
         _move_away(checkpoint.spark, suffix)
 
 
-def _database(checkpoint: Checkpoint, journal: JournalReader | None, damage: str) -> Iterator[RepairStep]:
+def _database(checkpoint: Checkpoint, journal: ReadableJournal | None, damage: str) -> Iterator[RepairStep]:
     """An alert that Spark's state knows to be firing may be lost, so Spark starts with a new state, which finds it."""
     yield RepairStep(
         found=damage,

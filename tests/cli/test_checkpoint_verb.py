@@ -53,7 +53,7 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(checkpoint: Checkpo
         f"{checkpoint.identity} cannot be read",
         "  repair: It is moved away; the next start asks each cluster for its id.",
         f"{journal_file(checkpoint.journal)} is damaged: file is not a database",
-        "  repair: It is moved away: a new one begins, and the numbers of the rows continue.",
+        "  repair: None of its rows can be read: a new one begins, and the numbers of the rows continue.",
         f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows",
         f"  repair: {READ_AGAIN}",
     ]
@@ -77,9 +77,7 @@ def test_apply_repairs_and_keeps_what_it_replaces(checkpoint: Checkpoint) -> Non
     assert "no file of the checkpoint is damaged" in again.stderr
 
 
-def test_a_journal_with_a_damaged_page_is_moved_away_and_the_logs_are_read_again(
-    tmp_path: Path,
-) -> None:
+def test_rows_behind_the_damage_are_kept_and_the_logs_are_read_again_without_a_state(tmp_path: Path) -> None:
     checkpoint = Checkpoint(folder=tmp_path)
     with JournalWriter(checkpoint.journal) as writer:
         for at in range(40):
@@ -103,12 +101,17 @@ def test_a_journal_with_a_damaged_page_is_moved_away_and_the_logs_are_read_again
     assert applied.stdout == dry.stdout.replace("  repair: ", "  repaired: ")
     lines = dry.stdout.splitlines()
     assert lines[0].startswith(f"{path} is damaged: ")
-    assert lines[1].startswith("  repair: It is moved away: a new one begins")
+    assert lines[1].startswith("  repair: The newest rows that can be read without a gap, ")
     assert "reads each cluster's metadata log again" in lines[3]
     assert path.with_name("observations.db.damaged-1").read_bytes() == content
     assert (tmp_path / "spark.damaged-1" / "offsets" / "0").exists()
     checkpoint.check_journal()
-    assert JournalReader(checkpoint.journal).published_end() == 0
+    with JournalWriter(checkpoint.journal) as writer:
+        position = writer.follow_progress("prod")
+        assert position is not None
+        assert (writer.published_end, position.next_offset, position.observed_at_ms) == (40, None, 39)
+    assert JournalReader(checkpoint.journal).beginning() == 40
+    assert 0 < JournalReader(checkpoint.journal).first_sequence() < 40
     assert repair(checkpoint.folder).exit_code == 0
 
 

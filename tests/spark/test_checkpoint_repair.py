@@ -199,24 +199,31 @@ def damage_a_page_with(checkpoint: Checkpoint, content: bytes) -> None:
     path.write_bytes(pages)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda folder: empty(journal_file(folder.journal)),
-        lambda folder: damage_a_page_with(folder, b"observation-failed"),
-    ],
-    ids=["an empty file", "a damaged page"],
-)
-def test_a_damaged_journal_is_replaced(
-    spark: SparkSession, complete: Path, tmp_path: Path, damage: Callable[[Checkpoint], None]
+def test_the_rows_behind_a_damaged_page_of_the_journal_are_kept(
+    spark: SparkSession, complete: Path, tmp_path: Path
 ) -> None:
-    checkpoint = damaged_copy(complete, tmp_path, damage)
+    checkpoint = damaged_copy(complete, tmp_path, lambda folder: damage_a_page_with(folder, b"observation-failed"))
     with pytest.raises(UsageError, match=r"observations\.db is damaged: .*kraftwatch checkpoint repair"):
         checkpoint.check_journal()
 
+    (step,) = repaired(checkpoint, spark)
+
+    assert step.found.startswith(f"{journal_file(checkpoint.journal)} is damaged: ")
+    journal, before = JournalReader(checkpoint.journal), JournalReader(complete / "checkpoint/journal")
+    assert journal.published_end() == before.published_end()
+    assert journal.first_sequence() > 0
+    assert list(plan_repair(checkpoint, lambda: spark)) == []
+    assert_continues(spark, tmp_path)
+
+
+def test_a_journal_of_which_nothing_can_be_read_is_replaced(
+    spark: SparkSession, complete: Path, tmp_path: Path
+) -> None:
+    checkpoint = damaged_copy(complete, tmp_path, lambda folder: empty(journal_file(folder.journal)))
+
     journal, logs = repaired(checkpoint, spark)
 
-    assert journal.found.startswith(f"{journal_file(checkpoint.journal)} is damaged: ")
+    assert journal.found == f"{journal_file(checkpoint.journal)} is damaged: it is empty"
     assert logs.repair.startswith("Spark starts with a new state")
     end = JournalReader(complete / "checkpoint/journal").published_end()
     assert JournalReader(checkpoint.journal).beginning() == end

@@ -1,13 +1,14 @@
-"""Repair of a journal: numbers continue; logs are read again from the start."""
+"""Repair of a journal: what can be read is kept; logs are read again from the start."""
 
 from pathlib import Path
 
 import pytest
 
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.store.journal_file import journal_damage, journal_file, replace_journal
+from connectors.store.journal_file import journal_damage, journal_file, readable_journal, replace_journal
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
+from connectors.store.sqlite_file import FILE_SUFFIXES
 from tests.unit.connectors.store.journal_rows import progress_of
 
 NOW = 1_800_000_000_000
@@ -33,13 +34,51 @@ def recorded(folder: Path, rows: int) -> str:
         return writer.journal_id
 
 
+def damage_page_of(folder: Path, offset: int) -> None:
+    """Overwrites the page that holds this row."""
+    content = bytearray(journal_file(folder).read_bytes())
+    page = content.index(b"<%04d>" % offset) // PAGE * PAGE
+    content[page : page + PAGE] = b"\xff" * PAGE
+    journal_file(folder).write_bytes(content)
+
+
+def test_the_rows_after_a_damaged_page_are_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    journal_id = recorded(folder, 100)
+    damage_page_of(folder, 40)
+    assert journal_damage(folder) is not None
+    readable = readable_journal(folder)
+    assert readable is not None
+    assert 40 < readable.first < 60
+    assert not readable.complete
+
+    replace_journal(folder, readable, kept=folder / "observations.db.damaged-1", journal_id=None, at_least=0)
+
+    assert journal_damage(folder) is None
+    journal = JournalReader(folder)
+    assert (journal.journal_id, journal.published_end(), journal.committed_end()) == (journal_id, 100, 100)
+    assert [each.last_offset for each in journal.read(readable.first, 100)] == list(range(readable.first, 100))
+    assert journal.first_sequence() == readable.first
+    with JournalWriter(folder) as writer:
+        position = writer.follow_progress("prod")
+        assert position is not None
+        assert position.next_offset == 100
+    assert journal_damage(folder) is None
+    assert {path.name for path in folder.iterdir()} == {
+        "lock",
+        "observations.db",
+        "observations.db.damaged-1",
+    } | {f"observations.db{suffix}" for suffix in FILE_SUFFIXES}
+
+
 @pytest.mark.parametrize("content", [b"", b"\0" * PAGE, b"no database" * 1000])
 def test_numbers_continue_in_a_journal_of_which_nothing_can_be_read(tmp_path: Path, content: bytes) -> None:
     journal_id = recorded(tmp_path, 5)
     journal_file(tmp_path).write_bytes(content)
     assert journal_damage(tmp_path) is not None
+    assert readable_journal(tmp_path) is None
 
-    replace_journal(tmp_path, kept=tmp_path / "kept", journal_id=journal_id, at_least=5)
+    replace_journal(tmp_path, None, kept=tmp_path / "kept", journal_id=journal_id, at_least=5)
 
     journal = JournalReader(tmp_path)
     assert (journal.journal_id, journal.first_sequence(), journal.published_end()) == (journal_id, 5, 5)
@@ -47,6 +86,13 @@ def test_numbers_continue_in_a_journal_of_which_nothing_can_be_read(tmp_path: Pa
     with JournalWriter(tmp_path) as writer:
         assert writer.read_logs_again() == 5
     assert (journal.complete, journal.beginning()) == (True, 5)
+
+
+def test_a_damaged_last_page_leaves_nothing_to_continue_with(tmp_path: Path) -> None:
+    recorded(tmp_path, 100)
+    damage_page_of(tmp_path, 99)
+    found = readable_journal(tmp_path)
+    assert found is None or found.first == found.end
 
 
 def test_logs_are_read_again_from_the_start(tmp_path: Path) -> None:

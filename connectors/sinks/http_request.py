@@ -1,7 +1,8 @@
 """One HTTP POST request without retries or redirects, and its outcome.
 
-The time applies to each wait for the server: a call that takes longer as a whole is reported as overdue, and delays no
-other sink (`connectors.delivery.sink_worker`).
+The official Slack client also uses this transport: its own one follows redirects with the token. The time applies to
+each wait for the server: a call that takes longer as a whole is reported as overdue, and delays no other sink
+(`connectors.delivery.sink_worker`).
 """
 
 import re

@@ -14,12 +14,10 @@ anybody for something that is over. The sink stores that it was triggered before
 again after the resolve, because the job was killed or a response was lost, would open a second alert.
 """
 
-import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import SecretStr, TypeAdapter, model_validator
 
@@ -28,7 +26,7 @@ from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import delay_text, other_alert_lines, plain_evidence, shortened, visible
-from connectors.sinks.http_request import HttpResponse, excerpt, outcome_of_response, post
+from connectors.sinks.http_request import HttpResponse, error_text, excerpt, outcome_of_response, tls_context
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
@@ -38,6 +36,10 @@ from rules.formatting import plural
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
+
+if TYPE_CHECKING:
+    from httpx2 import Response
+    from pagerduty import EventsApiV2Client
 
 _ROUTING_KEY = re.compile(r"[A-Za-z0-9_-]{32}")
 _MAX_SUMMARY = 1_024
@@ -118,32 +120,29 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_one(
         self, notification: Notification, document: dict[str, Any], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        until, incident = time.monotonic() + left_s, notification.incident
-        key, resolved = deduplication_key(incident, notification.escalations), notification.state is AlertState.RESOLVED
-        missed = resolved and not notification.previously_notified and self._triggered.get(incident) is None
-        ended = [
-            deduplication_key(incident, superseded)
-            for superseded in range(notification.escalations_before, notification.escalations)
-        ]
-        outcome: Outcome = Delivered()
-        if missed or not resolved:
-            outcome = self._send_event({"event_action": "trigger", "dedup_key": key, **document}, until)
-        if missed and isinstance(outcome, Delivered):
-            self._triggered.put(incident, key)
-        for one in [*ended, key] if resolved else ended:
-            if isinstance(outcome, Delivered):
-                outcome = self._send_event({"event_action": "resolve", "dedup_key": one}, until)
-        return outcome
+        from pagerduty.errors import Error
 
-    def _send_event(self, content: Mapping[str, Any], until: float) -> Outcome:
-        key, url = self._key.read(), f"{self._section.api_url}/v2/enqueue"
-        body = json.dumps({"routing_key": key, **content}).encode()
-        left_s = max(0.0, until - time.monotonic())
-        response = post(url, body, seconds=left_s, ca_file=self._section.ca_file)
-        outcome = outcome_of_response(response, url, [key], server="PagerDuty")
-        if isinstance(response, HttpResponse) and response.status == 400 and "routing" in response.text.lower():
-            return Retry(reason=f"PagerDuty does not know the routing key ({excerpt(response.text, key)})")
-        return outcome
+        key = self._key.read()
+        try:
+            with _client(key, self._section, left_s) as client:
+                self._send_events(client, notification, document)
+        except (Error, OSError) as problem:
+            response = problem.response if isinstance(problem, Error) else None
+            return Retry(reason=error_text(problem)) if response is None else _outcome_of_response(response, key)
+        return Delivered()
+
+    def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
+        incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
+        key = deduplication_key(incident, notification.escalations)
+        missed = resolved and not notification.previously_notified and self._triggered.get(incident) is None
+        if missed or not resolved:
+            client.send_event("trigger", dedup_key=key, **content)
+        if missed:
+            self._triggered.put(incident, key)
+        for superseded in range(notification.escalations_before, notification.escalations):
+            client.send_event("resolve", dedup_key=deduplication_key(incident, superseded))
+        if resolved:
+            client.send_event("resolve", dedup_key=key)
 
 
 def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
@@ -188,6 +187,24 @@ def _truncated(text: str, limit: int, keep: str = "") -> str:
     return shortened(visible(text, keep=keep), limit)
 
 
+def _client(key: str, section: PagerdutySection, seconds: float) -> "EventsApiV2Client":
+    """Returns the SDK's client for one notification, without its own retries: the ledger schedules retries."""
+    from pagerduty import EventsApiV2Client
+    from pagerduty.errors import HttpError
+
+    class SingleCallPagerduty(EventsApiV2Client):
+        max_network_attempts = 0
+
+        def postprocess(self, response: "Response") -> None:
+            """Raises before the SDK waits and retries, which it does without limit at 429."""
+            if not response.is_success:
+                raise HttpError(f"HTTP {response.status_code}", response)
+
+    client = SingleCallPagerduty(key, base_url=section.api_url, verify=tls_context(section.ca_file))
+    client.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
+    return client
+
+
 def _key_problem(key: str) -> str | None:
     """Returns what is wrong with the form of an integration key, without the key; None if nothing is.
 
@@ -200,3 +217,13 @@ def _key_problem(key: str) -> str | None:
         f"{wrong}, but an integration key has 32 letters and digits: copy it from the integration "
         '"Events API v2" of the service'
     )
+
+
+def _outcome_of_response(response: "Response", key: str) -> Outcome:
+    message = excerpt(response.text, key)
+    if response.status_code == 400 and "routing" in message.lower():
+        return Retry(reason=f"PagerDuty does not know the routing key ({message})")
+    if response.is_success:
+        return Retry(reason=f"HTTP {response.status_code}, but not from PagerDuty: check the proxy ({message})")
+    found = HttpResponse(status=response.status_code, headers=response.headers, text=response.text)
+    return outcome_of_response(found, "", [key])

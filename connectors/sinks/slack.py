@@ -8,17 +8,19 @@ message.
 """
 
 import json
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
+from requests.structures import CaseInsensitiveDict
 
 from connectors.secret import Secret
-from connectors.sinks.http_request import excerpt, outcome_of_response, post
+from connectors.sinks.http_request import HttpResponse, excerpt, outcome_of_response, post
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
@@ -28,7 +30,17 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+    from slack_sdk.web import SlackResponse
+
 _API_URL = "https://slack.com/api/"
+_SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
+"""Muted: the SDK logs what it sends and each failure; the outcome reports the failure once, without secrets."""
+_SDK_LOG.addHandler(logging.NullHandler())
+_SDK_LOG.setLevel(logging.CRITICAL)
+_SDK_LOG.propagate = False
+
 _NOT_EDITABLE = {
     "message_not_found",
     "cant_update_message",
@@ -119,8 +131,6 @@ class SlackMessageRecord:
 
 
 _MESSAGE = TypeAdapter(SlackMessageRecord)
-_Call: TypeAlias = Callable[..., dict[str, Any]]
-"""Calls a method of the API with the given arguments; returns its answer. Raises _SlackError if Slack refuses it."""
 
 
 class SlackSink(SerialSink[SlackDocument]):
@@ -142,47 +152,35 @@ class SlackSink(SerialSink[SlackDocument]):
     def _send_one(
         self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        call = partial(self._call, self._token.read(), time.monotonic() + left_s)
+        token = self._token.read()
+        client = _client(token, self._section, left_s)
         try:
-            self._update_or_post(call, notification, document)
+            self._update_or_post(client, notification, document)
         except _SlackError as error:
-            return error.outcome
+            return error.response if isinstance(error.response, Retry) else _outcome_of_error(error.response, token)
         return Delivered()
 
-    def _call(self, token: str, until: float, method: str, **arguments: Any) -> dict[str, Any]:
-        url, headers = self._section.api_url + method, {"Authorization": f"Bearer {token}"}
-        left_s = max(0.0, until - time.monotonic())
-        body = json.dumps(arguments).encode()
-        response = post(url, body, seconds=left_s, headers=headers, ca_file=self._section.ca_file)
-        outcome = outcome_of_response(response, url, [token], server="Slack")
-        if isinstance(response, Retry) or not isinstance(outcome, Delivered):
-            raise _SlackError(outcome)
-        answer: dict[str, Any] = json.loads(response.text)
-        if not answer.get("ok"):
-            code = str(answer.get("error") or "no error code")
-            raise _SlackError(_outcome_of_code(code, token), code)
-        return answer
-
-    def _update_or_post(self, call: _Call, notification: Notification, document: SlackDocument) -> None:
+    def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
         incident = notification.incident
         message = self._messages.get(incident)
-        if message is not None and not _updated(call, message, document):
+        if message is not None and not _updated(client, message, document):
             message = None
         if message is None:
-            answer = _sent(call, "chat.postMessage", document, channel=self._channel)
+            response = _sent(client.chat_postMessage, document, channel=self._channel)
             # Stored immediately: a later failure must not post the message again.
-            message = SlackMessageRecord(channel=answer["channel"], ts=answer["ts"], newest=notification.id)
+            message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], newest=notification.id)
         elif message.newest != notification.id:
             broadcast = notification.worse or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
-            place = {"channel": message.channel, "thread_ts": message.ts}
-            call("chat.postMessage", **place, reply_broadcast=broadcast, **document.reply)
+            client.chat_postMessage(
+                channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply
+            )
         self._messages.put(incident, replace(message, newest=notification.id))
 
 
-def _updated(call: _Call, message: SlackMessageRecord, document: SlackDocument) -> bool:
+def _updated(client: "WebClient", message: SlackMessageRecord, document: SlackDocument) -> bool:
     """Edits the message; returns whether it can still be edited."""
     try:
-        _sent(call, "chat.update", document, channel=message.channel, ts=message.ts)
+        _sent(client.chat_update, document, channel=message.channel, ts=message.ts)
     except _SlackError as error:
         if error.code in _NOT_EDITABLE:
             return False
@@ -190,27 +188,14 @@ def _updated(call: _Call, message: SlackMessageRecord, document: SlackDocument) 
     return True
 
 
-def _sent(call: _Call, method: str, document: SlackDocument, **place: str) -> dict[str, Any]:
+def _sent(method: Callable[..., Any], document: SlackDocument, **place: str) -> Any:
     """Sends the message; its headline alone, if Slack rejects the blocks."""
     try:
-        return call(method, **place, **document.message)
+        return method(**place, **document.message)
     except _SlackError as error:
         if error.code not in _INVALID_MESSAGE:
             raise
-        return call(method, **place, **document.headline)
-
-
-class _SlackError(Exception):
-    def __init__(self, outcome: Outcome, code: str = "") -> None:
-        super().__init__()
-        self.outcome, self.code = outcome, code
-
-
-def _outcome_of_code(code: str, token: str) -> Outcome:
-    meaning = _MEANING.get(code) or excerpt(code.replace("_", " "), token)
-    if code in _INVALID_MESSAGE:
-        return Rejected(reason=f"Slack rejected the message: {meaning}")
-    return Retry(reason=f"Slack error: {meaning}")
+        return method(**place, **document.headline)
 
 
 class SlackWebhookSink(SerialSink[SlackDocument]):
@@ -236,6 +221,56 @@ class SlackWebhookSink(SerialSink[SlackDocument]):
         return outcome
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
-        url, left_s = self._url.read(), max(0.0, until - time.monotonic())
+        url = self._url.read()
+        left_s = max(0.0, until - time.monotonic())
         response = post(url, json.dumps(body).encode(), seconds=left_s, ca_file=self._ca_file)
         return outcome_of_response(response, url, [url], server="Slack")
+
+
+class _SlackError(Exception):
+    """Slack responded with an error, or not at all."""
+
+    def __init__(self, response: "SlackResponse | Retry") -> None:
+        super().__init__()
+        self.response = response
+        self.code = None if isinstance(response, Retry) else _code(response)
+
+
+def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
+    """Returns Slack's client for one notification, with the transport of `connectors.sinks.http_request`."""
+    from slack_sdk import WebClient
+    from slack_sdk.errors import SlackApiError
+
+    until = time.monotonic() + seconds
+
+    class SingleCallSlack(WebClient):
+        def api_call(self, *args: Any, **options: Any) -> Any:
+            try:
+                return super().api_call(*args, **options)
+            except SlackApiError as error:
+                raise _SlackError(error.response) from None
+
+        def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
+            body = req.data if isinstance(req.data, bytes) else b""
+            left_s = max(0.0, until - time.monotonic())
+            response = post(url, body, seconds=left_s, headers=dict(req.header_items()), ca_file=section.ca_file)
+            if isinstance(response, Retry):
+                raise _SlackError(response)
+            return {"status": response.status, "headers": response.headers, "body": response.text}
+
+    return SingleCallSlack(token=token, base_url=section.api_url, logger=_SDK_LOG, retry_handlers=[])
+
+
+def _outcome_of_error(response: "SlackResponse", token: str) -> Outcome:
+    code = _code(response)
+    if response.status_code != 200:
+        headers = CaseInsensitiveDict(response.headers)
+        return outcome_of_response(HttpResponse(status=response.status_code, headers=headers, text=code), "", [token])
+    meaning = _MEANING.get(code) or excerpt(code.replace("_", " "), token)
+    if code in _INVALID_MESSAGE:
+        return Rejected(reason=f"Slack rejected the message: {meaning}")
+    return Retry(reason=f"Slack error: {meaning}")
+
+
+def _code(response: "SlackResponse") -> str:
+    return str(response.get("error") or "no error code")

@@ -60,8 +60,8 @@ _JOURNAL = "connectors.store.journal_writer:JournalWriter"
 _READER = "streaming.pipeline.source:JournalStreamReader"
 _DELIVER = "streaming.pipeline.deliver:Deliver._deliver"
 _LEDGER = "connectors.delivery.ledger:Ledger"
-_PAGERDUTY = "connectors.sinks.pagerduty:PagerdutySink._send_event"
-_SLACK = "connectors.sinks.slack:SlackSink._call"
+_PAGERDUTY = "pagerduty:EventsApiV2Client.send_event"
+_SLACK = "slack_sdk:WebClient"
 
 KILL_POINTS: tuple[KillPoint, ...] = (
     *_around("journal publication", Role.GATHERER, f"{_JOURNAL}.publish"),
@@ -79,7 +79,8 @@ KILL_POINTS: tuple[KillPoint, ...] = (
     *_around("recording a delivery", Role.DRIVER, f"{_LEDGER}.mark_delivered", 2),
     *_around("jsonl write", Role.DRIVER, "connectors.sinks.jsonl:append", 2),
     *_around("call of PagerDuty", Role.DRIVER, _PAGERDUTY, 2),
-    *_around("call of Slack", Role.DRIVER, _SLACK, 4),
+    *_around("Slack post", Role.DRIVER, f"{_SLACK}.chat_postMessage", 2),
+    *_around("Slack edit", Role.DRIVER, f"{_SLACK}.chat_update", 2),
     *_around("storing what a sink remembers", Role.DRIVER, "connectors.sinks.sink_config:SinkState.put", 2),
 )
 """After a call of a service: the service has accepted the notification, and the ledger does not have it."""

@@ -52,7 +52,7 @@ def mark(t: float, *alerts: Alert, sink: str) -> LedgerMark:
 
 
 def kill(t: float, victim: Role = Role.DRIVER) -> ExecutedKill:
-    return ExecutedKill(number=1, at="after call of Slack", victim=victim, t=t)
+    return ExecutedKill(number=1, at="after Slack post", victim=victim, t=t)
 
 
 def check(

@@ -17,7 +17,7 @@ KILLS = (
         order=KillOrder(number=1, point="after journal publication", victim=Role.GATHERER, call=2),
         while_starting=True,
     ),
-    PlannedKill(order=KillOrder(number=2, point="after call of Slack", victim=Role.GROUP)),
+    PlannedKill(order=KillOrder(number=2, point="after Slack post", victim=Role.GROUP)),
 )
 
 
@@ -29,5 +29,5 @@ def test_a_killed_job_has_the_transitions_of_a_replay_and_notifies_of_each_once(
 
     assert list(result.problems) == []
     assert result.found == result.expected > 50
-    assert [kill.at for kill in kills] == ["after journal publication", "after call of Slack"]
+    assert [kill.at for kill in kills] == ["after journal publication", "after Slack post"]
     assert result.starts == 2

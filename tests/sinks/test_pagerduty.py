@@ -1,4 +1,4 @@
-"""The PagerDuty sink against a double that accepts only documented events."""
+"""The PagerDuty sink with PagerDuty's own client, against a double that accepts only documented events."""
 
 import json
 from dataclasses import replace

@@ -239,7 +239,7 @@ def test_doctor_reports_missing_permissions(lab: Lab, folder: Path, allowed: Non
         ("warning", "TCP and TLS; the node's certificate is valid for 19 days")
     }
     assert {one["said"] for one in checks if (one["of"], one["check"]) == (FULL, "login")} == {
-        f"PLAIN as User:{FULL}; Kafka 4.3"
+        f"PLAIN as User:{FULL}; metadata.version 30"
     }
     assert set(failing_steps(POLLS)) == {("Fetch", "permission"), ("rules", "observability")}
     assert printed_acl_command(POLLS, "Fetch").endswith(

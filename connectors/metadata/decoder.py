@@ -1,6 +1,6 @@
 """Decodes the payload of one `records` or `snapshot` observation to events.
 
-Records are decoded by their schema, and topic and partition records with a pattern as a run: both ways give the same
+Records are decoded by their schema, and topic and partition records with a layout as a run: both ways give the same
 events. Invalid bytes never raise. A batch or record that cannot be decoded becomes an Undecodable with offset and
 reason, and decoding continues after it.
 """
@@ -12,11 +12,11 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
 from connectors.metadata.field_readers import Values, read_fitting, schema_readers
 from connectors.metadata.record_framing import FramedRecord, framed_record, is_noop, record_header
-from connectors.metadata.record_patterns import read_records
+from connectors.metadata.record_layouts import is_text, read_records
 from connectors.metadata.record_schemas import RecordSchema, record_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS
 from connectors.metadata.redaction import is_blanked
-from connectors.metadata.run_rows import row_of
+from connectors.metadata.run_rows import read_known, row_of
 from connectors.metadata.value_limits import (
     LARGEST_INT32,
     LARGEST_OFFSET,
@@ -45,21 +45,27 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
         timestamp_ms=batch.base_timestamp,
         snapshot=snapshot is not None,
     )
-    for start, delta, pattern, found in read_records(payload, batch):
-        record = found
-        if pattern is not None:
-            row = row_of(pattern, found, delta)
-            if row is not None:
-                run.rows.append(row)
+    position, delta = batch.body, 0
+    while True:
+        position, delta = read_known(payload, batch, position, delta, run.rows)
+        for start, number, layout, found in read_records(payload, batch, position, delta):
+            make = None if layout is None else row_of(layout)
+            if layout is not None and make is not None:
+                row = make(payload, start, number, found)
+                if row is not None:
+                    run.rows.append(row)
+                    position, delta = start + layout.size, number + 1
+                    break
+            elif layout is not None and layout.schema.name not in CONVERTERS and all(map(is_text, layout.texts(found))):
                 continue
-            if pattern.schema.name not in CONVERTERS and pattern.reads(found):
-                continue
-            record = framed_record(payload, start, batch, delta)
-        event = _event(payload, batch, record, snapshot)
-        if event is not None:
-            run = _ended(run, events)
-            events.append(event)
-    _ended(run, events)
+            record = found if layout is None else framed_record(payload, start, batch, number)
+            event = _event(payload, batch, record, snapshot)
+            if event is not None:
+                run = _ended(run, events)
+                events.append(event)
+        else:
+            _ended(run, events)
+            return
 
 
 def _ended(run: PartitionRun, events: DecodedEvents) -> PartitionRun:

@@ -13,7 +13,7 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import MAGIC, MAGIC_AT, BadBatch, RecordBatch, TornTail, rejection_reason, scan
 from connectors.metadata.field_readers import FieldReader, read_fitting, schema_readers
 from connectors.metadata.record_framing import FramedRecord, framed_record, framed_records, record_header
-from connectors.metadata.record_patterns import read_records
+from connectors.metadata.record_layouts import read_records
 from connectors.metadata.record_rendering import FieldStyle, Json, rendered, text_of
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
 
@@ -100,7 +100,7 @@ def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = Fa
 
 
 def dump_texts(segment: bytes, *, style: FieldStyle, secrets: bool = False) -> Iterator[DumpEntry | RecordText]:
-    """Yields what `dump_records` yields; the records that have a pattern as texts of this style, which is faster."""
+    """Yields what `dump_records` yields; the records that have a layout as texts of this style, which is faster."""
     for batch in readable_batches(segment):
         if isinstance(batch, DumpGap):
             yield batch
@@ -113,14 +113,19 @@ def _dump_batch(
 ) -> Iterator[DumpedRecord | RecordText]:
     base_offset, epoch = batch.base_offset, batch.leader_epoch
     timestamp = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else batch.base_timestamp
-    for position, delta, pattern, found in read_records(segment, batch):
-        if pattern is None:
+    for position, delta, layout, found in read_records(segment, batch):
+        if layout is None:
             yield dump_record(segment, batch, found, None, secrets=secrets)
-        elif (data := text_of(pattern, style)(found)) is None:
+            continue
+        try:
+            data = text_of(layout, style, secrets=secrets)(found)
+        except UnicodeDecodeError:
+            data = None
+        if data is None:
             record = framed_record(segment, position, batch, delta)
             yield dump_record(segment, batch, record, None, secrets=secrets)
         else:
-            yield RecordText(base_offset + delta, epoch, timestamp, pattern.constant, pattern.version, data)
+            yield RecordText(base_offset + delta, epoch, timestamp, layout.constant, layout.version, data)
 
 
 def readable_batches(segment: bytes) -> Iterator[RecordBatch | DumpGap]:

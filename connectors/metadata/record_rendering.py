@@ -2,21 +2,20 @@
 
 The JSON holds every field of the record's version in Kafka's order of declaration. A tagged field appears only if it
 differs from its default. Bytes are base64, UUIDs are printed as Kafka prints them. `rendered` renders values that were
-read by schema; `text_of` renders those of a record with a pattern, as the same JSON or as text for people.
+read by schema; `text_of` renders those of a record with a layout, as the same JSON or as text for people.
 """
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Sequence, Set
-from functools import lru_cache
+from collections.abc import Callable, Set
+from functools import lru_cache, partial
 from math import isfinite, isnan
-from operator import call
+from struct import Struct
 from typing import Any, Final, Literal, TypeAlias
 
-from connectors.errors import UndecodableError
 from connectors.metadata.field_readers import uuid_text
-from connectors.metadata.record_patterns import Part, Raw, RecordPattern
-from connectors.metadata.record_schemas import Field, FieldType
+from connectors.metadata.record_layouts import CODES, Raw, RecordLayout
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType
 
 Json: TypeAlias = Any
 """Any value that `json.dumps` accepts."""
@@ -70,45 +69,91 @@ def _blanked(type_: FieldType, value: Any) -> Json:
     return rendered(type_, value)
 
 
-_COMPACT: Final = json.JSONEncoder(separators=(",", ":")).encode
-_SPACED: Final = json.JSONEncoder().encode
 FieldStyle: TypeAlias = Literal["json", "text"]
 """`{"leader":1,"isr":[1,2]}`, or `leader=1 isr=[1, 2]`."""
 TextOf: TypeAlias = Callable[[Raw], "str | None"]
-"""Returns the fields of a record; None if the schema does not allow it, or Kafka prints it in another order."""
+"""Returns the fields of a record; None if a tagged field has its default, which Kafka neither writes nor prints."""
+
+_UUID_SIZE: Final = 16
 
 
-@lru_cache(maxsize=256)
-def text_of(pattern: RecordPattern, style: FieldStyle) -> TextOf:
-    """Returns the function that renders the records of a pattern."""
-    texts = [_part_text(part, style, pattern.fields.fields) for part in pattern.parts]
-    separator, form = (",", "{%s}") if style == "json" else (" ", "%s")
+@lru_cache(maxsize=1 << 13)
+def text_of(layout: RecordLayout, style: FieldStyle, *, secrets: bool) -> TextOf:
+    """Returns the function that renders the records of a layout; credentials are blanked without `secrets`."""
+    blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(layout.schema.name, frozenset())
+    fields = [field for field in layout.fields.fields if field.tag is None or layout.holds(field.name)]
+    converters: list[tuple[int, Callable[[Any], str]]] = []
+    defaults: list[tuple[int, object]] = []
+    parts: list[str] = []
+    for index, field in enumerate(fields):
+        convert = _converter(field.type, ", " if style == "text" else ",")
+        if field.name in blank:
+            convert = _blanked_bytes if "bytes" in field.type.name else _blanked_text
+        if convert is not None:
+            converters.append((index, convert))
+        if field.tag is not None:
+            defaults.append((index, layout.default(field.name)))
+        code = "%d" if convert is None else "%s"
+        parts.append(f'"{field.json}":{code}' if style == "json" else f"{field.json}={code}")
+    form = f"{{{','.join(parts)}}}" if style == "json" else " ".join(parts)
+    if not fields:
+        return lambda _: form
+    pick = layout.picker([field.name for field in fields])
 
-    def render(raw: Raw) -> str | None:
-        try:
-            return form % separator.join(filter(None, map(call, texts, raw)))
-        except UndecodableError:
-            return None
+    def render(values: Raw) -> str | None:
+        picked = [*pick(values)]
+        for index, default in defaults:
+            if picked[index] == default:
+                return None
+        for index, convert in converters:
+            picked[index] = convert(picked[index])
+        return form % tuple(picked)
 
     return render
 
 
-def _part_text(part: Part, style: FieldStyle, declared: Sequence[Field]) -> Callable[[bytes], str]:
-    """Returns a function that raises UndecodableError where `text_of` renders nothing."""
-    form, encode, separator = ('"%s":%s', _COMPACT, ",") if style == "json" else ("%s=%s", _SPACED, " ")
-    last = max((at for at, field in enumerate(declared) if field.tag is None), default=0)
-    early = frozenset(field.name for field in declared[:last] if field.tag is not None)
+def _converter(type_: FieldType, separator: str) -> Callable[[Any], str] | None:
+    """Returns the function that renders a value; None for a number."""
+    match type_.name:
+        case "boolean":
+            return lambda value: "true" if value else "false"
+        case "uuid":
+            return _uuid_text
+        case "compact_string" | "compact_nullable_string":
+            return lambda value: json.dumps(value.decode())
+        case "compact_bytes" | "compact_nullable_bytes":
+            return lambda value: f'"{b64encode(value).decode()}"'
+        case "compact_array" | "compact_nullable_array":
+            assert type_.of is not None
+            return (
+                partial(_uuids_text, separator)
+                if type_.of.name == "uuid"
+                else partial(_numbers_text, separator, type_.of.name)
+            )
+        case _:
+            return None
 
-    if [(field.type.name, field.tag) for field in part.fields] == [("uuid", None)]:
-        # Each topic has its own: nothing is gained by reading it by its schema.
-        return lru_cache(maxsize=64)(lambda raw: form % (part.fields[0].json, f'"{uuid_text(raw) or _ZERO_UUID}"'))
 
-    @lru_cache(maxsize=1 << 14)
-    def text(raw: bytes) -> str:
-        values = part.read(raw)
-        shown = [each for each in part.fields if each.tag is None or values[each.name] != part.defaults[each.name]]
-        if any(each.name in early for each in shown):
-            raise UndecodableError("is printed in another order")
-        return separator.join(form % (each.json, encode(rendered(each.type, values[each.name]))) for each in shown)
+@lru_cache(maxsize=1 << 14)
+def _uuid_text(value: bytes) -> str:
+    return f'"{uuid_text(value) or _ZERO_UUID}"'
 
-    return text
+
+def _blanked_text(value: bytes) -> str:
+    # What is no text is reported.
+    return _blanked_bytes(value.decode().encode())
+
+
+def _blanked_bytes(value: bytes) -> str:
+    return f'"{BLANK}"' if value else '""'
+
+
+@lru_cache(maxsize=1 << 15)
+def _numbers_text(separator: str, of: str, value: bytes) -> str:
+    one = Struct(">" + CODES[of])
+    return f"[{separator.join(str(number) for (number,) in one.iter_unpack(value))}]"
+
+
+@lru_cache(maxsize=1 << 15)
+def _uuids_text(separator: str, value: bytes) -> str:
+    return f"[{separator.join(_uuid_text(value[at : at + _UUID_SIZE]) for at in range(0, len(value), _UUID_SIZE))}]"

@@ -27,7 +27,7 @@ from connectors.metadata.batches import (
 )
 from connectors.metadata.field_readers import Span, read_body, read_fitting, schema_readers
 from connectors.metadata.record_framing import FramedRecord, control_type, framed_record, is_noop, value_header
-from connectors.metadata.record_patterns import read_records
+from connectors.metadata.record_layouts import is_text, read_records
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, record_schemas
 
 STAR: Final = b"*"
@@ -51,7 +51,7 @@ def redact(batches: bytes, *, rare: RareRecord | None = None) -> bytes:
 
     Args:
         batches: record batches, of which the last may be cut off.
-        rare: is called for each record of undamaged batches that has no pattern.
+        rare: is called for each record of undamaged batches that has no layout.
     """
     out: bytearray | None = None
     next_offset: int | None = None
@@ -105,11 +105,14 @@ def _batch_edits(chunk: bytes, header: RecordBatch, rare: RareRecord | None) -> 
     if header.compression != "none":
         yield header.body, header.end, _ZERO
         return
-    for position, delta, pattern, found in read_records(chunk, header):
-        if pattern is None:
+    for position, delta, layout, found in read_records(chunk, header):
+        if layout is None:
             is_control = header.is_control and found.fault is None
             yield from _control_record_edits(chunk, found) if is_control else _record_edits(chunk, found, rare)
-        elif not pattern.reads(found):
+        elif all(map(is_text, layout.plain_texts(found))):
+            for start, end in layout.credentials:
+                yield position + start, position + end, STAR
+        else:
             yield from _record_edits(chunk, framed_record(chunk, position, header, delta), rare)
 
 

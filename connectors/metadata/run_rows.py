@@ -1,17 +1,17 @@
-"""Topic and partition records that have a pattern as rows of a PartitionRun.
+"""Topic and partition records that have a layout as rows of a PartitionRun.
 
-The values of a pattern are those of the schema, so only what the converters of `record_to_event` check is checked here.
-Adjacent records have the same topic, and many partitions the same values: they are converted once for the same bytes.
+A layout's values are those of the schema, so only what the converters of `record_to_event` check is checked here.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.metadata.field_readers import Values, uuid_text
-from connectors.metadata.record_patterns import Raw, RecordPattern
-from connectors.metadata.value_limits import valid_nodes
+from connectors.metadata.batches import RecordBatch
+from connectors.metadata.field_readers import uuid_text
+from connectors.metadata.record_layouts import OFFSET_DELTA, NarrowLayout, Raw, RecordLayout, zigzag
 from connectors.observations.partition_run import PartitionValues, RunRow
 from rules.model.identifiers import NodeId, TopicId
 
@@ -19,106 +19,176 @@ UNCHANGED_LEADER: Final = -2
 """PartitionChangeRecord.leader if the leader is unchanged; -1 is no leader."""
 UNCHANGED_STATE: Final = -1
 """PartitionChangeRecord.leaderRecoveryState if it is unchanged."""
+RowOf: TypeAlias = Callable[[bytes, int, int, Raw], RunRow | None]
+"""Returns the row of a record; None if `record_to_event` must decide. The record is given as the bytes that hold it,
+where it begins in them, its offset delta, and its values."""
+
 _RECOVERED: Final = 0
 _RECOVERING: Final = 1
 _ABSENT: Final = -1
-_LISTS: Final = (
+_MOST_KNOWN: Final = 1 << 15
+_MOST_LAYOUTS: Final = 256
+"""Odd records must not fill the memory."""
+_NODE: Final = Struct(">i")
+_KEY: Final = ("topic_id", "partition_id")
+_EPOCHS: Final = ("leader_epoch", "partition_epoch")
+_VALUES: Final = (
     "replicas",
     "isr",
     "eligible_leader_replicas",
     "last_known_elr",
     "removing_replicas",
     "adding_replicas",
+    "leader",
+    "leader_recovery_state",
 )
-_INT32: Final = Struct(">i")
-_THREE_INT32: Final = Struct(">iii")
 
 
-def row_of(pattern: RecordPattern, raw: Raw, delta: int) -> RunRow | None:
-    """Returns the row of a record; None if it is of another type, or if `record_to_event` must decide."""
-    match pattern.schema.name:
+class _KnownRecords(NamedTuple):
+    """The values of partition records of one layout that were read, by all bytes except numbers and ids.
+
+    Many partitions have the same values, so one look-up replaces reading the fields.
+    """
+
+    layout: NarrowLayout
+    has_epochs: bool
+    values: dict[object, PartitionValues]
+
+
+_known: dict[bytes, list[_KnownRecords]] = {}
+"""By the first two bytes of the record."""
+
+
+def read_known(chunk: bytes, batch: RecordBatch, position: int, delta: int, rows: list[RunRow]) -> tuple[int, int]:
+    """Appends the rows of partition records with known values, up to the first other record.
+
+    Returns:
+        Where that other record begins, and its offset delta.
+    """
+    end, most = batch.end, 0 if batch.is_control else batch.record_count
+    while delta < most:
+        for (size, _, unpack, fields, rest), has_epochs, known in _known.get(chunk[position : position + 2], ()):
+            after = position + size
+            if after > end:
+                continue
+            raw = unpack(chunk, position)
+            values = known.get(rest(raw))
+            if values is None:
+                continue
+            if has_epochs:
+                encoded, topic, partition, leader_epoch, partition_epoch = fields(raw)
+                if leader_epoch < _ABSENT or partition_epoch < _ABSENT:
+                    continue
+            else:
+                encoded, topic, partition = fields(raw)
+                leader_epoch = partition_epoch = None
+            topic_id = _topic_id(topic)
+            if encoded == zigzag(delta) and topic_id is not None and partition >= 0:
+                rows.append((delta, topic_id, partition, values, leader_epoch, partition_epoch))
+                position = after
+                break
+        else:
+            break
+        delta += 1
+    return position, delta
+
+
+@lru_cache(maxsize=1 << 13)
+def row_of(layout: RecordLayout) -> RowOf | None:
+    """Returns the function that makes the rows of a layout; None for records of other types."""
+    match layout.schema.name:
         case "PartitionRecord":
-            number, topic, lists, leader, leader_epoch, partition_epoch, rest = raw
-            partition, *epochs = _THREE_INT32.unpack(number + leader_epoch + partition_epoch)
-            values = _set_values(pattern, lists, leader, rest)
-            topic_id = _topic_id(topic)
-            if values is None or topic_id is None or partition < 0 or min(epochs) < _ABSENT:
-                return None
-            return delta, topic_id, partition, values, *epochs
+            return _partition_row(layout, (*_KEY, *_EPOCHS))
         case "PartitionChangeRecord":
-            number, topic, rest = raw
-            (partition,), topic_id, values = _INT32.unpack(number), _topic_id(topic), _changed_values(pattern, rest)
-            if values is None or topic_id is None or partition < 0:
-                return None
-            return delta, topic_id, partition, values, None, None
-        case "TopicRecord" if pattern.reads(raw):
-            name, topic, _ = raw
-            topic_id = _topic_id(topic)
-            named = pattern.parts[0].read(name)["name"]
-            return None if topic_id is None else (delta, topic_id, 0, named, None, None)
+            return _partition_row(layout, _KEY)
+        case "TopicRecord":
+            return _topic_row(layout)
         case _:
             return None
 
 
-@lru_cache(maxsize=1 << 16)
-def _set_values(pattern: RecordPattern, lists: bytes, leader: bytes, rest: bytes) -> PartitionValues | None:
-    try:
-        values = pattern.parts[2].read(lists) | pattern.parts[3].read(leader) | pattern.parts[6].read(rest)
-        return _values(values, changes=False)
-    except UndecodableError:
-        return None
+def _partition_row(layout: RecordLayout, names: tuple[str, ...]) -> RowOf:
+    pick, pick_values = layout.picker(names), layout.picker(_VALUES)
+    narrow, head = layout.narrowed((OFFSET_DELTA, *names), "directories"), layout.expected[0][:2]
+
+    def row(chunk: bytes, position: int, delta: int, raw: Raw) -> RunRow | None:
+        topic, partition, *epochs = pick(raw)
+        values, topic_id = _values(*pick_values(raw), changes=names == _KEY), _topic_id(topic)
+        if topic_id is None or values is None or partition < 0 or any(epoch < _ABSENT for epoch in epochs):
+            return None
+        known = _known_records(narrow, head, has_epochs=names != _KEY)
+        known.values[narrow.rest(narrow.unpack(chunk, position))] = values
+        leader_epoch, partition_epoch = epochs or (None, None)
+        return delta, topic_id, partition, values, leader_epoch, partition_epoch
+
+    return row
 
 
-@lru_cache(maxsize=1 << 16)
-def _changed_values(pattern: RecordPattern, rest: bytes) -> PartitionValues | None:
-    try:
-        return _values(pattern.parts[2].read(rest), changes=True)
-    except UndecodableError:
-        return None
+def _known_records(layout: NarrowLayout, head: bytes, *, has_epochs: bool) -> _KnownRecords:
+    """Returns those of a layout, with room for one more."""
+    for known in _known.get(head, ()):
+        if known.layout.format == layout.format:
+            if len(known.values) >= _MOST_KNOWN:
+                known.values.clear()
+            return known
+    if sum(map(len, _known.values())) >= _MOST_LAYOUTS:
+        _known.clear()
+    known = _KnownRecords(layout, has_epochs, {})
+    _known.setdefault(head, []).append(known)
+    return known
+
+
+def _topic_row(layout: RecordLayout) -> RowOf:
+    pick = layout.picker(("topic_id", "name"))
+
+    def row(_: bytes, __: int, delta: int, raw: Raw) -> RunRow | None:
+        topic, name = pick(raw)
+        topic_id = _topic_id(topic)
+        try:
+            return None if topic_id is None else (delta, topic_id, 0, name.decode(), None, None)
+        except UnicodeDecodeError:
+            return None
+
+    return row
 
 
 @lru_cache(maxsize=1 << 14)
 def _topic_id(raw: bytes) -> TopicId | None:
-    """Returns a topic's UUID as Kafka prints it; None for the zero UUID."""
+    """Returns a topic's UUID as Kafka prints it; None for the zero UUID. Cached: adjacent records share it."""
     printed = uuid_text(raw)
     return None if printed is None else TopicId(printed)
 
 
-def _values(values: Values, *, changes: bool) -> PartitionValues | None:
+def _values(*raw: bytes | int | None, changes: bool) -> PartitionValues | None:
     """Returns the values of a PartitionRecord, or of a PartitionChangeRecord; None if no Kafka writes such values."""
-    leader, state = values["leader"], values["leader_recovery_state"]
-    unchanged = UNCHANGED_STATE if changes else _RECOVERED
-    nodes = [_nodes(values.get(name)) for name in _LISTS][:4]
-    if (
-        nodes[0] == ()
-        or leader < (UNCHANGED_LEADER if changes else _ABSENT)
-        or state not in (unchanged, _RECOVERED, _RECOVERING)
-    ):
+    *packed, leader, state = raw
+    assert isinstance(leader, int)
+    try:
+        lists = [_nodes(each) for each in packed][:4]
+    except UndecodableError:
         return None
-    replicas, isr, elr, last_known_elr = nodes if changes else [each or () for each in nodes]
-    return PartitionValues(
-        replicas,
-        isr,
-        elr,
-        last_known_elr,
-        leader=None if leader < 0 else NodeId(leader),
-        leader_set=leader != UNCHANGED_LEADER,
-        recovering=None if state == UNCHANGED_STATE else state == _RECOVERING,
-    )
+    states = (UNCHANGED_STATE, _RECOVERED, _RECOVERING) if changes else (_RECOVERED, _RECOVERING)
+    if lists[0] == () or leader < (UNCHANGED_LEADER if changes else _ABSENT) or state not in states:
+        return None
+    replicas, isr, elr, last_known_elr = lists if changes else [nodes or () for nodes in lists]
+    led, is_set = None if leader < 0 else NodeId(leader), leader != UNCHANGED_LEADER
+    recovers = None if state == UNCHANGED_STATE else state == _RECOVERING
+    return PartitionValues(replicas, isr, elr, last_known_elr, led, leader_set=is_set, recovering=recovers)
 
 
-def _nodes(values: list[int] | None) -> tuple[NodeId, ...] | None:
-    """Returns the node ids of a list, one object for equal lists; None for no list.
+@lru_cache(maxsize=1 << 15)
+def _nodes(packed: bytes | None) -> tuple[NodeId, ...] | None:
+    """Returns node ids; None for no list.
 
     Raises:
         UndecodableError: one is negative or listed twice.
     """
-    return None if values is None else _shared(tuple(values))
-
-
-@lru_cache(maxsize=1 << 15)
-def _shared(values: tuple[int, ...]) -> tuple[NodeId, ...]:
-    return valid_nodes("node", values)
+    if packed is None:
+        return None
+    nodes = tuple(NodeId(node) for (node,) in _NODE.iter_unpack(packed))
+    if nodes and (min(nodes) < 0 or len({*nodes}) < len(nodes)):
+        raise UndecodableError("has an invalid list of nodes")
+    return nodes
 
 
 def recovering(state: int, *, absent: int | None) -> bool | None:

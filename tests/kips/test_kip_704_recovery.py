@@ -91,7 +91,7 @@ def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None
 @pytest.mark.kip("B016", "B052")
 @pytest.mark.parametrize("state", [False, True])
 def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
-    """Such a record has no pattern and is read field by field."""
+    """Such a record has none of the known layouts and is read field by field."""
     byte = bytes([state])
 
     for value in (PARTITION + tagged(t0=byte, t77=b"later"), CHANGE + tagged(t5=byte, t77=b"later")):

@@ -65,3 +65,12 @@ def test_only_two_record_versions_have_two_schemas() -> None:
     }
 
     assert schema_counts == {("UserScramCredentialRecord", 0): 2, ("DelegationTokenRecord", 0): 2}
+
+
+def test_a_record_that_later_kafka_versions_dropped_is_skipped() -> None:
+    schema = record_schemas("3.3.2").records[6]
+    (fields,) = schema.versions[0]
+    body = written(fields, secret_value("", fields))
+
+    assert schema.name == "AccessControlRecord" and 6 not in record_schemas(kafka_versions()[-1]).records
+    assert events(batch([data(6, 0, body)])) == []

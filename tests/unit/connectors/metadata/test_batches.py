@@ -78,6 +78,15 @@ def test_a_damaged_batch_is_reported_and_the_next_is_read(written: int, base_off
     assert isinstance(good, RecordBatch)
 
 
+def test_a_compressed_batch_is_rejected() -> None:
+    bad, good = scan(batch([noop()], attributes=4) + batch([noop()], base_offset=1))
+
+    assert isinstance(bad, BadBatch)
+    assert bad.reason == "compressed with zstd, which KRaft never writes: not read"
+    assert bad.header is not None
+    assert isinstance(good, RecordBatch)
+
+
 def test_a_base_offset_that_does_not_follow_the_batch_before_is_rejected() -> None:
     log = (
         batch([noop(), noop()], base_offset=5) + batch([noop()], base_offset=4_000_007) + batch([noop()], base_offset=8)

@@ -15,9 +15,11 @@ from connectors.metadata.redaction import redact
 from connectors.observations.log_event import Undecodable
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
+    batch_of,
     control,
     data,
     noop,
+    record,
     tagged,
     text,
     uvarint,
@@ -95,6 +97,20 @@ def test_a_secret_beside_the_fields_of_a_control_record_is_blanked(
         assert_blanked(batch([control(api_key, damaged)]))
     assert_blanked(batch([(b"\0\0" + bytes((0, api_key)) + SECRET, body)]))
     assert redact(whole := batch([control(api_key, body)])) is whole
+
+
+@pytest.mark.parametrize("size", [2, 3, 40])
+def test_zeros_that_an_older_kraftwatch_wrote_over_a_body_stay(size: int) -> None:
+    """It filled the body of a type that it did not know with zeros; the type is known now."""
+    payload = batch([data(2, 0, bytes(size))])
+
+    assert redact(payload) is payload
+
+
+@pytest.mark.parametrize("value", [noop(), data(2, 0, text("t") + bytes(range(16)) + b"\0")], ids=["NoOp", "Topic"])
+def test_a_secret_in_the_key_or_the_headers_of_a_record_is_blanked(value: bytes) -> None:
+    assert_blanked(batch_of(record(value, 0, key=SECRET), 1))
+    assert_blanked(batch_of(record(value, 0, headers=b"\2\2k" + uvarint(len(SECRET) * 2) + SECRET), 1))
 
 
 @pytest.mark.parametrize(("name", "api_key", "version", "fields"), WITHOUT_CREDENTIALS)

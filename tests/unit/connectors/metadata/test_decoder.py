@@ -1,7 +1,8 @@
 """Decoding: Kafka's own files give what Kafka wrote; invalid bytes give an Undecodable and never an exception."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from connectors.observations.log_event import (
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
+    TopicRemoved,
     TransactionBegan,
     TransactionEnded,
     Undecodable,
@@ -63,6 +65,43 @@ def faults(payload: bytes) -> list[Undecodable]:
     return [event for event in events(payload) if isinstance(event, Undecodable)]
 
 
+@dataclass
+class ReplayedPartition:
+    leader: int
+    leader_epoch: int
+    isr: int
+    recovering: bool
+
+
+def replay_sums(decoded: Iterable[Event]) -> dict[str, int]:
+    """A minimal replay and its sums. All transactions of these files commit."""
+    state: dict[tuple[str, int], ReplayedPartition] = {}
+    for event in decoded:
+        match event:
+            case PartitionSet(leader=leader):
+                state[event.topic_id, event.partition] = ReplayedPartition(
+                    -1 if leader is None else leader, event.partition_leader_epoch, len(event.isr), event.recovering
+                )
+            case PartitionChanged(leader=leader):
+                now = state[event.topic_id, event.partition]
+                if event.leader_set:
+                    now.leader = -1 if leader is None else leader
+                    now.leader_epoch += 1
+                now.isr = now.isr if event.isr is None else len(event.isr)
+                now.recovering = now.recovering if event.recovering is None else event.recovering
+            case TopicRemoved(topic_id=topic):
+                state = {key: partition for key, partition in state.items() if key[0] != topic}
+            case _:
+                pass
+    return {
+        "partitions": len(state),
+        "recovering": sum(partition.recovering for partition in state.values()),
+        "sum_leader_epoch": sum(partition.leader_epoch for partition in state.values()),
+        "sum_leader": sum(partition.leader for partition in state.values()),
+        "sum_isr_len": sum(partition.isr for partition in state.values()),
+    }
+
+
 def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> None:
     log, sidecar = tinylog()
 
@@ -96,11 +135,23 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
     )
 
 
+@pytest.mark.kip("B016", "B034")
+def test_a_log_by_kafka_replays_to_kafkas_state() -> None:
+    log, sidecar = tinylog()
+
+    sums = replay_sums(events(log))
+
+    assert sums == {name: sidecar[f"final_{name}"] for name in sums}
+
+
 def test_the_events_of_a_snapshot_by_kafka_match_what_kafka_wrote() -> None:
     snapshot, sidecar = tinysnapshot()
 
     decoded = snapshot_events(snapshot)
 
+    assert replay_sums(decoded) == {
+        name: sidecar[name] for name in ("partitions", "recovering", "sum_leader_epoch", "sum_leader", "sum_isr_len")
+    }
     began, ended = decoded[0], decoded[-1]
     assert isinstance(began, SnapshotBegan)
     assert isinstance(ended, SnapshotEnded)
@@ -277,6 +328,12 @@ def test_a_damaged_first_batch_is_quarantined_at_the_observations_base_offset(ba
     assert isinstance(bad, Undecodable)
     assert (bad.offset, bad.length) == (base_offset, len(damaged))
     assert isinstance(end, LogAdvanced)
+
+
+def test_a_first_batch_at_another_offset_than_the_observations_is_quarantined() -> None:
+    (bad,) = faults(batch([noop()], base_offset=9))
+
+    assert (bad.offset, bad.reason) == (0, "base offset 9, expected 0")
 
 
 def test_an_unreadable_batch_after_a_damaged_one_is_quarantined_at_its_own_offset() -> None:

@@ -92,6 +92,12 @@ def test_a_tagged_field_with_its_default_is_not_shown() -> None:
     assert new == {**absent, "leader": 2, "removingReplicas": []}
 
 
+def test_the_zero_uuid_is_printed() -> None:
+    found = one(data(9, 0, bytes(16) + tagged()))
+
+    assert found.data == {"topicId": "AAAAAAAAAAAAAAAAAAAAAA"}
+
+
 def test_a_record_of_an_unknown_type_is_dumped_with_its_length() -> None:
     found = one(data(99, 1, b"a secret?"))
 
@@ -105,6 +111,19 @@ def test_a_record_of_an_unknown_version_is_dumped_with_its_name() -> None:
 
     assert (found.type, found.version, found.data, found.damaged) == ("PARTITION_RECORD", 9, None, False)
     assert found.reason == f"version 9 of PARTITION_RECORD is not known to any Kafka up to {kafka_versions()[-1]}"
+
+
+def test_an_unknown_control_record_is_dumped_with_its_number() -> None:
+    found = one(control(44, b"\0\3"))
+
+    assert (found.type, found.number, found.version) == ("UNKNOWN", 44, 3)
+    assert found.reason == f"control record type 44 is not known to any Kafka up to {kafka_versions()[-1]}"
+
+
+def test_a_blanked_control_record_has_a_version_that_no_kafka_knows() -> None:
+    found = one(control(5, b"\xff\xff\xff"))
+
+    assert (found.type, found.version, found.damaged) == ("KRaftVersion", -1, False)
 
 
 def test_a_record_that_the_named_kafka_does_not_know_is_unknown() -> None:
@@ -190,6 +209,12 @@ def test_a_damaged_batch_is_skipped_and_the_rest_is_read() -> None:
     assert gaps(entries) == [(len(first), len(second), 1, "the CRC-32C does not match: the batch is damaged")]
 
 
+def test_a_compressed_batch_is_reported() -> None:
+    assert gaps(list(dump_records(batch([noop()], attributes=2)))) == [
+        (0, 72, 0, "compressed with snappy, which KRaft never writes: not read")
+    ]
+
+
 @pytest.mark.parametrize(
     ("size", "reason"),
     [(30, "the file is torn: 42 bytes of its last batch are missing"), (10, "the file is torn")],
@@ -221,6 +246,19 @@ def test_a_records_timestamp_is_that_of_its_batch_and_its_own_delta() -> None:
     (found,) = records(batch_of(record(noop(), 0, timestamp_delta=250), 1, timestamp=1000))
 
     assert found.timestamp == 1250
+
+
+def test_a_record_without_a_value_is_damaged_and_has_the_length_of_all_its_bytes() -> None:
+    tombstone = record(None, 0)
+    (found,) = records(batch_of(tombstone, 1))
+
+    assert (found.reason, found.length, found.damaged) == ("a record without a value", len(tombstone), True)
+
+
+def test_a_record_with_an_impossible_timestamp_has_that_of_its_batch() -> None:
+    (found,) = records(batch_of(record(noop(), 0, timestamp_delta=1 << 60), 1, timestamp=1000))
+
+    assert (found.timestamp, found.damaged) == (1000, True)
 
 
 @pytest.mark.parametrize(
@@ -290,3 +328,9 @@ def test_dumping_damaged_bytes_never_raises(drawn: st.DataObject) -> None:
 
     for entry in dump_records(bytes(segment)):
         assert isinstance(entry, DumpedRecord | DumpGap)
+
+
+@given(st.binary(max_size=80))
+def test_dumping_a_record_with_any_body_never_raises(body: bytes) -> None:
+    for api_key in record_schemas().records:
+        assert one(data(api_key, 0, body)).length == len(body) + 3

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from connectors.errors import UndecodableError
-from connectors.metadata.field_readers import field_reader, read_body
+from connectors.metadata.field_readers import field_reader, read_body, uvarint
 from connectors.metadata.record_schemas import Field, FieldType
 from connectors.metadata.value_limits import LARGEST_BODY, LARGEST_STRING
 from tests.unit.connectors.metadata.metadata_bytes import ints, tagged, text
+from tests.unit.connectors.metadata.metadata_bytes import uvarint as written_uvarint
 
 STRINGS = ("compact_string", "compact_nullable_string")
 BYTES = ("compact_bytes", "compact_nullable_bytes")
@@ -66,6 +67,10 @@ def test_the_elements_of_an_array_are_read(name: str, values: list[int]) -> None
     assert read(of(name, of("int32")), ints(values) + b"\1") == (values, len(ints(values)))
 
 
+def test_a_nullable_array_can_be_null() -> None:
+    assert read(of("compact_nullable_array", of("int32")), b"\0\1") == (None, 1)
+
+
 @pytest.mark.parametrize(
     "name", ["compact_string", "compact_bytes", "compact_array"], ids=["string", "byte string", "array"]
 )
@@ -96,6 +101,22 @@ def test_a_value_that_exceeds_its_body_or_a_limit_is_refused(type_: FieldType, c
     assert str(refused.value) == reason
 
 
+def test_values_that_end_with_their_body_or_are_as_long_as_allowed_are_read() -> None:
+    longest = "a" * LARGEST_STRING
+
+    assert read(of("compact_string"), text(longest))[0] == longest
+    assert read(of("compact_bytes"), text(longest + "a"))[0] == longest.encode() + b"a"
+    assert read(of("compact_array", of("int8")), b"\4\1\2\3")[0] == [1, 2, 3]
+    assert read(of("uuid"), bytes(range(16)))[0] == "AAECAwQFBgcICQoLDA0ODw"
+
+
+@pytest.mark.parametrize("value", [0, 127, 128, 16_383, 16_384, 2**31 - 1, 2**32 - 1, 2**35 - 1])
+def test_an_unsigned_varint_has_up_to_five_bytes(value: int) -> None:
+    written = written_uvarint(value)
+
+    assert uvarint(BEFORE + written + b"\1", len(BEFORE)) == (value, len(BEFORE) + len(written))
+
+
 def test_tagged_fields_replace_defaults_and_unknown_ones_are_skipped() -> None:
     type_ = struct_of(("a", of("int8")), tags={3: ("b", of("int16")), 200: ("c", of("compact_string"))})
 
@@ -120,6 +141,16 @@ def test_tagged_fields_of_another_order_or_size_are_refused(content: bytes, reas
         read(struct_of(tags={3: ("b", of("int16"))}), content)
 
     assert str(refused.value) == reason
+
+
+@pytest.mark.parametrize("name", STRINGS + BYTES)
+def test_the_span_of_a_named_field_is_returned(name: str) -> None:
+    type_ = struct_of(("shown", of(name)), ("secret", of(name)))
+
+    values, size = read(type_, text("ab") + text("hunter2") + b"\0", spans=frozenset({"secret"}))
+
+    assert values == {"shown": b"ab" if "bytes" in name else "ab", "secret": (6, 13)}
+    assert size == 12
 
 
 def test_spans_are_found_in_arrays_and_structs_and_may_be_absent() -> None:
@@ -172,3 +203,8 @@ def test_a_body_that_does_not_match_its_schema_is_refused(body: bytes, reason: s
         read_body(field_reader(struct_of(("a", of("compact_nullable_string")))), body)
 
     assert str(refused.value) == reason
+
+
+def test_a_number_that_is_cut_off_ends_its_body_early() -> None:
+    with pytest.raises(UndecodableError, match=r"^ends in the middle of a field$"):
+        read_body(field_reader(struct_of(("a", of("int32")))), bytes(3))

@@ -7,12 +7,14 @@ from connectors.metadata.batches import HEADER, RecordBatch, scan
 from connectors.metadata.record_framing import (
     FramedRecord,
     control_type,
+    framed_record,
     framed_records,
     is_noop,
     value_header,
 )
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, data, noop, record, uvarint, varint
+from tests.unit.connectors.metadata.unusual_records import partition
 
 BEFORE = batch([noop(), noop()])
 
@@ -125,6 +127,13 @@ def test_a_record_that_ends_early_at_the_end_of_the_bytes_has_a_fault() -> None:
     assert bad == FramedRecord(0, 5, 0, 0, None, None, 1, "not a record: it ends early")
 
 
+def test_a_length_is_read_to_its_last_byte() -> None:
+    """Its first two bytes and the bytes after them would be a record of 8,192 bytes."""
+    first, *_ = framed(b"\x80\x80\0" + b"\0\0\1" + varint(8_185) + bytes(8_185) + b"\0", 1)
+
+    assert first.end == 3
+
+
 @pytest.mark.parametrize(
     ("delta", "valid"),
     [
@@ -174,6 +183,13 @@ def test_bytes_after_the_last_record_are_one_record_with_a_fault() -> None:
     assert bad == FramedRecord(len(first), len(first) + 3, 0, 0, None, None, len(first), reason)
 
 
+def test_type_and_version_of_a_value_are_varints_behind_the_frame_version() -> None:
+    value = data(300, 200, b"body")
+
+    assert value_header(b"??" + value + b"?", 2, 2 + len(value)) == (300, 200, 7)
+    assert value_header(value[:5], 0, 5) == (300, 200, 5)
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -191,9 +207,27 @@ def test_a_value_without_type_and_version_is_refused(value: bytes, reason: str) 
     assert str(refused.value) == reason
 
 
+def test_the_longest_type_and_version_have_five_bytes_each() -> None:
+    longest = uvarint(2**35 - 1)
+    frame = b"\x81\x80\x80\x80\0"
+
+    assert value_header(frame + longest + longest + b"?", 0, 16) == (2**35 - 1, 2**35 - 1, 15)
+
+
 def test_the_type_of_a_control_record_is_in_its_key() -> None:
     assert control_type(b"?\0\0\1\2?", (1, 5)) == 258
     assert control_type(b"?\0\0\xff\xfe?", (1, 6)) == -2
     for key in (None, (1, 4), (1, 1)):
         with pytest.raises(UndecodableError, match=r"^a control record without a type$"):
             control_type(b"?\0\0\1\2?", key)
+
+
+def test_one_record_is_found_at_its_position() -> None:
+    records = record(noop(), 0) + record(partition(), 1)
+    content = BEFORE + batch_of(records, 2, base_offset=2)
+    one = second_batch(records, 2, behind=b"")
+    position = one.body + len(record(noop(), 0))
+
+    assert framed_record(content, position, one, 1).end == len(content)
+    with pytest.raises(UndecodableError):
+        framed_record(content, position, one._replace(length=one.length - 1), 1)

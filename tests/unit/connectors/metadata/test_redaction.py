@@ -170,6 +170,16 @@ def test_of_a_damaged_batch_only_what_is_certainly_its_header_and_its_length_rem
     assert redact(after) is after, "nothing is left to overwrite"
 
 
+def test_of_a_damaged_first_batch_only_the_length_remains() -> None:
+    assert redact(DOUBTFUL) == b"\xff" * 8 + DOUBTFUL[8:12] + bytes(4) + b"\2" + bytes(len(DOUBTFUL) - 17)
+
+
+def test_a_log_without_credentials_is_returned_as_the_same_object() -> None:
+    log = b"".join(batch([noop()], base_offset=offset) for offset in range(50))
+
+    assert redact(log) is log
+
+
 @pytest.mark.parametrize("kafka_file", [tinylog, tinysnapshot])
 def test_only_config_values_of_files_written_by_kafka_are_redacted(
     kafka_file: Callable[[], tuple[bytes, dict[str, Any]]],
@@ -199,6 +209,14 @@ def test_no_secret_remains_in_a_damaged_log(noise: bytes, at: int, bit: int) -> 
     assert len(after) == len(log) + len(noise)
     assert b"xxxxxxxxxxxxxxxx" not in after or b"xxxxxxxxxxxxxxxx" in noise
     assert redact(after) == after
+
+
+@given(st.lists(st.binary(max_size=80), min_size=1, max_size=6))
+def test_redacting_any_values_leaves_whole_batches(values: list[bytes]) -> None:
+    after = redact(batch(values))
+
+    assert all(isinstance(item, RecordBatch) for item in scan(after))
+    assert redact(after) is after
 
 
 def test_a_record_of_which_one_name_is_no_text_is_overwritten_completely() -> None:

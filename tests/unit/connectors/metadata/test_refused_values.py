@@ -234,6 +234,16 @@ def test_a_batch_with_an_impossible_timestamp_is_refused(value: bytes | tuple[by
     assert end.newest_timestamp_ms is None
 
 
+@pytest.mark.parametrize("timestamp", [-1, 0, LATEST_TIMESTAMP_MS])
+def test_no_timestamp_and_the_latest_one_are_accepted(timestamp: int) -> None:
+    event, end = events(batch([TOPIC], base_offset=5, timestamp=timestamp))
+
+    assert isinstance(event, TopicCreated)
+    assert event.at.timestamp_ms == timestamp
+    assert isinstance(end, LogAdvanced)
+    assert end.newest_timestamp_ms == timestamp
+
+
 @pytest.mark.parametrize("timestamp", [-2, YEAR_10000, 2**63 - 1])
 def test_a_snapshot_header_with_an_impossible_timestamp_is_refused(timestamp: int) -> None:
     header = batch([raft(3, last_contained_log_timestamp=timestamp)])
@@ -244,6 +254,18 @@ def test_a_snapshot_header_with_an_impossible_timestamp_is_refused(timestamp: in
     assert (bad.offset, bad.reason) == (
         0,
         f"SnapshotHeaderRecord has last contained timestamp {timestamp}, {TIMES}",
+    )
+
+
+@pytest.mark.parametrize("base_offset", [LARGEST_OFFSET, 2**62, 2**63 - 2])
+def test_offsets_at_the_end_of_their_range_are_refused_and_never_overflow(base_offset: int) -> None:
+    payload = b"".join(batch([TOPIC, TOPIC], base_offset=offset) for offset in (base_offset, base_offset))
+
+    decoded = events(payload, base_offset=base_offset)
+
+    assert {event.type for event in decoded} == {"undecodable", "log-advanced"}
+    assert all(
+        event.offset is None or event.offset <= LARGEST_OFFSET for event in decoded if isinstance(event, Undecodable)
     )
 
 

@@ -15,7 +15,7 @@ _ID_LISTS = frozenset({"voter_ids", "replicas", "isr", "elr", "last_known_elr"})
 _OFFSETS = frozenset({"offset", "end_offset", "last_offset", "high_watermark", "log_end_offset", "start_offset"})
 _EPOCHS = frozenset({"leader_epoch", "epoch", "partition_leader_epoch", "partition_epoch", "kraft_version"})
 _LEVELS = frozenset({"level", "version", "lowest", "highest"})
-_VOTERS = 1_000
+_VOTERS = 100
 
 
 def impossible_value(event: object) -> str | None:

@@ -103,7 +103,7 @@ REFUSED: list[tuple[bytes | tuple[bytes, bytes], str]] = [
     ),
     (
         voters(*({"voter_id": node, "endpoints": []} for node in range(MOST_VOTERS + 1))),
-        "VotersRecord names 1001 voters; a quorum has at most 1000",
+        "VotersRecord names 101 voters; a quorum has at most 100",
     ),
     (voters({"endpoints": [LISTENER, LISTENER]}), "VotersRecord names a listener twice"),
     (

@@ -25,6 +25,7 @@ from streaming.cli.options import (
     RecordedOptions,
     job_place,
     parse_time_option,
+    writable_folder,
 )
 from streaming.cli.output import print_json, print_message, print_table
 
@@ -53,6 +54,8 @@ ItemIds: TypeAlias = Annotated[
 ]
 
 _DEFAULT_LIMIT = 50
+_PAGE = "index.html"
+"""Of `--docs`."""
 
 
 def audit(
@@ -101,8 +104,8 @@ def audit(
     store = _store(checkpoint, journal, config)
     if record and (store is None or cluster or alerts or from_):
         raise UsageError("--record is for an audit of everything: give --checkpoint, without --cluster and --alerts")
-    if docs is not None:
-        docs.mkdir(parents=True, exist_ok=True)
+    if docs is not None and any(path.name != _PAGE for path in writable_folder("--docs", docs).iterdir()):
+        raise UsageError(f"--docs {docs} contains other files: name a new or empty folder")
     found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms)
     if record:
         from connectors.store.audit_results import AuditResults
@@ -204,7 +207,7 @@ def _write_page(folder: Path, found: "Audit") -> Path:
     broken = {one.contract.name: one for one in found.broken}
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(template)
     text = page.render(suites=CONTRACTS, rows=found.rows, broken=broken, row_text=row_text)
-    written = folder / "index.html"
+    written = folder / _PAGE
     written.write_text(text, encoding="utf-8")
     return written
 

@@ -121,6 +121,4 @@ def _place(to: str) -> str:
         raise UsageError(f"--to: {problem}") from None
     if uri_scheme(place) is not None:
         return place
-    folder = Path(place).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    return f"file://{folder}"
+    return f"file://{options.writable_folder('--to', Path(place).absolute())}"

@@ -4,6 +4,7 @@ The fields of `ConfigOptions` and its subclasses are the options; `with_options`
 verb. The configuration is imported when it is needed: pydantic takes 0.3 s, and help and completion must be fast.
 """
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -188,6 +189,18 @@ class RecordedOptions:
         places = [self.journal, self.log_dir].count(None)
         if places == 0 or (places == 2 and self.config is None):
             raise UsageError("give --journal DIR or --log-dir DIR, but not both; or --config FILE of a job alone")
+
+
+def writable_folder(option: str, folder: Path) -> Path:
+    """Returns the folder that an option names, and creates it. Raises UsageError if it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        reason = (problem.strerror or "unusable").lower()
+        raise UsageError(f"{option} {folder}: {reason}; give a writable folder") from None
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{option} {folder}: permission denied; give a writable folder")
+    return folder
 
 
 WORK_DIR = "give the job's work_dir instead"

@@ -5,6 +5,7 @@ The texts are the rules' docstrings, as in `kraftwatch explain`. What is the sam
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rules.evaluate import RULES
 from rules.finding import HOLD, Rule, Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
-from rules.rule_page import default_of, inhibition_of, page_of
+from rules.rule_page import default_of, page_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "rules"
@@ -38,8 +39,12 @@ kraftwatch silence add --rule RULE --cluster NAME --for 2h --comment "WHY" --con
 ## Thresholds
 
 Each page lists the thresholds of its rule. `--set RULE.THRESHOLD=VALUE` changes one, as does
-[`thresholds`](../configuration.md#thresholds) in the configuration.
-"""
+[`thresholds`](../configuration.md#thresholds) in the configuration. What several rules share:
+
+| name | meaning |
+|---|---|"""
+_SHARED_BY = 3
+"""So many rules with the same threshold: its meaning is in the index."""
 _QUOTED_RULE = re.compile(rf"`({'|'.join(RULES)})`")
 
 
@@ -56,7 +61,14 @@ def index() -> str:
         f"| [`{rule.id}`]({rule.id}.md) | {rule.title} | {', '.join(severities(rule))} | {hold_text(rule)} |"
         for rule in order
     ]
-    return "\n".join([f"{GENERATED}{_INDEX_HEAD}", *rows, "", _INDEX_FOOT])
+    meanings = [f"| `{name}` | {meaning} |" for name, meaning in sorted(shared_meanings())]
+    return "\n".join([f"{GENERATED}{_INDEX_HEAD}", *rows, "", _INDEX_FOOT, *meanings, ""])
+
+
+def shared_meanings() -> set[tuple[str, str]]:
+    """Returns name and meaning of each threshold that several rules have."""
+    uses = Counter((each.name, each.meaning) for rule in RULES.values() for each in rule.thresholds)
+    return {one for one, count in uses.items() if count >= _SHARED_BY}
 
 
 def hold_text(rule: Rule) -> str:
@@ -72,10 +84,18 @@ def markdown(rule: Rule) -> str:
     parts = [f"# {rule.title}", facts, page.lead]
     for heading, text in page.sections.items():
         parts += [f"## {heading}", linked(text, of=rule)]
-    rows = [f"| `{each.name}` | {default_of(each)} | {each.meaning} |" for each in rule.thresholds]
-    parts += ["## Thresholds", "\n".join(["| name | default | meaning |", "|---|---|---|", *rows])]
-    if inhibition := inhibition_of(rule):
-        parts.append(linked(inhibition, of=rule).replace("inhibited", "[inhibited](../glossary.md#alerts)", 1))
+    shared = shared_meanings()
+    own = [each for each in rule.thresholds if (each.name, each.meaning) not in shared]
+    others = [f"`{each.name}` {default_of(each)}" for each in rule.thresholds if each not in own]
+    parts.append("## Thresholds")
+    if own:
+        rows = [f"| `{each.name}` | {default_of(each)} | {each.meaning} |" for each in own]
+        parts.append("\n".join(["| name | default | meaning |", "|---|---|---|", *rows]))
+    if others:
+        parts.append(f"[As in other rules](index.md#thresholds): {', '.join(others)}.")
+    if rule.inhibited_by:
+        causes = ", ".join(f"`{each}`" for each in rule.inhibited_by)
+        parts.append(linked(f"[Inhibited](../glossary.md#alerts) by {causes}.", of=rule))
     return "\n\n".join(parts) + "\n"
 
 

@@ -54,6 +54,13 @@ class ClusterIds:
     """Clusters without an id, each with the error that names the reason."""
     source: CheckpointSource | None = None
     """Where the job begins in the relays' topics; None where it gathers itself."""
+    unconfirmed: frozenset[str] = frozenset()
+    """New clusters whose id is only configured. The checkpoint does not record it: a wrong one can be corrected."""
+
+    @property
+    def confirmed(self) -> Mapping[str, str]:
+        """The ids that the checkpoint may record."""
+        return {name: cluster_id for name, cluster_id in self.ids.items() if name not in self.unconfirmed}
 
     def require_all(self) -> Mapping[str, str]:
         """Returns the ids; raises the error of the first cluster without one."""
@@ -86,7 +93,8 @@ def identify_clusters(
             ids[cluster.name] = recorded[cluster.name]
     for other in others:
         log.warning("%s. The other clusters are monitored; give a cluster that was created again another name", other)
-    return ClusterIds(ids=ids, unavailable=unavailable)
+    silent = {one.name for one, answer in zip(clusters, answers, strict=True) if isinstance(answer, ObservationError)}
+    return ClusterIds(ids=ids, unavailable=unavailable, unconfirmed=frozenset(silent - recorded.keys()))
 
 
 def _ask(cluster: ClusterConnection, identify: Identify, *, known: bool) -> str | ObservationError:
@@ -151,6 +159,5 @@ def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: Clust
         )
     if answered.source is not None:
         record_source(checkpoint, answered.source)
-    ids = {**recorded, **answered.ids}
-    checkpoint.record_cluster_ids(ids)
-    return ids
+    checkpoint.record_cluster_ids({**recorded, **answered.confirmed})
+    return {**recorded, **answered.ids}

@@ -112,10 +112,17 @@ def test_another_cluster_than_the_configured_one_is_refused(recorded: dict[str, 
         identify_clusters([replace(PROD, cluster_id="A")], recorded, other)
 
 
+def test_a_configured_id_that_no_node_has_answered_can_still_be_corrected() -> None:
+    configured = replace(PROD, cluster_id="A")
+    assert identify_clusters([configured], {}, DOES_NOT_ANSWER).confirmed == {}
+    assert identify_clusters([configured], {}, answers("A")).confirmed == {"prod": "A"}
+    assert identify_clusters([configured], {"prod": "A"}, DOES_NOT_ANSWER).confirmed == {"prod": "A"}
+
+
 def test_the_ids_of_clusters_that_are_not_configured_now_stay_recorded(tmp_path: Path) -> None:
     checkpoint = Checkpoint(folder=tmp_path)
-    answered = ClusterIds(ids={"prod": "A"}, unavailable={})
-    assert record_ids(checkpoint, {"former": "C"}, answered) == {"former": "C", "prod": "A"}
+    answered = ClusterIds(ids={"prod": "A", "new": "B"}, unavailable={}, unconfirmed=frozenset({"new"}))
+    assert record_ids(checkpoint, {"former": "C"}, answered) == {"former": "C", "prod": "A", "new": "B"}
     assert Checkpoint(folder=tmp_path).cluster_ids() == {"former": "C", "prod": "A"}
 
 

@@ -1,5 +1,6 @@
 """The root of the configuration file."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -100,11 +101,14 @@ class WatchSection(Section):
         return matches(name, self.include) and not matches(name, self.exclude)
 
 
+_FILE_URI = re.compile(r"file:(?://)?(/.+)", re.IGNORECASE)
+
+
 def checkpoint_place(value: str) -> str:
     """Returns a path, or a URI of a file system that all nodes of a Spark cluster reach."""
-    scheme = uri_scheme(value)
-    if scheme is None:
-        return value
+    scheme, file = uri_scheme(value), _FILE_URI.fullmatch(value)
+    if scheme is None or file is not None:
+        return value if file is None else file[1]
     if scheme not in ("hdfs", "s3a"):
         raise ValueError(f"the scheme {scheme} is not supported: give a local folder, hdfs:// or s3a://")
     parts = urlsplit(value)

@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
+TOO_SLOW = "Python worker failed to connect back"
+"""Spark's error when its Python planner has not connected within 10 s, although it connects first: the machine is busy
+(`streaming.pipeline.planner_connection`)."""
 QUERY_NAME = "kraftwatch"
 """Of the query, in Spark's UI, event log and metrics."""
 _WAITING = "Waiting for data"
@@ -56,25 +59,38 @@ class Query:
         self._checkpoint = checkpoint
         self._deliver = deliver
         self._running: StreamingQuery | None = None
+        self._step: Step | None = None
 
     def start(self, step: Step) -> None:
-        """Starts the query from the checkpoint, with this step."""
+        """Starts the query from the checkpoint, with this step; on a busy machine the next `wait` starts it."""
+        self._step, self._running = step, None
         try:
             self._running = start(self._spark, self._checkpoint, step, self._deliver, self.topic)
         except SPARK_ERRORS as problem:
-            raise self._failure(f"does not start on {self._checkpoint.location}", problem) from problem
+            self._require_busy(f"does not start on {self._checkpoint.location}", problem)
+
+    def _require_busy(self, how: str, problem: Exception) -> None:
+        """Raises the problem, unless the query ended only because the machine is busy: it is started again then."""
+        if TOO_SLOW not in str(problem):
+            raise self._failure(how, problem) from problem
+        log.warning("Spark's planner did not start within 10 s; retrying from the checkpoint")
+        self._running = None
 
     def wait(self, seconds: int) -> None:
-        """Waits `seconds` while the query runs.
+        """Waits `seconds` while the query runs. Starts it again, however often, where the machine was too busy.
 
         Raises UsageError if the step refuses the checkpoint's state (another version or another cluster wrote it), and
         JobError if the query ended by itself.
         """
-        assert self._running is not None, "it was started"
+        if self._running is None:
+            assert self._step is not None, "it was started"
+            self.start(self._step)
+            return
         try:
             ended = self._running.awaitTermination(seconds)
         except SPARK_ERRORS as problem:
-            raise self._failure("failed", problem) from problem
+            self._require_busy("failed", problem)
+            return
         if ended:
             raise JobError("the streaming query ended by itself; restart the job")
 

@@ -75,6 +75,8 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
         """With the trigger AvailableNow: the sequence at which the query ends."""
         self._journal = JournalReader(path)
+        self._planned: tuple[int, list[Observation]] | None = None
+        """First sequence and rows of the newest planned batch: they were read to find its end."""
 
     def initialOffset(self) -> dict[str, str | int]:
         """Returns the offset of the row from which on a new state can be built."""
@@ -95,13 +97,18 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = journal.wait_beyond(begin, WAIT_S) if self._target is None else max(begin, self._target)
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)
-        rows = sum(1 for _ in _bounded(journal.read(begin, end)))
-        return {"journal": journal.journal_id, "sequence": begin + rows}
+        rows = list(_bounded(journal.read(begin, end)))
+        self._planned = (begin, rows)
+        return {"journal": journal.journal_id, "sequence": begin + len(rows)}
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
         """Returns the rows as one partition, an Arrow IPC stream: they only pass through the task that reads it."""
         journal = self._checked(start)
-        rows = list(journal.read(int(start["sequence"]), int(end["sequence"])))
+        begin, until = int(start["sequence"]), int(end["sequence"])
+        # Released here: Spark pickles this reader to the executors with every batch.
+        (first, rows), self._planned = self._planned or (begin, []), None
+        if (first, first + len(rows)) != (begin, until):
+            rows = list(journal.read(begin, until))
         return [InputPartition(_arrow_stream(self._to_arrow(rows)))] if rows else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

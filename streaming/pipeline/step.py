@@ -46,6 +46,9 @@ from streaming.status.cluster_status import to_bytes
 
 STATUS_MS = 1_000
 """A status follows the previous one after this long at the earliest; with an alert or a quarantined row at once."""
+MOST_STATUS_MS = 5_000
+"""The same in a job of many clusters: a status costs more than the evaluation of a quiet cluster."""
+STATUS_MS_PER_CLUSTER = 20
 _T = TypeVar("_T")
 
 
@@ -85,6 +88,7 @@ class Step:
         self._initial = initial or {}
         self._spark_folder = spark_folder
         self._shared = shared
+        self._status_ms = min(max(STATUS_MS, STATUS_MS_PER_CLUSTER * len(clusters)), MOST_STATUS_MS)
         # Spark unpickles the step for each task.
         self._task_began = False
 
@@ -135,7 +139,7 @@ class Step:
         output += [quarantined_row(cluster, one) for one in (*outcome.undecodable, *outcome.failed)]
         renders = [_due] if cached is not None or blob is None else [_due, _firing]
         now_ms = monitor.machine.now_ms
-        if output or outcome.alerts or status_ms is None or now_ms - status_ms >= STATUS_MS:
+        if output or outcome.alerts or status_ms is None or now_ms - status_ms >= self._status_ms:
             renders.append(_status)
             status_ms = now_ms
         rendered, failure = _rendered(cluster, monitor, outcome.alerts, renders)

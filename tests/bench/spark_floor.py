@@ -44,12 +44,12 @@ class BatchCollector:
         self.called.set()
 
 
-def step(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+def step(key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
     """Yields one row and stores one byte of state."""
     for _ in frames:
         pass
     state.update((b"\0",))
-    yield pd.DataFrame([("status", key[0], "", "")], columns=OUTPUT.fieldNames())
+    yield pd.DataFrame([("status", str(key[0]), "", "")], columns=OUTPUT.fieldNames())
 
 
 def figures() -> dict[str, Any]:
@@ -61,7 +61,7 @@ def figures() -> dict[str, Any]:
         with JournalWriter(folder / "journal") as journal:
             journal.publish()
             rows = spark.readStream.format(JournalSource.NAME).option("path", str(folder / "journal")).load()
-            stepped = rows.groupBy("cluster").applyInPandasWithState(
+            stepped = rows.groupBy("group").applyInPandasWithState(
                 step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
             )
             found = {

@@ -6,8 +6,10 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from streaming.pipeline import query as queries
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.query import JobError, Query
+from streaming.pipeline.query import TOO_SLOW, JobError, Query
+from streaming.pipeline.step import Step
 
 
 class Ends:
@@ -52,3 +54,28 @@ def test_an_ended_query_is_reported_in_one_sentence(problem: Exception | None, s
     assert sentence in str(ended.value)
     assert "\n" not in str(ended.value)
     assert "restart the job" in str(ended.value)
+
+
+def test_the_query_is_started_again_however_often_the_machine_is_too_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_slow = PySparkException(f"{TOO_SLOW}.\nCaused by: java.net.SocketTimeoutException: Timed out")
+    started: list[Ends] = []
+
+    def start(*_: object) -> Ends:
+        # Spark reports it where the query is started, or where its end is awaited.
+        if len(started) % 2:
+            started.append(Ends(None))
+            raise too_slow
+        started.append(Ends(too_slow if len(started) < 40 else None))
+        return started[-1]
+
+    monkeypatch.setattr(queries, "start", start)
+    query = Query(None, Checkpoint(folder=tmp_path), None)  # type: ignore[arg-type]  # unused
+    query.start(Step({}))
+
+    with pytest.raises(JobError, match="ended by itself"):
+        while True:
+            query.wait(1)
+
+    assert len(started) == 41

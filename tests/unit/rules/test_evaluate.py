@@ -225,3 +225,7 @@ def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.unknown} == needing("poll")
     assert all("without a row of the leader" in each.why for each in evaluation.unknown)
+
+
+def test_a_fraction_of_a_second_is_kept() -> None:
+    assert thresholds_for({"no-leader.hold": 0.5})["no-leader"].ms("hold") == 500

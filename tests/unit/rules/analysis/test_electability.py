@@ -249,6 +249,11 @@ def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
     assert (first.key, first.alive, first.unreachable, first.position) == (key(1), False, False, (6, 9_000))
 
 
+def test_voter_of_which_no_poll_says_whether_it_fetches_counts_as_alive() -> None:
+    quorum = replace(healthy(), poll=None)
+    assert all(one.alive for one in restarted_voters(quorum, endpoint_statuses(quorum, None, THRESHOLDS)))
+
+
 def test_faults_found_by_probes_can_be_ignored() -> None:
     quorum = registered_elsewhere(name_not_found(healthy(), 1), 2)
     statuses = endpoint_statuses(quorum, quorum.poll, THRESHOLDS)

@@ -166,11 +166,6 @@ class ClusterMonitor:
         """When a hold or clear time expires: a poll at that time decides about an alert. None: no time is special."""
         return next_due(self.tracked, self.settings.thresholds)
 
-    @property
-    def newest_evaluation(self) -> Evaluation | None:
-        """The newest evaluation; the same object while no rule's results have changed. None before the first one."""
-        return None if self._evaluated is None else self._evaluated[1]
-
     def evaluation(self) -> Evaluation:
         """Returns the evaluation of the current quorum; a rule whose results cannot have changed is not evaluated."""
         quorum = self.machine.quorum()

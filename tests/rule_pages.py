@@ -95,7 +95,8 @@ def markdown(rule: Rule) -> str:
         parts.append(f"[As in other rules](index.md#thresholds): {', '.join(others)}.")
     if rule.inhibited_by:
         causes = ", ".join(f"`{each}`" for each in rule.inhibited_by)
-        parts.append(linked(f"[Inhibited](../glossary.md#alerts) by {causes}.", of=rule))
+        left = " A warning that is left when they resolve fires at once." if rule.outlives_cause else ""
+        parts.append(linked(f"[Inhibited](../glossary.md#alerts) by {causes}.{left}", of=rule))
     return "\n\n".join(parts) + "\n"
 
 

@@ -13,6 +13,7 @@ from rules.model.monitoring import Access, Answer, CertificateFault, Connection,
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import WHY_NOT_UP
 from tests.unit.rules.situation import (
+    adding,
     EPOCH,
     adding,
     all_refuse,
@@ -186,7 +187,7 @@ def test_a_controller_to_which_connections_time_out_is_not_reached(connection: C
     assert "None of the 3 voters wins an election." in outside.summary, "nothing is known of its process"
 
 
-@pytest.mark.kip("A045")
+@pytest.mark.kip("A045", "A058")
 def test_votes_that_an_uncommitted_change_of_the_voters_needs_are_named() -> None:
     """A removal that the leader appended and could not commit: its log and those that have it count by the new set."""
     (finding,) = findings(leaderless(removing(healthy(), 1), 3), "no-leader")
@@ -194,6 +195,8 @@ def test_votes_that_an_uncommitted_change_of_the_voters_needs_are_named() -> Non
         " The last leader's change of the voters to 2 and 3 may not be committed: with it 2 of these 2 votes are "
         "needed. The last leader was controller 3."
     )
+    (added,) = findings(leaderless(adding(healthy(), 4), 3), "no-leader")
+    assert " to 1, 2, 3 and 4 may not be committed: with it 3 of these 4 votes are needed." in added.summary
     (whole,) = findings(leaderless(healthy(), 3), "no-leader")
     assert "may not be committed" not in whole.summary
 

@@ -164,6 +164,26 @@ def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> 
     assert output.failures == [], "a leader that rejects the epoch is queried again with its own"
 
 
+@pytest.mark.kip("D087")
+def test_the_leader_that_the_former_one_names_is_fetched_from_at_once(loop: EventLoop) -> None:
+    newer = batch(4, 1, epoch=4)
+    scripts = {C1: leader_response(LOG, end=4), C2: follower_response(-1, None), C3: follower_response(-1, None)}
+    controllers = ScriptedLogClient(loop, scripts)
+
+    def loses_the_leadership(output: RecordedLog) -> bool:
+        if output.log == LOG and scripts[C3] is not moved:
+            scripts[C1], scripts[C3] = follower_response(3, C3, epoch=4), moved
+            controllers.queried.clear()
+        return output.log == LOG + newer
+
+    def moved(request: Any) -> Any:
+        assert request.topics[0].partitions[0].current_leader_epoch == 4
+        return fetch_response(leader=3, epoch=4, high_watermark=5, records=newer)
+
+    assert follow(loop, controllers, loses_the_leadership, configured=(C1, C2, C3)).log == LOG + newer
+    assert C2 not in controllers.queried, "no other node is asked for the leader"
+
+
 def test_reported_leader_that_does_not_answer_is_dropped(loop: EventLoop) -> None:
     scripts = {C1: follower_response(2, C2), C2: refused, C3: follower_response(-1, None)}
     controllers = ScriptedLogClient(loop, scripts)

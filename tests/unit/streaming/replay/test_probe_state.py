@@ -25,7 +25,7 @@ from tests.unit.streaming.replay.log_script import (
     voter,
 )
 
-pytestmark = pytest.mark.kip("D089", "E073")
+pytestmark = pytest.mark.kip("D089", "E073", "K037")
 
 
 def probed(node: int, where: Endpoint, *addresses: str) -> EndpointProbed:

@@ -13,7 +13,6 @@ from rules.model.monitoring import Access, Answer, CertificateFault, Connection,
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import WHY_NOT_UP
 from tests.unit.rules.situation import (
-    adding,
     EPOCH,
     adding,
     all_refuse,

@@ -144,6 +144,7 @@ def test_a_log_by_kafka_replays_to_kafkas_state() -> None:
     assert sums == {name: sidecar[f"final_{name}"] for name in sums}
 
 
+@pytest.mark.kip("B056")
 def test_the_events_of_a_snapshot_by_kafka_match_what_kafka_wrote() -> None:
     snapshot, sidecar = tinysnapshot()
 

@@ -243,7 +243,7 @@ def test_append_and_fetch_rates_are_exported(tmp_path: Path) -> None:
     assert read("fetch_records_rate", node_id="2", directory_id=key(2).directory_id) == 30, "it caught up"
 
 
-@pytest.mark.kip("A011", "A040", "D026", "D111", "D125")
+@pytest.mark.kip("A011", "A040", "A082", "D026", "D111", "D125")
 def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     none_lagging = rates_of(polled(0, 9, 9, 9, lag_ms=400), polled(1, 10, 10, 10, lag_ms=450))
     one_lagging = rates_of(polled(0, 9, 9, 9), polled(1, 5, 10, 10, lag_ms=8_000))

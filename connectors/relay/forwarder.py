@@ -122,7 +122,8 @@ class Forwarder:
             self._begin()
         elif self._failed is not None:
             self._reopen_later(reason(self._failed, self._topic))
-        elif self._waiting.in_flight and time.monotonic() - (self._waiting.oldest_since or 0) > _UNACKNOWLEDGED_S:
+        elif self.counts.failing is None and self._waits_too_long():
+            # What librdkafka reported before is more exact.
             self._report("no broker has acknowledged a row in time")
 
     def drain(self, timeout_s: float) -> bool:
@@ -154,6 +155,10 @@ class Forwarder:
         if self._producer is not None:
             self.drain(timeout_s)
         self._close()
+
+    def _waits_too_long(self) -> bool:
+        oldest_since = self._waiting.oldest_since
+        return bool(self._waiting.in_flight) and time.monotonic() - (oldest_since or 0) > _UNACKNOWLEDGED_S
 
     def _opened(self, timeout_s: float) -> bool:
         if time.monotonic() < self._retry_at:

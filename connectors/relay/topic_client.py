@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import NewTopic
 
-from connectors.relay.relay_message import Baseline, TopicError
+from connectors.relay.relay_message import Baseline, RelayMessage, TopicError, check_row, parse_message
 from connectors.settings import TopicSection
 from connectors.sinks import librdkafka
 from connectors.wall_clock import wall_ms
@@ -180,6 +180,16 @@ def reading(topic: TopicSection, answer_s: float = ANSWER_S) -> Iterator[TopicRe
             yield TopicReader(topic, consumer, answer_s)
         except KafkaException as problem:
             raise TopicError(reason(problem.args[0], topic)) from None
+
+
+def accepted(message: Message, cluster_id: str | None) -> RelayMessage:
+    """Returns a message that a relay of the cluster may have written; `cluster_id`: None if it is not known yet.
+
+    Raises UndecodableError, with the reason, if its row must not be used.
+    """
+    read = parse_message(message.key(), message.value(), message.headers())
+    check_row(read, cluster_id=cluster_id, appended_at_ms=appended_at_ms(message))
+    return read
 
 
 def appended_at_ms(message: Message) -> int:

@@ -14,8 +14,8 @@ from confluent_kafka import Message
 
 from connectors.errors import UndecodableError, UsageError
 from connectors.observations.observation import Observation
-from connectors.relay.relay_message import AHEAD_MS, RecordedTopic, RelayMessage, TopicError, check_row, parse_message
-from connectors.relay.topic_client import TopicReader, appended_at_ms, reading
+from connectors.relay.relay_message import AHEAD_MS, RecordedTopic, RelayMessage, TopicError
+from connectors.relay.topic_client import TopicReader, accepted, reading
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 
@@ -192,10 +192,7 @@ class _RecordedRows:
         if name is None:
             return None
         with suppress(UndecodableError):
-            read = parse_message(message.key(), message.value(), message.headers())
-            wanted = cluster_id or self._topic.clusters[name]
-            check_row(read, cluster_id=wanted, appended_at_ms=appended_at_ms(message))
-            return read
+            return accepted(message, cluster_id or self._topic.clusters[name])
         return None
 
     def _say(self, what: str) -> None:

@@ -13,8 +13,8 @@ from typing import Final
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from connectors.errors import UndecodableError
-from connectors.relay.relay_message import Baseline, SurveyedCluster, TopicSurvey, check_row, parse_message
-from connectors.relay.topic_client import TopicReader, appended_at_ms, reading
+from connectors.relay.relay_message import Baseline, SurveyedCluster, TopicSurvey
+from connectors.relay.topic_client import TopicReader, accepted, reading
 from connectors.settings import TopicSection
 
 _NEWEST_MESSAGES: Final = 5_000
@@ -67,8 +67,7 @@ def _count(found: _Newest, message: Message, wanted: Mapping[str, str | None]) -
     if name not in wanted:
         return
     try:
-        read = parse_message(message.key(), message.value(), message.headers())
-        check_row(read, cluster_id=wanted[name], appended_at_ms=appended_at_ms(message))
+        read = accepted(message, wanted[name])
     except UndecodableError as problem:
         found.refused[name] = str(problem)
         return

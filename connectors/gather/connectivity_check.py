@@ -15,11 +15,10 @@ from connectors.kafka.error_classification import classify
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,
-    empty_fetch_request,
+    fetch_request,
     parse_describe_quorum,
     parse_fetch,
 )
-from connectors.kafka.transport import TlsTransport, connect, secure
 from connectors.observations.observation import QuorumPolled
 from connectors.wall_clock import wall_ms
 from rules.model.identifiers import Millis
@@ -106,12 +105,9 @@ class _Checker:
 
     async def _certificate_expiry(self, check: ConnectivityCheck) -> Millis | None:
         """Opens the transport: TCP, and TLS if configured."""
-        deadline = self._loop.now() + self._cluster.request_timeout_ms / 1000
-        host, port = check.address
-        sock = await connect(self._loop, check.addresses, port, deadline=deadline)
-        transport = await secure(self._loop, sock, host, self._cluster.options, deadline=deadline)
+        transport = await self._client.open_transport(check.addresses, check.address)
         try:
-            certificate = transport.certificate() if isinstance(transport, TlsTransport) else None
+            certificate = transport.certificate()
             return None if certificate is None else certificate.expires_at_ms
         finally:
             transport.abort()
@@ -128,7 +124,7 @@ class _Checker:
         return parse_describe_quorum(answer, cluster_id=self._cluster.cluster_id, address=address)
 
     async def _fetch(self, address: Address) -> FetchResult:
-        request = empty_fetch_request(self._cluster.cluster_id)
+        request = fetch_request(cluster_id=self._cluster.cluster_id)
         return parse_fetch(await self._client.send(address, request, source=ObservationSource.LEADER_VIEW))
 
 

@@ -14,7 +14,7 @@ from connectors.gather.node_directory import NodeDirectory, ProbeTarget
 from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Client, short_client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
-from connectors.kafka.messages import describe_node_request, empty_fetch_request, parse_fetch, parse_node_id
+from connectors.kafka.messages import describe_node_request, fetch_request, parse_fetch, parse_node_id
 from connectors.kafka.transport import connect
 from connectors.observations.observation import EndpointProbed
 from rules.model.identifiers import NodeId
@@ -112,7 +112,7 @@ class EndpointProbe:
         return identified, self._loop.now() + pause
 
     async def _identified(self, node: NodeId, address: Address, probed: EndpointProbed) -> EndpointProbed:
-        request = empty_fetch_request(self._nodes.cluster_id)
+        request = fetch_request(cluster_id=self._nodes.cluster_id)
         try:
             parse_fetch(await self._client.send(address, request, source=ObservationSource.PROBE))
         except ObservationError as problem:

@@ -14,7 +14,7 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
 from connectors.kafka.messages import (
     FetchResult,
-    empty_fetch_request,
+    fetch_request,
     fetch_snapshot_request,
     parse_fetch,
     parse_fetch_snapshot,
@@ -128,7 +128,7 @@ class LeaderViewPoll:
         return response, version
 
     async def _fetch(self, address: Address, epoch: int) -> tuple[FetchResult, int]:
-        request = empty_fetch_request(self._nodes.cluster_id, leader_epoch=epoch)
+        request = fetch_request(cluster_id=self._nodes.cluster_id, leader_epoch=epoch)
         response = parse_fetch(await self._client.send(address, request, source=ObservationSource.LEADER_VIEW))
         return response, request.API_VERSION or 0
 

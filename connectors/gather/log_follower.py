@@ -6,7 +6,6 @@ connection fails or the leader changes. It sends only Fetch and FetchSnapshot.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from connectors.errors import ObservationError, UndecodableError
 from connectors.gather.commit_buffer import (
@@ -88,6 +87,9 @@ class LogFollower:
 
     async def run(self) -> None:
         """Follows the log until cancelled."""
+        # What the task had taken and not written when it failed is fetched again.
+        self._buffer.restart(self.position)
+        self._snapshot = None
         while True:
             leader = self._nodes.leader
             if leader is None:
@@ -98,7 +100,6 @@ class LogFollower:
                     await self._fetch_snapshot_piece(leader, self._snapshot)
                 else:
                     await self._fetch(leader)
-                # Not before: what the task had taken and not written when it failed is fetched again.
                 self.position = FetchPosition(offset=self._buffer.committed_end, epoch=self._buffer.committed_epoch)
             except ObservationError as problem:
                 self._write_failure(leader, problem)
@@ -112,7 +113,16 @@ class LogFollower:
                 await self._loop.sleep(_SEARCH_INTERVAL_S)
 
     async def _fetch(self, leader: Address) -> None:
-        request = self._request(self._buffer.fetch_position(self._nodes.leader_epoch), max_wait_ms=self._wait_ms)
+        position = self._buffer.fetch_position(self._nodes.leader_epoch)
+        request = fetch_request(
+            cluster_id=self._nodes.cluster_id,
+            leader_epoch=self._nodes.leader_epoch,
+            offset=position.offset,
+            last_epoch=position.epoch,
+            high_watermark=self._buffer.high_watermark,
+            max_wait_ms=self._wait_ms,
+            max_bytes=MAX_BYTES,
+        )
         response = parse_fetch(
             await self._client.send(
                 leader, request, source=ObservationSource.LOG, timeout_ms=self._wait_ms + self._client.timeout_ms
@@ -250,20 +260,8 @@ class LogFollower:
                 self._nodes.leader = reported
 
     async def _query_leader(self, address: Address) -> FetchResult:
-        # Offset 0 is valid for every leader epoch.
-        request = self._request(START, max_wait_ms=0, max_bytes=1)
+        request = fetch_request(cluster_id=self._nodes.cluster_id, leader_epoch=self._nodes.leader_epoch)
         return parse_fetch(await self._client.send(address, request, source=ObservationSource.LOG))
-
-    def _request(self, position: FetchPosition, *, max_wait_ms: int, max_bytes: int = MAX_BYTES) -> Any:
-        return fetch_request(
-            cluster_id=self._nodes.cluster_id,
-            leader_epoch=self._nodes.leader_epoch,
-            offset=position.offset,
-            last_epoch=position.epoch,
-            high_watermark=self._buffer.high_watermark,
-            max_wait_ms=max_wait_ms,
-            max_bytes=max_bytes,
-        )
 
 
 def _no_leader(result: FetchResult | ObservationError) -> ObservationError:

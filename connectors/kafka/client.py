@@ -5,7 +5,7 @@ after any error it starts an endless Metadata bootstrap, which controllers do no
 a failed login. This module keeps one connection per (observation source, address) and one backoff per address.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
@@ -16,12 +16,12 @@ from kafka.net.connection import KafkaConnection
 from connectors.errors import ObservationError
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.cluster_connection import Address, ClusterConnection
-from connectors.kafka.credentials import KerberosLogins, kafka_python_options, sasl_password, with_expiry
+from connectors.kafka.credentials import KerberosLogins, kafka_python_options, sasl_password, uses_tls, with_expiry
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import MOST_S, EventLoop, TypedFuture, extension_s
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.kafka.transport import TlsTransport, connect, presented_certificate, secure
+from connectors.kafka.transport import PlainTransport, open_transport
 from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
 _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2, "GSSAPI": 4}
@@ -136,23 +136,31 @@ class Client:
         opened = self._connections.get((source, address))
         if opened is None or not opened.succeeded() or opened.value.closed:
             return None
-        transport = opened.value.transport
-        return transport.certificate() if isinstance(transport, TlsTransport) else None
+        certificate: ServerCertificate | None = opened.value.transport.certificate()
+        return certificate
 
     async def presented_certificate(self, address: Address) -> ServerCertificate | None:
         """Returns the certificate that a node presents, over a connection of its own, without verifying it.
 
         Returns None without TLS, or if the handshake fails.
         """
-        if self.options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
+        if not uses_tls(self.options):
             return None
         try:
-            addresses = await self.resolver.addresses(address.host)
-            deadline = self.loop.now() + self.setup_s
-            sock = await connect(self.loop, addresses, address.port, deadline=deadline)
-            return await presented_certificate(self.loop, sock, address.host, deadline=deadline)
+            transport = await self.open_transport(await self.resolver.addresses(address.host), address, verify=False)
         except Exception:  # noqa: BLE001 - whatever the node sends, it has presented no certificate
             return None
+        try:
+            return transport.certificate()
+        finally:
+            transport.abort()
+
+    async def open_transport(
+        self, addresses: Sequence[str], address: Address, *, verify: bool = True
+    ) -> PlainTransport:
+        """Opens a connection to a node within the time of a request: see `transport.open_transport`."""
+        deadline = self.loop.now() + self.setup_s
+        return await open_transport(self.loop, addresses, address, self.options, deadline=deadline, verify=verify)
 
     def disconnect(self, source: ObservationSource, address: Address) -> None:
         """Closes the connection of this source to this address, if one is open."""
@@ -185,13 +193,10 @@ class Client:
         return await existing
 
     async def _open(self, address: Address) -> _Connection:
-        transport: Any = None
+        transport: PlainTransport | None = None
         connection: _Connection | None = None
         try:
-            addresses = await self.resolver.addresses(address.host)
-            deadline = self.loop.now() + self.setup_s
-            sock = await connect(self.loop, addresses, address.port, deadline=deadline)
-            transport = await secure(self.loop, sock, address.host, self.options, deadline=deadline)
+            transport = await self.open_transport(await self.resolver.addresses(address.host), address)
             await self.rate_limiter.acquire(self.loop)
             deadline = self.loop.now() + self.setup_s
             connection = _Connection(self, address)

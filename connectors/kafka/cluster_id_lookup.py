@@ -12,7 +12,7 @@ from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import MOST_SPECIFIC_FIRST, error_from_code
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.messages import empty_fetch_request, parse_fetch
+from connectors.kafka.messages import fetch_request, parse_fetch
 from connectors.kafka.response_limits import Port, invalid, known, known_host
 from rules.model.monitoring import ObservationSource, Reason
 
@@ -128,7 +128,7 @@ async def _cluster_id(client: Client, address: Address, configured: str | None) 
         if configured is None or problem.reason not in _REFUSED:
             raise
     # The configured id, unless the node rejects it in a Fetch (WRONG_CLUSTER).
-    request = empty_fetch_request(configured)
+    request = fetch_request(cluster_id=configured)
     try:
         parse_fetch(await client.send(address, request, source=ObservationSource.LOG))
     except ObservationError as problem:

@@ -68,6 +68,11 @@ def sasl_password(options: Mapping[str, Any]) -> Mapping[str, str]:
     return {"sasl_plain_password": _secret("sasl_plain_password_file", str(file), Reason.NOT_AUTHENTICATED)}
 
 
+def uses_tls(options: Mapping[str, Any]) -> bool:
+    """Returns whether connections are encrypted."""
+    return options.get("security_protocol") in ("SSL", "SASL_SSL")
+
+
 def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
     """Returns a TLS context with the trusted CAs, the revocation list and the client certificate, read from the files.
 

@@ -65,14 +65,18 @@ class FetchSnapshotResult:
 def fetch_request(
     *,
     cluster_id: str | None,
-    leader_epoch: int,
-    offset: int,
-    last_epoch: int,
-    high_watermark: int | None,
-    max_wait_ms: int,
-    max_bytes: int,
+    leader_epoch: int = 0,
+    offset: int = 0,
+    last_epoch: int = 0,
+    high_watermark: int | None = None,
+    max_wait_ms: int = 0,
+    max_bytes: int = 1,
 ) -> Any:
-    """Returns a Fetch of `__cluster_metadata-0` with replica id -1 (KIP-595; high watermark: KIP-1166)."""
+    """Returns a Fetch of `__cluster_metadata-0` with replica id -1 (KIP-595; high watermark: KIP-1166).
+
+    By default it is answered at once: the response shows the node's cluster, leader, epoch and snapshot. Offset 0 is
+    valid for every leader epoch.
+    """
     partition = FetchRequest.FetchTopic.FetchPartition(
         partition=0,
         current_leader_epoch=leader_epoch,
@@ -82,28 +86,14 @@ def fetch_request(
         high_watermark=-1 if high_watermark is None else high_watermark,
     )
     topic = FetchRequest.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
-    cluster = {} if cluster_id is None else {"cluster_id": cluster_id}
     return FetchRequest(
+        cluster_id=cluster_id,
         replica_id=_ANONYMOUS,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=max_bytes,
         topics=[topic],
         min_version=12,
-        **cluster,
-    )
-
-
-def empty_fetch_request(cluster_id: str | None, *, leader_epoch: int = 0) -> Any:
-    """Returns a Fetch of offset 0 and 1 byte; its response shows the node's cluster, leader, epoch and snapshot."""
-    return fetch_request(
-        cluster_id=cluster_id,
-        leader_epoch=leader_epoch,
-        offset=0,
-        last_epoch=0,
-        high_watermark=None,
-        max_wait_ms=0,
-        max_bytes=1,
     )
 
 
@@ -159,8 +149,7 @@ def fetch_snapshot_request(
         position=position,
     )
     topic = FetchSnapshotRequest.TopicSnapshot(name=TOPIC, partitions=[partition])
-    cluster = {} if cluster_id is None else {"cluster_id": cluster_id}
-    return FetchSnapshotRequest(replica_id=_ANONYMOUS, max_bytes=max_bytes, topics=[topic], **cluster)
+    return FetchSnapshotRequest(cluster_id=cluster_id, replica_id=_ANONYMOUS, max_bytes=max_bytes, topics=[topic])
 
 
 def parse_fetch_snapshot(response: Any) -> FetchSnapshotResult:

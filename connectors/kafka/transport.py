@@ -25,7 +25,8 @@ from kafka import errors as kafka_errors
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from connectors.errors import ObservationError
-from connectors.kafka.credentials import tls_context
+from connectors.kafka.cluster_connection import Address
+from connectors.kafka.credentials import tls_context, uses_tls
 from connectors.kafka.error_classification import MOST_SPECIFIC_FIRST, error_from_errno
 from connectors.kafka.event_loop import EventLoop
 from rules.model.identifiers import Millis
@@ -82,6 +83,10 @@ async def _handshake(loop: EventLoop, sock: socket.socket, to: tuple[str, int], 
 
 class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
     """TCP transport that delivers the last bytes before it reports the end of the stream."""
+
+    def certificate(self) -> ServerCertificate | None:
+        """Returns the node's certificate: there is none without TLS."""
+        return None
 
     def write(self, data: bytes | memoryview) -> None:
         """Sends at once what the socket takes; the rest, and an error, are left to the task that waits for it."""
@@ -145,15 +150,17 @@ def _response_failure(problem: BaseException) -> Exception:
 class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
     """TLS transport whose handshake has a deadline."""
 
-    def certificate(self, *, verified: bool = True) -> ServerCertificate | None:
-        """Returns the certificate of the handshake, which verified it or not; None if it cannot be decoded."""
+    def certificate(self) -> ServerCertificate | None:
+        """Returns the certificate of the handshake; None if it cannot be decoded."""
         try:
             presented = x509.load_der_x509_certificate(self._sock.getpeercert(binary_form=True) or b"")
             begins, expires = presented.not_valid_before_utc.timestamp(), presented.not_valid_after_utc.timestamp()
         except (ValueError, OSError):
             return None
         return ServerCertificate(
-            valid_from_ms=Millis(round(begins * 1000)), expires_at_ms=Millis(round(expires * 1000)), verified=verified
+            valid_from_ms=Millis(round(begins * 1000)),
+            expires_at_ms=Millis(round(expires * 1000)),
+            verified=self._sock.context.verify_mode is not ssl.CERT_NONE,
         )
 
     async def handshake_by(self, deadline: float) -> None:
@@ -169,40 +176,39 @@ class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
                 return
 
 
-async def secure(
-    loop: EventLoop, sock: socket.socket, host: str, options: Mapping[str, Any], *, deadline: float
-) -> Any:
-    """Returns a transport over a connected socket: plaintext or TLS, depending on `security_protocol`.
+async def open_transport(
+    loop: EventLoop,
+    addresses: Sequence[str],
+    address: Address,
+    options: Mapping[str, Any],
+    *,
+    deadline: float,
+    verify: bool = True,
+) -> PlainTransport:
+    """Connects to a node, whose host has these addresses: plaintext or TLS, depending on `security_protocol`.
 
-    The node's certificate is verified against `host`, the configured name, not against the resolved address.
+    The node's certificate is verified against the host, the configured name, not against the resolved address. Without
+    `verify` any certificate is accepted, and no client certificate is sent: the handshake fails if a node with TLS 1.2
+    requires one.
 
     Raises:
-        Exception: the failure of the handshake, to be passed to `classify`.
+        Exception: the failure of the connection or of the handshake, to be passed to `classify`.
     """
-    if options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
-        return PlainTransport(loop.net, sock, host=host)
     with ExitStack() as opened:
+        sock = await connect(loop, addresses, address.port, deadline=deadline)
         opened.callback(sock.close)
-        transport = TlsTransport(loop.net, sock, host=host, ssl_context=tls_context(options))
-        opened.callback(transport.abort)
-        await transport.handshake_by(deadline)
+        transport = PlainTransport(loop.net, sock, host=address.host)
+        if uses_tls(options):
+            context = tls_context(options) if verify else _context_without_trust()
+            transport = tls = TlsTransport(loop.net, sock, host=address.host, ssl_context=context)
+            opened.callback(tls.abort)
+            await tls.handshake_by(deadline)
         opened.pop_all()
     return transport
 
 
-async def presented_certificate(
-    loop: EventLoop, sock: socket.socket, host: str, *, deadline: float
-) -> ServerCertificate | None:
-    """Returns the certificate that a node presents, without verifying it: nothing else is read or sent.
-
-    The handshake fails if a node with TLS 1.2 requires a client certificate.
-    """
+def _context_without_trust() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    transport = TlsTransport(loop.net, sock, host=host, ssl_context=context)
-    try:
-        await transport.handshake_by(deadline)
-        return transport.certificate(verified=False)
-    finally:
-        transport.abort()
+    return context

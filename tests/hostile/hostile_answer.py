@@ -18,7 +18,7 @@ from connectors.kafka.messages import (
     TOPIC,
     TOPIC_ID,
     describe_quorum_request,
-    empty_fetch_request,
+    fetch_request,
     fetch_snapshot_request,
     parse_describe_quorum,
     parse_fetch,
@@ -84,7 +84,7 @@ class HostileAnswers:
         return Observation(cluster=self._cluster, kind=ObservationKind.QUORUM, observed_at_ms=0, payload=to_json(event))
 
     def _fetch(self) -> Observation | None:
-        request = empty_fetch_request("x")
+        request = fetch_request(cluster_id="x")
         request.API_VERSION = self._rng.choice((12, 16, 17, 18))
         partition_type = FetchResponse.FetchableTopicResponse.PartitionData
         partition = partition_type(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from connectors.kafka.client import short_client
 from connectors.kafka.cluster_connection import Address
-from connectors.kafka.messages import FetchResult, empty_fetch_request, parse_fetch
+from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
 from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
@@ -150,7 +150,7 @@ def checked(quorum: Lab) -> dict[str, Any]:
 
 def old_epoch_fetch(quorum: Lab) -> FetchResult:
     """Returns a controller's response to a Fetch with an old epoch."""
-    return parse_fetch(answer(quorum, empty_fetch_request(None)))
+    return parse_fetch(answer(quorum, fetch_request(cluster_id=None)))
 
 
 def supported_versions(quorum: Lab) -> dict[int, tuple[int, int]]:

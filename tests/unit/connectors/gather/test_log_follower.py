@@ -118,7 +118,7 @@ def follow(
     until: Callable[[RecordedLog], bool],
     *,
     configured: tuple[Address, ...],
-    start: FetchPosition = FetchPosition(offset=0, epoch=0),  # noqa: B008 - frozen
+    start: FetchPosition = log_follower.START,
 ) -> RecordedLog:
     output = RecordedLog()
     nodes = NodeDirectory(configured=configured, cluster_id="x")
@@ -149,12 +149,18 @@ def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
     def fails(*_: object, **__: object) -> RedactedBatches:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(log_follower, "redacted_batches", fails)
-    with pytest.raises(RuntimeError):
-        loop.run(follower.run)
-
+    with monkeypatch.context() as patched:
+        patched.setattr(log_follower, "redacted_batches", fails)
+        with pytest.raises(RuntimeError):
+            loop.run(follower.run)
     assert output.log == b""
-    assert follower.position == FetchPosition(offset=0, epoch=0)
+
+    async def run_again() -> None:
+        loop.spawn(follower.run())
+        await loop.sleep(8)
+
+    loop.run(run_again)
+    assert output.log == LOG
 
 
 def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:

@@ -16,7 +16,7 @@ from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.messages import describe_quorum_request, empty_fetch_request, parse_describe_quorum
+from connectors.kafka.messages import describe_quorum_request, fetch_request, parse_describe_quorum
 from connectors.kafka.request_pacing import MAX_REQUESTS_PER_SECOND, RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.observations.observation import QuorumPolled
@@ -169,7 +169,7 @@ def test_a_fetch_without_cluster_id_and_last_fetched_epoch_is_not_sent_to_an_old
     with FakeNode(knows_fetch_11).up() as port:
 
         async def fetch() -> object:
-            request = empty_fetch_request("the-cluster")
+            request = fetch_request(cluster_id="the-cluster")
             return await client.send(Address("localhost", port), request, source=ObservationSource.LOG)
 
         with pytest.raises(ObservationError) as problem:

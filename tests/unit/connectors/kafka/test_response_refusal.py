@@ -72,9 +72,7 @@ def announces(size: int) -> Callable[[Any], None]:
 
 REQUESTS: dict[int, Callable[[], Any]] = {
     DESCRIBE_QUORUM: describe_quorum_request,
-    FETCH: lambda: fetch_request(
-        cluster_id="x", leader_epoch=0, offset=0, last_epoch=0, high_watermark=None, max_wait_ms=0, max_bytes=1
-    ),
+    FETCH: lambda: fetch_request(cluster_id="x"),
     FETCH_SNAPSHOT: lambda: fetch_snapshot_request(
         cluster_id="x", leader_epoch=0, snapshot=SnapshotId(end_offset=9, epoch=2), position=0, max_bytes=65_536
     ),

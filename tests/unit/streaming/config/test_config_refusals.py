@@ -1,19 +1,99 @@
-"""Values that the configuration refuses, each in one sentence without a secret; `bad_config` has whole files."""
+"""Values that the configuration refuses, each in one sentence with its line and without a secret."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from connectors.errors import UsageError
-from streaming.config import checked
+from streaming.config import load
+from streaming.config.cluster_section import ClusterDefaults
 
 SECRET = "do-not-print-me"
+PROD = 'clusters:\n- {name: prod, bootstrap: ["c1:9093"]}\n'
+TWO = PROD + '- {name: staging, bootstrap: ["s1:9093"]}\n'
+WINDOW = 'from: "22:00", for: 4h, comment: CHG-1'
+DEFAULTS = ClusterDefaults.model_fields
+NOT_SOON = "expected seconds or a duration such as 30s, 5m, 1h"
+FILES: dict[str, str] = {
+    "- prod": "line 1: a configuration must be a mapping with at least the key 'clusters'",
+    "sinks: [console]": "line 1: clusters is missing",
+    "clusters: {name: prod}": "line 1: clusters: expected a list: begin each entry with `- `, or write [A, B]",
+    "clusters: [": "line 1: not YAML: expected the node content, but found '<stream end>'",
+    "clusters:\n- prod=c1:9093": "line 2: clusters.0: expected a mapping: write KEY: VALUE",
+    "clusters:\n- {name: {{ cluster }}}": "line 2: a key must be a plain text: put a text that begins with { or [",
+    'clusters: [{name: a, bootstrap: ["${C1:9"]}]': "invalid '${': write ${NAME}, ${NAME:-default}, or $${ for a liter",
+    f"defaults: {{sasl_mecanism: PLAIN}}\n{PROD}": "line 1: defaults.sasl_mecanism: unknown key; did you mean 'sasl_me",
+    f"defaults:\n  name: a\n{PROD}": f"line 2: defaults.name: unknown key; known keys: {', '.join(DEFAULTS)}",
+    f"defaults:\n  security_protocol: TLS\n{TWO}": "line 2: defaults.security_protocol: should be 'PLAINTEXT', 'SSL'",
+    PROD * 2: "line 3: the key 'clusters' is given twice",
+    f"{PROD}- {{name: prod, bootstrap: [a:1]}}": "line 3: clusters.1.name: two clusters are named prod: give each",
+    f"{PROD}- {{name: a, bootstrap: [a:1, C1:9093]}}": "line 3: clusters.1.bootstrap.1: C1:9093 is also in the bootstrap",
+    f"{TWO}watch: {{include: [dev-*]}}": "line 4: watch.include.0: 'dev-*' matches no cluster; known: prod, staging",
+    f"{TWO}watch: {{exclude: ['*']}}": "line 4: watch: excludes all clusters (prod, staging): correct its",
+}
+KEYS: dict[str, str] = {
+    "sink: [console]": "sink: unknown key; did you mean 'sinks'?",
+    "sinks: console": "sinks: expected a list: begin each entry with `- `, or write [A, B]",
+    f"sinks: [console, {{webhook: {{ulr: {SECRET}}}}}]": "sinks.1.webhook.ulr: unknown key; did you mean 'url'?",
+    f"sinks: [{{pagerduty: {{routing_key: *{SECRET} }}}}]": "not YAML: found undefined alias: put a text that begins",
+    f"sinks: [{{pagerduty: {{routing_key: !{SECRET} }}}}]": "put a text that begins with ! in quotation marks",
+    "sinks: [{pagerduty: {routing_key: abc}}]": (
+        "sinks.0.pagerduty.routing_key: has 3 characters, but an integration key has 32 letters and digits: copy it "
+        'from the integration "Events API v2" of the service'
+    ),
+    "sinks: [{alertmanager: {url: http://am:9093/api/v2/alerts}}]": (
+        "sinks.0.alertmanager.url: is not the address of an Alertmanager: write http://HOST:9093, without /api, ? or #"
+    ),
+    f"sinks: [{{webhook: {{url: {SECRET}, repeat: so}}}}]": f"sinks.0.webhook.repeat: invalid value 'so': {NOT_SOON}",
+    f"sinks: [{{webhook: {{url: {SECRET}, clusters: [prod, prd*]}}}}]": "sinks.0.webhook.clusters.1: 'prd*' matches no "
+    "cluster; did you mean 'prod'?",
+    "thresholds: {no-leader: 5s}": "thresholds.no-leader: expected a mapping: write KEY: VALUE",
+    "thresholds: {no-leader: {holds: 3}}": "thresholds.no-leader.holds: rule 'no-leader' has no threshold 'holds': did",
+    "thresholds: {no-leader: {hold: soon}}": f"thresholds.no-leader.hold: invalid value 'soon': {NOT_SOON}",
+    "thresholds: {no-leader: {hold: true}}": f"thresholds.no-leader.hold: invalid value 'true': {NOT_SOON}",
+    "thresholds: {epoch-churn: {elections: 5m}}": "thresholds.epoch-churn.elections: invalid value '5m': expected a",
+    "thresholds: {epoch-churn: {elections: many}}": "thresholds.epoch-churn.elections: invalid value 'many': expected",
+    "pipeline: {partitions: true}": "pipeline.partitions: should be a valid integer",
+    "maintenance: [{from: '22:00', for: 24h, comment: a}]": "maintenance.0: the window lasts until it begins again,",
+    "maintenance: [{from: 22, for: 4h, comment: a}]": 'maintenance.0.from: invalid time of day: write "22:00"',
+    f"maintenance: [{{{WINDOW}, days: [saturday]}}]": "maintenance.0.days.0: should be 'mon', 'tue',",
+    f"maintenance: [{{{WINDOW}, timezone: Berlin}}]": "maintenance.0.timezone: unknown time zone 'Berlin': write one",
+    f"maintenance: [{{{WINDOW}, zone: UTC}}]": "maintenance.0.zone: unknown key; did you mean 'timezone'?",
+    f"maintenance: [{{{WINDOW}, clusters: [prd]}}]": "maintenance.0.clusters.0: 'prd' matches no cluster; did you mean",
+    f"maintenance: [{{{WINDOW}, rules: [no-leadr]}}]": "maintenance.0.rules.0: 'no-leadr' matches no rule; did you",
+    "source: kafka": "source: kafka reads the relay's topic: add relay with its bootstrap and topic",
+    "listen_keyfile: page.key": "listen_keyfile: is given without listen_certfile: give both, or only listen_certfile",
+    'listen_token_file: "\\0"': "a value has a NUL character: remove it",
+    "page_url: http://[::1": "page_url: Invalid IPv6 URL",
+}
+"""Of a file with the cluster `prod`: its line 3."""
+CLUSTER: dict[str, str] = {
+    "bootstraps: [c2:9093]": "unknown key; did you mean 'bootstrap'?",
+    "bootstrap: [c1]": "'c1' is not HOST:PORT",
+    "bootstrap: [c1:99999]": "'c1:99999' is not HOST:PORT",
+    "bootstrap: c1:9093": "expected a list: begin each entry with `- `, or write [A, B]",
+    "cluster_id: MkU3 NTJE": "must be one word, without quotes and =: copy cluster.id from a node's meta.properties",
+    "thresholds: {no-leder: {hold: 3}}": "unknown rule 'no-leder' in 'no-leder.hold': did you mean 'no-leader'?",
+    "ssl_password: '${NOT_SET}'": "the environment variable NOT_SET is not set: set it, or write ${NOT_SET:-default}",
+    f"ssl_password: {SECRET}, ssl_password_file: x": "give ssl_password or ssl_password_file, not both",
+    f"sasl_plain_password: {SECRET}, sasl_plain_password_file: x": "give sasl_plain_password or sasl_plain_pass",
+    "security_protocol: SASL_SSL": "needs sasl_mechanism (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI)",
+    "security_protocol: SASL_SSL, sasl_mechanism: OAUTHBEARER": "OAUTHBEARER needs sasl_oauth_token_file",
+    "security_protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_plain_username: u": "sasl_mechanism PLAIN needs "
+    "sasl_plain_username and sasl_plain_password (or sasl_plain_password_file)",
+    f"sasl_mechanism: PLAIN, sasl_plain_username: u, sasl_plain_password: {SECRET}": "sasl_mechanism is given, but "
+    "security_protocol PLAINTEXT never logs in: set SASL_SSL (or SASL_PLAINTEXT)",
+}
+"""Of the only cluster of a file, after its name in line 2."""
 RELAY: dict[str, Any] = {"bootstrap": ["k1:9092"], "topic": "observations"}
 KAFKA = {"source": "kafka", "relay": RELAY}
 LOGIN = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u"}
 BOTH = {"sasl_plain_password": SECRET, "sasl_plain_password_file": "/x"}
 HEADERS = {"url": SECRET, "headers": {"a": SECRET}, "header_files": {"A": "x"}}
-REFUSED: list[tuple[dict[str, Any], str]] = [
+DATA: list[tuple[dict[str, Any], str]] = [
     ({"relay": {"topic": "x"}}, "relay.bootstrap is missing"),
     ({"relay": {**RELAY, "topic": "a b"}}, "relay.topic: write letters, digits"),
     ({"relay": {**RELAY, "buffer": 1}}, "relay.buffer: unknown key; did you mean 'buffer_bytes'"),
@@ -40,7 +120,7 @@ SINKS: list[tuple[Any, str]] = [
     (SECRET, "this text is not a kind of sink; the kinds are console"),
     ("slack:", "slack needs a value; the kinds are console"),
     ("console:red", "console takes no value"),
-    (7, "an entry is a text as --sink takes it, or one kind with its keys: `- slack: {…}`"),
+    ([7], "an entry is a text as --sink takes it, or one kind with its keys: `- slack: {…}`"),
     ({"slack": {}, "console": {}}, "an entry is one kind of sink with its keys"),
     ({"slakc": {}}, "sinks.0.slakc: unknown key; did you mean 'slack'?"),
     ({"slack": {"token": SECRET}}, "token and channel go together"),
@@ -59,17 +139,32 @@ SINKS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("keys", "sentence"),
-    [*REFUSED, *(({"sinks": [sink]}, sentence) for sink, sentence in SINKS)],
-    ids=[sentence for _, sentence in (*REFUSED, *SINKS)],
-)
-def test_invalid_value_is_refused_in_one_sentence_without_its_secret(keys: dict[str, Any], sentence: str) -> None:
+REFUSED = {
+    **FILES,
+    **{PROD + keys: f"line 3: {sentence}" for keys, sentence in KEYS.items()},
+    **{
+        f"clusters:\n- {{name: a, {'' if 'bootstrap:' in keys else 'bootstrap: [c1:1], '}{keys}}}": sentence
+        for keys, sentence in CLUSTER.items()
+    },
+    **{
+        yaml.safe_dump({"clusters": [{"name": "a", "bootstrap": ["h:1"]}], **keys}): sentence
+        for keys, sentence in (*DATA, *(({"sinks": [sink]}, sentence) for sink, sentence in SINKS))
+    },
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), REFUSED.items(), ids=REFUSED.values())
+def test_invalid_value_is_refused_in_one_sentence_with_its_line_and_without_its_secret(
+    text: str, sentence: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "kraftwatch.yaml"
+    path.write_text(text)
+
     with pytest.raises(UsageError) as refused:
-        checked({"clusters": [{"name": "a", "bootstrap": ["h:1"]}], **keys}, "file.yaml")
+        load(path)
 
     error = str(refused.value)
-    assert error.startswith("file.yaml: ")
+    assert re.match(rf"{re.escape(str(path))}: line \d+: ", error), "every error names its line"
     assert sentence in error
     assert "\n" not in error
     assert SECRET not in error

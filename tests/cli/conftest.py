@@ -1,13 +1,20 @@
-"""What a job has recorded."""
+"""What a job has recorded, and the disks of a stopped quorum."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.recordings import recorded_checkpoint
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint of a job that recorded faults of two clusters; a test that changes it makes its own."""
     return recorded_checkpoint(tmp_path_factory.mktemp("recorded")).folder
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """The folder of three controllers and broker 101; the log of controller 3 is behind."""
+    return stopped_quorum(tmp_path)

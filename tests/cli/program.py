@@ -1,6 +1,7 @@
 """`kraftwatch` in the process of the test."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from typer.testing import CliRunner, Result
@@ -21,6 +22,11 @@ def usage_error(*words: object) -> str:
     message = str(ended.exception)
     assert "\n" not in message
     return message
+
+
+def log_dirs(stopped: Path, *nodes: int) -> list[str]:
+    """Returns the options that name the disks of these nodes."""
+    return [part for node in nodes for part in ("--log-dir", str(stopped / f"node-{node}"))]
 
 
 def json_lines(ended: Result, *, exit_code: int = 0) -> list[dict[str, Any]]:

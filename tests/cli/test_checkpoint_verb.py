@@ -149,14 +149,6 @@ def test_a_checkpoint_in_use_is_not_repaired(checkpoint: Checkpoint) -> None:
     assert journal_file(checkpoint.journal).read_bytes() == NO_DATABASE
 
 
-def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "none") == (
-        f"--checkpoint {tmp_path / 'none'}: no such folder; give the --checkpoint folder of `kraftwatch run`"
-    )
-    assert "another place as checkpoint, with the same work_dir: it begins with each" in refusal("s3a://bucket/k")
-    assert refusal(tmp_path) == (f"checkpoint {tmp_path} has neither journal/ nor spark/: there is nothing to repair")
-
-
 def test_a_folder_of_a_remote_checkpoint_without_its_database_gives_up_sparks_state(tmp_path: Path) -> None:
     folder = Checkpoint(folder=tmp_path)
     source = CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 7}}, uri="s3a://bucket/kraftwatch")

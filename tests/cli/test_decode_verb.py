@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 from connectors.metadata.record_schemas import kafka_versions
-from tests.cli.program import kraftwatch, usage_error
+from tests.cli.program import kraftwatch
 from tests.unit.connectors.metadata.metadata_bytes import DATA, batch, data, noop, tagged, text
 
 SECRET = "hunter2-hunter2"
@@ -145,12 +145,3 @@ def test_closed_pipe_prints_no_error(tmp_path: Path) -> None:
 
     assert ended.stderr == ""
     assert json.loads(ended.stdout)["offset"] == 0
-
-
-def test_log_of_another_topic_is_rejected(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    path.write_bytes(batch([b'{"order": 1}', b'{"order": 2}']))
-
-    assert usage_error("decode", path) == (
-        f"{path} is the log of another topic: name a .log or .checkpoint file of __cluster_metadata-0"
-    )

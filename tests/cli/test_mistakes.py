@@ -1,6 +1,5 @@
 """Usage errors: one sentence, which tests/unit/streaming/cli/test_main.py prints, and no files left behind."""
 
-import os
 import shlex
 import subprocess
 import sys
@@ -13,12 +12,17 @@ from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.program import kraftwatch, usage_error
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+from tests.unit.connectors.metadata.metadata_bytes import batch
 
 FREE = "127.0.0.1:1"
 A = f"--cluster a={FREE}"
 ADD = "silence add --checkpoint job --comment why --for 2h"
 DISKS = "what-if --log-dir node-1 --log-dir node-2 --log-dir node-3"
 AT = "--at shows a past state: use it with --config FILE, --journal DIR or --log-dir"
+NO_DATABASE = (
+    "--checkpoint .: no kraftwatch.db is there; give the --checkpoint folder of `kraftwatch run`, or --config FILE"
+)
+"""The folder above the checkpoint, or the checkpoint of a job whose store is on a server."""
 MAY_BE_LEFT = {"kraftwatch-checkpoint", "lock", "lake", "observations.db-shm", "observations.db-wal"}
 MISTAKES = {
     "run": "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE",
@@ -45,6 +49,9 @@ MISTAKES = {
     "replay": "give --journal DIR or --log-dir DIR",
     "timeline --journal nowhere": "no journal is there",
     "timeline --journal nowhere --from yesterday": "--from yesterday: expected a TIME",
+    "report": "give --checkpoint DIR or --journal DIR",
+    "report --checkpoint .": ".: no journal is there",
+    "report --journal x --from now": "--from now: expected a TIME such as 2026-11-20T08:15:00Z",
     "bundle --checkpoint job --output x.tar.gz": "journal",
     "bundle --checkpoint recorded --output .": "--output . is no file",
     "export --to lake": "give --config FILE or --checkpoint DIR, but not both",
@@ -67,6 +74,13 @@ MISTAKES = {
     "decode job.yaml": "job.yaml is not a Kafka log: name a .log or .checkpoint file of __cluster_metadata-0",
     "decode job.yaml --kafka 2.8": "--kafka 2.8: unknown version; known versions: 3.3.2, 3.6.2, 3.7.2, 3.8.1, 3.9.2",
     "decode /dev/zero": "is not a regular file: name a .log or .checkpoint file",
+    "decode orders.log": "orders.log is the log of another topic: name a .log or .checkpoint file of __cluster_metadat",
+    "checkpoint repair --checkpoint nowhere": "nowhere: no such folder; give the --checkpoint folder",
+    "checkpoint repair --checkpoint s3a://b/k": "another place as checkpoint, with the same work_dir: it begins",
+    "checkpoint repair --checkpoint job": "has neither journal/ nor spark/: there is nothing to repair",
+    "quarantine list --checkpoint nowhere": "nowhere: no such folder",
+    "silence list --checkpoint .": NO_DATABASE,
+    "silence add --checkpoint . --rule voter-* --for 2h --comment why": NO_DATABASE,
     "silence add --checkpoint job --rule no-* --comment why": "give --for DURATION or --until TIME: every silence must",
     f"{ADD} --rule no-* --for soon": "--for: invalid value 'soon': expected seconds or a duration such as 30s, 5m",
     f"{ADD} --rule no-* --for 0h": "--for: invalid value '0h': expected more than 0 seconds",
@@ -98,8 +112,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "job").mkdir()
     Checkpoint(folder=place / "job").record_cluster_ids({"prod": "id-1", "staging": "id-2"})
     stopped_quorum(place)
-    (place / "file").touch()
-    os.mkfifo(place / "fifo.log")
+    (place / "orders.log").write_bytes(batch([b'{"order": 1}', b'{"order": 2}']))
     alone = f"clusters: [{{name: prod, bootstrap: ['{FREE}']}}]\n"
     (place / "job-alone.yaml").write_text(alone)
     relay = "source: kafka\nrelay: {bootstrap: ['k1.example:9092'], topic: observations}\n"

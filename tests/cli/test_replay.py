@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.program import json_lines, kraftwatch
-from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 
 
 def alerts(*options: object) -> list[dict[str, Any]]:
@@ -39,9 +38,7 @@ def test_longer_hold_sends_fewer_or_later_alerts(recorded: Path, tmp_path: Path)
     assert found["new"] == []
 
 
-def test_log_directory_shows_what_its_log_shows(tmp_path: Path) -> None:
-    stopped = stopped_quorum(tmp_path)
-
+def test_log_directory_shows_what_its_log_shows(stopped: Path) -> None:
     quiet = alerts("--log-dir", stopped / "node-1")
     churn = alerts("--log-dir", stopped / "node-1", "--set", "epoch-churn.elections=1")
 

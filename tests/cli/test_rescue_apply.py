@@ -12,17 +12,16 @@ from typer.testing import Result
 from connectors.errors import UsageError
 from streaming.rescue.apply_voters import apply_voters
 from tests.cli.killed_process import killed_at
-from tests.cli.program import kraftwatch
-from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
+from tests.cli.program import kraftwatch, log_dirs
+from tests.unit.connectors.logdir.log_dirs import MOVED, noops
 
-NEW = "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
 SNAPSHOT = "00000000000000000061-0000000001.checkpoint"
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Path:
+def node(stopped: Path) -> Path:
     """The log directory of controller 1."""
-    return stopped_quorum(tmp_path) / "node-1"
+    return stopped / "node-1"
 
 
 def rescue(verb: str, folder: Path, *more: str) -> Result:
@@ -41,7 +40,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_dry_run_writes_nothing(node: Path) -> None:
     before = contents(node.parent)
 
-    ended = rescue("apply", node, "--initial-controllers", NEW)
+    ended = rescue("apply", node, "--initial-controllers", MOVED)
 
     assert ended.exit_code == 0
     assert "DRY RUN" in ended.stdout
@@ -54,8 +53,8 @@ def test_dry_run_writes_nothing(node: Path) -> None:
 def test_one_snapshot_is_added_and_the_second_time_there_is_nothing_to_do(node: Path) -> None:
     before = contents(node)
 
-    ended = rescue("apply", node, "--initial-controllers", NEW, "--yes", "--json")
-    again = rescue("apply", node, "--initial-controllers", NEW, "--yes", "--json")
+    ended = rescue("apply", node, "--initial-controllers", MOVED, "--yes", "--json")
+    again = rescue("apply", node, "--initial-controllers", MOVED, "--yes", "--json")
 
     assert (ended.exit_code, again.exit_code) == (0, 0)
     first, second = json.loads(ended.stdout), json.loads(again.stdout)
@@ -69,7 +68,7 @@ def test_one_snapshot_is_added_and_the_second_time_there_is_nothing_to_do(node: 
 
 def test_undo_restores_the_node_and_then_has_nothing_to_do(node: Path) -> None:
     before = contents(node)
-    rescue("apply", node, "--initial-controllers", NEW, "--yes")
+    rescue("apply", node, "--initial-controllers", MOVED, "--yes")
 
     ended, again = rescue("undo", node), rescue("undo", node)
 
@@ -89,7 +88,7 @@ def test_log_directory_may_be_the_working_directory(
     before = contents(node)
     monkeypatch.chdir(node / inside)
 
-    ended = rescue("apply", Path(given), "--initial-controllers", NEW, "--yes")
+    ended = rescue("apply", Path(given), "--initial-controllers", MOVED, "--yes")
 
     assert ended.exit_code == 0, ended.output
     assert [path.name for path in node.parent.glob("*.before-*")] == [
@@ -102,7 +101,7 @@ def test_log_directory_may_be_the_working_directory(
 
 
 def test_undo_is_refused_after_the_node_was_started(node: Path) -> None:
-    rescue("apply", node, "--initial-controllers", NEW, "--yes")
+    rescue("apply", node, "--initial-controllers", MOVED, "--yes")
     (node / "__cluster_metadata-0" / "quorum-state").write_text("{}")
 
     ended = rescue("undo", node)
@@ -112,9 +111,9 @@ def test_undo_is_refused_after_the_node_was_started(node: Path) -> None:
 
 
 def test_snapshot_that_ends_at_the_logs_end_is_replaced_and_restored(node: Path) -> None:
-    rescue("apply", node, "--initial-controllers", NEW, "--yes")
+    rescue("apply", node, "--initial-controllers", MOVED, "--yes")
     before = contents(node)
-    other = NEW.replace("c1.new", "c1.other")
+    other = MOVED.replace("c1.new", "c1.other")
 
     assert rescue("apply", node, "--initial-controllers", other, "--yes", "--backup", f"{node}.second").exit_code == 0
     assert contents(node) != before
@@ -132,7 +131,7 @@ def test_running_node_is_refused(node: Path) -> None:
             os._exit(0)
         os.waitpid(child, os.WUNTRACED)
         try:
-            for verb, more in (("apply", ("--initial-controllers", NEW)), ("undo", ("--backup", str(node)))):
+            for verb, more in (("apply", ("--initial-controllers", MOVED)), ("undo", ("--backup", str(node)))):
                 assert "a Kafka process uses it" in refusal(rescue(verb, node, *more))
         finally:
             os.kill(child, signal.SIGKILL)
@@ -142,9 +141,9 @@ def test_running_node_is_refused(node: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
-        (NEW.replace("AaorEeDFTeqhbYUKWjaZFw", "BaorEeDFTeqhbYUKWjaZFw"), "node ids or directory ids change"),
-        (NEW.replace("3@c3", "4@c3"), "node ids or directory ids change"),
-        (NEW.rsplit(",", 1)[0], "node ids or directory ids change"),
+        (MOVED.replace("AaorEeDFTeqhbYUKWjaZFw", "BaorEeDFTeqhbYUKWjaZFw"), "node ids or directory ids change"),
+        (MOVED.replace("3@c3", "4@c3"), "node ids or directory ids change"),
+        (MOVED.rsplit(",", 1)[0], "node ids or directory ids change"),
         ("1@c1", "is not ID@HOST:PORT:DIRECTORY_ID"),
     ],
 )
@@ -159,15 +158,14 @@ def test_plan_of_all_nodes_is_followed(node: Path, tmp_path: Path) -> None:
     """Controller 1 has ten records that no other controller has."""
     log = node / "__cluster_metadata-0" / "00000000000000000000.log"
     log.write_bytes(log.read_bytes() + noops(61, 10))
-    others = [part for other in (2, 3) for part in ("--log-dir", str(node.parent / f"node-{other}"))]
-    written = rescue("plan", node, *others, "--initial-controllers", NEW, "--json")
+    written = rescue("plan", node, *log_dirs(node.parent, 2, 3), "--initial-controllers", MOVED, "--json")
     plan = tmp_path / "plan.json"
     plan.write_text(written.stdout)
-    options = ("--initial-controllers", NEW, "--plan", str(plan))
+    options = ("--initial-controllers", MOVED, "--plan", str(plan))
 
     assert "no majority of the voters has its records from offset 61 to 70" in refusal(rescue("apply", node, *options))
     assert rescue("apply", node.parent / "node-2", *options).exit_code == 0
-    other = NEW.replace("c3.new", "c4.new")
+    other = MOVED.replace("c3.new", "c4.new")
     assert "is a plan for other voters" in refusal(
         rescue("apply", node.parent / "node-2", "--initial-controllers", other, "--plan", str(plan))
     )
@@ -191,7 +189,7 @@ def test_backup_with_which_kafka_would_not_start_or_that_cannot_be_written_is_re
     (node.parent / "file").write_text("")
     before = contents(node)
 
-    ended = rescue("apply", node, "--initial-controllers", NEW, "--yes", "--backup", str(node.parent / backup))
+    ended = rescue("apply", node, "--initial-controllers", MOVED, "--yes", "--backup", str(node.parent / backup))
 
     assert reason in refusal(ended)
     assert contents(node) == before
@@ -205,14 +203,14 @@ CHANGES = ("open", "write", "fsync", "rename", "replace", "mkdir", "chown", "unl
 def test_killed_at_any_write_the_node_is_as_before_or_finished(node: Path, call: int) -> None:
     before = contents(node)
 
-    killed = killed_at(call, [(os, name) for name in CHANGES], lambda: apply_voters(node, NEW, write=True))
+    killed = killed_at(call, [(os, name) for name in CHANGES], lambda: apply_voters(node, MOVED, write=True))
 
     now = contents(node)
     finished = SNAPSHOT in {Path(name).name for name in now}
     left = {name: content for name, content in now.items() if not name.endswith((".part", ".part.new", SNAPSHOT))}
     assert left == before
     assert finished or killed
-    ended = rescue("apply", node, "--initial-controllers", NEW, "--yes")
+    ended = rescue("apply", node, "--initial-controllers", MOVED, "--yes")
     assert ended.exit_code == 0, ended.output
     assert ("NOTHING TO DO" in ended.stdout) == finished
     assert not [name for name in contents(node) if name.endswith((".part", ".new"))]

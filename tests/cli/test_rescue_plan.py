@@ -1,26 +1,22 @@
-"""`kraftwatch rescue plan`: the dry run as text and JSON, and its exit codes."""
+"""`kraftwatch rescue plan`: the dry run as text and JSON, its exit codes, and the commands of docs/rescue.md."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
-from tests.cli.program import kraftwatch
-from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+from tests.cli.program import kraftwatch, log_dirs
+from tests.unit.connectors.logdir.log_dirs import MOVED
 
-NEW = "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
-
-
-@pytest.fixture
-def stopped(tmp_path: Path) -> Path:
-    return stopped_quorum(tmp_path)
+PAGE = Path(__file__).parents[2] / "docs" / "rescue.md"
+_BLOCK = re.compile(r"```console\n\$ kraftwatch (?P<command>.*)\n(?P<output>(?:.*\n)+?)```")
 
 
 def rescue_plan(stopped: Path, nodes: tuple[int, ...], *more: str) -> Result:
-    log_dirs = [part for node in nodes for part in ("--log-dir", str(stopped / f"node-{node}"))]
-    return kraftwatch("rescue", "plan", *log_dirs, *more)
+    return kraftwatch("rescue", "plan", *log_dirs(stopped, *nodes), *more)
 
 
 def test_commands_name_a_copy_of_the_partition_alone(stopped: Path) -> None:
@@ -29,9 +25,9 @@ def test_commands_name_a_copy_of_the_partition_alone(stopped: Path) -> None:
         partition = stopped / f"node-{node}" / "__cluster_metadata-0"
         (partition.parent / "meta.properties").rename(partition / "meta.properties")
         partition.rename(stopped / f"copy-{node}")
-    log_dirs = ("--log-dir", str(stopped / "copy-1"), "--log-dir", str(stopped / "copy-2"))
+    copies = ("--log-dir", str(stopped / "copy-1"), "--log-dir", str(stopped / "copy-2"))
 
-    ended = kraftwatch("rescue", "plan", *log_dirs, "--initial-controllers", NEW, "--json")
+    ended = kraftwatch("rescue", "plan", *copies, "--initial-controllers", MOVED, "--json")
 
     steps = json.loads(ended.stdout)["steps"]
     again = next(one for one in steps if one.startswith("kraftwatch rescue plan"))
@@ -41,7 +37,7 @@ def test_commands_name_a_copy_of_the_partition_alone(stopped: Path) -> None:
 
 def test_an_ipv6_address_in_a_command_is_quoted_for_the_shell(stopped: Path) -> None:
     """Some shells refuse a command with brackets that match no file."""
-    new = NEW.replace("c1.new", "[fd00::1]")
+    new = MOVED.replace("c1.new", "[fd00::1]")
 
     ended = rescue_plan(stopped, (1, 2, 3), "--initial-controllers", new, "--json")
 
@@ -52,7 +48,7 @@ def test_an_ipv6_address_in_a_command_is_quoted_for_the_shell(stopped: Path) -> 
 
 
 def test_other_directory_id_is_rejected_with_exit_code_2(stopped: Path) -> None:
-    ended = rescue_plan(stopped, (2,), "--json", "--initial-controllers", NEW.replace("wPvH", "aaaa"))
+    ended = rescue_plan(stopped, (2,), "--json", "--initial-controllers", MOVED.replace("wPvH", "aaaa"))
 
     assert ended.exit_code == 2
     output = json.loads(ended.stdout)
@@ -71,3 +67,15 @@ def test_without_a_list_only_the_disks_are_assessed(stopped: Path) -> None:
     assert output["go_on_with"] == ["3-Q6ZWoxLOS3O_aT7VKTK-sg"]
     assert output["initial_controllers"].startswith("1@127.0.0.1:28223:AaorEeDFTeqhbYUKWjaZFw,2@")
     assert [one["voter"] for one in output["disks"]] == [True, False]
+
+
+def test_every_command_of_the_page_prints_what_the_page_shows(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands are for the disks of the same quorum."""
+    monkeypatch.chdir(stopped)
+    blocks = [*_BLOCK.finditer(PAGE.read_text())]
+
+    for block in blocks:
+        ended = kraftwatch(*shlex.split(block["command"]))
+        assert ended.exception is None or isinstance(ended.exception, SystemExit), block["command"]
+        assert block["output"] in ended.stdout, block["command"]
+    assert len(blocks) == 7

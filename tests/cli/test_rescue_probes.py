@@ -1,6 +1,5 @@
 """`rescue plan` without a list: what answers at the proposed endpoints, against real sockets."""
 
-import json
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -9,15 +8,13 @@ from pathlib import Path
 
 import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
-from typer.testing import CliRunner
 
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.membership import Voter
-from streaming.cli import app
 from streaming.rescue.plan_output import EndpointResult, ProbedEndpoint, probed_endpoints
+from tests.cli.program import json_lines, kraftwatch, log_dirs
 from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode, never_answers, sends_bytes
 from tests.unit.connectors.kafka.lying_node import DESCRIBE_CONFIGS, TRUTH, controller
-from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 
 CLUSTER_ID = "lies-and-truth-0000000"
 Listen = Callable[[Behaviour], int]
@@ -99,16 +96,16 @@ def test_listeners_that_hang_are_probed_at_the_same_time_and_not_for_long(listen
     assert said == [] or "probing 7 endpoints" in said[0]
 
 
-def rescue_plan(folder: Path, *more: str) -> tuple[dict[str, object], str]:
-    log_dirs = [part for number in (1, 2, 3) for part in ("--log-dir", str(folder / f"node-{number}"))]
-    as_json = CliRunner().invoke(app, ["rescue", "plan", *log_dirs, "--json", *more])
-    text = CliRunner().invoke(app, ["rescue", "plan", *log_dirs, *more])
-    assert as_json.exit_code == text.exit_code == 0, as_json.output
-    return json.loads(as_json.stdout), " ".join(text.stdout.split())
+def rescue_plan(stopped: Path, *more: str) -> tuple[dict[str, object], str]:
+    command = ("rescue", "plan", *log_dirs(stopped, 1, 2, 3), *more)
+    text = kraftwatch(*command)
+    assert text.exit_code == 0, text.output
+    (found,) = json_lines(kraftwatch(*command, "--json"))
+    return found, " ".join(text.stdout.split())
 
 
-def test_plan_without_a_list_prints_what_answers_at_each_proposed_endpoint(tmp_path: Path) -> None:
-    plan, text = rescue_plan(stopped_quorum(tmp_path))
+def test_plan_without_a_list_prints_what_answers_at_each_proposed_endpoint(stopped: Path) -> None:
+    plan, text = rescue_plan(stopped)
 
     probes = plan["probes"]
     assert isinstance(probes, list)
@@ -117,5 +114,5 @@ def test_plan_without_a_list_prints_what_answers_at_each_proposed_endpoint(tmp_p
     assert [f"{one['node_id']}@{one['endpoint']}:" in str(proposed) for one in probes] == [True] * 3
     assert text.count("probe: 127.0.0.1:") == 3
     for more in (("--no-probe",), ("--initial-controllers", str(plan["initial_controllers"]))):
-        unprobed, text = rescue_plan(tmp_path, *more)
+        unprobed, text = rescue_plan(stopped, *more)
         assert (unprobed["probes"], "probe:" in text) == ([], False)

@@ -62,17 +62,6 @@ def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> No
     assert found == {("lab", "configuration", "CHG-1", True)}
 
 
-def test_folder_that_is_no_jobs_is_refused_and_not_changed(tmp_path: Path) -> None:
-    """The folder above the checkpoint, or the checkpoint of a job whose store is on a server."""
-    (tmp_path / "checkpoint").mkdir()
-    for words in (("list",), ("add", "--rule", "voter-*", "--for", "2h", "--comment", "why")):
-        assert usage_error("silence", *words, "--checkpoint", tmp_path) == (
-            f"--checkpoint {tmp_path}: no kraftwatch.db is there; give the --checkpoint folder of `kraftwatch run`, or "
-            "--config FILE"
-        )
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
-
-
 def test_root_does_not_write_what_the_user_of_the_job_could_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

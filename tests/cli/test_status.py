@@ -51,13 +51,7 @@ def test_full_disk_is_reported_in_one_sentence(verb: str, code: int, unbuffered:
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            command,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            timeout=180,
-            env=environment,
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=180, env=environment
         )
 
     assert ended.returncode == code

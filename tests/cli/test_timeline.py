@@ -8,7 +8,6 @@ import pytest
 from connectors.delivery.ledger import stored_alerts
 from connectors.store.tables import job_database
 from tests.cli.program import json_lines, kraftwatch, usage_error
-from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 
 
 def entries(*options: object) -> list[dict[str, Any]]:
@@ -49,8 +48,8 @@ def test_time_in_which_nothing_was_recorded_is_refused(recorded: Path, span: tup
     assert usage_error("timeline", "--journal", recorded, *span) == reason.format(recorded)
 
 
-def test_log_directory_gives_the_events_of_its_log(tmp_path: Path) -> None:
-    ended = kraftwatch("timeline", "--log-dir", stopped_quorum(tmp_path) / "node-1")
+def test_log_directory_gives_the_events_of_its_log(stopped: Path) -> None:
+    ended = kraftwatch("timeline", "--log-dir", stopped / "node-1")
 
     assert ended.exit_code == 0, ended.output
     assert "was elected, epoch 1" in ended.stdout

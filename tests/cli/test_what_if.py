@@ -6,19 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from tests.cli.program import kraftwatch
-from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
+from tests.cli.program import kraftwatch, log_dirs
+from tests.unit.connectors.logdir.log_dirs import MOVED, noops
+
+MOVES = [part for node in (1, 2, 3) for part in ("--move", f"{node}=c{node}.new:9093")]
 
 
-@pytest.fixture
-def stopped(tmp_path: Path) -> Path:
-    """Three controllers; the log of controller 3 is behind."""
-    return stopped_quorum(tmp_path)
-
-
-def what_if(stopped: Path, nodes: tuple[int, ...], *more: str) -> Result:
-    log_dirs = [part for node in nodes for part in ("--log-dir", str(stopped / f"node-{node}"))]
-    return kraftwatch("what-if", *log_dirs, *more)
+def what_if(stopped: Path, *more: str) -> Result:
+    return kraftwatch("what-if", *log_dirs(stopped, 1, 2, 3), *more)
 
 
 def votes(ended: Result) -> dict[int, int]:
@@ -39,7 +34,7 @@ def votes(ended: Result) -> dict[int, int]:
 def test_prediction_for_three_disks(
     stopped: Path, change: tuple[str, ...], exit_code: int, expected: dict[int, int]
 ) -> None:
-    ended = what_if(stopped, (1, 2, 3), "--json", *change)
+    ended = what_if(stopped, "--json", *change)
 
     assert ended.exit_code == exit_code, ended.output
     output = json.loads(ended.stdout)
@@ -48,7 +43,7 @@ def test_prediction_for_three_disks(
 
 
 def test_text_says_who_can_be_elected_and_what_costs_votes(stopped: Path) -> None:
-    ended = what_if(stopped, (1, 2, 3), "--move", "2=[::1]:9093")
+    ended = what_if(stopped, "--move", "2=[::1]:9093")
 
     output = " ".join(ended.stdout.split())
     assert "ELECTABLE" in output
@@ -59,21 +54,14 @@ def test_text_says_who_can_be_elected_and_what_costs_votes(stopped: Path) -> Non
 @pytest.mark.kip("A009", "A023")
 def test_rescued_node_asks_the_new_endpoints(stopped: Path) -> None:
     """Each node uses the voter set of its own log: one rescued node of three can be elected."""
-    new = (
-        "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
-    )
-    moves = ("--move", "1=c1.new:9093", "--move", "2=c2.new:9093", "--move", "3=c3.new:9093", "--json")
-    assert what_if(stopped, (1, 2, 3), *moves).exit_code == 2
-    applied = kraftwatch("rescue", "apply", "--log-dir", stopped / "node-1", "--initial-controllers", new, "--yes")
+    assert what_if(stopped, *MOVES, "--json").exit_code == 2
+    applied = kraftwatch("rescue", "apply", "--log-dir", stopped / "node-1", "--initial-controllers", MOVED, "--yes")
     assert applied.exit_code == 0
 
-    ended = what_if(stopped, (1, 2, 3), *moves)
+    ended = what_if(stopped, *MOVES, "--json")
 
     assert ended.exit_code == 0
     assert votes(ended) == {1: 3, 2: 1, 3: 1}
-
-
-MOVED = [part for node in (1, 2, 3) for part in ("--move", f"{node}=c{node}.new:9093")]
 
 
 def write_election(stopped: Path, node: int, epoch: int, leader: int) -> None:
@@ -87,7 +75,7 @@ def test_newest_epoch_of_a_log_counts_before_its_end(stopped: Path) -> None:
     segment = stopped / "node-3" / "__cluster_metadata-0" / "00000000000000000000.log"
     segment.write_bytes(segment.read_bytes() + noops(57, 1, epoch=2))
 
-    assert votes(what_if(stopped, (1, 2, 3), "--json")) == {1: 2, 2: 2, 3: 3}
+    assert votes(what_if(stopped, "--json")) == {1: 2, 2: 2, 3: 3}
 
 
 @pytest.mark.kip("A058")
@@ -96,7 +84,7 @@ def test_leader_that_another_voter_does_not_know_makes_the_outcome_unknown(stopp
     for node, epoch, leader in ((1, 1, 1), (2, 2, 2), (3, 2, 2)):
         write_election(stopped, node, epoch, leader)
 
-    ended, as_json = (what_if(stopped, (1, 2, 3), *MOVED, *more) for more in ((), ("--json",)))
+    ended, as_json = (what_if(stopped, *MOVES, *more) for more in ((), ("--json",)))
 
     assert (ended.exit_code, as_json.exit_code) == (3, 3), ended.output
     output = " ".join(ended.stdout.split())
@@ -116,7 +104,7 @@ def test_leader_of_the_last_epoch_does_not_help_a_voter_that_knows_it_or_is_behi
     for node, epoch in zip((3, 1, 2), known, strict=True):
         write_election(stopped, node, epoch, 2 if epoch == 2 else 1)
 
-    ended = what_if(stopped, (1, 2, 3), *MOVED, "--json")
+    ended = what_if(stopped, *MOVES, "--json")
 
     assert (ended.exit_code, json.loads(ended.stdout)["unknown"]) == (2, None)
 

@@ -9,6 +9,11 @@ from connectors.logdir.log_dir_files import PARTITION
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 
 STOPPED = Path(__file__).parents[3] / "data" / "logdir" / "stopped-quorum.tar.xz"
+MOVED = ",".join(
+    f"{node}@c{node}.new:9093:{directory}"
+    for node, directory in enumerate(("AaorEeDFTeqhbYUKWjaZFw", "wPvHPGZoRSmdGaO9smPpMQ", "Q6ZWoxLOS3O_aT7VKTK-sg"), 1)
+)
+"""Its voters with other endpoints, as `--initial-controllers` takes them."""
 AT = 1_790_000_000_000
 """The timestamp of offset 0; each record is one second later than the one before."""
 

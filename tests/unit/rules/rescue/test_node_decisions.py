@@ -1,6 +1,7 @@
 """Which nodes of a stopped quorum are rescued: what a majority holds survives, what one alone holds does not."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -63,90 +64,69 @@ def test_records_of_the_most_complete_log_that_a_majority_holds(logs: list[Stopp
     assert held_by_majority(logs, voters(3)) == end
 
 
+def case(name: str, logs: list[StoppedDisk], expected: Mapping[int, NodeAction], *reasons: str) -> Any:
+    return pytest.param(logs, expected, reasons, id=name)
+
+
+WHOLE, BEGINNING = "its log holds every record that survives", "its log is a beginning of the surviving log"
+TAIL = "no majority of the voters has its records from offset 60 to 69, so they are not committed"
+DIVERGED = "its log differs from the others: its end, offset 90, is of epoch 2"
+LOST = "only 1 of 3 voters' disks are given, 2 are needed: records that were committed may be on the others only"
+UNREADABLE = "a majority of 2 voters cannot be rescued: 2: open; 3: damaged"
+APART = "the voters' logs have diverged, so that no 2 of them agree with the most complete one, of controller 2"
+
+
 @pytest.mark.kip("D080")
 @pytest.mark.parametrize(
-    ("logs", "expected"),
+    ("logs", "expected", "reasons"),
     [
-        pytest.param([log(n, (1, 60)) for n in (1, 2, 3)], {1: APPLY, 2: APPLY, 3: APPLY}, id="identical"),
-        pytest.param([log(1, (1, 60)), log(2, (1, 60)), log(3, (1, 40))], {1: APPLY, 2: APPLY, 3: APPLY}, id="behind"),
-        pytest.param([log(1, (1, 70)), log(2, (1, 60)), log(3, (1, 40))], {1: LEAVE, 2: APPLY, 3: APPLY}, id="tail"),
-        pytest.param([log(1, (1, 70)), log(2, (1, 60))], {1: APPLY, 2: APPLY}, id="tail that the majority needs"),
-        pytest.param([log(1, (1, 70))], {1: REFUSE}, id="lost majority"),
-        pytest.param(
+        case("identical", [log(n, (1, 60)) for n in (1, 2, 3)], {1: APPLY, 2: APPLY, 3: APPLY}),
+        case("behind", [log(1, (1, 60)), log(2, (1, 60)), log(3, (1, 40))], {1: APPLY, 2: APPLY, 3: APPLY}),
+        case(
+            "tail",
+            [log(1, (1, 70)), log(2, (1, 60)), log(3, (1, 40))],
+            {1: LEAVE, 2: APPLY, 3: APPLY},
+            *(TAIL, WHOLE, BEGINNING),
+        ),
+        case("tail that the majority needs", [log(1, (1, 70)), log(2, (1, 60))], {1: APPLY, 2: APPLY}),
+        case("lost majority", [log(1, (1, 70))], {1: REFUSE}, LOST),
+        case(
+            "diverged in an earlier epoch",
             [log(1, (1, 50), (3, 60)), log(2, (1, 50), (3, 60)), log(3, (1, 50), (2, 90))],
             {1: APPLY, 2: APPLY, 3: LEAVE},
-            id="diverged in an earlier epoch",
+            *(WHOLE, WHOLE, DIVERGED),
         ),
-        pytest.param(
+        case(
+            "leader of a newer epoch that nobody fetched from",
             [log(1, (1, 50), (3, 60)), log(2, (1, 45)), log(3, (1, 55))],
             {1: LEAVE, 2: APPLY, 3: APPLY},
-            id="leader of a newer epoch that nobody fetched from",
         ),
-        pytest.param(
+        case(
+            "brokers",
             [log(1, (1, 60)), log(2, (1, 60)), log(101, (1, 58)), log(102, (1, 90))],
             {1: APPLY, 2: APPLY, 101: APPLY, 102: FETCH_AGAIN},
-            id="brokers",
         ),
-        pytest.param(
+        case(
+            "one damaged",
             [log(1, (1, 60)), log(2, (1, 60)), log(3, (1, 60), unreadable="damaged")],
             {1: APPLY, 2: APPLY, 3: LEAVE},
-            id="one damaged",
         ),
-        pytest.param(
-            [log(1, (1, 60)), log(2, (1, 60), unreadable="open"), log(3, (1, 60), unreadable="open")],
-            {1: REFUSE, 2: REFUSE, 3: REFUSE},
-            id="a majority with an open transaction",
-        ),
-    ],
-)
-def test_action_of_each_node(logs: list[StoppedDisk], expected: Mapping[int, NodeAction]) -> None:
-    assert actions(node_decisions(logs, voters(3))) == expected
-
-
-@pytest.mark.parametrize(
-    ("logs", "reasons"),
-    [
-        pytest.param(
-            [log(1, (1, 70)), log(2, (1, 60)), log(3, (1, 40))],
-            [
-                "no majority of the voters has its records from offset 60 to 69, so they are not committed",
-                "its log holds every record that survives",
-                "its log is a beginning of the surviving log",
-            ],
-            id="tail",
-        ),
-        pytest.param(
-            [log(1, (1, 50), (3, 60)), log(2, (1, 50), (3, 60)), log(3, (1, 50), (2, 90))],
-            [
-                "its log holds every record that survives",
-                "its log holds every record that survives",
-                "its log differs from the others: its end, offset 90, is of epoch 2",
-            ],
-            id="diverged in an earlier epoch",
-        ),
-        pytest.param(
-            [log(1, (1, 70))],
-            [
-                "only 1 of 3 voters' disks are given, 2 are needed: "
-                "records that were committed may be on the others only"
-            ],
-            id="lost majority",
-        ),
-        pytest.param(
+        case(
+            "a majority cannot be read",
             [log(1, (1, 60)), log(2, (1, 60), unreadable="open"), log(3, (1, 60), unreadable="damaged")],
-            ["a majority of 2 voters cannot be rescued: 2: open; 3: damaged"] * 3,
-            id="a majority cannot be read",
+            {1: REFUSE, 2: REFUSE, 3: REFUSE},
+            *(UNREADABLE, UNREADABLE, UNREADABLE),
         ),
-        pytest.param(
-            [log(1, (1, 50), (2, 60)), log(2, (1, 40), (3, 55))],
-            ["the voters' logs have diverged, so that no 2 of them agree with the most complete one, of controller 2"]
-            * 2,
-            id="diverged",
-        ),
+        case("diverged", [log(1, (1, 50), (2, 60)), log(2, (1, 40), (3, 55))], {1: REFUSE, 2: REFUSE}, APART, APART),
     ],
 )
-def test_reason_for_the_action_of_each_node(logs: list[StoppedDisk], reasons: list[str]) -> None:
-    assert [one.reason for one in node_decisions(logs, voters(3))] == reasons
+def test_action_of_each_node(
+    logs: list[StoppedDisk], expected: Mapping[int, NodeAction], reasons: tuple[str, ...]
+) -> None:
+    decisions = node_decisions(logs, voters(3))
+
+    assert actions(decisions) == expected
+    assert tuple(one.reason for one in decisions)[: len(reasons)] == reasons
 
 
 def test_most_complete_log_starts_first() -> None:

@@ -1,9 +1,7 @@
 """`kraftwatch config`: the summary of a valid file, the errors of an invalid one, and the test notification."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,51 +13,22 @@ from streaming.cli import app
 from streaming.config import Config
 from streaming.config.loading import PATTERN_SENTENCES
 from tests.cli.foreign_checkpoint import owned_by_another_user
+from tests.sinks.server import HttpDouble, HttpReply, serving
 from tests.unit.streaming.config.section_models import all_models
 
 CLUSTER = {"name": "prod", "bootstrap": ["c1:9093"]}
 SECRET = "do-not-print-me"
 
 
-class WebhookServer:
-    """A webhook that answers with a configurable status and stores each document."""
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.received: list[dict[str, Any]] = []
-        self.heartbeats = 0
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(outer.status)
-                self.end_headers()
-
-            def do_GET(self) -> None:
-                outer.heartbeats += 1
-                self.send_response(outer.status)
-                self.end_headers()
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        self.http = HTTPServer(("127.0.0.1", 0), Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.http.server_port}/{SECRET}"
-
-
 @pytest.fixture
-def server() -> Iterator[WebhookServer]:
-    server = WebhookServer()
-    thread = threading.Thread(target=server.http.serve_forever)
-    thread.start()
-    yield server
-    server.http.shutdown()
-    thread.join()
-    server.http.server_close()
+def server() -> Iterator[HttpDouble]:
+    """A webhook, and the service of a heartbeat."""
+    with serving() as server:
+        yield server
+
+
+def requested(server: HttpDouble, method: str) -> int:
+    return sum(each.method == method for each in server.requests)
 
 
 def write_config(folder: Path, **keys: Any) -> Path:
@@ -96,13 +65,7 @@ def test_check_prints_clusters_and_sinks_and_writes_nothing(tmp_path: Path) -> N
         ("webhook:hook.example", False, None),
     ]
     assert (summary["maintenance"][0]["from"], summary["thresholds"]) == ("22:00", {"no-leader.hold": 9.0})
-    for text in (
-        "prod",
-        "not watched  lab",
-        "webhook:hook.example",
-        "repeat_s 14400",
-        "CHG-1",
-    ):
+    for text in ("prod", "not watched  lab", "webhook:hook.example", "repeat_s 14400", "CHG-1"):
         assert text in ended.stdout
     assert list(tmp_path.iterdir()) == [path]
 
@@ -147,8 +110,10 @@ def test_unreadable_files_in_the_configuration_are_reported(tmp_path: Path) -> N
         assert line.startswith(f"kraftwatch: {path}: {sentence} {tmp_path / file}")
 
 
-def test_test_notification_is_sent_to_each_sink_and_resolved_at_once(tmp_path: Path, server: WebhookServer) -> None:
-    path = write_config(tmp_path, sinks=[{"webhook": {"url": server.url}}, f"jsonl:{tmp_path / 'alerts.jsonl'}"])
+def test_test_notification_is_sent_to_each_sink_and_resolved_at_once(tmp_path: Path, server: HttpDouble) -> None:
+    path = write_config(
+        tmp_path, sinks=[{"webhook": {"url": f"{server.url}/{SECRET}"}}, f"jsonl:{tmp_path / 'alerts.jsonl'}"]
+    )
 
     ended = checked(path, "--send-test")
 
@@ -156,10 +121,10 @@ def test_test_notification_is_sent_to_each_sink_and_resolved_at_once(tmp_path: P
     lines = [json.loads(line) for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
     assert [(line["rule"], line["state"]) for line in lines] == [("test", "firing"), ("test", "resolved")]
     assert "this is a test" in lines[0]["summary"].lower()
-    assert len(server.received) == 2
+    assert requested(server, "POST") == 2
     assert ended.stdout.count("test delivered") == 2
 
-    server.status = 403
+    server.behave = lambda _: HttpReply(status=403)
     again = checked(path, "--send-test", "--json")
     assert again.exit_code == 1
     rejected, delivered = (one["test"] for one in json.loads(again.stdout)["sinks"])
@@ -182,15 +147,15 @@ def test_root_does_not_create_a_file_that_the_user_of_the_job_could_not_write(
     )
 
 
-def test_send_test_sends_one_heartbeat_and_reports_its_failure(tmp_path: Path, server: WebhookServer) -> None:
-    path = write_config(tmp_path, heartbeat={"url": server.url})
+def test_send_test_sends_one_heartbeat_and_reports_its_failure(tmp_path: Path, server: HttpDouble) -> None:
+    path = write_config(tmp_path, heartbeat={"url": f"{server.url}/{SECRET}"})
     assert "heartbeat    every_s 60\n" in checked(path).stdout
-    assert server.heartbeats == 0
+    assert requested(server, "GET") == 0
 
     assert "heartbeat    every_s 60, test delivered" in checked(path, "--send-test").stdout
-    assert server.heartbeats == 1
+    assert requested(server, "GET") == 1
 
-    server.status = 404
+    server.behave = lambda _: HttpReply(status=404)
     failed = checked(path, "--send-test", "--json")
     assert failed.exit_code == 1
     assert json.loads(failed.stdout)["heartbeat"] == {"every_s": 60.0, "test": "the service answered 404"}

@@ -23,18 +23,20 @@ def verbs(command: AnyCommand, path: str = "kraftwatch") -> Iterator[tuple[str, 
             yield from verbs(inside, f"{path} {name}")
 
 
-def test_full_disk_is_reported_in_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("verb", "code"), [("run", 1), ("check", 3), ("audit", 3)])
+def test_full_disk_is_reported_in_one_sentence_and_is_no_result_of_the_verb(
+    verb: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def write_to_full_disk(**_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/checkpoint/cluster.tmp")
 
     monkeypatch.setattr(cli, "app", write_to_full_disk)
+    monkeypatch.setattr("sys.argv", ["kraftwatch", verb])
 
     with pytest.raises(SystemExit) as ended:
         cli.main()
 
-    assert ended.value.code == 1
+    assert ended.value.code == code
     assert capsys.readouterr().err == "kraftwatch: /data/checkpoint/cluster.tmp: no space left on device\n"
 
 

@@ -30,7 +30,7 @@ FILES: dict[str, str] = {
     f"defaults:\n  security_protocol: TLS\n{TWO}": "line 2: defaults.security_protocol: should be 'PLAINTEXT', 'SSL'",
     PROD * 2: "line 3: the key 'clusters' is given twice",
     f"{PROD}- {{name: prod, bootstrap: [a:1]}}": "line 3: clusters.1.name: two clusters are named prod: give each",
-    f"{PROD}- {{name: a, bootstrap: [a:1, C1:9093]}}": "line 3: clusters.1.bootstrap.1: C1:9093 is also in the bootstrap",
+    f"{PROD}- {{name: a, bootstrap: [C1:9093]}}": "line 3: clusters.1.bootstrap.0: C1:9093 is also in the bootstrap",
     f"{TWO}watch: {{include: [dev-*]}}": "line 4: watch.include.0: 'dev-*' matches no cluster; known: prod, staging",
     f"{TWO}watch: {{exclude: ['*']}}": "line 4: watch: excludes all clusters (prod, staging): correct its",
 }

@@ -158,17 +158,3 @@ def test_command_writes_one_file_and_prints_its_name(tmp_path: Path, monkeypatch
         f"kraftwatch-a_b-{iso(Millis(AT + 119_000))[:19].replace(':', '')}.html\n",
     )
     assert (tmp_path / done.stdout.strip()).read_text().startswith("<!DOCTYPE html>")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ([], "give --checkpoint DIR or --journal DIR"),
-        (["--checkpoint", str(Path(__file__).parent)], "no journal is there"),
-        (["--journal", "x", "--from", "now"], "--from now: expected a TIME such as 2026-11-20T08:15:00Z"),
-    ],
-)
-def test_invalid_options_are_reported_in_one_sentence(arguments: list[str], says: str) -> None:
-    done = CliRunner().invoke(app, ["report", *arguments])
-    assert isinstance(done.exception, UsageError)
-    assert says in str(done.exception)

@@ -86,7 +86,7 @@ class Partitions:
 
     def create(self, topic_id: TopicId, name: str) -> None:
         """Applies a TopicRecord: a topic has this name."""
-        self._changed_topic(topic_id).name = name
+        self._for_change().set_name(topic_id, name)
         if topic_id in self._recovering:
             for known in [*self._recovering[topic_id].values()]:
                 self._keep_recovery(replace(known, topic=name))
@@ -110,15 +110,15 @@ class Partitions:
 
         For a partition with an ELR it counts as a change (TopicDelta.maybeClearElr).
         """
-        for topic_id, topic in self._for_change().by_id.items():
-            if name is None or topic.name == name:
-                for number, held in topic.partitions.items():
-                    if held.elr or held.last_known_elr:
-                        now = held._replace(elr=(), last_known_elr=(), partition_epoch=raised(held.partition_epoch))
-                        self._changed_topic(topic_id).partitions[number] = now
-                        known = self._recovering.get(topic_id, {}).get(number)
-                        if known is not None:
-                            self._keep_recovery(replace(known, partition_epoch=now.partition_epoch))
+        topics = self._for_change()
+        for topic_id in topics.named(name):
+            for number, held in topics.by_id[topic_id].partitions.items():
+                if held.elr or held.last_known_elr:
+                    now = held._replace(elr=(), last_known_elr=(), partition_epoch=raised(held.partition_epoch))
+                    topics.to_change(topic_id).partitions[number] = now
+                    known = self._recovering.get(topic_id, {}).get(number)
+                    if known is not None:
+                        self._keep_recovery(replace(known, partition_epoch=now.partition_epoch))
 
     def apply_run(self, run: PartitionRun, origin: RecordPosition | None) -> None:
         """Applies the records of a run; `origin`: of the snapshot that they are part of.
@@ -159,7 +159,7 @@ class Partitions:
                 self.clear_elr(record.topic)
 
     def _apply_partition(self, event: PartitionSet | PartitionChanged, at: RecordPosition) -> None:
-        topic = self._changed_topic(event.topic_id)
+        topic = self._for_change().to_change(event.topic_id)
         before = topic.partitions.get(event.partition)
         if isinstance(event, PartitionSet):
             now = Assignment(
@@ -238,15 +238,6 @@ class Partitions:
             self._sorted_recovering = None
             if not of_topic:
                 del self._recovering[key[0]]
-
-    def _changed_topic(self, topic_id: TopicId) -> Topic:
-        """Returns a topic that is to be changed; it is added if it is unknown."""
-        topics = self._for_change()
-        topic = topics.by_id.get(topic_id)
-        if topic is None:
-            return topics.add(topic_id)
-        topics.changed.add(topic.page)
-        return topic
 
     def _for_change(self) -> StoredTopics:
         self._packed, topics = None, self._restored()

@@ -145,6 +145,8 @@ class StoredTopics:
 
     def __init__(self) -> None:
         self.by_id: dict[TopicId, Topic] = {}
+        self._ids_of: dict[str, tuple[TopicId, ...]] = {}
+        """By name, nearly always one: a ClearElrRecord names its topic, and there may be a hundred thousand."""
         self.changed: set[int] = set()
         """The pages that changed since the last call of `to_bytes`."""
         self._pages: list[dict[TopicId, Topic]] = [{}]
@@ -170,6 +172,8 @@ class StoredTopics:
             topics.sizes = [len(page) + sum(len(topic.partitions) for topic in page.values()) for page in topics._pages]
             for content in topics._pages:
                 topics.by_id.update(content)
+            for topic_id, topic in topics.by_id.items():
+                topics._add_name(topic_id, topic.name)
             topics._open = len(topics._pages) - 1
         return topics
 
@@ -192,13 +196,43 @@ class StoredTopics:
         self.changed.add(self._open)
         return topic
 
+    def to_change(self, topic_id: TopicId) -> Topic:
+        """Returns a topic that is to be changed; it is added if it is unknown."""
+        topic = self.by_id.get(topic_id)
+        if topic is None:
+            return self.add(topic_id)
+        self.changed.add(topic.page)
+        return topic
+
+    def set_name(self, topic_id: TopicId, name: str) -> None:
+        """Names a topic; it is added if it is unknown."""
+        topic = self.to_change(topic_id)
+        self._remove_name(topic_id, topic.name)
+        self._add_name(topic_id, name)
+        topic.name = name
+
+    def named(self, name: str | None) -> list[TopicId]:
+        """Returns the ids of the topics with this name; None: of every topic."""
+        return [*self.by_id] if name is None else [*self._ids_of.get(name, ())]
+
     def remove(self, topic_id: TopicId) -> None:
         """Removes a topic and its partitions; nothing happens if it is unknown."""
         topic = self.by_id.pop(topic_id, None)
         if topic is not None:
+            self._remove_name(topic_id, topic.name)
             del self._pages[topic.page][topic_id]
             self.changed.add(topic.page)
             self.sizes[topic.page] -= 1 + len(topic.partitions)
+
+    def _add_name(self, topic_id: TopicId, name: str | None) -> None:
+        if name is not None:
+            self._ids_of[name] = (*self._ids_of.get(name, ()), topic_id)
+
+    def _remove_name(self, topic_id: TopicId, name: str | None) -> None:
+        if name is not None:
+            self._ids_of[name] = tuple(one for one in self._ids_of[name] if one != topic_id)
+            if not self._ids_of[name]:
+                del self._ids_of[name]
 
     def _page_with_room(self) -> int:
         for page, size in enumerate(self.sizes):

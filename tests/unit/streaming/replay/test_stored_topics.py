@@ -36,16 +36,15 @@ def assignment(number: int, epoch: int = 0) -> Assignment:
 
 
 def put(topics: StoredTopics, number: int, partition: int, held: Assignment) -> None:
-    topic = topics.by_id.get(topic_id(number)) or topics.add(topic_id(number))
+    topic = topics.to_change(topic_id(number))
     topics.sizes[topic.page] += partition not in topic.partitions
     topic.partitions[partition] = held
-    topics.changed.add(topic.page)
 
 
 def filled() -> StoredTopics:
     topics = StoredTopics()
     for number in range(TOPICS):
-        topics.add(topic_id(number)).name = f"name-{number}"
+        topics.set_name(topic_id(number), f"name-{number}")
         for partition in range(PER_TOPIC):
             put(topics, number, partition, assignment(number * PER_TOPIC + partition))
     return topics
@@ -121,13 +120,14 @@ def test_what_is_restored_is_what_was_stored(
                 if kind == "remove":
                     topics.remove(topic_id(number))
                 elif kind == "name":
-                    topic = topics.by_id.get(topic_id(number)) or topics.add(topic_id(number))
-                    topic.name = f"name-{value}"
-                    topics.changed.add(topic.page)
+                    topics.set_name(topic_id(number), f"name-{value}")
                 else:
                     put(topics, number, value % 3, assignment(number, value))
             blob = topics.to_bytes(pages)
             back = StoredTopics.restored(blob, pages)
             assert (back.by_id, back.sizes) == (topics.by_id, topics.sizes)
             assert back.to_bytes(pages) == blob
+            for name in (f"name-{value}" for value in range(10)):
+                named = {topic for topic, one in topics.by_id.items() if one.name == name}
+                assert {*topics.named(name)} == {*back.named(name)} == named
             topics = back if restored else topics

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.log_event import ElrCleared, LogEvent
+from connectors.observations.log_event import ElrCleared, LogEvent, TopicCreated, TopicRemoved
 from rules.analysis.start_conditions import only_copies
 from rules.model.history import UncleanElections
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import NodeId, TopicId
 from rules.model.quorum import Quorum
 from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED_MS, TOPICS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
@@ -223,3 +223,23 @@ def test_clearing_the_last_known_elr_alone_is_a_change_of_the_partition() -> Non
     script.write(ElrCleared(at=script.at(), topic="orders"))
     (recovery,) = apply(replay, [script.read()]).recovering
     assert recovery.partition_epoch == 2
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_elr_is_cleared_of_the_topic_that_has_the_name_now(stored: bool) -> None:
+    script, replay = LogScript(), machine()
+    for name in ("orders", "later", "other"):
+        script.topic(name)
+        script.partition(name, 0, 101, 102, elr=(103,))
+    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-orders")))
+    script.write(TopicCreated(at=script.at(), topic_id=TopicId("id-of-later"), name="orders"))
+    apply(replay, [script.read()])
+    replay = again(replay.to_bytes()) if stored else replay
+
+    def eligible(cleared: str) -> dict[str | None, tuple[NodeId, ...]]:
+        script.write(ElrCleared(at=script.at(), topic=cleared))
+        apply(replay, [script.read()])
+        return {topic.name: topic.partitions[0].elr for topic in replay.log.partitions.topics.values()}
+
+    assert eligible("later") == {"orders": ids(103), "other": ids(103)}, "its former name"
+    assert eligible("orders") == {"orders": (), "other": ids(103)}

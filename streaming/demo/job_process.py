@@ -22,6 +22,7 @@ from deploy.lab.addresses import Ports
 T = TypeVar("T")
 
 START_S = 240.0
+ALERT_S = 240.0
 STOP_S = 60.0
 GROUP_S = 10.0
 
@@ -198,7 +199,7 @@ class JobProcess:
         subject: str = "",
         severity: str = "",
         since: int = 0,
-        within_s: float,
+        within_s: float = ALERT_S,
     ) -> AlertLine:
         """Returns the first matching line from number `since` on; waits `within_s` seconds at most.
 

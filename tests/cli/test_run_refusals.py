@@ -59,12 +59,21 @@ def test_checkpoint_of_another_cluster_is_refused(checkpoint: Checkpoint, port: 
     assert {path: path.read_bytes() for path in files} == before
 
 
-def test_checkpoint_without_its_journal_is_refused(checkpoint: Checkpoint, port: int) -> None:
+@pytest.mark.parametrize(
+    ("offset", "sentence"),
+    [
+        ('v1\n{}\n{"journal": "00", "sequence": 1}', "has Spark's offsets but no journal/"),
+        ("", "offsets/0 is damaged (it is empty): run `kraftwatch checkpoint repair --checkpoint "),
+    ],
+)
+def test_checkpoint_without_a_file_that_belongs_to_it_is_refused(
+    checkpoint: Checkpoint, port: int, offset: str, sentence: str
+) -> None:
     checkpoint.journal.rename(checkpoint.folder / "kept")
     offsets = checkpoint.spark / "offsets"
     offsets.mkdir(parents=True)
     (checkpoint.spark / "metadata").write_text('{"id": "a"}')
-    (offsets / "0").write_text('v1\n{}\n{"journal": "00", "sequence": 1}')
+    (offsets / "0").write_text(offset)
 
-    assert "has Spark's offsets but no journal/" in refusal(checkpoint, port)
+    assert sentence in refusal(checkpoint, port)
     assert not checkpoint.journal.exists()

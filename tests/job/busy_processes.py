@@ -3,11 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-
-import psutil
-
-from streaming.demo.job_process import JobProcess
 
 BUSY_PER_CORE = 10
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
@@ -21,11 +16,3 @@ def busy_prefix() -> Sequence[str]:
     """
     busy = f"{sys.executable} -S -c '{BUSY}' & " * (BUSY_PER_CORE * (os.cpu_count() or 1))
     return ["sh", "-c", f'{busy} exec "$@"', "sh"]
-
-
-def end_busy_processes(job: JobProcess) -> None:
-    """Ends the busy processes of a running job."""
-    for child in psutil.Process(job.pid).children():
-        with suppress(psutil.Error):
-            if BUSY in child.cmdline():
-                child.kill()

@@ -27,6 +27,10 @@ class ConfiguredJob(JobProcess):
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(yaml.safe_dump(content))
 
+    def logged(self, text: str) -> bool:
+        """Whether the job has printed a text."""
+        return text in self.log.read_text()
+
     def command(self) -> list[str]:
         return [sys.executable, "-m", "streaming", "run", "--config", str(self.file), "--listen", self.address]
 

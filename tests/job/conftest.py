@@ -1,6 +1,5 @@
 """A quorum and a job that the scenarios of a module share: each scenario leaves the quorum healthy."""
 
-import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,8 +101,5 @@ def settings() -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def job(folder: Path, lab: Lab, settings: dict[str, float]) -> Iterator[JobProcess]:
-    job = JobProcess(folder=folder / "job", name="test", bootstrap=lab.bootstrap, settings=settings)
-    job.start()
-    with contextlib.ExitStack() as stack:
-        stack.callback(job.stop)
+    with JobProcess(folder=folder / "job", name="test", bootstrap=lab.bootstrap, settings=settings) as job:
         yield job

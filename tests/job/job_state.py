@@ -1,14 +1,15 @@
-"""Reads the state of a running job by HTTP, and waits until the job has evaluated all present observations."""
+"""Reads the state and the files of a running job, and waits until the job has evaluated all present observations."""
 
 import json
 import os
-import signal
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from streaming.demo.job_process import STOP_S, JobProcess
+from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
 from tests.unit.streaming.metrics.exposition import Samples, samples
 
@@ -18,14 +19,7 @@ RESPONSE_S = 60
 
 def cluster_status(job: JobProcess) -> dict[str, Any]:
     """Returns the cluster's newest status as JSON (`streaming.status.cluster_status`); empty before the first one."""
-    answer: dict[str, Any] = json.loads(_get(job, f"/api/clusters/{job.name}"))
-    return answer["status"] or {}
-
-
-def cluster_health(job: JobProcess) -> str:
-    """Returns the health that the page shows: healthy, warning, critical or unknown."""
-    health: str = json.loads(_get(job, f"/api/clusters/{job.name}"))["health"]
-    return health
+    return get_json(job, f"/api/clusters/{job.name}")["status"] or {}
 
 
 def scrape(job: JobProcess) -> Samples:
@@ -53,7 +47,7 @@ def wait_until_delivered(job: JobProcess, *, after_s: float = 0) -> None:
 
     def delivered() -> None:
         # The API has the status of a batch before the alerts of that batch are delivered; the next batch comes later.
-        overview = json.loads(_get(job, "/api/clusters"))
+        overview = get_json(job, "/api/clusters")
         assert (overview["delivered_at_ms"] or 0) > evaluated_ms
         # A batch waits one second for a slow disk; the rest is written with a later batch.
         assert [sink for sink in overview["sinks"] if sink["pending"]] == []
@@ -63,7 +57,7 @@ def wait_until_delivered(job: JobProcess, *, after_s: float = 0) -> None:
     eventually(delivered, within_s=30)
 
 
-def wait_until_resolved(job: JobProcess, *, within_s: float, rules: Iterable[str] = ()) -> None:
+def wait_until_resolved(job: JobProcess, *, within_s: float = 180, rules: Iterable[str] = ()) -> None:
     """Waits until no alert is firing, of these rules or at all."""
     wanted = set(rules)
 
@@ -73,10 +67,13 @@ def wait_until_resolved(job: JobProcess, *, within_s: float, rules: Iterable[str
     eventually(resolved, within_s=within_s)
 
 
-def terminate_group(job: JobProcess) -> int:
-    """Sends SIGTERM to the job and its whole process group, as systemd does; returns the job's exit code."""
-    os.killpg(job.pid, signal.SIGTERM)
-    return job.wait(STOP_S)
+def files_in(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yields each file in a folder and its content, while a job writes; deleted ones and sockets are left out."""
+    for parent, _, names in os.walk(folder):
+        for path in sorted(Path(parent) / name for name in names):
+            with suppress(FileNotFoundError):
+                if not path.is_socket():
+                    yield path, path.read_bytes()
 
 
 def get_json(job: JobProcess, path: str) -> dict[str, Any]:

@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 
 import psutil
 import pytest
-import requests
 from typer.testing import CliRunner
 
 from deploy.lab.lab import Lab
 from streaming.cli import app
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
+from tests.job.job_state import scrape
 from tests.job.relay_process import RelayProcess
+from tests.job.test_relay_job import THRESHOLDS
 from tests.own_network import OwnNetwork, needs_own_network
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.sinks.server import HttpDouble, HttpReply
@@ -26,13 +27,6 @@ from tests.sinks.server import HttpDouble, HttpReply
 pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
 
 LAB = {"brokers": 0}
-THRESHOLDS = {
-    "no-leader": {"hold": 4, "clear": 3},
-    "failure-tolerance": {"hold": 3_600},
-    "voter-lagging": {"hold": 3_600},
-    "stale-voter-endpoint": {"hold": 3_600},
-    "epoch-churn": {"hold": 3_600},
-}
 JobT = TypeVar("JobT", bound=ConfiguredJob)
 SETTLES_S = 15
 """Until the quorum notices, and the hold of the rule."""
@@ -178,10 +172,10 @@ def test_of_two_jobs_that_gather_themselves_the_one_that_observes_notifies(
         # Cut off from one cluster, it says so; the other job, which observes that cluster, ends the alert.
         standby.network.cut(*ports["test"])
         fired = ("/second", "test", "firing")
-        eventually(lambda: assert_equal(blind_sent(webhook), [fired]), within_s=90)
+        eventually(lambda: blind_sent(webhook) == [fired], within_s=90)
         standby.kill()
         ended = ("/first", "test", "resolved")
-        eventually(lambda: assert_equal(blind_sent(webhook), [fired, ended]), within_s=150)
+        eventually(lambda: blind_sent(webhook) == [fired, ended], within_s=150)
 
 
 def blind_sent(webhook: HttpDouble) -> list[tuple[str, str, str]]:
@@ -192,10 +186,6 @@ def blind_sent(webhook: HttpDouble) -> list[tuple[str, str, str]]:
         for path, body in bodies
         if body["alerts"][0]["rule"] == "monitor-blind"
     ]
-
-
-def assert_equal(found: object, expected: object) -> None:
-    assert found == expected
 
 
 def port_of(address: str) -> int:
@@ -216,8 +206,7 @@ def assert_notifies(active: ConfiguredJob, standby: ConfiguredJob) -> None:
 
 
 def notifies(job: ConfiguredJob) -> float:
-    lines = requests.get(f"http://{job.address}/metrics", timeout=30).text.splitlines()
-    return next(float(line.split()[-1]) for line in lines if line.startswith("kraftwatch_notifies"))
+    return scrape(job)["notifies", ()]
 
 
 def signal_all(pids: list[int], number: signal.Signals) -> None:

@@ -39,12 +39,12 @@ def test_job_starts_while_no_controller_name_resolves(lab: Lab, job: JobProcess)
 
     job.start()
     # The alert is a warning at first if the polls failed for longer than the reads of the log.
-    job.wait_for("monitor-blind", severity="critical", since=since, within_s=180)
-    stale = job.wait_for("stale-voter-endpoint", severity="critical", since=since, within_s=180)
+    job.wait_for("monitor-blind", severity="critical", since=since)
+    stale = job.wait_for("stale-voter-endpoint", severity="critical", since=since)
 
     assert stale.line["evidence"]["probe_result"] == "the name does not resolve (NXDOMAIN)"
     lab.names.add(*names)
-    wait_until_resolved(job, within_s=180)
+    wait_until_resolved(job)
 
 
 def test_a_new_disk_watches_a_cluster_that_is_down_by_its_configured_id(folder: Path) -> None:
@@ -54,6 +54,6 @@ def test_a_new_disk_watches_a_cluster_that_is_down_by_its_configured_id(folder: 
     job.write_config(clusters=clusters, thresholds={"no-leader": {"hold": 2}})
 
     with job:
-        alert = job.wait_for("no-leader", within_s=120)
+        alert = job.wait_for("no-leader")
 
     assert alert.line["cluster_id"] == "Zm9yLXRlc3RzLW9ubHkhIQ"

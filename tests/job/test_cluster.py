@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.mark.long
-def test_job_continues_without_its_executors_and_by_spark_submit(folder: Path, lab: Lab) -> None:
+def test_job_continues_without_its_executors_without_a_worker_and_by_spark_submit(folder: Path, lab: Lab) -> None:
     with standalone_cluster(folder / "spark-2", workers=2) as master:
         run = JobProcess(
             folder=folder / "job-2",
@@ -36,35 +36,19 @@ def test_job_continues_without_its_executors_and_by_spark_submit(folder: Path, l
             for executor in executor_processes(folder / "spark-2"):
                 executor.kill()
             lab.pause(*lab.controllers[:2])
-            alert = run.wait_for("no-leader", within_s=180)
-        with submitted(folder, lab, master) as continued:
-            lab.resume(*lab.controllers[:2])
-            continued.wait_for("no-leader", "resolved", since=alert.number, within_s=180)
-
-
-@pytest.mark.long
-def test_state_moves_within_30_s_of_the_loss_of_a_worker(folder: Path, lab: Lab) -> None:
-    with standalone_cluster(folder / "spark-4", workers=2) as master:
-        run = JobProcess(
-            folder=folder / "job-4",
-            name="test",
-            bootstrap=lab.bootstrap,
-            settings=short_thresholds("no-leader"),
-            arguments=["--master", master],
-            environment={"PYSPARK_PYTHON": str(python_without_kraftwatch(folder))},
-        )
-        with run:
-            lost = next(each for each in executor_processes(folder / "spark-4") if has_state(each))
+            alert = run.wait_for("no-leader")
+            lost = next(each for each in executor_processes(folder / "spark-2") if has_state(each))
             worker = lost.parent()
             assert worker is not None
             # The worker would start another executor.
             for process in (worker, lost):
                 process.kill()
             batch = newest_batch(run)
+            # The state moves within 30 s.
             eventually(lambda: newest_batch(run) >= batch + 2, within_s=30)
-            lab.pause(*lab.controllers[:2])
-            run.wait_for("no-leader", within_s=180)
+        with submitted(folder, lab, master) as continued:
             lab.resume(*lab.controllers[:2])
+            continued.wait_for("no-leader", "resolved", since=alert.number)
 
 
 @pytest.mark.long

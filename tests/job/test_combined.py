@@ -57,8 +57,8 @@ def test_a_combined_node_that_dies_is_one_page_and_a_lost_quorum_is_another(
     node = combined_node(lab)
 
     lab.kill(node)
-    job.wait_for("failure-tolerance", since=since, within_s=120)
-    job.wait_for("broker-fenced", since=since, within_s=120)
+    job.wait_for("failure-tolerance", since=since)
+    job.wait_for("broker-fenced", since=since)
     wait_until_delivered(job)
 
     assert documents(sinks, marks) == [
@@ -70,7 +70,7 @@ def test_a_combined_node_that_dies_is_one_page_and_a_lost_quorum_is_another(
     pagerduty.alerts[-1].state = "acknowledged"
 
     lab.kill(next(each for each in lab.controllers if each != node))
-    job.wait_for("no-leader", since=since, within_s=180)
+    job.wait_for("no-leader", since=since)
     wait_until_delivered(job)
 
     assert documents(sinks, marks)[2:] == [("firing", "critical", ["no-leader"])]
@@ -80,7 +80,7 @@ def test_a_combined_node_that_dies_is_one_page_and_a_lost_quorum_is_another(
 
     lab.start(*(each for each in lab.controllers if not lab.node(each).running))
     await_fetches_of_all_voters(lab)
-    wait_until_resolved(job, within_s=180)
+    wait_until_resolved(job)
     eventually(lambda: assert_all_resolved(sinks), within_s=60)
     assert len(pagerduty.alerts[paged:]) == 2
     assert sinks.refused == []

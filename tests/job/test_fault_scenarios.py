@@ -21,8 +21,7 @@ from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import await_fetches_of_all_voters, short_thresholds
 from tests.job.elections import rules_expected_by_elections
-from tests.job.job_state import cluster_metrics, scrape, wait_until_delivered, wait_until_resolved
-from tests.job.process_output import files_in
+from tests.job.job_state import cluster_metrics, files_in, scrape, wait_until_delivered, wait_until_resolved
 from tests.job.prometheus import running_prometheus
 from tests.kafka.lab_helpers import start_new_controller
 from tests.lab import Lab
@@ -112,7 +111,7 @@ def test_moved_endpoint_resolves_without_a_critical_alert(lab: Lab, job: JobProc
         lambda state: lab.node(node).endpoint in state.endpoints.get(node, ()), what=f"voter {node}'s new endpoint"
     )
     wait_until_delivered(job)
-    wait_until_resolved(job, within_s=180)
+    wait_until_resolved(job)
 
     assert {alert.severity for alert in fired_since(lab, job, since)} <= {"warning"}
 
@@ -123,9 +122,9 @@ def test_paused_majority_fires_no_leader_and_resolves(lab: Lab, job: JobProcess)
     stopped = [leader, next(node for node in lab.controllers if node != leader)]
 
     lab.pause(*stopped)
-    alert = job.wait_for("no-leader", since=since, within_s=180)
+    alert = job.wait_for("no-leader", since=since)
     lab.resume(*stopped)
-    wait_until_resolved(job, within_s=180)
+    wait_until_resolved(job)
 
     assert alert.severity == "critical"
     assert {each.rule for each in fired_since(lab, job, since)} <= {"no-leader"}
@@ -135,10 +134,10 @@ def test_printed_commands_promote_an_observer_controller(lab: Lab, job: JobProce
     since = len(job.alerts())
     node = start_new_controller(lab)
 
-    alert = job.wait_for("observer-could-be-voter", subject=str(node), since=since, within_s=180)
+    alert = job.wait_for("observer-could-be-voter", subject=str(node), since=since)
     for line in alert.remedy:
         lab.run_remedy(line, node_properties=lab.node(node).properties_file)
-    job.wait_for("observer-could-be-voter", "resolved", subject=str(node), since=since, within_s=180)
+    job.wait_for("observer-could-be-voter", "resolved", subject=str(node), since=since)
 
     assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
     assert {each.rule for each in fired_since(lab, job, since)} == {"observer-could-be-voter"}
@@ -154,7 +153,7 @@ def test_no_file_of_the_job_holds_a_secret_of_the_log(lab: Lab, job: JobProcess)
         *admin.incremental_alter_configs([broker]).values(),
         *admin.alter_user_scram_credentials([scram]).values(),
     ]:
-        future.result(20)
+        future.result(60)
 
     def password_in_journal() -> None:
         files = (job.checkpoint / "journal").glob("observations.db*")

@@ -38,13 +38,13 @@ def test_cluster_that_is_added_to_a_running_job_begins_with_the_next_baseline(
     common = {"source": "kafka", "relay": relay.section, "thresholds": FIRE_SOON}
     job.write_config(clusters=[section("first", lab)], **common)
     with job:
-        assert job.wait_for("quorum-shape", within_s=120).line["cluster"] == "first"
+        assert job.wait_for("quorum-shape").line["cluster"] == "first"
         both = [section("first", lab), second_section("second", lab, tmp_path / "hosts")]
         job.write_config(clusters=both, **common)
-        eventually(lambda: "was reloaded: changed clusters" in job.log.read_text(), within_s=60, every_s=1)
+        eventually(lambda: job.logged("was reloaded: changed clusters"), within_s=60, every_s=1)
         relay.send_signal(signal.SIGHUP)
 
-        assert job.wait_for("quorum-shape", since=1, within_s=120).line["cluster"] == "second"
+        assert job.wait_for("quorum-shape", since=1).line["cluster"] == "second"
         fired = [(alert.line["cluster"], alert.state) for alert in job.alerts() if alert.rule == "quorum-shape"]
         assert fired == [("first", "firing"), ("second", "firing")]
 
@@ -55,7 +55,7 @@ def test_rows_that_were_deleted_unread_are_one_sentence_and_a_new_state_continue
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="first")
     job.write_config(clusters=[section("first", lab)], source="kafka", relay=relay.section, thresholds=FIRE_SOON)
     with job:
-        job.wait_for("quorum-shape", within_s=120)
+        job.wait_for("quorum-shape")
     written = len(relay.raw_messages())
     eventually(lambda: len(relay.raw_messages()) > written + 20, within_s=60, every_s=1)
     delete_all_rows(topic_lab, relay)
@@ -71,7 +71,7 @@ def test_rows_that_were_deleted_unread_are_one_sentence_and_a_new_state_continue
     eventually(lambda: len({one.baseline for one in relay.messages()}) >= 1, within_s=60, every_s=1)
     eventually(lambda: any(one.observation.base_offset == 0 for one in relay.messages()), within_s=60, every_s=1)
     with job:
-        job.wait_for("quorum-shape", within_s=60)
+        job.wait_for("quorum-shape")
     assert [alert.state for alert in job.alerts() if alert.rule == "quorum-shape"] == ["firing"], "it is not sent again"
 
 
@@ -89,21 +89,21 @@ def test_relays_with_topics_of_their_own_do_not_reach_each_other(lab: Lab, topic
         first.wait_for_rows(10)
         job.write_config(clusters=sections[:1], **common)
         with job:
-            assert job.wait_for("quorum-shape", within_s=120).line["cluster"] == "first"
+            assert job.wait_for("quorum-shape").line["cluster"] == "first"
         second.start()
         second.wait_for_rows(10)
         job.write_config(clusters=sections, **common)
         with job:
             # The topic is new to the checkpoint.
-            assert job.wait_for("quorum-shape", since=1, within_s=120).line["cluster"] == "second"
+            assert job.wait_for("quorum-shape", since=1).line["cluster"] == "second"
 
             second.write(first.messages()[-1])
-            refused = job.wait_for("data-contract-broken", subject="rows of first: topic", within_s=60)
+            refused = job.wait_for("data-contract-broken", subject="rows of first: topic")
             assert refused.line["evidence"]["topic_partition"].startswith("topic of-second partition ")
             first.kill()
-            job.wait_for("monitor-blind", subject="relay of first", within_s=180)
+            job.wait_for("monitor-blind", subject="relay of first")
             first.start()
-            job.wait_for("monitor-blind", "resolved", subject="relay of first", within_s=120)
+            job.wait_for("monitor-blind", "resolved", subject="relay of first")
     finally:
         first.stop()
         second.stop()

@@ -63,7 +63,7 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
     with job:
         assert_forged_rows_are_refused(relay, job)
         lab.pause(*lab.controllers[:2])
-        firing = job.wait_for("no-leader", within_s=120)
+        firing = job.wait_for("no-leader")
         relay.kill()
         relay.start()
         job.kill()
@@ -71,7 +71,7 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
         assert {path.name for path in work.iterdir()} <= KEPT
         job.start()
         lab.resume(*lab.controllers[:2])
-        resolved = job.wait_for("no-leader", "resolved", within_s=120)
+        resolved = job.wait_for("no-leader", "resolved")
 
         assert (firing.line["fingerprint"], firing.started_at) == (resolved.line["fingerprint"], resolved.started_at)
         assert transitions(without_refusals(job)) == [
@@ -117,7 +117,7 @@ def assert_forged_rows_are_refused(relay: RelayProcess, job: ConfiguredJob) -> N
     written = forged(relay.messages()[-1])
     relay.write(*written.values())
     for part in written:
-        alert = job.wait_for("data-contract-broken", subject=f"rows of test: {part}", within_s=60)
+        alert = job.wait_for("data-contract-broken", subject=f"rows of test: {part}")
         evidence = alert.line["evidence"]
         place = f"topic {relay.section['topic']} partition "
         assert (evidence["cluster"], evidence["refused"], alert.severity) == ("test", part, "warning")

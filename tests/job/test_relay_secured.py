@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
-from tests.job.process_output import files_in
+from tests.job.job_state import files_in
 from tests.job.relay_process import RelayProcess
 from tests.kafka.alert_topic import admin_config
 from tests.lab import Lab
@@ -76,7 +76,7 @@ def test_least_permissions_are_enough_and_no_file_holds_a_password(
     )
     try:
         with job:
-            job.wait_for("quorum-shape", within_s=180)
+            job.wait_for("quorum-shape")
     finally:
         relay.stop()
 

@@ -13,7 +13,7 @@ import pytest
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, second_section, section
-from tests.job.process_output import files_in
+from tests.job.job_state import files_in
 from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatService
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -43,32 +43,32 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     second = second_section("second", lab, job.folder / "hosts", thresholds={"quorum-shape": {"hold": 2}})
 
     job.file.write_text("clusters: {")
-    eventually(lambda: assert_logged(job, "line 1: not YAML"), within_s=60)
+    eventually(lambda: job.logged("line 1: not YAML"), within_s=60)
     job.write_config(clusters=[first], thresholds=NO_ALERTS, master="local[1]")
-    eventually(lambda: assert_logged(job, "master cannot change while the job runs"), within_s=60)
+    eventually(lambda: job.logged("master cannot change while the job runs"), within_s=60)
     assert alert_counts(job.jsonl) == {}
 
     job.write_config(clusters=[first], thresholds=NO_ALERTS | FIRE_SOON)
-    job.wait_for("quorum-shape", within_s=180)
+    job.wait_for("quorum-shape")
 
     more = job.folder / "more.jsonl"
     job.write_config(
         clusters=[first, second], thresholds=NO_ALERTS | FIRE_SOON, sinks=[f"jsonl:{job.jsonl}", f"jsonl:{more}"]
     )
     both = {("first", "quorum-shape", "firing"): 1, ("second", "quorum-shape", "firing"): 1}
-    eventually(lambda: assert_equal(alert_counts(job.jsonl), both), within_s=60)
+    eventually(lambda: alert_counts(job.jsonl) == both, within_s=60)
     # A new sink receives the active alerts.
-    eventually(lambda: assert_equal(alert_counts(more), both), within_s=60)
+    eventually(lambda: alert_counts(more) == both, within_s=60)
 
     with HeartbeatService() as service:
         beat = {"url": service.url, "every": 1}
         job.write_config(
             clusters=[first, second], watch={"exclude": ["second"]}, thresholds=NO_ALERTS | FIRE_SOON, heartbeat=beat
         )
-        eventually(lambda: assert_logged(job, "was reloaded: changed watch, sinks, heartbeat"), within_s=60)
-        eventually(lambda: assert_beat(service), within_s=60)
+        eventually(lambda: job.logged("was reloaded: changed watch, sinks, heartbeat"), within_s=60)
+        eventually(lambda: service.paths != [], within_s=60)
     os.kill(job.pid, signal.SIGHUP)
-    eventually(lambda: assert_logged(job, "was reloaded: no change"), within_s=60)
+    eventually(lambda: job.logged("was reloaded: no change"), within_s=60)
 
     assert alert_counts(job.jsonl) == alert_counts(more) == both
     assert (job.pid, java_of(job.pid)) == (pid, spark), "neither the job nor Spark was restarted"
@@ -88,24 +88,13 @@ def test_restart_with_an_unavailable_new_cluster_monitors_the_others(lab: Lab, j
 
     assert "kraftwatch: cluster new: none of new.invalid:" in job.log.read_text()[log_before:]
     assert "cluster new: none of new.invalid:" in (job.checkpoint / "log" / "driver.log").read_text()
-    eventually(lambda: assert_equal(alert_counts(job.jsonl), {("first", "quorum-shape", "firing"): 1}), within_s=60)
+    job.wait_for("quorum-shape")
+    assert alert_counts(job.jsonl) == {("first", "quorum-shape", "firing"): 1}
     hosts.write_text("127.0.0.1 new.invalid\n")
     both = {("first", "quorum-shape", "firing"): 1, ("new", "quorum-shape", "firing"): 1}
     # The job retries after 30 s.
-    eventually(lambda: assert_equal(alert_counts(job.jsonl), both), within_s=120)
-    eventually(lambda: assert_logged(job, "was reloaded: changed clusters"), within_s=60)
-
-
-def assert_beat(service: HeartbeatService) -> None:
-    assert service.paths
-
-
-def assert_logged(job: ConfiguredJob, text: str) -> None:
-    assert text in job.log.read_text()
-
-
-def assert_equal(actual: object, expected: object) -> None:
-    assert actual == expected
+    eventually(lambda: alert_counts(job.jsonl) == both, within_s=120)
+    eventually(lambda: job.logged("was reloaded: changed clusters"), within_s=60)
 
 
 def java_of(pid: int) -> list[int]:

@@ -42,7 +42,7 @@ def assert_alert_continues(lab: Lab, relay: RelayProcess, folder: Path, places: 
     with job:
         lab.pause(*lab.controllers[:2])
         try:
-            job.wait_for("no-leader", within_s=120)
+            job.wait_for("no-leader")
             for place in places:
                 job.kill()
                 delete_logs(work)
@@ -51,7 +51,7 @@ def assert_alert_continues(lab: Lab, relay: RelayProcess, folder: Path, places: 
                 job.start()
         finally:
             lab.resume(*lab.controllers[:2])
-        job.wait_for("no-leader", "resolved", within_s=120)
+        job.wait_for("no-leader", "resolved")
     assert_fired_and_resolved_once(job)
 
 
@@ -93,14 +93,14 @@ def test_workers_that_share_no_folder_with_the_driver(
         )
         with job:
             lab.pause(*lab.controllers[:2])
-            job.wait_for("no-leader", within_s=180)
+            job.wait_for("no-leader")
             job.kill()
             delete_logs(tmp_path / "work")
             job.start()
             for executor in executor_processes(folder / "spark"):
                 executor.kill()
             lab.resume(*lab.controllers[:2])
-            job.wait_for("no-leader", "resolved", within_s=180)
+            job.wait_for("no-leader", "resolved")
         assert_fired_and_resolved_once(job)
 
 

@@ -4,6 +4,7 @@ import fnmatch
 import json
 import os
 import shutil
+import signal
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +16,10 @@ import psutil
 import pytest
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import JobProcess
+from streaming.demo.job_process import STOP_S, JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
-from tests.job.job_state import get_json, terminate_group, wait_until_delivered, wait_until_resolved
+from tests.job.job_state import get_json, wait_until_delivered, wait_until_resolved
 from tests.sinks.server import HttpDouble, serving
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -53,9 +54,9 @@ def test_killed_gatherer_is_restarted_and_nothing_is_lost(lab: Lab, job: JobProc
 
     eventually(replaced, within_s=60)
     lab.pause(*lab.controllers[:2])
-    job.wait_for("no-leader", since=since, within_s=180)
+    job.wait_for("no-leader", since=since)
     lab.resume(*lab.controllers[:2])
-    wait_until_resolved(job, within_s=180)
+    wait_until_resolved(job)
 
 
 def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(job: JobProcess) -> None:
@@ -88,7 +89,7 @@ def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
         lab.pause(*lab.controllers[:2])
         started = pool.submit(job.start)
         try:
-            firing = job.wait_for("no-leader", since=since, within_s=180)
+            firing = job.wait_for("no-leader", since=since)
             eventually(lambda: webhook_reasons(server) == ["firing"], within_s=60)
             page = eventually(lambda: page_with_alert(job), within_s=60)
             health = get_json(job, "/healthz")
@@ -97,7 +98,7 @@ def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
             started.result()
         wait_until_delivered(job)
         lab.resume(*lab.controllers[:2])
-        wait_until_resolved(job, within_s=180)
+        wait_until_resolved(job)
         eventually(lambda: webhook_reasons(server) == ["firing", "resolved"], within_s=90)
     job.settings, job.arguments, job.environment = before
 
@@ -113,9 +114,10 @@ def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
 def test_sigterm_to_the_process_group_stops_without_errors(job: JobProcess) -> None:
     log_size = job.log.stat().st_size
 
-    code = terminate_group(job)
+    # As systemd does.
+    os.killpg(job.pid, signal.SIGTERM)
 
-    assert code == 0
+    assert job.wait(STOP_S) == 0
     assert job.log.read_bytes()[log_size:] == b""
 
 

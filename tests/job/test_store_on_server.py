@@ -43,7 +43,7 @@ def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
 
         postgres.stop()
         lab.pause(*lab.controllers)
-        eventually(lambda: assert_logged(job, "batches wait for it, nothing is lost"), within_s=60)
+        eventually(lambda: job.logged("batches wait for it, nothing is lost"), within_s=60)
         job.kill()
         # The job ends with the thread that starts it.
         with ThreadPoolExecutor(1) as pool:
@@ -60,17 +60,13 @@ def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
 
 
 def start_once_awaited(server: PostgresServer, job: ConfiguredJob) -> None:
-    eventually(lambda: assert_logged(job, "waiting for it"), within_s=60)
+    eventually(lambda: job.logged("waiting for it"), within_s=60)
     server.start()
 
 
 def assert_notified(webhook: HttpDouble, expected: list[tuple[str, str]]) -> None:
     bodies: list[dict[str, Any]] = [json.loads(each.body) for each in webhook.requests]
     assert [(each["alerts"][0]["rule"], each["reason"]) for each in bodies] == expected
-
-
-def assert_logged(job: ConfiguredJob, text: str) -> None:
-    assert text in job.log.read_text()
 
 
 def silences(job: ConfiguredJob, *arguments: str) -> str:

@@ -72,7 +72,7 @@ def test_driver_in_a_container_is_started_again_and_continues(
     )
     with job:
         lab.pause(*lab.controllers[:2])
-        job.wait_for("no-leader", within_s=240)
+        job.wait_for("no-leader")
         processes = in_containers(folder)
         disks = {Path(process.cwd()) for process in processes}
         assert any((disk / "work").exists() for disk in disks), "the driver's own files are in its container"
@@ -81,7 +81,7 @@ def test_driver_in_a_container_is_started_again_and_continues(
         for disk in disks:
             shutil.rmtree(disk, ignore_errors=True)
         lab.resume(*lab.controllers[:2])
-        job.wait_for("no-leader", "resolved", within_s=240)
+        job.wait_for("no-leader", "resolved")
         assert disks.isdisjoint(Path(process.cwd()) for process in in_containers(folder))
     assert_fired_and_resolved_once(job)
 

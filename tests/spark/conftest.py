@@ -1,8 +1,11 @@
+"""A real Spark that the tests share, and the errors that its users read."""
+
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming.dataframes import register
@@ -36,3 +39,10 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
     register(spark)
     yield spark
     spark.dataSource.register(JournalSource)
+
+
+def sentence_of(failing: Callable[[], object]) -> str:
+    """Returns the last line that Spark shows of a Python error."""
+    with pytest.raises(PySparkException) as raised:
+        failing()
+    return [line for line in str(raised.value).splitlines() if "SQLSTATE" not in line and line.strip()][-1]

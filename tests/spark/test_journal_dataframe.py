@@ -18,7 +18,7 @@ from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import ROWS_PER_BATCH
 from streaming.replay.decoded_row import decode_observation
 from tests.recordings import recorded_checkpoint
-from tests.spark.spark_errors import sentence_of
+from tests.spark.conftest import sentence_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

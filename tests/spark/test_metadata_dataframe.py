@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from streaming.dataframes.metadata_log_source import RECORD
-from tests.spark.spark_errors import sentence_of
+from tests.spark.conftest import sentence_of
 from tests.unit.connectors.logdir.log_dirs import AT, noops, stopped_quorum
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, tagged, text, tinylog
 

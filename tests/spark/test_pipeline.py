@@ -1,21 +1,18 @@
 """The pipeline on a real Spark: observations from a journal become alerts in a file, each once and in order."""
 
-import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
-from connectors.sinks.sink_config import SinkSpec, open_sink
-from connectors.sinks.webhook import WebhookSection
+from connectors.errors import UsageError
+from connectors.observations.observation import ObservationKind
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from tests.eventually import eventually
-from tests.sinks.server import HttpDouble, NoReply, serving
-from tests.sinks.sink_kind import local_slack
-from tests.sinks.slack_double import SlackDouble
 from tests.spark.pipeline_run import START_MS, PipelineRun
-from tests.unit.connectors.kafka.certificates import authority
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -60,38 +57,31 @@ def test_no_leader_fires_after_hold_and_resolves_after_clear(pipeline: PipelineR
     assert firing["started_at"] == resolved["started_at"] == "2027-01-15T08:00:00.000Z"
 
 
-def sent_states(server: HttpDouble) -> list[str]:
-    return [json.loads(request.body)["state"] for request in server.requests]
+def test_a_row_that_does_not_decode_is_in_quarantine_and_the_query_goes_on(pipeline: PipelineRun) -> None:
+    end = 2**63 - 1
+    pipeline.start()
+    pipeline.batch(
+        lambda: pipeline.write(
+            pipeline.row(ObservationKind.RECORDS, bytes(61), base_offset=end, last_offset=end),
+        )
+    )
+    pipeline.lose_the_leader(times=8)
+
+    pipeline.wait_for_transitions(("data-contract-broken", "firing"), FIRING)
+    quarantined = quarantine_of(job_database(pipeline.checkpoint.folder)).items()
+    assert {fields["cluster"] for fields in quarantined.values()} == {"prod"}
 
 
-def test_hanging_sink_delays_neither_other_sinks_nor_the_stream(pipeline: PipelineRun, tmp_path: Path) -> None:
-    ca = authority(tmp_path / "ca")
-    slack = SlackDouble(token="xoxb-1")
-    with serving() as webhook, serving() as hanging, serving(ca.server(ca.issue("server"))) as api:
-        api.behave = slack.reply
-        hanging.behave = lambda _: NoReply()
-        channel = local_slack(Path(ca.file), channel="#kafka", token=SecretStr("xoxb-1"), api_url=f"{api.url}/api/")
-        specs = [
-            SinkSpec(section=WebhookSection(url=SecretStr(webhook.url), name="webhook")),
-            SinkSpec(section=WebhookSection(url=SecretStr(hanging.url), name="hanging")),
-            SinkSpec(section=channel),
-        ]
-        pipeline.start(*(open_sink(spec, store=tmp_path) for spec in specs))
-        pipeline.lose_the_leader(times=8)
+def test_state_of_another_cluster_is_refused_in_one_sentence(pipeline: PipelineRun) -> None:
+    pipeline.start()
+    pipeline.batch(pipeline.have_a_leader)
+    pipeline.stop()
 
-        pipeline.wait_for_transitions(FIRING)
-        eventually(lambda: sent_states(webhook) == ["firing"], within_s=60)
-        eventually(lambda: len(slack.channel_messages) == 1, within_s=60)
-        eventually(lambda: hanging.requests != [], within_s=60)
-        assert "no-leader" in json.dumps(json.loads(webhook.requests[0].body)["alerts"])
+    pipeline.settings["prod"] = replace(pipeline.settings["prod"], cluster_id="another-id")
+    pipeline.start()
+    pipeline.have_a_leader()
 
-        pipeline.have_a_leader(times=14)
-        pipeline.wait_for_transitions(FIRING, RESOLVED)
-        eventually(lambda: sent_states(webhook) == ["firing", "resolved"], within_s=60)
-        eventually(lambda: len(slack.replies) == 1, within_s=60)
-
-        assert len(slack.channel_messages) == 1, "one message, edited"
-        assert slack.invalid == []
-        delivery = pipeline.store.delivery
-        assert delivery is not None
-        assert delivery.sinks["hanging"].pending, "the sink gets its alerts when it answers"
+    with pytest.raises(UsageError) as refused:
+        pipeline.wait_until_committed()
+    assert "id-of-prod" in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -9,7 +9,7 @@ import pytest
 from deploy.lab import LabError
 from deploy.lab.jars import jar_checksums, sha256
 from deploy.lab.spark_jars import KAFKA_SOURCE, S3A, SPARK_VERSION, JarSet, spark_jars
-from tests.job.hadoop_jars import HADOOP_CLUSTER
+from tests.job.remote_storage import HADOOP_CLUSTER
 
 
 @pytest.fixture

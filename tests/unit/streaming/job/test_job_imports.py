@@ -2,27 +2,25 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from importlib.util import find_spec
+
+import pytest
 
 HEAVY = ("great_expectations", "scipy", "altair")
 
 
-def loaded_by(module: str, packages: Sequence[str] = HEAVY) -> set[str]:
-    """Returns which of the packages a process has loaded after the import of this module."""
+@pytest.mark.parametrize(
+    ("module", "packages", "loaded"),
+    [
+        ("streaming.job.job", HEAVY, []),
+        ("streaming.config", ("sqlalchemy", "pydantic"), ["pydantic"]),
+        ("streaming.report.incident_report", ("kafka", "confluent_kafka", "pydantic"), ["pydantic"]),
+    ],
+    ids=["the job: the audit", "reading the configuration: a database", "replaying a recording: a Kafka client"],
+)
+def test_a_module_does_not_load_what_it_does_not_use(module: str, packages: tuple[str, ...], loaded: list[str]) -> None:
     program = f"import sys, {module}; print(*(name for name in {packages} if name in sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return set(ran.stdout.split())
 
-
-def test_the_job_does_not_load_the_packages_of_the_audit() -> None:
-    assert loaded_by("streaming.job.job") == set()
-    assert all(find_spec(name) for name in HEAVY)
-
-
-def test_reading_the_configuration_loads_no_database() -> None:
-    assert loaded_by("streaming.config", ("sqlalchemy", "pydantic")) == {"pydantic"}
-
-
-def test_replaying_a_recording_loads_no_kafka_client() -> None:
-    assert loaded_by("streaming.report.incident_report", ("kafka", "confluent_kafka", "pydantic")) == {"pydantic"}
+    assert ran.stdout.split() == loaded
+    assert all(find_spec(name) for name in packages)

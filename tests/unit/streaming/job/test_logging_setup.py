@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from streaming.job import logging_setup
-from streaming.pipeline.spark_session import empty_folder
 from tests.eventually import eventually
 
 ECHO = "import sys\nfor line in sys.stdin:\n    sys.stderr.write(line)\n    sys.stderr.flush()\n"
@@ -35,14 +34,6 @@ def test_a_log_that_a_child_process_holds_open_is_rotated(tmp_path: Path, monkey
     assert log.read_bytes() == b"after\n", "the child appends: no hole where the old text was"
     assert log.with_name("gather.log.1").read_bytes() == b"before\n" * 200
     assert [path.name for path in tmp_path.glob("spark.err*")] == ["spark.err"], "it is small"
-
-
-def test_files_left_by_a_killed_jvm_are_deleted(tmp_path: Path) -> None:
-    left = tmp_path / "tmp" / "spark-1" / "librocksdbjni.so"
-    left.parent.mkdir(parents=True)
-    left.write_bytes(b"a library")
-
-    assert list(empty_folder(tmp_path / "tmp").iterdir()) == []
 
 
 @contextlib.contextmanager

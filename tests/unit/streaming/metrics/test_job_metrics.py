@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import requests
+from prometheus_client import generate_latest
 
 from connectors.delivery.delivery_report import SinkResult
 from connectors.errors import UnavailableStoreError
@@ -22,7 +23,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.job_metrics import CLUSTER_METRICS, JOB_METRICS, OWN_METRICS, job_registry, metrics
+from streaming.metrics.job_metrics import CLUSTER_METRICS, OWN_METRICS, job_registry, metrics
 from streaming.metrics.metric_spec import MetricSpec, family
 from streaming.metrics.relay_metrics import RELAY_METRICS
 from streaming.web.server import Server
@@ -31,21 +32,118 @@ from tests.unit.connectors.sinks.sink_alerts import alert
 from tests.unit.rules.situation import NOW, endpoint, failing, healthy, present, voter_not_fetching
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader, samples
 
+SLACK, JSONL, QUORUM = {"sink": "slack"}, {"sink": "jsonl"}, {"source": "quorum", "reason": "denied"}
+CRITICAL, EVENTS = {"severity": "critical"}, {"suite": "events"}
+VALUES: list[tuple[str, dict[str, str], float | None]] = [
+    ("sink_pending_alerts", SLACK, 4),
+    ("sink_pending_alerts", JSONL, 0),
+    ("sink_failing", SLACK, 1),
+    ("sink_failing", JSONL, 0),
+    ("sink_silenced_alerts", SLACK, 2),
+    ("sink_notifications_total", {**SLACK, "outcome": "delivered"}, 2),
+    ("sink_notifications_total", {**SLACK, "outcome": "retry"}, 1),
+    ("sink_notifications_total", {**JSONL, "outcome": "rejected"}, 0),
+    ("alerts_firing", CRITICAL, 2),
+    ("alerts_firing", {"severity": "warning"}, 0),
+    ("alerts_firing", {"severity": "info"}, 0),
+    ("alerts_firing", {"cluster": "never", **CRITICAL}, None),
+    ("alerts_firing", {"cluster": "no longer configured", **CRITICAL}, None),
+    ("rule_firing", {"rule": "no-leader", **CRITICAL}, 2),
+    ("log_lag_records", {}, 100),
+    ("log_lag_seconds", {}, 6),
+    ("status_age_seconds", {}, 2),
+    ("staleness_seconds", {}, 2),
+    ("gather_errors_total", QUORUM, 7),
+    ("gather_failing", {"source": "log", "reason": "denied"}, 1),
+    ("gather_requests_total", {}, 90),
+    ("gathered_rows_total", {}, 12),
+    ("gatherer_up", {}, 1),
+    ("gatherer_cpu_seconds_total", {}, 1.5),
+    ("gatherer_resident_memory_bytes", {}, 1_000),
+    ("audit_timestamp_seconds", {}, NOW / 1000),
+    ("audit_rows", EVENTS, 500),
+    ("audit_broken_rows", {**EVENTS, "contract": "every-record-decodes", "severity": "warning"}, 2),
+    ("quarantined_total", {}, 3),
+    ("quarantine_files", {}, 3),
+    ("journal_bytes", {}, 100),
+    ("watchdog", {}, 0),
+    ("heartbeats_total", {"outcome": "sent"}, 3),
+    ("heartbeats_total", {"outcome": "failed"}, 1),
+    ("heartbeat_last_sent_timestamp_seconds", {}, NOW / 1000),
+    ("config_refused", {}, 1),
+    ("config_loaded_timestamp_seconds", {}, NOW / 1000),
+    ("batches_total", {}, 2),
+    ("batch_duration_seconds_count", {}, 2),
+    ("batch_duration_seconds_bucket", {"le": "0.5"}, 1),
+    ("batch_duration_seconds_bucket", {"le": "5.0"}, 2),
+]
+"""Of the job that `running` returns: name, labels without cluster `prod`, value; None where it is absent."""
 
-def test_pending_alerts_failure_and_notifications_of_each_sink(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path)
-    running.batch(healthy(3), sinks={"slack": SinkResult(delivered=2, pending=1), "jsonl": SinkResult(delivered=3)})
-    running.batch(
-        healthy(3), sinks={"slack": SinkResult(retry=1, pending=4, silenced=2, failing="no"), "jsonl": SinkResult()}
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> MetricsFixture:
+    """A job that is not healthy, two seconds after its second batch."""
+    folder = tmp_path_factory.mktemp("job")
+    (folder / "journal").mkdir()
+    for number in range(2):
+        (folder / "journal" / f"{number}").write_bytes(b"x" * 50)
+    quarantine_of(job_database(folder)).put({"prod-1-0": {}, "prod-2-0": {}, "lab-1-0": {}})
+    cluster = {"requests_sent": 90, "busiest_second": 8, "failed_observations": {"quorum": {"denied": 7}}}
+    stats = {"at_ms": NOW, "cpu_s": 1.5, "rss_bytes": 1_000, "rows": 12, "publications": 3}
+    loop = {"pid": 1, "turn_at_s": 1.0, "longest_stall_s": 0.0}
+    (folder / "stats.json").write_text(json.dumps({**stats, "loop": loop, "clusters": {"prod": cluster}}))
+
+    firing = [alert(node, cluster="prod", severity=Severity.CRITICAL) for node in ("voter 1", "voter 2")]
+    job = MetricsFixture(folder, ("prod", "never"), [*firing, alert(cluster="no longer configured")])
+    behind = replace(
+        failing(healthy(3), Reason.DENIED, str(endpoint(1))),
+        high_watermark=Offset(10_000),
+        last_offset=Offset(9_899),
+        newest_timestamp_ms=Millis(NOW - 4_000),
+        log_seen_at_ms=NOW,
     )
-    read = reader(running.samples())
+    first = {"slack": SinkResult(delivered=2, pending=1), "jsonl": SinkResult(delivered=3)}
+    second = {"slack": SinkResult(retry=1, pending=4, silenced=2, failing="no"), "jsonl": SinkResult()}
+    job.batch(behind, sinks=first, quarantined={"prod": 2}, took_s=0.3)
+    job.batch(behind, sinks=second, quarantined={"prod": 1}, took_s=4)
+    result = ContractResult(
+        audited_at_ms=Millis(NOW),
+        suite="events",
+        contract="every-record-decodes",
+        severity=Severity.WARNING,
+        checked_rows=500,
+        broken_rows=2,
+    )
+    job.sources.audits.add([replace(result, audited_at_ms=Millis(NOW - 1_000), broken_rows=9)])
+    job.sources.audits.add([result])
+    job.sources = replace(job.sources, config_refused=lambda: True, config_loaded_at_ms=lambda: NOW)
+    job.healthy, job.heartbeats = False, HeartbeatCounts(sent=3, failed=1, last_sent_at_ms=NOW)
+    job.now_ms += 2_000
+    return job
 
-    assert (read("sink_pending_alerts", sink="slack"), read("sink_pending_alerts", sink="jsonl")) == (4, 0)
-    assert (read("sink_failing", sink="slack"), read("sink_failing", sink="jsonl")) == (1, 0)
-    assert read("sink_silenced_alerts", sink="slack") == 2
-    assert read("sink_notifications_total", sink="slack", outcome="delivered") == 2
-    assert read("sink_notifications_total", sink="slack", outcome="retry") == 1
-    assert read("sink_notifications_total", sink="jsonl", outcome="rejected") == 0
+
+@pytest.mark.parametrize(("name", "labels", "expected"), VALUES)
+def test_each_metric_of_a_running_job_has_its_value(
+    running: MetricsFixture, name: str, labels: dict[str, str], expected: float | None
+) -> None:
+    assert reader(running.samples())(name, **labels) == expected
+
+
+def test_what_a_new_job_does_not_know_is_absent(tmp_path: Path) -> None:
+    exported = names(MetricsFixture(tmp_path).samples())
+
+    known = {"build_info", "watchdog", "batches_total", "cluster_configured", "gatherer_up", "quarantine_files"}
+    histogram = {"batch_duration_seconds_count", "batch_duration_seconds_bucket", "quarantined_total"}
+    assert not exported & ({name for name, _, _ in VALUES} - known - histogram)
+    assert exported >= known
+
+
+def test_statistics_of_a_gatherer_that_no_longer_runs_are_not_exported(running: MetricsFixture) -> None:
+    later = replace(running.sources, wall_ms=lambda: NOW + 11_000)
+    exported = names(samples(generate_latest(job_registry(later)).decode()))
+
+    assert "gathered_rows_total" not in exported
+    assert "gatherer_up" in exported
 
 
 def test_an_alert_of_the_job_itself_is_counted_without_a_batch(tmp_path: Path) -> None:
@@ -55,82 +153,6 @@ def test_an_alert_of_the_job_itself_is_counted_without_a_batch(tmp_path: Path) -
     job.batch_stats.note_firing()
 
     assert reader(job.samples())("alerts_firing", severity="critical") == 1
-
-
-def test_firing_alerts_are_counted_and_an_evaluated_cluster_without_alerts_has_0(tmp_path: Path) -> None:
-    firing = [alert(node, cluster="prod", severity=Severity.CRITICAL) for node in ("voter 1", "voter 2")]
-    removed = alert(cluster="no longer configured")
-    read = reader(MetricsFixture(tmp_path, ("prod", "never"), [*firing, removed]).batch(healthy(3)).samples())
-
-    assert [read("alerts_firing", severity=one) for one in ("critical", "warning", "info")] == [2, 0, 0]
-    assert read("rule_firing", rule="no-leader", severity="critical") == 2
-    assert read("alerts_firing", cluster="never", severity="critical") is None
-    assert read("alerts_firing", cluster="no longer configured", severity="critical") is None
-
-
-def test_alert_and_sink_metrics_are_absent_before_the_first_batch(tmp_path: Path) -> None:
-    exported = names(MetricsFixture(tmp_path).samples())
-
-    assert not exported & {"alerts_firing", "rule_firing", "sink_pending_alerts", "sink_failing", "staleness_seconds"}
-    assert exported >= {"build_info", "watchdog", "batches_total", "cluster_configured"}
-
-
-def test_log_lag_and_staleness(tmp_path: Path) -> None:
-    behind = replace(healthy(3), high_watermark=Offset(10_000), last_offset=Offset(9_899))
-    behind = replace(behind, newest_timestamp_ms=Millis(NOW - 4_000), log_seen_at_ms=NOW)
-    running = MetricsFixture(tmp_path).batch(behind)
-    running.now_ms += 2_000
-    read = reader(running.samples())
-
-    assert (read("log_lag_records"), read("log_lag_seconds"), read("status_age_seconds")) == (100, 6, 2)
-    assert read("staleness_seconds") == 2
-
-
-def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path).batch(failing(healthy(3), Reason.DENIED, str(endpoint(1))))
-    failures = {"quorum": {"denied": 7}}
-    cluster = {"requests_sent": 90, "busiest_second": 8, "failed_observations": failures}
-    stats = {
-        "at_ms": NOW,
-        "cpu_s": 1.5,
-        "rss_bytes": 1_000,
-        "rows": 12,
-        "publications": 3,
-        "loop": {"pid": 1, "turn_at_s": 1.0, "longest_stall_s": 0.0},
-        "clusters": {"prod": cluster},
-    }
-    (tmp_path / "stats.json").write_text(json.dumps(stats))
-    read = reader(running.samples())
-
-    assert read("gather_errors_total", source="quorum", reason="denied") == 7
-    assert (read("gather_requests_total"), read("gathered_rows_total"), read("gatherer_up")) == (90, 12, 1)
-    assert (read("gatherer_cpu_seconds_total"), read("gatherer_resident_memory_bytes")) == (1.5, 1_000)
-    assert sum(value for (name, _), value in running.samples().items() if name == "gather_failing") > 0
-
-    running.now_ms += 11_000
-    assert reader(running.samples())("gathered_rows_total") is None, (
-        "statistics of a gatherer that no longer runs are not exported"
-    )
-
-
-def test_the_newest_audit(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path)
-    assert not names(running.samples()) & {"audit_timestamp_seconds", "audit_rows", "audit_broken_rows"}
-
-    found = ContractResult(
-        audited_at_ms=Millis(NOW),
-        suite="events",
-        contract="every-record-decodes",
-        severity=Severity.WARNING,
-        checked_rows=500,
-        broken_rows=2,
-    )
-    running.sources.audits.add([replace(found, audited_at_ms=Millis(NOW - 1_000), broken_rows=9)])
-    running.sources.audits.add([found])
-    read = reader(running.samples())
-
-    assert (read("audit_timestamp_seconds"), read("audit_rows", suite="events")) == (NOW / 1000, 500)
-    assert read("audit_broken_rows", suite="events", contract="every-record-decodes", severity="warning") == 2
 
 
 def write_loop(folder: Path, *, pid: int, turned_s_ago: float, longest_stall_s: float) -> None:
@@ -178,48 +200,6 @@ def test_a_store_that_does_not_answer_is_asked_once_at_a_scrape(
     assert len(asked) == 1
     assert "current_leader" in found
     assert not found & {"quarantine_files", "audit_timestamp_seconds"}
-
-
-def test_quarantine_and_journal(tmp_path: Path) -> None:
-    (tmp_path / "journal").mkdir()
-    for number in range(2):
-        (tmp_path / "journal" / f"{number}").write_bytes(b"x" * 50)
-    quarantine_of(job_database(tmp_path)).put({"prod-1-0": {}, "prod-2-0": {}, "lab-1-0": {}})
-    running = MetricsFixture(tmp_path).batch(healthy(3), quarantined={"prod": 2}).batch(quarantined={"prod": 1})
-    read = reader(running.samples())
-
-    assert (read("quarantined_total"), read("quarantine_files"), read("journal_bytes")) == (3, 3, 100)
-    (help_text,) = [each.help for each in JOB_METRICS if each.name == "quarantined_total"]
-    for counted in ("records that did not decode", "rows on which kraftwatch failed", "damaged states"):
-        assert counted in help_text
-
-
-def test_heartbeats_are_counted_and_the_watchdog_ends_when_the_job_is_not_healthy(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path)
-    assert reader(running.samples())("heartbeats_total", outcome="sent") is None, "none is configured"
-    running.healthy = False
-    running.heartbeats = HeartbeatCounts(sent=3, failed=1, last_sent_at_ms=NOW)
-    read = reader(running.samples())
-
-    assert read("watchdog") == 0
-    assert (read("heartbeats_total", outcome="sent"), read("heartbeats_total", outcome="failed")) == (3, 1)
-    assert read("heartbeat_last_sent_timestamp_seconds") == NOW / 1000
-
-
-def test_refused_configuration_is_exported_and_absent_without_a_file(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path)
-    assert reader(running.samples())("config_refused") is None
-
-    running.sources = replace(running.sources, config_refused=lambda: True, config_loaded_at_ms=lambda: NOW)
-    read = reader(running.samples())
-    assert (read("config_refused"), read("config_loaded_timestamp_seconds")) == (1, NOW / 1000)
-
-
-def test_batch_durations_are_a_histogram(tmp_path: Path) -> None:
-    read = reader(MetricsFixture(tmp_path).batch(took_s=0.3).batch(took_s=4).samples())
-
-    assert (read("batches_total"), read("batch_duration_seconds_count")) == (2, 2)
-    assert (read("batch_duration_seconds_bucket", le="0.5"), read("batch_duration_seconds_bucket", le="5.0")) == (1, 2)
 
 
 def test_metrics_are_served_in_the_requested_format(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
-"""Alerts before Spark is up: the rules that need no history fire, and the step does not send the same alert again."""
+"""What the ledger's alerts mean for a start: alerts before Spark is up, and the states that clusters begin with.
 
-from collections.abc import Iterable, Iterator
+The rules that need no history fire before Spark is up, mute no other rule, and the step does not send them again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ import pytest
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import Event, Observation, ObservationFailed, ObservationKind, to_json
-from connectors.store.alert_codec import ALERT
+from connectors.store.alert_codec import ALERT, ALERTS
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
@@ -19,18 +22,25 @@ from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason, Vantage
+from rules.model.monitoring import Reason
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.early_alerts import EarlyCluster, EarlyEvaluation, continued, initial_conditions
-from streaming.replay.cluster_settings import ClusterSettings
+from streaming.pipeline.early_alerts import (
+    EarlyCluster,
+    EarlyEvaluation,
+    continued,
+    initial_conditions,
+    initial_states,
+)
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import decoded_row
 from streaming.status.cluster_status import from_json
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
-from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, NOW, OneCluster, healthy, leaderless
+from tests.unit.streaming.pipeline.one_cluster import BOOTSTRAP, NOW, SETTINGS, OneCluster, healthy, leaderless
+from tests.unit.streaming.replay.log_script import failed
 
-SETTINGS = ClusterSettings(name="prod", cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
 LATER = Millis(NOON_MS + 60_000)
 
 
@@ -46,8 +56,8 @@ def rows(events: Iterable[Event], seconds: Iterable[float]) -> list[Observation]
 class EarlyRows:
     """The early evaluation of one cluster."""
 
-    def __init__(self) -> None:
-        self.cluster = EarlyCluster(SETTINGS, TrackedConditions())
+    def __init__(self, tracked: TrackedConditions | None = None) -> None:
+        self.cluster = EarlyCluster(SETTINGS, tracked or TrackedConditions())
         self.sequence = -1
 
     def observe(self, observations: Iterable[Observation]) -> list[Alert]:
@@ -73,11 +83,7 @@ def test_no_leader_fires_and_resolves_without_any_history() -> None:
 
 
 def test_monitor_blind_fires_where_nothing_answers() -> None:
-    silence = [
-        ObservationFailed(source=one.source, endpoint=one.endpoint, reason=Reason.TIMED_OUT, detail="")
-        for one in leaderless()
-        if isinstance(one, ObservationFailed)
-    ]
+    silence = [failed(Reason.TIMED_OUT, place) for place in BOOTSTRAP]
     early = EarlyRows()
     assert early.observe(rows(silence, range(25))) == []
     assert early.cluster.observes_nothing, "pending: the job counts it before its alert fires"
@@ -104,8 +110,7 @@ def test_no_other_rule_is_evaluated_and_no_row_of_the_log_is_decoded() -> None:
 
 def test_an_alert_of_another_rule_from_before_the_restart_is_left_to_the_step() -> None:
     churn = alert("quorum", cluster="prod", rule="epoch-churn", observed_at_ms=Millis(NOW - 60_000))
-    early = EarlyRows()
-    early.cluster = EarlyCluster(SETTINGS, initial_conditions([churn], [churn], now_ms=LATER)["prod"])
+    early = EarlyRows(initial_conditions([churn], [churn], now_ms=LATER)["prod"])
     assert early.observe(rows(healthy(), range(25))) == []
 
 
@@ -164,8 +169,10 @@ class StartingJob:
             store=self.store,
             request_poll=lambda cluster, due_ms: None,
         )
-        self.early = EarlyEvaluation(
-            JournalReader(folder / "journal"),
+
+    def early(self) -> EarlyEvaluation:
+        return EarlyEvaluation(
+            JournalReader(self.folder / "journal"),
             {"prod": SETTINGS},
             ledger=self.ledger,
             store=self.store,
@@ -197,14 +204,14 @@ def test_alert_before_spark_is_up_is_sent_once_although_the_step_knows_the_condi
     job: StartingJob,
 ) -> None:
     step = OneCluster()
-    with job.early:
+    with job.early() as early:
         job.gather(rows(leaderless(), range(3, 12)))
-        eventually(lambda: job.sent() == [AlertState.FIRING], within_s=20)
+        eventually(lambda: job.sent() == [AlertState.FIRING], within_s=60)
         # The state from before the restart knows that the leader was lost three seconds earlier.
         for _ in range(20):
             step.batch(leaderless())
         job.send_from_step(step)
-        eventually(lambda: not job.early._thread.is_alive(), within_s=20)
+        eventually(lambda: not early._thread.is_alive(), within_s=60)
     for _ in range(20):
         step.batch(healthy())
     job.send_from_step(step)
@@ -216,14 +223,14 @@ def test_alert_before_spark_is_up_is_sent_once_although_the_step_knows_the_condi
 
 def test_alert_of_which_the_step_knows_nothing_is_resolved_by_the_early_evaluation(job: StartingJob) -> None:
     step = OneCluster()
-    with job.early:
+    with job.early() as early:
         job.gather(rows(leaderless(), range(8)))
-        eventually(lambda: job.sent() == [AlertState.FIRING], within_s=20)
+        eventually(lambda: job.sent() == [AlertState.FIRING], within_s=60)
         job.gather(rows(healthy(), range(8, 30)))
         for _ in range(40):
             step.batch(healthy())
         job.send_from_step(step)
-        eventually(lambda: not job.early._thread.is_alive(), within_s=20)
+        eventually(lambda: not early._thread.is_alive(), within_s=60)
 
     assert job.sent() == [AlertState.FIRING, AlertState.RESOLVED]
 
@@ -231,14 +238,120 @@ def test_alert_of_which_the_step_knows_nothing_is_resolved_by_the_early_evaluati
 def test_alert_from_before_the_restart_is_not_sent_again(job: StartingJob) -> None:
     before = EarlyRows().observe(rows(leaderless(), range(8)))
     job.deliver.send(before)
-    restarted = EarlyEvaluation(
-        JournalReader(job.folder / "journal"),
-        {"prod": SETTINGS},
-        ledger=job.ledger,
-        store=job.store,
-        send=job.deliver.send,
-    )
-    with restarted:
+    with job.early():
         job.gather(rows(leaderless(), range(20, 40)))
         job.gather(rows(healthy(), range(40, 55)))
-        eventually(lambda: job.sent() == [AlertState.FIRING, AlertState.RESOLVED], within_s=20)
+        eventually(lambda: job.sent() == [AlertState.FIRING, AlertState.RESOLVED], within_s=60)
+
+
+CLUSTER = SETTINGS.name
+NOW_MS = Millis(NOON_MS + 86_400_000)
+
+
+def early_alert() -> Alert:
+    """Returns the alert that the early evaluation sends after eight seconds without a leader."""
+    (fired,) = EarlyRows().observe(rows(leaderless(), range(8)))
+    return fired
+
+
+def later(seconds: float, *, leader: bool, tracked_by: Alert) -> list[Alert]:
+    """Returns what a new state sends of the early alert's rule, of a quorum that has a leader from some second on."""
+    monitor = ClusterMonitor(SETTINGS)
+    monitor.tracked = initial_conditions([tracked_by], [tracked_by], now_ms=NOW_MS)[CLUSTER]
+    before = healthy() if leader else leaderless()
+    observed = [*rows(before, range(round(seconds))), *rows(healthy(), range(round(seconds), 40))]
+    alerts = [
+        one
+        for sequence, row in enumerate(observed)
+        for one in monitor.apply([decoded_row(replace(row, sequence=sequence))]).alerts
+    ]
+    alerts = [one for one in alerts if one.rule == tracked_by.rule]
+    return continued(alerts, lambda fingerprint: tracked_by if fingerprint == tracked_by.fingerprint else None)
+
+
+def fired_alert(cluster: OneCluster) -> Alert:
+    for _ in range(40):
+        cluster.batch(leaderless(), restarted=False)
+    (fired,) = [ALERT.validate_json(row.body) for row in cluster.taken("alert")]
+    return fired
+
+
+def sent_with(cluster: OneCluster, known: Sequence[Alert]) -> list[str]:
+    """Returns what a job whose ledger has these alerts sends for 40 s of a healthy cluster."""
+    cluster.options = {"initial": initial_states({CLUSTER: SETTINGS}, known, known, now_ms=NOW_MS)}
+    for second in range(40):
+        cluster.batch(healthy(), restarted=second == 0)
+    return [state for rule, _, state in cluster.alerts() if rule == "no-leader"]
+
+
+def test_cluster_without_state_begins_with_its_firing_alert_and_one_with_state_is_not_changed() -> None:
+    known = OneCluster()
+    known.batch(healthy())
+
+    assert sent_with(OneCluster(sequence=100), [fired_alert(OneCluster())]) == ["resolved"]
+    assert sent_with(OneCluster(sequence=100), []) == []
+    assert sent_with(known, [fired_alert(OneCluster())]) == []
+
+
+def test_a_state_that_is_restored_says_what_fires_with_its_remedy() -> None:
+    cluster = OneCluster()
+    fired = fired_alert(cluster)
+    cluster.taken("firing")
+    cluster.batch(leaderless(), restarted=False)
+    assert cluster.taken("firing") == []
+    cluster.batch(leaderless(), restarted=True)
+    ((again,),) = [ALERTS.validate_json(row.body) for row in cluster.taken("firing")]
+    assert again.remedy != ()
+    for name in ("fingerprint", "started_at_ms", "severity", "remedy"):
+        assert getattr(again, name) == getattr(fired, name)
+    for _ in range(40):
+        cluster.batch(healthy(), restarted=False)
+    cluster.batch(healthy(), restarted=True)
+    (others,) = [ALERTS.validate_json(row.body) for row in cluster.taken("firing")]
+    assert fired.rule not in {each.rule for each in others}
+
+
+def test_cluster_whose_state_is_damaged_with_its_alerts_continues_those_of_the_ledger() -> None:
+    """Else nothing would ever resolve them."""
+    damaged = OneCluster(sequence=100)
+    damaged.batch(healthy())
+    damaged.blob = b""
+
+    assert sent_with(damaged, [fired_alert(OneCluster())]) == ["resolved"]
+
+
+def test_each_cluster_has_its_own_alerts_with_their_beginning() -> None:
+    sent = [
+        alert("broker 1", rule="broker-fenced", cluster=name, started_at_ms=NOON_MS + minute * 60_000)
+        for name, minute in (("a", 0), ("b", 1))
+    ]
+    begun = {
+        name: [(one.rule, one.started_at_ms) for one in each.conditions.values()]
+        for name, each in initial_conditions(sent, sent, now_ms=NOW_MS).items()
+    }
+    assert begun == {"a": [("broker-fenced", NOON_MS)], "b": [("broker-fenced", NOON_MS + 60_000)]}
+
+
+def test_early_alert_mutes_no_row_of_another_rule() -> None:
+    sent = alert("broker 1", rule="broker-fenced", cluster=CLUSTER, observed_at_ms=Millis(NOON_MS))
+    early = replace(early_alert(), observed_at_ms=Millis(NOON_MS + 60_000))
+
+    assert initial_conditions([sent, early], [early], now_ms=NOW_MS)[CLUSTER].now_ms == NOON_MS
+    assert initial_conditions([early], [early], now_ms=NOW_MS)[CLUSTER].now_ms == 0
+    assert initial_conditions([replace(early, state=AlertState.RESOLVED)], [], now_ms=NOW_MS) == {
+        CLUSTER: TrackedConditions()
+    }
+
+
+@pytest.mark.parametrize(("seconds", "leader"), [(20, False), (0, True)], ids=["it finds it too", "it does not"])
+def test_early_alert_is_sent_once_and_ends_once_whether_the_step_finds_it_or_not(seconds: int, leader: bool) -> None:
+    early = early_alert()
+    (ended,) = later(seconds, leader=leader, tracked_by=early)
+
+    assert ended.state is AlertState.RESOLVED
+    assert ended.observed_at_ms > early.observed_at_ms
+
+
+def test_an_alert_of_a_job_whose_clock_is_ahead_lets_this_one_evaluate_now() -> None:
+    ahead = alert("quorum", rule="epoch-churn", cluster=CLUSTER, observed_at_ms=Millis(NOW_MS + 3_600_000))
+    assert initial_conditions([ahead], [ahead], now_ms=NOW_MS)[CLUSTER].now_ms == NOW_MS + 60_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.delivery.ledger import Ledger
-from connectors.store.alert_codec import ALERT, ALERTS
+from connectors.store.alert_codec import ALERTS
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.finding import Severity, UnknownResult
@@ -16,10 +16,9 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.pipeline.ledger_differences import HOLD_S, LedgerDifferences
 from streaming.pipeline.output_rows import OutputKind
-from streaming.status.cluster_status import ClusterStatus, FindingStatus, to_bytes
+from streaming.status.cluster_status import ClusterStatus, FindingStatus
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
-from tests.unit.streaming.pipeline.test_deliver_containment import Batch, row
-from tests.unit.streaming.pipeline.test_standby_delivery import Job
+from tests.unit.streaming.pipeline.delivering_job import Job, alert_row, batch, status_row
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 BLIND = alert("quorum", rule="monitor-blind", cluster="prod")
@@ -43,15 +42,51 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(job_database(tmp_path))
 
 
-def ends(
+OTHERS = replace(
+    HEALTHY,
+    findings=(replace(FINDING, subject="controller 1"), replace(FINDING, rule="no-leader")),
+    unknown=(UnknownResult(rule="monitor-blind", subject="controller 1", why="not tried"),),
+)
+AHEAD = replace(BLIND, observed_at_ms=Millis(NOW_MS + 3_600_000))
+
+
+@pytest.mark.parametrize(
+    ("other", "own", "statuses", "ends"),
+    [
+        (BLIND, [], [HEALTHY, HEALTHY, HEALTHY], [False, True, False]),
+        *(
+            (BLIND, [], [HEALTHY, status, HEALTHY, HEALTHY], [False, False, False, True])
+            for status in (
+                None,
+                replace(HEALTHY, now_ms=BLIND.observed_at_ms),
+                replace(HEALTHY, unknown=(UnknownResult(rule="monitor-blind", why="not tried"),)),
+                replace(HEALTHY, unknown=(UnknownResult(rule="monitor-blind", subject="quorum", why="not tried"),)),
+                FOUND,
+            )
+        ),
+        (BLIND, [BLIND], [HEALTHY, HEALTHY], [False, False]),
+        (BLIND, [], [OTHERS, OTHERS], [False, True]),
+        (AHEAD, [], [HEALTHY, HEALTHY], [False, True]),
+        (replace(BLIND, cluster_id=JOB_CLUSTER_ID), [], [HEALTHY, HEALTHY], [False, False]),
+    ],
+    ids=[
+        "it ends once, after the hold",
+        *("no status", "not evaluated yet", "unknown", "unknown of the subject", "found"),
+        "it fires here too, and is resolved by this job's evaluation",
+        "another subject and another rule are not the alert",
+        "recorded by a job whose clock was ahead",
+        "about the job itself",
+    ],
+)
+def test_an_alert_of_another_job_ends_if_this_one_does_not_find_it_for_the_hold(
     ledger: Ledger,
     seconds: list[float],
+    other: Alert,
+    own: Sequence[Alert],
     statuses: Sequence[ClusterStatus | None],
-    *,
-    other: Alert = BLIND,
-    own: Sequence[Alert] = (),
-) -> list[bool]:
-    """Returns whether another job's alert ends with each of these statuses; HOLD_S passes before each of them."""
+    ends: list[bool],
+) -> None:
+    """HOLD_S passes before each of the statuses."""
     newest: list[ClusterStatus | None] = [None]
     differences, found = LedgerDifferences(lambda _: newest[0]), []
     differences.restored("prod", own)
@@ -61,50 +96,7 @@ def ends(
         due = differences.due(ledger, NOW_MS, besides=())
         ledger.record(due, NOW_MS)
         found.append(any(one.state is RESOLVED for one in due))
-    return found
-
-
-def test_what_is_not_found_for_the_hold_ends_once(ledger: Ledger, seconds: list[float]) -> None:
-    assert ends(ledger, seconds, [HEALTHY, HEALTHY, HEALTHY]) == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    "status",
-    [
-        None,
-        replace(HEALTHY, now_ms=BLIND.observed_at_ms),
-        replace(HEALTHY, unknown=(UnknownResult(rule="monitor-blind", why="nothing was tried"),)),
-        replace(HEALTHY, unknown=(UnknownResult(rule="monitor-blind", subject="quorum", why="nothing was tried"),)),
-        FOUND,
-    ],
-    ids=["no status", "not evaluated yet", "unknown", "unknown of the subject", "found"],
-)
-def test_what_this_job_finds_or_cannot_decide_stays_and_the_hold_begins_again(
-    ledger: Ledger, seconds: list[float], status: ClusterStatus | None
-) -> None:
-    assert ends(ledger, seconds, [HEALTHY, status, HEALTHY, HEALTHY]) == [False, False, False, True]
-
-
-def test_what_fires_in_this_job_too_is_resolved_by_its_own_evaluation(ledger: Ledger, seconds: list[float]) -> None:
-    assert ends(ledger, seconds, [HEALTHY, HEALTHY], own=[BLIND]) == [False, False]
-
-
-def test_what_a_job_whose_clock_was_ahead_has_recorded_ends_before_that_time(
-    ledger: Ledger, seconds: list[float]
-) -> None:
-    ahead = replace(BLIND, observed_at_ms=Millis(NOW_MS + 3_600_000))
-    assert ends(ledger, seconds, [HEALTHY, HEALTHY], other=ahead) == [False, True]
-
-
-def test_another_subject_and_another_rule_are_not_the_alert(ledger: Ledger, seconds: list[float]) -> None:
-    others = (replace(FINDING, subject="controller 1"), replace(FINDING, rule="no-leader"))
-    unknown = (UnknownResult(rule="monitor-blind", subject="controller 1", why="not tried"),)
-    assert ends(ledger, seconds, [replace(HEALTHY, findings=others, unknown=unknown)] * 2) == [False, True]
-
-
-def test_alerts_about_the_job_itself_are_not_the_clusters(ledger: Ledger, seconds: list[float]) -> None:
-    own = replace(BLIND, cluster_id=JOB_CLUSTER_ID)
-    assert ends(ledger, seconds, [HEALTHY, HEALTHY], other=own) == [False, False]
+    assert found == ends
 
 
 def lacking(ledger: Ledger, status: ClusterStatus, recorded: Sequence[Alert]) -> Sequence[Alert]:
@@ -152,15 +144,14 @@ def test_what_the_ledger_has_otherwise_is_sent_if_this_job_finds_it_later(
 
 def evaluate(job: Job, status: ClusterStatus, *alerts: Alert, restored: Sequence[Alert] | None = None) -> None:
     """Delivers a batch of a job."""
-    rows = [row(OutputKind.ALERT, "prod", "f", ALERT.dump_json(each).decode()) for each in alerts]
-    rows.append(row(OutputKind.STATUS, "prod", "", to_bytes(status).decode()))
+    rows = [*map(alert_row, alerts), status_row(status)]
     if restored is not None:
-        rows.append(row(OutputKind.FIRING, "prod", "", ALERTS.dump_json(restored).decode()))
-    job.deliver(Batch(*rows), 0)  # type: ignore[arg-type]
+        rows.append((OutputKind.FIRING, "prod", "", ALERTS.dump_json(restored).decode()))
+    job.deliver(batch(*rows), 0)
 
 
 def states(job: Job) -> list[AlertState]:
-    return [one.state for each in job.sink.notifications for one in each.new_transitions]
+    return [one.state for one in job.sink.transitions]
 
 
 @pytest.mark.parametrize("restarted", [False, True])

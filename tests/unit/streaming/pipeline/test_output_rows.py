@@ -1,15 +1,19 @@
-"""Frames of packed observations become the observations that were packed, in whatever order and pieces they come."""
+"""What crosses Spark: frames of packed observations become those that were packed, and output rows are texts."""
 
+import dataclasses
 from random import Random
 
 import pandas as pd
 import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.observations.observation import Observation, ObservationKind
+from streaming.dataframes.journal_dataframe import EVENT, arrow_rows
 from streaming.pipeline.output_rows import OutputKind, OutputRow, observations, output_frame
-from streaming.pipeline.schema import OUTPUT, PACKED_ARROW, pack
+from streaming.pipeline.schema import OBSERVATION, OUTPUT, PACKED_ARROW, pack
+from streaming.pipeline.source import OBSERVATION_ARROW, observations_to_arrow
 
 NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1)
 ROWS = st.builds(
@@ -54,3 +58,20 @@ def test_output_rows_are_texts_of_a_frame(rows: list[OutputRow]) -> None:
     assert [tuple(row) for row in frame.itertuples(index=False)] == rows
     assert pa.Table.from_pandas(frame, preserve_index=False).schema.types == [pa.string()] * 4
     pd.testing.assert_frame_equal(frame, pd.DataFrame(rows, columns=OUTPUT.fieldNames()))
+
+
+def test_an_observation_row_is_an_observation() -> None:
+    assert set(OBSERVATION.fieldNames()) == {field.name for field in dataclasses.fields(Observation)}
+
+
+def test_rows_cross_arrow_as_they_are() -> None:
+    row = Observation(cluster="a", kind=ObservationKind.QUORUM, observed_at_ms=5, payload=b"{", sequence=7)
+
+    batch = observations_to_arrow([row])
+    events = arrow_rows([row, row], to_arrow_schema(EVENT, timezone="UTC"), events=True)
+
+    assert batch.schema == OBSERVATION_ARROW
+    assert batch.to_pylist()[0]["payload"] == b"{"
+    assert [(each["cluster"], each["sequence"], each["type"]) for each in events.to_pylist()] == [
+        ("a", 7, "undecodable")
+    ] * 2

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from connectors.errors import UsageError
+from streaming.job.checkpoint_repair import plan_repair
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import CheckpointSource, record_source
 from streaming.pipeline.spark_files import PlannedEnd, SparkFiles
 
 
@@ -65,3 +68,29 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     assert files.damaged() == [
         f"{tmp_path / name} is damaged (it does not exist)" for name in ("metadata", "offsets/2")
     ]
+
+
+OF_TOPIC = 'v1\n{"batchWatermarkMs":0}\n{"observations":{"0":7,"1":0}}'
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("Spark is started")
+
+
+@pytest.mark.parametrize("content", [OF_TOPIC, "", OF_TOPIC[:20], OF_TOPIC[:-3], 'v1\n{}\n{"observations":7}'])
+def test_damaged_offsets_of_a_topic_are_repaired_by_a_new_state(tmp_path: Path, content: str) -> None:
+    checkpoint, files = Checkpoint(folder=tmp_path), written(tmp_path / "spark", batches=0)
+    record_source(checkpoint, CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 0}}))
+    (files.folder / "offsets" / "0").write_text(OF_TOPIC)
+    (files.folder / "offsets" / "1").write_text(content)
+
+    steps = [*plan_repair(checkpoint, no_spark)]
+
+    assert [step.found.partition(" is damaged")[0] for step in steps] == [
+        str(files.folder / "offsets" / "1") for _ in range(content != OF_TOPIC)
+    ]
+    for step in steps:
+        step.apply()
+        assert "from the relay's topic" in step.repair
+        assert (tmp_path / "spark.damaged-1" / "offsets" / "1").exists()
+    assert files.folder.exists() == (not steps)

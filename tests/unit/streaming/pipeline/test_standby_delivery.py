@@ -1,18 +1,16 @@
 """What a standby job does with its alerts: nothing is lost and nothing sent twice, whoever recorded them."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.job_alerts import job_alert
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
 from connectors.sinks.sink import DeliveryMode, Outcome
-from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
@@ -20,31 +18,10 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from streaming.pipeline import deliver
-from streaming.pipeline.active_role import ActiveRole
-from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.output_rows import OutputKind
-from streaming.status.cluster_status import FindingStatus, to_bytes
-from streaming.status.status_store import StatusStore
+from streaming.status.cluster_status import FindingStatus
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
-from tests.unit.streaming.pipeline.test_deliver_containment import Batch, refused, row
+from tests.unit.streaming.pipeline.delivering_job import FakeRole, Job, alert_row, batch, refused, status_row
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
-
-
-class FakeRole(ActiveRole):
-    is_active = False
-    is_standby = True
-
-    def __init__(self) -> None:
-        """Has no lease."""
-
-    def becomes_active(self) -> None:
-        self.is_active, self.is_standby = True, False
-
-    def becomes_standby(self) -> None:
-        self.is_active, self.is_standby = False, True
-
-    def is_unsure(self) -> None:
-        self.is_active = self.is_standby = False
 
 
 class SlowSink(RecordingSink):
@@ -61,28 +38,6 @@ class SlowSink(RecordingSink):
         return super().send(notifications, sent_at_ms=sent_at_ms, deadline_s=deadline_s)
 
 
-class Job:
-    """One of two jobs on one ledger. Each of its waits is one call of `while_it_waits`."""
-
-    def __init__(self, folder: Path) -> None:
-        self.role = FakeRole()
-        self.sink = RecordingSink(name="people", mode=DeliveryMode.INCIDENTS, repeat_s=None)
-        self.ledger = Ledger(job_database(folder))
-        self.while_it_waits: Callable[[], bool] = lambda: pytest.fail("it waits")
-        self.deliver = Deliver(
-            lambda: Dispatcher(self.ledger, [self.sink], patience_s=0.2 if isinstance(self.sink, SlowSink) else 60),
-            self.ledger,
-            quarantine_of(job_database(folder)),
-            store=StatusStore(["prod"]),
-            request_poll=lambda *_: None,
-            wait=lambda _: self.while_it_waits(),
-            role=self.role,
-        )
-
-    def sent(self) -> list[tuple[str, str]]:
-        return [(one.rule, one.state) for each in self.sink.notifications for one in each.new_transitions]
-
-
 @pytest.fixture
 def active(tmp_path: Path) -> Job:
     job = Job(tmp_path)
@@ -95,8 +50,8 @@ def standby(tmp_path: Path, active: Job) -> Job:
     return Job(tmp_path)
 
 
-def firing(*, at_s: int = 5, started_s: int = 0, rule: str = "epoch-churn") -> Alert:
-    return alert("quorum", rule=rule, observed_at_ms=at(at_s), started_at_ms=at(started_s))
+def firing(*, at_s: int = 5, started_s: int = 0) -> Alert:
+    return alert("quorum", rule="epoch-churn", observed_at_ms=at(at_s), started_at_ms=at(started_s))
 
 
 def resolved(*, at_s: int = 60, started_s: int = 0) -> Alert:
@@ -111,8 +66,7 @@ FIRED, RESOLVED = ("epoch-churn", "firing"), ("epoch-churn", "resolved")
 
 
 def test_a_standby_sends_nothing_and_keeps_no_quarantine(active: Job, standby: Job, tmp_path: Path) -> None:
-    alert_row = row(OutputKind.ALERT, "prod", "f", ALERT.dump_json(firing()).decode())
-    standby.deliver(Batch(row(*refused("prod")), alert_row), 0)  # type: ignore[arg-type]
+    standby.deliver(batch(refused("prod"), alert_row(firing())), 0)
     active.deliver.send([firing()])
     assert (active.sent(), standby.sent(), standby.deliver.notifies) == ([FIRED], [], False)
     assert quarantine_of(job_database(tmp_path)).items() == {}
@@ -140,25 +94,25 @@ def test_what_was_found_long_before_a_takeover_is_sent_only_if_it_is_still_found
     found = FindingStatus(rule="epoch-churn", subject="quorum", severity=Severity.CRITICAL, summary="It still churns.")
     status = replace(NO_OBSERVATION, cluster=firing().cluster, now_ms=at(30), findings=(found,))
     ended = replace(firing(), subject="other")
-    rows = (
-        *(row(OutputKind.ALERT, each.cluster, "f", ALERT.dump_json(each).decode()) for each in (firing(), ended)),
-        row(OutputKind.STATUS, firing().cluster, "", to_bytes(status).decode()),
-    )
-    standby.deliver(Batch(*rows), 0)  # type: ignore[arg-type]
+    standby.deliver(batch(alert_row(firing()), alert_row(ended), status_row(status)), 0)
     standby.deliver.send([])
     standby.role.becomes_active()
     standby.deliver.send([])
     assert [each.subject for each in standby.sink.transitions] == ["quorum"]
 
 
-def test_alerts_of_another_state_continue_those_in_the_ledger(active: Job, standby: Job) -> None:
-    active.deliver.send([firing(at_s=5, started_s=0)])
+@pytest.mark.parametrize(("recorded", "sent"), [([firing()], [RESOLVED]), ([firing(), resolved()], [])])
+def test_alerts_of_another_state_continue_those_in_the_ledger(
+    active: Job, standby: Job, recorded: list[Alert], sent: list[tuple[str, str]]
+) -> None:
+    for each in recorded:
+        active.deliver.send([each])
     standby.role.becomes_active()
     # Its state began later: the same condition has another beginning.
-    standby.deliver.send([firing(at_s=9, started_s=4)])
-    standby.deliver.send([resolved(at_s=60, started_s=4)])
-    assert standby.sent() == [RESOLVED]
-    assert {one.started_at_ms for one in standby.ledger.history()} == {at(0)}
+    for each in (firing(at_s=9, started_s=4), resolved(at_s=60, started_s=4)):
+        standby.deliver.send([each])
+    assert standby.sent() == sent
+    assert [one.started_at_ms for one in standby.ledger.history()] == [at(0), at(0)]
 
 
 def test_a_job_that_is_active_again_sends_what_the_other_one_recorded_and_did_not_send(
@@ -173,14 +127,6 @@ def test_a_job_that_is_active_again_sends_what_the_other_one_recorded_and_did_no
     active.role.becomes_active()
     active.deliver.send([])
     assert (standby.sent(), active.sent()) == ([], [FIRED])
-
-
-def test_what_ended_before_a_takeover_is_not_sent_again(active: Job, standby: Job) -> None:
-    active.deliver.send([firing(at_s=5)])
-    active.deliver.send([resolved(at_s=60)])
-    standby.role.becomes_active()
-    standby.deliver.send([firing(at_s=9, started_s=4), resolved(at_s=60, started_s=4)])
-    assert (standby.sent(), len(standby.ledger.history())) == ([], 2)
 
 
 def test_a_job_that_cannot_ask_the_store_waits_with_alerts_and_goes_on_without(active: Job) -> None:
@@ -200,34 +146,12 @@ def test_a_job_that_cannot_ask_the_store_waits_with_alerts_and_goes_on_without(a
     assert active.sent() == [FIRED]
 
 
-def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job(
+def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job_and_drops_the_one_about_itself(
     active: Job, standby: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    times = {"started_at_ms": at(0), "now_ms": at(0)}
+    own = job_alert("monitor-blind", "clock", Severity.WARNING, summary="", evidence={}, remedy=(), **times)
     active.deliver.send([])
-
-    def lost(*_: object) -> None:
-        active.role.becomes_standby()
-        standby.role.becomes_active()
-        raise LeaseLostError("another job notifies now")
-
-    monkeypatch.setattr(active.ledger, "record", lost)
-    active.deliver.send([firing()])
-    standby.deliver.send([firing()])
-    assert (active.sent(), standby.sent()) == ([], [FIRED])
-
-
-def test_a_job_that_lost_the_lease_drops_its_alert_about_itself(active: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    active.deliver.send([])
-    own = job_alert(
-        "monitor-blind",
-        "clock",
-        Severity.WARNING,
-        summary="",
-        evidence={},
-        remedy=(),
-        started_at_ms=at(0),
-        now_ms=at(0),
-    )
 
     def lost(*_: object) -> None:
         active.role.becomes_standby()
@@ -235,15 +159,17 @@ def test_a_job_that_lost_the_lease_drops_its_alert_about_itself(active: Job, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(active.ledger, "record", lost)
-        active.deliver.send([own])
+        active.deliver.send([own, firing()])
+    standby.role.becomes_active()
+    standby.deliver.send([firing()])
     active.role.becomes_active()
-    active.deliver.send([firing()])
-    assert active.sent() == [FIRED]
+    active.deliver.send([])
+    assert (active.sent(), standby.sent()) == ([], [FIRED])
 
 
 def test_outcomes_are_recorded_before_another_job_may_notify(active: Job, standby: Job) -> None:
     release = threading.Event()
-    active.sink = SlowSink(release)
+    active.sink, active.patience_s = SlowSink(release), 0.2
     active.deliver.send([firing()])
     pending = active.ledger.pending_count("people")
     release.set()

@@ -2,23 +2,21 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from connectors.observations.observation import Event
 from connectors.store.durable_file import Synced, replace_file
-from rules.model.monitoring import Vantage
 from streaming.pipeline import page_files
 from streaming.pipeline.step import Step
 from streaming.replay import stored_topics
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.state_codec import stored_references
-from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, OneCluster
+from tests.unit.streaming.pipeline.one_cluster import SETTINGS, OneCluster
 from tests.unit.streaming.replay.log_script import LogScript
 
-SETTINGS = ClusterSettings(name="prod", cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
 PARTITIONS = 40
 
 
@@ -34,25 +32,17 @@ class PagedCluster(OneCluster):
     """A cluster whose pages are in a folder, and the states that Spark has kept."""
 
     def __init__(self, folder: Path | None) -> None:
-        super().__init__()
-        self.step = Step({"prod": SETTINGS}, spark_folder=folder)
+        super().__init__(options={"spark_folder": folder})
         self.states: list[bytes] = []
 
     def apply(self, *events: Event, restarted: bool = False) -> None:
-        if restarted:
-            Step._cache.clear()
-        for frame in self.pass_to(self.step, self.frame(events)):
-            self.output += list(frame.itertuples(index=False))
-        assert self.state.blob is not None
-        self.states.append(self.state.blob)
+        self.batch(events, restarted=restarted)
+        self.states.append(self.blob)
 
-    def partitions(self, folder: Path | None) -> object:
-        monitor = ClusterMonitor.restored(
-            self.state.blob,
-            ClusterSettings(name="prod", cluster_id="cluster-id", bootstrap=BOOTSTRAP, thresholds=SETTINGS.thresholds),
-            pages=None if folder is None else Step({"prod": SETTINGS}, spark_folder=folder).pages("prod"),
-        )
-        return monitor.machine.log.partitions.topics
+    def partitions(self) -> object:
+        pages = Step({}, **self.options).pages("prod")
+        settings = replace(SETTINGS, thresholds=self.thresholds)
+        return ClusterMonitor.restored(self.blob, settings, pages=pages).machine.log.partitions.topics
 
 
 def read(script: LogScript) -> list[Event]:
@@ -90,7 +80,7 @@ def test_a_state_with_pages_is_the_state_without(tmp_path: Path, restarted: bool
 
     assert stored_references("prod", paged.states[-1])
     assert not stored_references("prod", whole.states[-1])
-    assert paged.partitions(tmp_path) == whole.partitions(None)
+    assert paged.partitions() == whole.partitions()
 
 
 def test_spark_may_repeat_any_batch_that_it_has_kept(tmp_path: Path) -> None:
@@ -100,7 +90,7 @@ def test_spark_may_repeat_any_batch_that_it_has_kept(tmp_path: Path) -> None:
         cluster.apply(*observation)
     states = cluster.states[:]
     for kept in (39, 20, 0):
-        cluster.state.blob, cluster.sequence = states[kept], kept
+        cluster.blob, cluster.sequence = states[kept], kept
         for observation in observations[kept + 1 :]:
             cluster.apply(*observation)
         assert cluster.states[-1] == states[-1]
@@ -144,7 +134,7 @@ def test_a_worker_that_is_killed_while_it_writes_a_page_changes_nothing(
 
     assert kills > 5
     assert cluster.states == undisturbed.states
-    assert cluster.partitions(tmp_path / "killed") == undisturbed.partitions(tmp_path / "undisturbed")
+    assert cluster.partitions() == undisturbed.partitions()
 
 
 def test_a_state_whose_page_is_missing_is_reported_as_damaged(tmp_path: Path) -> None:

@@ -1,116 +1,81 @@
-"""Nothing that one cluster's rows or state hold ends the query: it becomes that cluster's violated data contract."""
+"""The step: when it yields a status, and that nothing which one cluster's rows or state hold ends the query."""
 
 import base64
 import json
 import pickle
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
-from unittest.mock import patch
 
-import pandas as pd
 import pytest
 
 from connectors.errors import UsageError
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation import Event, Observation, ObservationKind
+from connectors.observations.observation import Event
+from connectors.observations.partition_run import each_event
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
-from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline import step as step_module
-from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decoded_row import DecodedRow
-from tests.unit.rules.situation import present
-from tests.unit.streaming.replay.log_script import failed, poll, replica
+from tests.unit.streaming.pipeline.one_cluster import NOW, OneCluster, healthy, leaderless
+from tests.unit.streaming.replay.log_script import LogScript, poll, replica
 
-NOW = 1_800_000_000_000
-BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")
+VOTERS = ("1-a", "2-b", "3-c")
 
 
-@dataclass
-class SparkState:
-    """Stands for Spark's GroupState of a group with one cluster: its state outlives a batch."""
-
-    blob: bytes | None = None
-
-    @property
-    def exists(self) -> bool:
-        return self.blob is not None
-
-    @property
-    def get(self) -> tuple[bytes]:
-        assert self.blob is not None
-        return (pack_states({"prod": self.blob}),)
-
-    def update(self, value: tuple[bytes]) -> None:
-        (self.blob,) = unpack_states(value[0]).values()
+def statuses(cluster: OneCluster, now_s: float, events: Iterable[Event]) -> list[int]:
+    """Passes a row to a worker that is never restarted; returns the times of the statuses in ms since NOW."""
+    cluster.batch(events, restarted=cluster.sequence < 0, at_ms=NOW + round(1_000 * now_s))
+    return [json.loads(row.body)["now_ms"] - NOW for row in cluster.taken("status")]
 
 
-def decoded(row: Observation) -> DecodedRow:
-    """Replaces the decoder: the payload is pickled events, so also events that no payload is decoded to."""
-    return DecodedRow(row.sequence, Millis(row.observed_at_ms), pickle.loads(row.payload))
+def polled(second: int) -> Event:
+    rows = (replica(name, 100 + second, fetch=1_000 * second, caught_up=1_000 * second) for name in VOTERS)
+    return poll(*rows, hw=90 + second)
 
 
-@dataclass
-class OneCluster:
-    """Calls the step as Spark does, batch by batch."""
+def test_a_status_comes_once_a_second_and_with_an_alert() -> None:
+    cluster = OneCluster()
+    shown = [at for tenth in range(0, 35, 2) for at in statuses(cluster, tenth / 10, [polled(tenth)])]
+    assert shown == [0, 1_000, 2_000, 3_000]
 
-    thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
-    state: SparkState = field(default_factory=SparkState)
-    sequence: int = -1
-    output: list[Any] = field(default_factory=list)
-
-    def batch(self, *rows: Iterable[Event], restarted: bool = True) -> None:
-        frames = [self.frame(row) for row in rows]
-        if restarted:
-            Step._cache.clear()
-        settings = ClusterSettings(
-            name="prod",
-            cluster_id="cluster-id",
-            bootstrap=BOOTSTRAP,
-            vantage=Vantage.INSIDE,
-            thresholds=self.thresholds,
-        )
-        for frame in self.pass_to(Step({"prod": settings}), pd.concat(frames)):
-            self.output += list(frame.itertuples(index=False))
-
-    def pass_to(self, step: Step, frame: pd.DataFrame) -> list[pd.DataFrame]:
-        """Passes rows that `frame` made to a step; returns its output."""
-        state: Any = self.state
-        with patch("streaming.pipeline.step.decoded_row", decoded):
-            return [*step((group_of("prod"),), iter([frame]), state)]
-
-    def frame(self, events: Iterable[Event], observed_at_ms: int | None = None) -> pd.DataFrame:
-        self.sequence += 1
-        now_ms = NOW + 1_000 * self.sequence if observed_at_ms is None else observed_at_ms
-        row = Observation(
-            cluster="prod",
-            kind=ObservationKind.RECORDS,
-            observed_at_ms=now_ms,
-            payload=pickle.dumps([*events]),
-            sequence=self.sequence,
-        )
-        return pack([row]).to_pandas()
-
-    def taken(self, kind: str) -> list[Any]:
-        rows = [row for row in self.output if row.kind == kind]
-        self.output = [row for row in self.output if row.kind != kind]
-        return rows
-
-    def alerts(self) -> list[tuple[str, str, str]]:
-        alerts = [json.loads(row.body) for row in self.taken("alert")]
-        return [(alert["rule"], alert["subject"], alert["state"]) for alert in alerts]
+    for tenth in range(36, 200, 3):
+        shown = statuses(cluster, tenth / 10, leaderless())
+        if cluster.alerts():
+            break
+    assert shown == [100 * tenth]
 
 
-def healthy() -> list[Event]:
-    return [poll(*map(replica, ("1-a", "2-b", "3-c")), hw=90)]
+def test_the_status_before_an_election_is_shown_too() -> None:
+    """Otherwise /metrics could not measure how long the election took."""
+    cluster, script = OneCluster(), LogScript(now_ms=NOW)
+    script.leader(1)
+    script.voters(*VOTERS)
+    statuses(cluster, 0, each_event(script.read(after_ms=0).events))
+    script.noops(2)
+    assert statuses(cluster, 0.5, each_event(script.read().events)) == []
+    script.leader(2, epoch=2)
+
+    assert statuses(cluster, 1.2, each_event(script.read().events)) == [500, 1_200]
 
 
-def leaderless() -> list[Event]:
-    return [failed(Reason.NO_LEADER, place) for place in BOOTSTRAP]
+def numbered(number: int) -> ClusterSettings:
+    return ClusterSettings(
+        name=f"cluster-{number}",
+        cluster_id=f"id-{number}",
+        bootstrap=tuple(f"controller-{node}.cluster-{number}.example:9093" for node in (1, 2, 3)),
+        thresholds=thresholds_for({"no-leader.hold": number % 2}),
+    )
+
+
+def test_settings_of_many_clusters_are_small_and_complete() -> None:
+    """They are pickled for every task."""
+    clusters = {f"cluster-{number}": numbered(number) for number in range(1_000)}
+
+    pickled = pickle.dumps(Step(clusters))
+
+    assert len(pickled) < 500 * len(clusters)
+    assert pickle.loads(pickled)._clusters == clusters
 
 
 def test_a_row_that_cannot_be_decoded_is_quarantined() -> None:
@@ -198,7 +163,7 @@ def test_a_damaged_state_is_kept_in_quarantine_and_the_cluster_starts_with_a_new
     for _ in range(8):
         cluster.batch(leaderless())
     assert cluster.alerts() == [("no-leader", "quorum", "firing")]
-    damaged = cluster.state.blob = present(cluster.state.blob)[:-1]
+    damaged = cluster.blob = cluster.blob[:-1]
     cluster.batch(leaderless())
 
     assert cluster.alerts() == [("data-contract-broken", "every-state-can-be-read", "firing")]
@@ -215,7 +180,7 @@ def test_a_damaged_state_is_kept_in_quarantine_and_the_cluster_starts_with_a_new
 def test_a_state_of_which_nothing_can_be_read_ends_no_query(end: int) -> None:
     cluster = OneCluster()
     cluster.batch(leaderless())
-    cluster.state.blob = present(cluster.state.blob)[:end]
+    cluster.blob = cluster.blob[:end]
     for _ in range(8):
         cluster.batch(leaderless())
 
@@ -226,7 +191,7 @@ def test_a_state_of_another_version_is_refused() -> None:
     """An operator's mistake, by which nothing is lost."""
     cluster = OneCluster()
     cluster.batch(leaderless())
-    cluster.state.blob = present(cluster.state.blob)[:3] + b"\xff" + present(cluster.state.blob)[4:]
+    cluster.blob = cluster.blob[:3] + b"\xff" + cluster.blob[4:]
 
     with pytest.raises(UsageError, match="run the kraftwatch that wrote it"):
         cluster.batch(leaderless())

@@ -1,0 +1,91 @@
+"""One cluster whose rows a test passes to the step, batch by batch, as Spark does; the decoder is left out."""
+
+import json
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
+import pandas as pd
+
+from connectors.observations.observation import Event, Observation, ObservationKind
+from rules.evaluate import thresholds_for
+from rules.finding import Thresholds
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason, Vantage
+from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decoded_row import DecodedRow
+from tests.unit.rules.situation import present
+from tests.unit.streaming.pipeline.quiet_cluster import OneState
+from tests.unit.streaming.replay.log_script import failed, poll, replica
+
+NOW = 1_800_000_000_000
+BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")
+SETTINGS = ClusterSettings(name="prod", cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
+
+
+def decoded(row: Observation) -> DecodedRow:
+    """Replaces the decoder: the payload is pickled events, so also events that no payload is decoded to."""
+    return DecodedRow(row.sequence, Millis(row.observed_at_ms), pickle.loads(row.payload))
+
+
+@dataclass
+class OneCluster:
+    """Its rows are a second apart. `options`: those of the step."""
+
+    thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
+    options: Mapping[str, Any] = field(default_factory=dict)
+    state: Any = field(default_factory=OneState)
+    sequence: int = -1
+    output: list[Any] = field(default_factory=list)
+
+    @property
+    def blob(self) -> bytes:
+        """The stored state."""
+        return unpack_states(present(self.state.value))["prod"]
+
+    @blob.setter
+    def blob(self, blob: bytes) -> None:
+        self.state.value = pack_states({"prod": blob})
+
+    def batch(self, *rows: Iterable[Event], restarted: bool = True, at_ms: int | None = None) -> None:
+        """Passes a batch to a worker that was restarted or not; `at_ms`: the time of the rows."""
+        if restarted:
+            Step._cache.clear()
+        step = Step({"prod": replace(SETTINGS, thresholds=self.thresholds)}, **self.options)
+        frames = pd.concat([self._frame(row, at_ms) for row in rows])
+        with patch("streaming.pipeline.step.decoded_row", decoded):
+            for frame in step((group_of("prod"),), iter([frames]), self.state):
+                assert len(frame), "no frame without a row"
+                self.output += frame.itertuples(index=False)
+
+    def _frame(self, events: Iterable[Event], at_ms: int | None) -> pd.DataFrame:
+        self.sequence += 1
+        row = Observation(
+            cluster="prod",
+            kind=ObservationKind.RECORDS,
+            observed_at_ms=NOW + 1_000 * self.sequence if at_ms is None else at_ms,
+            payload=pickle.dumps([*events]),
+            sequence=self.sequence,
+        )
+        return pack([row]).to_pandas()
+
+    def taken(self, kind: str) -> list[Any]:
+        rows = [row for row in self.output if row.kind == kind]
+        self.output = [row for row in self.output if row.kind != kind]
+        return rows
+
+    def alerts(self) -> list[tuple[str, str, str]]:
+        alerts = [json.loads(row.body) for row in self.taken("alert")]
+        return [(alert["rule"], alert["subject"], alert["state"]) for alert in alerts]
+
+
+def healthy() -> list[Event]:
+    return [poll(*map(replica, ("1-a", "2-b", "3-c")), hw=90)]
+
+
+def leaderless() -> list[Event]:
+    return [failed(Reason.NO_LEADER, place) for place in BOOTSTRAP]

@@ -20,6 +20,7 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification, single_alert_notification
 from rules.notifications.route import JOB_CLUSTER_ID, Route, Silence
 from tests.eventually import eventually
@@ -90,16 +91,25 @@ def test_a_new_alert_does_not_wait_for_the_retry_of_an_old_one(tmp_path: Path) -
 
 
 def test_alerts_that_a_sink_refuses_are_retried_less_and_less_often_and_last(tmp_path: Path) -> None:
-    sink = RefusingSink(refused={"one", "three", "four"})
-    dispatcher = dispatcher_with(tmp_path, sink)
+    sink, record = RefusingSink(refused={"one", "three", "four"}), RecordingSink("record")
+    dispatcher = dispatcher_with(tmp_path, sink, record)
     dispatcher.deliver([incident(each) for each in ("one", "three", "four", "two")], NOON_MS)
     for second in range(1, 600):
         dispatcher.deliver([], later(second))
     assert sink.transitions == [incident("two")]
     assert sink.calls < 20
     # What was never sent precedes what failed.
-    dispatcher.deliver([incident("five")], later(600))
+    result = dispatcher.deliver([incident("five")], later(600)).sinks["recording"]
     assert sink.transitions == [incident("two"), incident("five")]
+    assert (result.set_aside, result.failing) == (3, "HTTP 403")
+    (reported,) = [each for each in record.transitions if each.rule == "monitor-blind"]
+    assert "has not accepted 3 notifications since" in reported.summary
+    assert {str(each).split()[0] for each in reported.evidence["not_accepted"]} == sink.refused  # type: ignore[union-attr]
+    sink.refused = set()
+    for second in range(601, 800, 60):
+        result = dispatcher.deliver([], later(second)).sinks["recording"]
+    assert (result.set_aside, result.failing, result.pending) == (0, None, 0)
+    assert len(sink.transitions) == 5
 
 
 def incident(cluster: str) -> Alert:
@@ -192,8 +202,8 @@ def test_an_exception_in_a_sink_is_a_retry_without_secrets(tmp_path: Path, caplo
 class HangingSink(RecordingSink):
     """Returns when the test sets `release`."""
 
-    def __init__(self, name: str = "hanging") -> None:
-        super().__init__(name)
+    def __init__(self, name: str = "hanging", mode: DeliveryMode = DeliveryMode.TRANSITIONS) -> None:
+        super().__init__(name, mode)
         self.release = Event()
 
     def send(
@@ -497,3 +507,33 @@ def test_the_end_of_an_alert_older_than_the_ledgers_retention_is_sent_as_resolve
         ("firing", False),
         ("resolved", True),
     ]
+
+
+@pytest.mark.parametrize("silenced", [False, True])
+def test_an_incident_that_was_being_sent_when_the_job_was_killed_is_resolved(tmp_path: Path, silenced: bool) -> None:
+    """The service may have accepted it: it must not stay open there, whatever was silenced meanwhile."""
+    killed = HangingSink("pager", DeliveryMode.INCIDENTS)
+    dispatcher_with(tmp_path, killed, patience_s=0.05).deliver([FIRST], NOON_MS)
+    silence = Silence(id="s", starts_at_ms=later(1), ends_at_ms=later(600), author="eva", comment="new disks")
+    pager = RecordingSink("pager", DeliveryMode.INCIDENTS)
+    dispatcher = dispatcher_with(tmp_path, pager, silences=lambda _: [silence] if silenced else [])
+    dispatcher.deliver([], later(10))
+    dispatcher.deliver([RESOLVED], later(60))
+    assert pager.transitions == [FIRST, RESOLVED]
+    killed.release.set()
+
+
+def test_two_jobs_that_observe_an_incident_at_different_times_give_it_the_same_keys(tmp_path: Path) -> None:
+    """A service that deduplicates by the key pages once for both, and once more when the incident becomes critical."""
+    keys = []
+    for late_s in (0, 0.7):
+        pager = RecordingSink(mode=DeliveryMode.INCIDENTS)
+        folder = tmp_path / str(late_s)
+        folder.mkdir()
+        dispatcher = dispatcher_with(folder, pager)
+        for severity, second in ((Severity.WARNING, 5), (Severity.CRITICAL, 600)):
+            observed_at_ms = later(second + late_s)
+            one = alert("one", started_at_ms=later(late_s), severity=severity, observed_at_ms=observed_at_ms)
+            dispatcher.deliver([one], later(second + 1))
+        keys.append([deduplication_key(each.incident, each.escalations) for each in pager.notifications])
+    assert keys == [[FIRST.fingerprint, f"{FIRST.fingerprint}-1"]] * 2

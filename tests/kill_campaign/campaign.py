@@ -1,17 +1,20 @@
 """Campaign: the real job with its sinks over a recording, killed by plan; nothing may be lost or doubled.
 
-Its transitions must equal those of an uninterrupted run. The wall clock of the job runs faster, so that repetitions,
-silences and storms of incidents take place within minutes.
+Its transitions must equal those of a replay of the same rows without Spark. The wall clock of the job runs faster, so
+that repetitions, silences and storms of incidents take place within minutes.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
 
+from rich.console import Console
+
+from connectors.store.alert_store import DeliveryStatus
 from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -20,13 +23,13 @@ from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.kill_campaign import delivery_log, job_processes, recording
 from tests.kill_campaign.campaign_job import CampaignJob
-from tests.kill_campaign.campaign_result import CampaignResult
-from tests.kill_campaign.delivery_check import ExecutedKill, check_file, check_people_sinks
+from tests.kill_campaign.delivery_check import ExecutedKill, PeopleSinkCheck, SinkResult, check_file
+from tests.kill_campaign.delivery_log import key_text
 from tests.kill_campaign.instrumentation import Settings, wall_ms
 from tests.kill_campaign.kill_execution import CampaignStuckError, KillExecution
-from tests.kill_campaign.kill_plan import PlannedKill, plan
+from tests.kill_campaign.kill_order import KillOrder, plan
 from tests.kill_campaign.replay_gatherer import allow
-from tests.kill_campaign.sink_services import Availability, SinkServices, running_services
+from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, Availability, SinkServices, running_services
 
 COMPLETE_S = 240.0
 """Within this time everything must be delivered after the last kill."""
@@ -45,12 +48,48 @@ Report = Callable[[ExecutedKill], None]
 """Called after each kill."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class CampaignResult:
+    """All that was found."""
+
+    kills: Sequence[ExecutedKill]
+    starts: int
+    expected: int
+    """The transitions of the replay."""
+    found: int
+    sinks: Sequence[SinkResult]
+    problems: Sequence[str]
+    """One sentence for each broken promise; empty for a passed campaign."""
+    seconds: float
+
+    def print(self, console: Console) -> None:
+        """Prints what a person reads."""
+        console.print(
+            f"\n{len(self.kills)} kills, {self.starts - 1} restarts of the job in {self.seconds / 60:.0f} "
+            f"minutes; transitions: {self.found} of {self.expected}"
+        )
+        for title, counts in {
+            "victims": Counter(kill.victim for kill in self.kills),
+            "killed at": Counter(kill.at.partition(" (")[0] for kill in self.kills),
+        }.items():
+            console.print(f"{title}: {', '.join(f'{name} {count}' for name, count in sorted(counts.items()))}")
+        for sink in self.sinks:
+            console.print(
+                f"{sink.sink}: {sink.found} of {sink.expected} transitions reported, {sink.discarded} discarded, "
+                f"{sink.lost} lost, {sink.doubled} doubled, {len(sink.explained)} explained duplicates"
+            )
+            for text in sink.explained:
+                console.print(f"  {text}", markup=False)
+        for problem in self.problems:
+            console.print(problem, style="red", markup=False)
+
+
 class Campaign:
     """One recording and one job."""
 
     settings: Settings
 
-    def __init__(self, folder: Path, seed: int, count: int, *, kills: Sequence[PlannedKill] | None = None) -> None:
+    def __init__(self, folder: Path, seed: int, count: int, *, kills: Sequence[KillOrder] | None = None) -> None:
         """Writes the recording into `folder`. `kills`: None: chosen by the seed."""
         self.folder, self.random = folder, Random(seed)
         self.plan = plan(self.random, count) if kills is None else kills
@@ -58,30 +97,17 @@ class Campaign:
         self._file = folder / "recording.jsonl"
         recording.write(self._recording, self._file)
         self.expected: Sequence[Alert] = [alert for _, alert in self._recording.transitions]
-        """At first those of a replay without Spark."""
-
-    def run_uninterrupted(self) -> None:
-        """Expects the transitions of the real job without a kill."""
-        with self._started("uninterrupted") as (job, _):
-            allow(job.folder, len(self._recording.rows))
-            execution = KillExecution(job, self.random, reach_s=REACH_S)
-            execution.start()
-            try:
-                self._await_complete(execution)
-            finally:
-                job.stop()
-            assert execution.problems == []
-            self.expected = _of_clusters(job.transitions())
 
     def run(self, report: Report) -> CampaignResult:
         """Runs the job with all kills."""
         began = time.monotonic()
-        with self._started("killed") as (job, services):
+        with running_services(self.folder / "ca") as services:
+            job = self._job(services)
             execution = KillExecution(job, self.random, reach_s=REACH_S)
             try:
                 execution.start()
-                for number, planned in enumerate(self.plan, 1):
-                    report(self._execute(number, planned, execution, services))
+                for number, order in enumerate(self.plan, 1):
+                    report(self._execute(number, order, execution, services))
                 allow(job.folder, len(self._recording.rows))
                 self._vary(services, None)
                 self._await_complete(execution)
@@ -95,14 +121,7 @@ class Campaign:
                 execution.problems.append(f"processes of the job did not end: {left}")
             return self._result(execution, services, time.monotonic() - began)
 
-    @contextmanager
-    def _started(self, name: str) -> Iterator[tuple[CampaignJob, SinkServices]]:
-        folder = self.folder / name
-        folder.mkdir()
-        with running_services(folder / "ca") as services:
-            yield self._job(folder, services), services
-
-    def _job(self, folder: Path, services: SinkServices) -> CampaignJob:
+    def _job(self, services: SinkServices) -> CampaignJob:
         clusters = [
             {
                 "name": cluster.name,
@@ -116,33 +135,31 @@ class Campaign:
             for number, cluster in enumerate(self._recording.clusters, start=1)
         ]
         self.settings = services.write_settings(
-            folder, recording=str(self._file), clock_from_s=time.time(), clock_factor=CLOCK_FACTOR
+            self.folder, recording=str(self._file), clock_from_s=time.time(), clock_factor=CLOCK_FACTOR
         )
-        environment = job_processes.environment(folder)
-        job = CampaignJob(folder=folder, name="campaign", bootstrap=(), environment=environment)
+        environment = job_processes.environment(self.folder)
+        job = CampaignJob(folder=self.folder, name="campaign", bootstrap=(), environment=environment)
         job.configure({"clusters": clusters, "thresholds": recording.thresholds()}, repeat=REPEAT)
         job.checkpoint.mkdir()
         ids = {each.name: each.cluster_id for each in self._recording.clusters}
         Checkpoint(folder=job.checkpoint).record_cluster_ids(ids)
-        allow(folder, 0)
+        allow(self.folder, 0)
         return job
 
-    def _execute(
-        self, number: int, planned: PlannedKill, execution: KillExecution, services: SinkServices
-    ) -> ExecutedKill:
+    def _execute(self, number: int, order: KillOrder, execution: KillExecution, services: SinkServices) -> ExecutedKill:
         """Kills while the rows of some more transitions are appended; now and then a cluster is silenced."""
-        self._vary(services, planned)
+        self._vary(services, order)
         if self.random.random() < SILENCE_SHARE:
             self._silence(execution.job, f"{number:08x}", self.random.choice(self._recording.clusters).name)
         rows = self._recording.rows_before(round(number * len(self.expected) / len(self.plan)))
-        return execution.execute(planned, when_ordered=partial(allow, execution.job.folder, rows))
+        return execution.execute(order, when_ordered=partial(allow, execution.job.folder, rows))
 
-    def _vary(self, services: SinkServices, planned: PlannedKill | None) -> None:
+    def _vary(self, services: SinkServices, order: KillOrder | None) -> None:
         """Changes the availability of the services; without a kill, both are up."""
         for service, name in zip((services.pagerduty, services.slack), SERVICE_NAMES, strict=True):
             chosen = self.random.choice(AVAILABILITY)
             # A service that is down accepts no call, after which the job could be killed.
-            needed = planned is None or name in planned.order.point
+            needed = order is None or name in order.point
             service.availability = Availability.UP if needed else chosen
 
     def _silence(self, job: CampaignJob, id_: str, cluster: str) -> None:
@@ -181,14 +198,29 @@ class Campaign:
         return Millis(wall_ms(self.settings, time.time_ns() // 1_000_000))
 
     def _result(self, execution: KillExecution, services: SinkServices, seconds: float) -> CampaignResult:
-        job = execution.job
-        alerts, log, silences = job.transitions(), delivery_log.read(job.folder), _silences(job).read()
-        sinks = [check_file(job.jsonl, alerts), *check_people_sinks(alerts, log, services, execution.kills, silences)]
-        found = _of_clusters(job.transitions())
+        job, (records, stored) = execution.job, execution.job.content()
+        alerts = [record.alert for record in records]
+        log, silences = delivery_log.read(job.folder), _silences(job).read()
+        sinks = [check_file(job.jsonl, alerts)]
+        for sink in (PAGERDUTY, SLACK):
+            status, service = stored[sink].status, services.named(sink)
+            unsent = {one.number for one in records if status[one.number] is DeliveryStatus.DISCARDED}
+            check = PeopleSinkCheck(
+                sink=sink,
+                alerts=alerts,
+                discarded={key_text(one.alert.key) for one in records if one.number in unsent},
+                log=log,
+                accepted=service.accepted,
+                refused=service.refused,
+                open_keys={one.key for one in services.pagerduty_double.alerts if one.state != "resolved"},
+                kills=execution.kills,
+                silences=silences,
+            )
+            sinks.append(check.result())
+        found = [alert for alert in alerts if alert.cluster_id != JOB_CLUSTER_ID]
         damage = Checkpoint(folder=job.checkpoint).database_damage()
         return CampaignResult(
             kills=execution.kills,
-            not_reached=execution.not_reached,
             starts=job.starts,
             expected=len(self.expected),
             found=len(found),
@@ -205,11 +237,6 @@ class Campaign:
 
 def _silences(job: CampaignJob) -> SilenceStore:
     return SilenceStore(job_database(job.checkpoint))
-
-
-def _of_clusters(alerts: Sequence[Alert]) -> Sequence[Alert]:
-    """Returns the alerts without those about the job's own sinks, which depend on the time."""
-    return [alert for alert in alerts if alert.cluster_id != JOB_CLUSTER_ID]
 
 
 def _differences(expected: Sequence[Alert], found: Sequence[Alert]) -> list[str]:

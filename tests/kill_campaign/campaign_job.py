@@ -1,14 +1,13 @@
 """CampaignJob: the real job of a campaign, started, killed and started again as a supervisor does."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.delivery.ledger import stored_alerts
-from connectors.store.alert_store import AlertStore, DeliveryStatus
+from connectors.store.alert_store import AlertRecord, AlertStore, DeliveryStatus, SinkRecord
 from connectors.store.tables import job_database
-from rules.alert import Alert
 from tests.bench.job_cost import newest_batch
 from tests.job.configured_job import ConfiguredJob
 from tests.kill_campaign import job_processes
@@ -51,17 +50,14 @@ class CampaignJob(ConfiguredJob):
         """Returns the number of the newest committed batch; -1 before the first."""
         return newest_batch(self)
 
-    def transitions(self) -> Sequence[Alert]:
-        """Returns the transitions of the ledger, oldest first."""
-        return stored_alerts(job_database(self.checkpoint, read_only=True))
+    def content(self) -> tuple[Sequence[AlertRecord], Mapping[str, SinkRecord]]:
+        """Returns the transitions of the ledger, oldest first, and their status for each sink."""
+        return AlertStore(job_database(self.checkpoint, read_only=True)).content()
 
     def pending(self) -> Mapping[str, int]:
         """Returns how many transitions are pending, by sink."""
-        sinks = AlertStore(job_database(self.checkpoint, read_only=True)).content()[1]
-        return {
-            sink: sum(each is DeliveryStatus.PENDING for each in sinks[sink].status.values())
-            for sink in ("record", PAGERDUTY, SLACK)
-        }
+        stored = {name: Counter(each.status.values()) for name, each in self.content()[1].items()}
+        return {sink: stored[sink][DeliveryStatus.PENDING] for sink in ("record", PAGERDUTY, SLACK)}
 
     def ended(self) -> int:
         """Ends the job with SIGTERM and returns its exit code; kills it if it does not end."""

@@ -6,8 +6,8 @@ explained by a kill between Slack's acceptance and the ledger's record of it.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from rules.notifications.incident import deduplication_key
 from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, key_text
 from tests.kill_campaign.kill_point import Role
-from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest, SinkServices
+from tests.kill_campaign.sink_services import PAGERDUTY, AcceptedRequest
 
 _NOTICED_S = 5.0
 """The driver notices within this time, also on a loaded machine, that Java or the planner was killed."""
@@ -77,16 +77,22 @@ class PeopleSinkCheck:
     sink: str
     alerts: Sequence[Alert]
     """The transitions of the ledger."""
+    discarded: Set[str]
+    """The keys that the job never sends to this sink."""
     log: DeliveryLog
-    services: SinkServices
-    kills: Sequence[ExecutedKill]
-    silences: Sequence[Silence] = field(default=())
+    accepted: Sequence[AcceptedRequest]
+    refused: Sequence[str] = ()
+    open_keys: Set[str] = frozenset()
+    """Of PagerDuty: the keys of the alerts that are open there."""
+    kills: Sequence[ExecutedKill] = ()
+    silences: Sequence[Silence] = ()
 
     def result(self) -> SinkResult:
         """Returns the counts, and a sentence for each broken promise."""
-        problems = [f"{self.sink} refused a request: {text}" for text in self.services.named(self.sink).refused]
-        lost = [key for key in self._by_key if key not in self._reported and key not in self._discarded]
-        discarded = [key for key in self._by_key if key in self._discarded and key not in self._reported]
+        problems = [f"{self.sink} refused a request: {text}" for text in self.refused]
+        unreported = [key for key in self._by_key if key not in self._reported]
+        lost = [key for key in unreported if key not in self.discarded]
+        discarded = [key for key in unreported if key in self.discarded]
         problems += [f"{self.sink}: lost {key}" for key in lost]
         problems += [
             f"{self.sink}: discarded without a reason: {key}" for key in discarded if not self._may_discard(key)
@@ -115,16 +121,12 @@ class PeopleSinkCheck:
         attempts = [attempt for attempt in self.log.attempts if attempt.sink == self.sink]
         return [
             (request, max((each for each in attempts if each.t <= request.t), key=lambda each: each.t))
-            for request in self.services.named(self.sink).accepted
+            for request in self.accepted
         ]
 
     @cached_property
     def _reported(self) -> set[str]:
         return {key for _, attempt in self._accepted for key in attempt.keys}
-
-    @cached_property
-    def _discarded(self) -> set[str]:
-        return {key for mark in self.log.marks if mark.sink == self.sink and mark.discarded for key in mark.keys}
 
     def _may_discard(self, key: str) -> bool:
         alert = self._by_key[key]
@@ -156,9 +158,8 @@ class PeopleSinkCheck:
     def _open_in_service(self, key: str | None, attempts: Sequence[Attempt]) -> bool:
         """`key` is PagerDuty's; None for an incident after which another one had the same key."""
         if self.sink == PAGERDUTY and key is not None:
-            alerts = self.services.pagerduty_double.alerts
             # An incident that escalates has a new alert, and the one before it is resolved.
-            return any(each.key.partition("-")[0] == key and each.state != "resolved" for each in alerts)
+            return any(each.partition("-")[0] == key for each in self.open_keys)
         return attempts[-1].reason != "resolved"
 
     def _second_pages(self) -> Iterator[str]:
@@ -224,23 +225,7 @@ class PeopleSinkCheck:
         """Whether the ledger recorded the delivery of this attempt before `until`."""
         return any(
             mark.sink == self.sink
-            and mark.finished
-            and not mark.discarded
             and attempt.t <= mark.t <= until
             and (attempt.keys <= mark.keys and attempt.incident in mark.incidents)
             for mark in self.log.marks
         )
-
-
-def check_people_sinks(
-    alerts: Sequence[Alert],
-    log: DeliveryLog,
-    services: SinkServices,
-    kills: Sequence[ExecutedKill],
-    silences: Sequence[Silence],
-) -> list[SinkResult]:
-    """Checks PagerDuty and Slack."""
-    return [
-        PeopleSinkCheck(sink=sink, alerts=alerts, log=log, services=services, kills=kills, silences=silences).result()
-        for sink in (PAGERDUTY, SLACK)
-    ]

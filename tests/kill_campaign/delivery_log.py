@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.kill_campaign.import_hook import Change
 from tests.kill_campaign.kill_order import append_line
 
 FILE = "deliveries.jsonl"
@@ -36,16 +35,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerMark:
-    """The ledger recorded that these transitions are delivered to a sink, or are never sent to it."""
+    """The ledger recorded that these transitions are delivered to a sink."""
 
     t: float
     sink: str
     keys: frozenset[str]
     incidents: frozenset[str]
     """The incidents that the sink was notified of, repetitions included."""
-    discarded: bool
-    finished: bool
-    """False: written before the ledger's write, which a kill may have prevented."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +57,7 @@ def key_text(key: Sequence[object]) -> str:
     return "|".join(map(str, key))
 
 
-def changes(folder: Path) -> Iterator[tuple[str, Change]]:
+def changes(folder: Path) -> Iterator[tuple[str, Callable[[ModuleType], None]]]:
     """Yields the changes, by module, with which a job writes the file."""
     file = folder / FILE
     for module, sink in (("connectors.sinks.pagerduty", "PagerdutySink"), ("connectors.sinks.slack", "SlackSink")):
@@ -108,17 +104,10 @@ def _log_attempts(module: ModuleType, *, file: Path, sink: str) -> None:
 
 
 def _log_marks(module: ModuleType, *, file: Path) -> None:
-    ledger = module.Ledger
-    for name in ("mark_delivered", "discard"):
-        setattr(ledger, name, _logged(getattr(ledger, name), file, discarded=name == "discard"))
+    mark_delivered = module.Ledger.mark_delivered
 
+    def logged(self: Any, sink: str, keys: Any, **options: Any) -> None:
+        mark_delivered(self, sink, keys, **options)
+        _write(file, sink=sink, keys=[*map(key_text, keys)], incidents=sorted(options.get("notified_ms") or ()))
 
-def _logged(function: Callable[..., None], file: Path, *, discarded: bool) -> Callable[..., None]:
-    def wrapped(self: Any, sink: str, keys: Any, **options: Any) -> None:
-        incidents = sorted(options.get("notified_ms") or ())
-        mark = {"sink": sink, "keys": [*map(key_text, keys)], "incidents": incidents, "discarded": discarded}
-        _write(file, **mark, finished=False)
-        function(self, sink, keys, **options)
-        _write(file, **mark, finished=True)
-
-    return wrapped
+    module.Ledger.mark_delivered = logged

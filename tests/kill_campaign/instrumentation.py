@@ -6,17 +6,21 @@ runs at the start of every Python process of the job.
 
 import functools
 import importlib
+import importlib.abc
+import importlib.machinery
 import json
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, TextIO
 
 from tests.kill_campaign import delivery_log, kill_order
-from tests.kill_campaign.import_hook import Change, ImportHook
-from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint, Moment
+from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint
+
+Change = Callable[[ModuleType], None]
 
 SETTINGS = "instrumentation.json"
 
@@ -47,7 +51,7 @@ def install(folder: Path) -> None:
     # Last, so that the log is written before a kill after the call.
     for module, change in _other_changes(folder, settings):
         changes.setdefault(module, []).insert(0, change)
-    ImportHook(changes).install()
+    _ImportHook(changes).install()
 
 
 def wall_ms(settings: Settings, now_ms: int) -> int:
@@ -62,55 +66,44 @@ def resolve(module: ModuleType, path: str) -> tuple[Any, str, Callable[..., Any]
     Raises:
         AttributeError: the product has no such function any more: change the kill point.
     """
-    owner: Any = module
     *parents, name = path.split(".")
-    for parent in parents:
-        owner = getattr(owner, parent)
+    owner: Any = functools.reduce(getattr, parents, module)
     return owner, name, getattr(owner, name)
 
 
 def _add_kill_point(module: ModuleType, *, folder: Path, point: KillPoint) -> None:
-    owner, name, function = resolve(module, point.path)
-    counter = _CallCounter(folder, point)
-    setattr(owner, name, functools.wraps(function)(_call(function, counter)))
+    owner, name, function = resolve(module, point.function)
+    count = _call_counter(folder, point)
 
-
-class _CallCounter:
-    """Counts the calls of one point since the order that is in force was given."""
-
-    def __init__(self, folder: Path, point: KillPoint) -> None:
-        self.point = point
-        self._folder = folder
-        self._number = -1
-        self._calls = 0
-        self._lock = threading.Lock()
-
-    def execute_if_reached(self) -> None:
-        """Counts a call; kills if the order says so, unless another process has executed it."""
-        order = kill_order.armed(self._folder)
-        if order is None or order.point != self.point.name:
-            return
-        with self._lock:
-            if order.number != self._number:
-                self._number, self._calls = order.number, 0
-            self._calls += 1
-            reached = self._calls >= order.call
-        if reached and kill_order.claim(self._folder, order):
-            kill_order.execute(self._folder, order)
-
-
-def _call(function: Callable[..., Any], counter: _CallCounter) -> Callable[..., Any]:
-    moment = counter.point.moment
-
+    @functools.wraps(function)
     def wrapped(*args: Any, **options: Any) -> Any:
-        if moment is Moment.BEFORE:
-            counter.execute_if_reached()
+        if point.moment == "before":
+            count()
         result = function(*args, **options)
-        if moment is Moment.AFTER:
-            counter.execute_if_reached()
+        if point.moment == "after":
+            count()
         return result
 
-    return wrapped
+    setattr(owner, name, wrapped)
+
+
+def _call_counter(folder: Path, point: KillPoint) -> Callable[[], None]:
+    """Returns a function that counts a call, and kills if the order in force says so and no other process has."""
+    number, calls, lock = -1, 0, threading.Lock()
+
+    def count() -> None:
+        nonlocal number, calls
+        order = kill_order.armed(folder)
+        if order is None or order.point != point.name:
+            return
+        with lock:
+            calls = calls + 1 if order.number == number else 1
+            number = order.number
+            reached = calls >= order.call
+        if reached and kill_order.claim(folder, order):
+            kill_order.execute(folder, order)
+
+    return count
 
 
 def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Change]]:
@@ -163,3 +156,40 @@ def _run_clock_faster(module: ModuleType, *, settings: Settings) -> None:
     module.wall_ms = lambda: wall_ms(settings, machine_ms())  # type: ignore[attr-defined]
     # Both run faster: a wall clock that runs ahead of the monotonic clock was set.
     module.steady_ms = module.wall_ms  # type: ignore[attr-defined]
+
+
+class _ImportHook(importlib.abc.MetaPathFinder):
+    """Calls the changes of a module right after its import, before any other module can use a name of it."""
+
+    def __init__(self, changes: Mapping[str, Sequence[Change]]) -> None:
+        """`changes` by the full name of the module."""
+        self._changes = changes
+
+    def install(self) -> None:
+        """Changes modules from now on, and those that are imported already."""
+        sys.meta_path.insert(0, self)
+        for name in self._changes:
+            if name in sys.modules:
+                self._change(sys.modules[name])
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Finds a module that is to be changed as Python does, and adds the changes to its loading."""
+        if fullname not in self._changes:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            self._change(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # this loader loads this module only
+        return spec
+
+    def _change(self, module: ModuleType) -> None:
+        for change in self._changes[module.__name__]:
+            change(module)

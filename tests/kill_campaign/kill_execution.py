@@ -6,13 +6,12 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from random import Random
 
 from tests.kill_campaign import job_processes, kill_order
 from tests.kill_campaign.campaign_job import END_S, CampaignJob
 from tests.kill_campaign.delivery_check import ExecutedKill
-from tests.kill_campaign.kill_plan import RANDOM, PlannedKill
+from tests.kill_campaign.kill_order import RANDOM, KillOrder
 from tests.kill_campaign.kill_point import Role
 
 READY_S = 240.0
@@ -39,7 +38,6 @@ class KillExecution:
         """
         self.job = job
         self.kills: list[ExecutedKill] = []
-        self.not_reached: list[str] = []
         self.problems: list[str] = []
         self._random = random
         self._reach_s = reach_s
@@ -74,26 +72,22 @@ class KillExecution:
             raise CampaignStuckError(f"the job ended {self._unexpected_ends} times without a kill")
         self.start()
 
-    def execute(self, planned: PlannedKill, *, when_ordered: Callable[[], None] = lambda: None) -> ExecutedKill:
+    def execute(self, order: KillOrder, *, when_ordered: Callable[[], None] = lambda: None) -> ExecutedKill:
         """Kills, waits until the job continues or has ended, and starts it again."""
-        if not planned.while_starting:
+        if not order.while_starting:
             self.await_ready()
         batches = self.job.batches()
-        reached = self._kill(planned, when_ordered)
-        if not reached:
-            self.not_reached.append(planned.order.point)
-            order = replace(planned.order, point=RANDOM)
-            self._kill_at_random(replace(planned, order=order), at=f"random moment ({planned.order.point} not reached)")
-        kill = self._executed(planned.order.number)
-        self.kills.append(kill)
-        self._settle(planned, kill, batches)
-        return kill
-
-    def _kill(self, planned: PlannedKill, when_ordered: Callable[[], None]) -> bool:
-        order = planned.order
         if order.point == RANDOM:
             when_ordered()
-            return self._kill_at_random(planned, at="random moment")
+            self._kill_at_random(order, at="random moment")
+        elif not self._kill_at_point(order, when_ordered):
+            self._kill_at_random(order, at=f"random moment ({order.point} not reached)")
+        kill = self._executed(order.number)
+        self.kills.append(kill)
+        self._settle(order, kill, batches)
+        return kill
+
+    def _kill_at_point(self, order: KillOrder, when_ordered: Callable[[], None]) -> bool:
         kill_order.arm(self.job.folder, order)
         when_ordered()
         deadline = time.monotonic() + self._reach_s
@@ -108,29 +102,20 @@ class KillExecution:
             time.sleep(0.01)
         return True
 
-    def _kill_at_random(self, planned: PlannedKill, *, at: str) -> bool:
-        time.sleep(planned.order.delay_s)
+    def _kill_at_random(self, order: KillOrder, *, at: str) -> None:
+        """Kills one process of the victim's role, or the group, as soon as there is one after the delay."""
+        time.sleep(order.delay_s)
         deadline = time.monotonic() + READY_S
-        while not self._kill_role(planned, at=at):
+        while not (found := self.job.pids(order.victim)):
             if time.monotonic() > deadline:
-                raise CampaignStuckError(f"there is no {planned.order.victim}: {self.job.newest_output()}")
+                raise CampaignStuckError(f"there is no {order.victim}: {self.job.newest_output()}")
             time.sleep(0.05)
-        return True
-
-    def _kill_role(self, planned: PlannedKill, *, at: str) -> bool:
-        """Kills one process of the victim's role, or the group; returns whether there was one."""
-        victim = planned.order.victim
-        found = self.job.pids(victim)
-        if not found:
-            return False
-        chosen = found if victim is Role.GROUP else [self._random.choice(found)]
-        kill_order.write_kill(self.job.folder, planned.order, chosen, at=at)
-        if victim is Role.GROUP:
+        kill_order.write_kill(self.job.folder, order, at=at)
+        if order.victim is Role.GROUP:
             job_processes.kill_group(self.job.folder)
-            return True
+            return
         with suppress(ProcessLookupError):
-            os.kill(chosen[0], signal.SIGKILL)
-        return True
+            os.kill(self._random.choice(found), signal.SIGKILL)
 
     def _executed(self, number: int) -> ExecutedKill:
         deadline = time.monotonic() + END_S
@@ -143,10 +128,10 @@ class KillExecution:
             time.sleep(0.01)
         raise CampaignStuckError(f"kill {number} was ordered and not executed: {self.job.newest_output()}")
 
-    def _settle(self, planned: PlannedKill, kill: ExecutedKill, batches: int) -> None:
+    def _settle(self, order: KillOrder, kill: ExecutedKill, batches: int) -> None:
         """Waits until the job has ended or continues, and starts an ended one again."""
-        victim = planned.order.victim
-        deadline = time.monotonic() + (READY_S if planned.while_starting else END_S)
+        victim = order.victim
+        deadline = time.monotonic() + (READY_S if order.while_starting else END_S)
         # Batches that were in progress at the kill do not count.
         enough = max(batches, self.job.batches()) + CONTINUES_BATCHES
         # The process that kills the group needs a moment, in which batches may complete.

@@ -1,18 +1,31 @@
-"""KillOrder: one kill of the campaign, as the process that is killed reads it. Standard library only."""
+"""The kills of a campaign: chosen by the seed, ordered, and executed by the process that is killed.
+
+Standard library only: it runs in every Python process of the job.
+"""
 
 import json
 import os
 import signal
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 
 from tests.kill_campaign.job_processes import kill_group
-from tests.kill_campaign.kill_point import Role
+from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint, Role
 
 ARMED = "armed.json"
 """The order that is in force. The process that renames the file executes the order, so each is executed once."""
 KILLS = "kills.jsonl"
+RANDOM = "random"
+RANDOM_S = (0.0, 4.0)
+GROUP_SHARE = 0.3
+STARTING_SHARE = 0.3
+"""Of the kills while the job starts and recovers."""
+
+Place = KillPoint | Role
+"""A named point; or a process, which is killed at a random moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +40,8 @@ class KillOrder:
     """At the so manyth call since the order was given, from 1."""
     delay_s: float = 0.0
     """For a random moment: after so many seconds."""
+    while_starting: bool = False
+    """False: it is ordered when the job has completed a batch since its last start."""
 
 
 def arm(folder: Path, order: KillOrder) -> None:
@@ -54,10 +69,9 @@ def claim(folder: Path, order: KillOrder) -> bool:
     return True
 
 
-def write_kill(folder: Path, order: KillOrder, pids: list[int], *, at: str) -> None:
+def write_kill(folder: Path, order: KillOrder, *, at: str) -> None:
     """Writes what is killed, before it is killed. `at` is the point that was reached."""
-    line = {"number": order.number, "at": at, "victim": order.victim, "t": time.monotonic(), "pids": pids}
-    append_line(folder / KILLS, line)
+    append_line(folder / KILLS, {"number": order.number, "at": at, "victim": order.victim, "t": time.monotonic()})
 
 
 def append_line(file: Path, line: dict[str, object]) -> None:
@@ -71,8 +85,32 @@ def append_line(file: Path, line: dict[str, object]) -> None:
 
 def execute(folder: Path, order: KillOrder) -> None:
     """Kills the victim, of which the calling process is one."""
-    write_kill(folder, order, [os.getpid()], at=order.point)
+    write_kill(folder, order, at=order.point)
     if order.victim is Role.GROUP:
         kill_group(folder)
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)  # SIGKILL is delivered before this returns
+
+
+def plan(random: Random, count: int) -> Sequence[KillOrder]:
+    """Returns so many kills."""
+    turns = _turns(random, [*KILL_POINTS, *Role])
+    return [_planned(random, number, next(turns)) for number in range(1, count + 1)]
+
+
+def _turns(random: Random, places: Sequence[Place]) -> Iterator[Place]:
+    while True:
+        yield from random.sample(places, len(places))
+
+
+def _planned(random: Random, number: int, place: Place) -> KillOrder:
+    while_starting = random.random() < STARTING_SHARE
+    group = random.random() < GROUP_SHARE
+    return KillOrder(
+        number=number,
+        point=RANDOM if isinstance(place, Role) else place.name,
+        victim=place if isinstance(place, Role) else Role.GROUP if group else place.role,
+        call=1 if isinstance(place, Role) else random.randint(1, place.calls),
+        delay_s=round(random.uniform(*RANDOM_S), 2),
+        while_starting=while_starting,
+    )

@@ -1,5 +1,6 @@
 """The named points at which a process of the job is killed: a function, and the moment relative to its call."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,42 +19,32 @@ class Role(StrEnum):
     """All processes of the job at once."""
 
 
-class Moment(StrEnum):
-    """When the process is killed."""
-
-    BEFORE = "before"
-    AFTER = "after"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillPoint:
     """A function of the product, or of a library that it calls, and the moment."""
 
-    name: str
+    moment: str
+    """`before` or `after` the call."""
+    step: str
     role: Role
     """The process that calls the function."""
-    target: str
-    """MODULE:FUNCTION or MODULE:CLASS.METHOD."""
-    moment: Moment
+    module: str
+    """It is changed when it is imported."""
+    function: str
+    """FUNCTION or CLASS.METHOD in the module."""
     calls: int = 3
     """The process is killed at one of so many calls."""
 
     @property
-    def module(self) -> str:
-        """The module that is changed when it is imported."""
-        return self.target.partition(":")[0]
-
-    @property
-    def path(self) -> str:
-        """The function in that module."""
-        return self.target.partition(":")[2]
+    def name(self) -> str:
+        """The step with the moment."""
+        return f"{self.moment} {self.step}"
 
 
-def _around(name: str, role: Role, target: str, calls: int = 3) -> tuple[KillPoint, KillPoint]:
-    return (
-        KillPoint(name=f"before {name}", role=role, target=target, moment=Moment.BEFORE, calls=calls),
-        KillPoint(name=f"after {name}", role=role, target=target, moment=Moment.AFTER, calls=calls),
-    )
+def _around(step: str, role: Role, target: str, calls: int = 3) -> Iterator[KillPoint]:
+    module, _, function = target.partition(":")
+    for moment in ("before", "after"):
+        yield KillPoint(moment=moment, step=step, role=role, module=module, function=function, calls=calls)
 
 
 _JOURNAL = "connectors.store.journal_writer:JournalWriter"

@@ -1,21 +1,18 @@
 """The kill campaign: its points exist in the product, and its checks find what is wrong."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 import pytest
 
 from connectors.sinks.alert_json import to_line
 from rules.alert import Alert
-from tests.kill_campaign.delivery_check import ExecutedKill, SinkResult, check_file, check_people_sinks
+from tests.kill_campaign.delivery_check import ExecutedKill, PeopleSinkCheck, SinkResult, check_file
 from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, LedgerMark, key_text
 from tests.kill_campaign.instrumentation import resolve
 from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint, Role
-from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest, SinkService, SinkServices
-from tests.sinks.pagerduty_double import PagerdutyAlert, PagerdutyDouble
-from tests.sinks.server import HttpReply, serving
-from tests.sinks.slack_double import SlackDouble
+from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRING = alert("quorum")
@@ -25,7 +22,7 @@ INCIDENT = "1f0c"
 
 @pytest.mark.parametrize("point", KILL_POINTS, ids=lambda each: each.name)
 def test_the_function_of_a_kill_point_exists(point: KillPoint) -> None:
-    assert callable(resolve(importlib.import_module(point.module), point.path)[2])
+    assert callable(resolve(importlib.import_module(point.module), point.function)[2])
 
 
 def written(tmp_path: Path, *alerts: Alert) -> SinkResult:
@@ -48,7 +45,7 @@ def attempt(t: float, *alerts: Alert, sink: str, reason: str = "firing", pid: in
 
 def mark(t: float, *alerts: Alert, sink: str) -> LedgerMark:
     keys = frozenset(key_text(each.key) for each in alerts)
-    return LedgerMark(t=t, sink=sink, keys=keys, incidents=frozenset({INCIDENT}), discarded=False, finished=True)
+    return LedgerMark(t=t, sink=sink, keys=keys, incidents=frozenset({INCIDENT}))
 
 
 def kill(t: float, victim: Role = Role.DRIVER) -> ExecutedKill:
@@ -57,34 +54,23 @@ def kill(t: float, victim: Role = Role.DRIVER) -> ExecutedKill:
 
 def check(
     sink: str,
-    attempts: list[Attempt],
+    attempts: Sequence[Attempt],
     accepted: Sequence[tuple[float, str]],
     *,
-    marks: list[LedgerMark] | None = None,
-    kills: list[ExecutedKill] | None = None,
-    open_in_pagerduty: bool = False,
+    marks: Sequence[LedgerMark] = (),
+    kills: Sequence[ExecutedKill] = (),
+    open_keys: Set[str] = frozenset(),
 ) -> SinkResult:
     """Returns the result of one sink for the alerts FIRING and RESOLVED."""
-    requests = [AcceptedRequest(t=t, effect=effect, subject=INCIDENT) for t, effect in accepted]
-    with serving() as server:
-        services = {
-            name: SinkService(
-                server=server, apply=lambda _: (HttpReply(), "", ""), accepted=requests if name == sink else []
-            )
-            for name in (PAGERDUTY, SLACK)
-        }
-        double = PagerdutyDouble()
-        double.alerts.append(PagerdutyAlert(INCIDENT, [], state="triggered" if open_in_pagerduty else "resolved"))
-        both = SinkServices(
-            ca_file="",
-            pagerduty=services[PAGERDUTY],
-            pagerduty_double=double,
-            slack=services[SLACK],
-            slack_double=SlackDouble(),
-        )
-        log = DeliveryLog(attempts=attempts, marks=marks or [])
-        results = check_people_sinks([FIRING, RESOLVED], log, both, kills or [], [])
-    return next(each for each in results if each.sink == sink)
+    return PeopleSinkCheck(
+        sink=sink,
+        alerts=[FIRING, RESOLVED],
+        discarded=set(),
+        log=DeliveryLog(attempts=attempts, marks=marks),
+        accepted=[AcceptedRequest(t=t, effect=effect, subject=INCIDENT) for t, effect in accepted],
+        kills=kills,
+        open_keys=open_keys,
+    ).result()
 
 
 def test_a_delivered_incident_has_no_problem() -> None:
@@ -96,7 +82,7 @@ def test_a_delivered_incident_has_no_problem() -> None:
 
 
 def test_a_transition_that_was_not_reported_is_lost() -> None:
-    result = check(PAGERDUTY, [attempt(1, FIRING, sink=PAGERDUTY)], [(2, "opened")], open_in_pagerduty=True)
+    result = check(PAGERDUTY, [attempt(1, FIRING, sink=PAGERDUTY)], [(2, "opened")], open_keys={INCIDENT})
 
     assert result.lost == 1
     assert any("is resolved; its newest notification is firing" in problem for problem in result.problems)

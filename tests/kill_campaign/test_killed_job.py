@@ -7,17 +7,13 @@ import pytest
 from tests.kill_campaign.campaign import Campaign
 from tests.kill_campaign.delivery_check import ExecutedKill
 from tests.kill_campaign.kill_order import KillOrder
-from tests.kill_campaign.kill_plan import PlannedKill
 from tests.kill_campaign.kill_point import Role
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 KILLS = (
-    PlannedKill(
-        order=KillOrder(number=1, point="after journal publication", victim=Role.GATHERER, call=2),
-        while_starting=True,
-    ),
-    PlannedKill(order=KillOrder(number=2, point="after Slack post", victim=Role.GROUP)),
+    KillOrder(number=1, point="after journal publication", victim=Role.GATHERER, call=2, while_starting=True),
+    KillOrder(number=2, point="after Slack post", victim=Role.GROUP),
 )
 
 

@@ -1,4 +1,4 @@
-"""ClusterActivity: registrations, transactions, and the operators who add and remove voters and upgrade."""
+"""ClusterActivity: registrations, transactions, brokers that fetch, and operators who change voters and upgrade."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -12,12 +12,11 @@ from connectors.observations.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from rules.model.identifiers import NodeId
-from rules.model.membership import FeatureRange
-from tests.simulation.brokers import SimulatedBroker, fetch_as_brokers
-from tests.simulation.controller import SimulatedController
+from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
+from tests.simulation.controller import SimulatedController, supporting
 from tests.simulation.metadata import MetadataActivity
 from tests.simulation.oracle import Oracle
+from tests.simulation.replica import ReplicaProgress
 
 
 class Phase(Enum):
@@ -44,6 +43,20 @@ LEADERLESS_MS = 20_000
 
 
 @dataclass(slots=True)
+class SimulatedBroker:
+    """A broker by its node id. It sends heartbeats while it is not fenced, whether it fetches or not."""
+
+    id: int
+    fetches: bool = True
+    applies: bool = True
+    """False: it fetches, and always the same offset."""
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(f"broker{self.id}"))
+
+
+@dataclass(slots=True)
 class ClusterActivity:
     """The records of the active controller. It acts on committed records, and only if no record is pending."""
 
@@ -64,7 +77,7 @@ class ClusterActivity:
     def act(self, now_ms: int, leader: SimulatedController) -> None:
         """Writes the records of half a second."""
         leader.write(now_ms, None)
-        fetch_as_brokers(self.brokers, now_ms, leader, self.oracle)
+        self._fetch_as_brokers(now_ms, leader)
         for node in self.nodes:
             if node.up:
                 node.snapshots.write_if_due(now_ms, node.log, node.high_watermark)
@@ -75,6 +88,18 @@ class ClusterActivity:
             change = self._maybe_upgrade if self.oracle.voters is None else self._change_voters
             if not change(now_ms, leader):
                 self._metadata(now_ms, leader)
+
+    def _fetch_as_brokers(self, now_ms: int, leader: SimulatedController) -> None:
+        """Fetches from this leader as each broker that is registered and alive."""
+        clock = now_ms + leader.skew_ms
+        for broker in self.brokers:
+            registered, held = self.oracle.brokers.get(broker.id), leader.progress.get(broker.key)
+            if registered is None or registered[1] or not broker.fetches:
+                continue
+            if broker.applies or held is None:
+                leader.progress[broker.key] = ReplicaProgress(len(leader.log), clock, clock)
+            else:
+                held.fetched_at_ms = clock
 
     def restore_endpoints(self, now_ms: int) -> None:
         """Restarts the voters of a leaderless calm quorum at their recorded endpoints."""
@@ -94,47 +119,40 @@ class ClusterActivity:
         left = self.oracle.transaction
         if left is None or left.epoch == leader.epoch:
             return False
-        leader.write(now_ms, TransactionEnded(at=leader.at(now_ms), aborted=True))
+        leader.write_record(now_ms, TransactionEnded, aborted=True)
         return True
 
     def _register_nodes(self, now_ms: int, leader: SimulatedController) -> bool:
         """Registers each controller at its start; metadata.version and the brokers are first."""
         known = self.oracle.with_transaction_applied()
         if not known.brokers and not known.controllers:
-            leader.write(now_ms, FeatureLevelSet(at=leader.at(now_ms), name="metadata.version", level=27))
-            self.metadata.register_brokers(now_ms, leader)
+            leader.write_record(now_ms, FeatureLevelSet, name="metadata.version", level=27)
+            self.metadata.of(now_ms, leader, known).register_brokers()
             return True
         for node in self.nodes:
             incarnation = f"{node.id}-{node.directory}-{node.incarnation}"
             held = known.controllers.get(node.id)
             if node.up and node.leader == leader.id and (held is None or held[0] != incarnation):
-                record = ControllerRegistered(
-                    at=leader.at(now_ms),
+                leader.write_record(
+                    now_ms,
+                    ControllerRegistered,
                     id=NodeId(node.id),
                     incarnation_id=incarnation,
                     endpoints=(replace(node.endpoint, protocol=node.protocol),),
-                    features=(
-                        FeatureRange(name="kraft.version", lowest=0, highest=1),
-                        FeatureRange(name="metadata.version", lowest=7, highest=node.highest_level),
-                    ),
+                    features=supporting(node.highest_level),
                 )
-                leader.write(now_ms, record)
                 return True
         return False
 
     def _maybe_upgrade(self, now_ms: int, leader: SimulatedController) -> bool:
-        """Upgrades with a small probability."""
+        """Upgrades kraft.version 0 to 1 now and then, if the leader knows every voter's directory (KIP-853)."""
         if self.phase in (Phase.UNATTENDED, Phase.INCIDENT) or self.random.random() > 0.005:
             return False
-        return self._upgrade(now_ms, leader)
-
-    def _upgrade(self, now_ms: int, leader: SimulatedController) -> bool:
-        """Upgrades kraft.version 0 to 1, if the leader knows every voter's directory (KIP-853)."""
         heard = all(key == leader.key or leader.is_fetching(key, now_ms) for key in leader.log.keys)
         if not heard or leader.high_watermark <= leader.epoch_start:
             return False
-        leader.write(now_ms, KRaftVersionSet(at=leader.at(now_ms), version=1))
-        leader.write(now_ms, VotersReplaced(at=leader.at(now_ms), voters=leader.log.bootstrap))
+        leader.write_record(now_ms, KRaftVersionSet, version=1)
+        leader.write_record(now_ms, VotersReplaced, voters=leader.log.bootstrap)
         return True
 
     def _change_voters(self, now_ms: int, leader: SimulatedController) -> bool:
@@ -165,11 +183,10 @@ class ClusterActivity:
         dice = self.random.random()
         check_calm = self.phase is Phase.QUIET_RULES and now_ms > self.busy_until_ms
         if open_now and (check_calm or dice < 0.03):
-            aborted = self.random.random() < 0.3
-            leader.write(now_ms, TransactionEnded(at=leader.at(now_ms), aborted=aborted))
+            leader.write_record(now_ms, TransactionEnded, aborted=self.random.random() < 0.3)
         elif check_calm:
-            self.metadata.repair(now_ms, leader, known)
+            self.metadata.of(now_ms, leader, known).repair()
         elif not open_now and dice < 0.02:
-            leader.write(now_ms, TransactionBegan(at=leader.at(now_ms), name="simulated"))
+            leader.write_record(now_ms, TransactionBegan, name="simulated")
         else:
-            self.metadata.random_change(now_ms, leader, known)
+            self.metadata.of(now_ms, leader, known).random_change()

@@ -14,9 +14,8 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.stored_topics import Assignment
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
-from tests.simulation.metadata_log import LogEntry
 from tests.simulation.oracle import Oracle, OraclePartition
-from tests.simulation.redelivery import RedeliveredMonitor, simulated_monitor
+from tests.simulation.simulated_monitor import RedeliveredMonitor, simulated_monitor
 
 BY_VOTERS = {"observer-could-be-voter", "stale-voter-endpoint", "voter-disk-replaced"}
 """Rules that need a VotersRecord: they do not apply to a static quorum."""
@@ -77,15 +76,9 @@ class AlertChecker:
         self._check(again.apply((row,)).alerts == (), "K048: an observation from before a restart sent an alert again")
         self.monitor = again
         evaluation = evaluate(again.machine.quorum(), again.settings.thresholds)
-        not_applicable = {one.rule for one in evaluation.not_applicable}
         static = self.oracle.kraft_version == 0 and self.oracle.end > 0
-        self._check(
-            not static or not_applicable >= BY_VOTERS,
-            f"kraft.version is 0, but not applicable are only {not_applicable}",
-        )
-        self._check(
-            static or not not_applicable & BY_VOTERS, f"kraft.version is 1, but not applicable are {not_applicable}"
-        )
+        not_applicable = BY_VOTERS & {one.rule for one in evaluation.not_applicable}
+        self._same("the rules that are not applicable", BY_VOTERS if static else set(), not_applicable)
 
     def _check_quorum(self) -> None:
         quorum, ground_truth = self.monitor.machine.quorum(), self.ground_truth
@@ -98,75 +91,57 @@ class AlertChecker:
         )
         if quorum.leader_id is not None and quorum.leader_epoch is not None:
             leads = ground_truth.leaders.get(quorum.leader_epoch)
-            alerts = f"the monitor has leader {quorum.leader_id} in epoch {quorum.leader_epoch}; it is {leads}"
-            self._check(leads == quorum.leader_id, alerts)
+            self._same(f"the leader of epoch {quorum.leader_epoch}", leads, quorum.leader_id)
         while self.oracle.end <= last:
-            entry: LogEntry = ground_truth.committed[self.oracle.end]
-            self.oracle.apply(entry.event)
+            self.oracle.apply(ground_truth.committed[self.oracle.end].event)
         self._check_image()
 
     def _check_image(self) -> None:
         machine, oracle = self.monitor.machine, self.oracle
         quorum = machine.quorum()
-        keys = None if quorum.committed is None else quorum.committed.keys
-        self._check(keys == oracle.voters, f"the committed voters are {oracle.voters}, the monitor has {keys}")
-        self._check(
-            (quorum.kraft_version or 0) == oracle.kraft_version, f"the monitor has kraft.version {quorum.kraft_version}"
-        )
+        self._same("the committed voters", oracle.voters, None if quorum.committed is None else quorum.committed.keys)
+        self._same("kraft.version", oracle.kraft_version, quorum.kraft_version or 0)
         controllers = {one.id: (one.incarnation_id, one.endpoints[0]) for one in quorum.controllers.values()}
-        self._check(
-            controllers == oracle.controllers, f"controllers are {oracle.controllers}, the monitor has {controllers}"
-        )
+        self._same("the controllers", oracle.controllers, controllers)
         brokers = {
             one.id: (one.incarnation_id, one.fenced, one.in_controlled_shutdown) for one in quorum.brokers.values()
         }
-        self._check(brokers == oracle.brokers, f"brokers are {oracle.brokers}, the monitor has {brokers}")
+        self._same("the brokers", oracle.brokers, brokers)
         self._check_recoveries()
         if machine.visible_image is machine.log.image:
             opened = None if quorum.open_transaction is None else quorum.open_transaction.since_offset
             begun = None if oracle.transaction is None else oracle.transaction.offset
-            self._check(opened == begun, f"the transaction at offset {begun} is open, the monitor has {opened}")
+            self._same("the open transaction's offset", begun, opened)
             if self.rows % 20 == 0:
                 self._check_topics()
 
     def _check_recoveries(self) -> None:
+        known = self.oracle.recovering
         recovering = {(one.topic_id, one.partition): one for one in self.monitor.machine.quorum().recovering}
-        known: dict[tuple[str, int], OraclePartition] = self.oracle.recovering
-        self._check(recovering.keys() == known.keys(), f"RECOVERING are {known}, the monitor has {recovering}")
+        self._same("the RECOVERING partitions", known.keys(), recovering.keys())
         for position, one in recovering.items():
-            ground_truth = known[position]
-            epochs = (ground_truth.leader_epoch, ground_truth.partition_epoch)
-            found = (one.topic, one.replicas, one.isr, one.leader, one.leader_epoch, one.partition_epoch)
-            true = (
-                self.oracle.topics[position[0]],
-                ground_truth.replicas,
-                ground_truth.isr,
-                ground_truth.leader,
-                *epochs,
+            true, name = known[position], self.oracle.topics[position[0]]
+            self._same(
+                f"the RECOVERING {position}",
+                (name, true.replicas, true.isr, true.leader, true.leader_epoch, true.partition_epoch),
+                (one.topic, one.replicas, one.isr, one.leader, one.leader_epoch, one.partition_epoch),
             )
-            self._check(found == true, f"{position} is recovering as {true}, the monitor has {found}")
             if not one.at_least:
-                self._check(
-                    one.since_offset == ground_truth.since,
-                    f"{position} is recovering since {ground_truth.since}, the monitor has {one}",
-                )
-                self._check(
-                    {*(one.previous_isr or ())} == ground_truth.before,
-                    f"{position}: {ground_truth.before} before, the monitor has {one}",
-                )
+                found = (one.since_offset, {*(one.previous_isr or ())})
+                self._same(f"since when {position} is RECOVERING, and the ISR before", (true.since, true.before), found)
 
     def _check_topics(self) -> None:
         """Compares every partition, also those that no rule uses."""
-        found: dict[tuple[str, int], object] = {
+        found = {
             (topic_id, number): (topic.name, one.replicas, one.isr, *_eligible(one))
             for topic_id, topic in self.monitor.machine.log.partitions.topics.items()
             for number, one in topic.partitions.items()
         }
-        known: dict[tuple[str, int], object] = {
+        known = {
             position: (self.oracle.topics[position[0]], one.replicas, one.isr, *_eligible(one))
             for position, one in self.oracle.partitions.items()
         }
-        self._check(found == known, f"partitions are {known}, the monitor has {found}")
+        self._same("the partitions", known, found)
 
     def check_second(self, delivered_end: int) -> None:
         """Checks that the monitor has read the committed records below this offset; called once a second."""
@@ -189,6 +164,10 @@ class AlertChecker:
     def _check(self, kept: bool, sentence: str) -> None:
         if self.strict and not kept:
             raise BrokenInvariant(sentence)
+
+    def _same(self, what: str, true: object, found: object) -> None:
+        if found != true:
+            self._check(False, f"{what}: the quorum has {true}, the monitor {found}")
 
 
 def _eligible(one: OraclePartition | Assignment) -> tuple[object, ...]:

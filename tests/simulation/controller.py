@@ -1,12 +1,13 @@
 """A SimulatedController: a replica that can be elected, votes and leads (KIP-595, KIP-853, KIP-996)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, LogEvent, VotersReplaced
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.membership import Voter
+from rules.model.membership import FeatureRange, Voter
 from tests.simulation.metadata_log import LogEntry
-from tests.simulation.raft_messages import (
+from tests.simulation.network import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     FetchRequest,
@@ -108,19 +109,15 @@ class SimulatedController(SimulatedReplica):
         self.progress.clear()
         self.ground_truth.record_leader(self)
         first = not self.log.entries
-        self.write(now_ms, self._leader_change(now_ms))
+        voted = {
+            name: tuple(sorted(key.id for key in keys))
+            for name, keys in (("voter_ids", self.log.keys), ("granting_voter_ids", self.votes & self.log.keys))
+        }
+        self.write_record(now_ms, LeaderChanged, leader_id=NodeId(self.id), **voted)
         if first and not self.static:
-            self.write(now_ms, KRaftVersionSet(at=self.at(now_ms), version=1))
-            self.write(now_ms, VotersReplaced(at=self.at(now_ms), voters=self.log.bootstrap))
+            self.write_record(now_ms, KRaftVersionSet, version=1)
+            self.write_record(now_ms, VotersReplaced, voters=self.log.bootstrap)
         self._commit()
-
-    def _leader_change(self, now_ms: int) -> LeaderChanged:
-        return LeaderChanged(
-            at=self.at(now_ms),
-            leader_id=NodeId(self.id),
-            voter_ids=tuple(sorted(key.id for key in self.log.keys)),
-            granting_voter_ids=tuple(sorted(key.id for key in self.votes & self.log.keys)),
-        )
 
     def _handle_end_epoch(self, now_ms: int, ended: EndQuorumEpoch) -> None:
         """The first preferred successor starts an election at once; each further one waits longer."""
@@ -136,13 +133,17 @@ class SimulatedController(SimulatedReplica):
         self.ground_truth.record_written(self, len(self.log) - 1, entry)
         self._commit()
 
+    def write_record(self, now_ms: int, record: Callable[..., LogEvent], **fields: object) -> None:
+        """Appends a record of this type at the end of the log."""
+        self.write(now_ms, record(at=self.at(now_ms), **fields))
+
     def change_voters(self, now_ms: int, voters: tuple[Voter, ...]) -> bool:
         """Writes a voter change: one at a time, and only after an entry of its epoch is committed (KIP-853)."""
         if not self.leads or self.log.static or self.high_watermark <= self.epoch_start:
             return False
         if self.log.sets[-1][0] >= self.high_watermark:
             return False
-        self.write(now_ms, VotersReplaced(at=self.at(now_ms), voters=voters))
+        self.write_record(now_ms, VotersReplaced, voters=voters)
         return True
 
     def _check_leadership(self, now_ms: int) -> None:
@@ -208,3 +209,11 @@ class SimulatedController(SimulatedReplica):
         if end > self.epoch_start and end > self.high_watermark:
             self.ground_truth.commit(self, end)
             self.high_watermark = end
+
+
+def supporting(metadata_version: int) -> tuple[FeatureRange, ...]:
+    """Returns the feature levels that a node up to this metadata.version supports."""
+    return (
+        FeatureRange(name="kraft.version", lowest=0, highest=1),
+        FeatureRange(name="metadata.version", lowest=7, highest=metadata_version),
+    )

@@ -34,6 +34,7 @@ from tests.scripts.compaction import snapshot
 from tests.simulation.controller import SimulatedController
 from tests.simulation.metadata_log import LogEntry
 from tests.simulation.network import EndpointState, Network
+from tests.simulation.replica import ReplicaProgress
 
 MONITOR_ID = 0
 OBSERVED_MS = 300_000
@@ -91,10 +92,7 @@ class SimulatedGatherer:
         observations, self.delayed = self.delayed, []
         if self.reports_gap:
             self.reports_gap = False
-            gap = ObservationFailed(
-                source=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="not running"
-            )
-            observations.insert(0, [gap])
+            observations.insert(0, [_failed(ObservationSource.LOG, "", Reason.INTERRUPTED, "not running")])
         if polled_leader is None:
             observations += [
                 [self._failure(source, node)]
@@ -103,7 +101,8 @@ class SimulatedGatherer:
             ]
         else:
             if self.faults.log_denied:
-                observations += [[self._denied(polled_leader)]]
+                denied = "CLUSTER_AUTHORIZATION_FAILED"
+                observations += [[_failed(ObservationSource.LOG, _address(polled_leader), Reason.DENIED, denied)]]
             elif not self.polls_only and polled_leader.epoch >= self.leader_epoch:
                 self.leader_epoch = polled_leader.epoch
                 observations += self._read_log(polled_leader)
@@ -125,21 +124,13 @@ class SimulatedGatherer:
             self.faults.damaged = False
         return observations
 
-    def _denied(self, node: SimulatedController) -> ObservationFailed:
-        return ObservationFailed(
-            source=ObservationSource.LOG,
-            endpoint=f"c{node.id}.test:9093",
-            reason=Reason.DENIED,
-            detail="CLUSTER_AUTHORIZATION_FAILED",
-        )
-
     def _deliver_or_delay(self, observations: list[list[Event]], events: list[Event]) -> None:
         delayed = self.random.random() < self.slow_probability
         (self.delayed if delayed else observations).append(events)
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
-        return tuple(f"c{node.id}.test:9093" for node in self.nodes)
+        return tuple(map(_address, self.nodes))
 
     def _leader(self) -> SimulatedController | None:
         """Returns a reachable controller that answers as a leader, not necessarily the newest."""
@@ -152,7 +143,7 @@ class SimulatedGatherer:
 
     def _view(self, node: SimulatedController) -> LeaderViewPolled:
         return LeaderViewPolled(
-            endpoint=f"c{node.id}.test:9093",
+            endpoint=_address(node),
             node=NodeId(node.id),
             this_cluster=True,
             leader_id=None if node.leader is None else NodeId(node.leader),
@@ -162,17 +153,13 @@ class SimulatedGatherer:
 
     def _leader_log(self, node: SimulatedController) -> LeaderLog:
         """Returns what the leader answers to a fetch at the beginning of its log."""
-        log, end = node.log, node.snapshots.newest_end(node.log)
-        last = log.entries[end - 1] if end else None
+        log, end, newest = node.log, node.snapshots.newest_end(node.log), None
+        if end:
+            epoch, newest_ms = Epoch(log.entries[end - 1].epoch), Millis(log.entries[end - 1].read_ms)
+            newest = Snapshot(end_offset=Offset(end), epoch=epoch, last_contained_timestamp_ms=newest_ms)
         return LeaderLog(
             start_offset=Offset(log.start),
-            snapshot=None
-            if last is None
-            else Snapshot(
-                end_offset=Offset(end),
-                epoch=Epoch(last.epoch),
-                last_contained_timestamp_ms=Millis(last.read_ms),
-            ),
+            snapshot=newest,
             tells_absence=True,
             begins_timestamp_ms=Millis(log.entries[0].read_ms) if log.entries else None,
         )
@@ -182,7 +169,7 @@ class SimulatedGatherer:
             reason = Reason.TIMED_OUT
         else:
             reason = Reason.NO_LEADER if node.up else Reason.REFUSED
-        return ObservationFailed(source=source, endpoint=f"c{node.id}.test:9093", reason=reason, detail=f"{reason}")
+        return _failed(source, _address(node), reason, f"{reason}")
 
     def _read(self, leader: SimulatedController) -> Iterator[list[Event]]:
         log = leader.log
@@ -191,14 +178,8 @@ class SimulatedGatherer:
         epoch, end = log.end_of(self.last_epoch)
         if self.position and (epoch != self.last_epoch or end < self.position):
             # DivergingEpoch, although only committed records were read.
-            yield [
-                ObservationFailed(
-                    source=ObservationSource.LOG,
-                    endpoint=str(leader.endpoint),
-                    reason=Reason.METADATA_LOST,
-                    detail=f"the logs diverge at offset {end}",
-                )
-            ]
+            detail = f"the logs diverge at offset {end}"
+            yield [_failed(ObservationSource.LOG, str(leader.endpoint), Reason.METADATA_LOST, detail)]
             self.position = self.last_epoch = 0
             return
         while True:
@@ -256,19 +237,16 @@ class SimulatedGatherer:
         return replace(row, key=ReplicaKey(id=key.id, directory_id=None)) if leader.log.static else row
 
     def _row(self, leader: SimulatedController, key: ReplicaKey, clock: int) -> Replica:
-        if key == leader.key:
-            now = Millis(clock + leader.clock_ahead_ms)
-            return Replica(key=key, log_end_offset=Offset(len(leader.log)), last_fetch_ms=now, last_caught_up_ms=now)
-        progress = leader.progress.get(key)
+        own = ReplicaProgress(len(leader.log), clock, clock) if key == leader.key else None
+        progress = own or leader.progress.get(key)
         if progress is None:
             return Replica(key=key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
+        caught_up_ms = Millis(progress.caught_up_at_ms + leader.clock_ahead_ms) if progress.caught_up_at_ms else None
         return Replica(
             key=key,
             log_end_offset=Offset(progress.end_offset),
             last_fetch_ms=Millis(progress.fetched_at_ms + leader.clock_ahead_ms),
-            last_caught_up_ms=Millis(progress.caught_up_at_ms + leader.clock_ahead_ms)
-            if progress.caught_up_at_ms
-            else None,
+            last_caught_up_ms=caught_up_ms,
         )
 
     def recorded(self) -> list[tuple[SimulatedController, Endpoint]]:
@@ -290,6 +268,9 @@ class SimulatedGatherer:
             connection = Connection.TIMED_OUT
         elif node.up and node.endpoint == endpoint and place is None:
             connection, answer, by = Connection.ACCEPTED, Answer.THIS_CLUSTER, NodeId(node.id)
+        certificate, expires_at_ms = None, self.faults.certificates_expire_at_ms
+        if expires_at_ms is not None:
+            certificate = ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=expires_at_ms, verified=True)
         return EndpointProbed(
             node=NodeId(node.id),
             endpoint=endpoint,
@@ -299,14 +280,17 @@ class SimulatedGatherer:
             answer=answer,
             answered_by=by,
             detail="",
-            certificate=self._certificate() if answer is Answer.THIS_CLUSTER else None,
+            certificate=certificate if answer is Answer.THIS_CLUSTER else None,
         )
 
-    def _certificate(self) -> ServerCertificate | None:
-        expires_at_ms = self.faults.certificates_expire_at_ms
-        if expires_at_ms is None:
-            return None
-        return ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=expires_at_ms, verified=True)
+
+def _address(node: SimulatedController) -> str:
+    """Returns the address of a controller in the monitor's configuration."""
+    return f"c{node.id}.test:9093"
+
+
+def _failed(source: ObservationSource, endpoint: str, reason: Reason, detail: str) -> ObservationFailed:
+    return ObservationFailed(source=source, endpoint=endpoint, reason=reason, detail=detail)
 
 
 def _read_event(entry: LogEntry, event: LogEvent) -> LogEvent:

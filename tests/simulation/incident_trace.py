@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from connectors.observations.log_event import LogEvent, RecordPosition
+from connectors.observations.log_event import ControllerRegistered, LogEvent, PartitionChanged, RecordPosition
 from rules.alert import AlertState
 from rules.finding import HOLD
+from rules.model.identifiers import Endpoint, NodeId, TopicId
+from rules.model.membership import Voter
 from streaming.replay.decoded_row import DecodedRow
 from tests.simulation.activity import Phase
 from tests.simulation.controller import SimulatedController
 from tests.simulation.ground_truth import BrokenInvariant
-from tests.simulation.redelivery import simulated_monitor
-from tests.simulation.simulated_thresholds import THRESHOLDS
+from tests.simulation.simulated_monitor import THRESHOLDS, simulated_monitor
 from tests.simulation.simulation import Simulation
 
 QUIET_MS = 25_000
@@ -71,9 +72,26 @@ class IncidentScene:
         """The position of the next record."""
         return self.leader.at(self.now_ms)
 
-    def write(self, event: LogEvent) -> None:
-        """Writes a record as the active controller."""
-        self.leader.write(self.now_ms, event)
+    def write(self, record: Callable[..., LogEvent], **fields: object) -> None:
+        """Writes a record of this type as the active controller."""
+        self.leader.write_record(self.now_ms, record, **fields)
+
+    def register(self, node: int, incarnation: str, endpoint: Endpoint) -> None:
+        """Writes the registration of a controller's process, with the features of the others."""
+        features = self.simulation.ground_truth.oracle.features["controller", self.leader.id]
+        names = {"id": NodeId(node), "incarnation_id": incarnation}
+        self.write(ControllerRegistered, **names, endpoints=(endpoint,), features=features)
+
+    def change(
+        self, topic: TopicId, *, isr: tuple[int, ...], leader: int | None = None, recovering: bool | None = None
+    ) -> None:
+        """Writes a change of partition 0 of a topic."""
+        changed = {"isr": isr, "leader": leader, "leader_set": leader is not None, "recovering": recovering}
+        self.write(PartitionChanged, topic_id=topic, partition=0, replicas=None, elr=None, **changed)
+
+    def voters_without(self, *removed: SimulatedController) -> tuple[Voter, ...]:
+        """Returns the leader's voters without these."""
+        return tuple(voter for voter in self.leader.log.voters if voter.key not in {node.key for node in removed})
 
     def restart(self, node: SimulatedController) -> None:
         node.stop()

@@ -1,11 +1,404 @@
+"""Incidents: what happens to a healthy quorum, or to what observes it, and the alerts that must follow.
+
+First those that the metadata log shows: brokers, partitions, transactions, elections, registrations, snapshots. Then
+those of controllers, their disks and endpoints, of brokers as observers, and of the monitor's own host.
+"""
+
+from collections.abc import Iterator
+
+from connectors.observations.log_event import (
+    BrokerChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+    TransactionBegan,
+    TransactionEnded,
+    VotersReplaced,
+)
+from rules.model.identifiers import Endpoint, Millis, NodeId, TopicId
+from tests.simulation.gatherer import MONITOR_ID
+from tests.simulation.incident_trace import NOTICED_MS, Incident, IncidentScene, incident
+from tests.simulation.metadata import new_partition
+from tests.simulation.network import EndpointState
+from tests.simulation.simulated_monitor import (
+    CHURN_WINDOW_S,
+    DUPLICATE_WINDOW_S,
+    FLAPPING_WINDOW_S,
+    KEEP_FIRING_S,
+    RESTART_WINDOW_S,
+    SNAPSHOT_AGE_S,
+)
+
+HOUR_MS = 3_630_000
+"""Longer than the product remembers what nothing undoes."""
+DAY_MS = 86_400_000
+LOST_RECORDS = 15
+RESTORED_RECORDS = 30
+CERTAIN_S = 22.0
+"""How long it takes until a replica that does not fetch counts as such in every poll."""
+
+
+@incident("broker-fenced", static=True)
+def fence_broker(scene: IncidentScene) -> Iterator[int]:
+    broker = NodeId(scene.random.choice((101, 102, 103)))
+    scene.write(BrokerChanged, id=broker, fenced=True, in_controlled_shutdown=None)
+    yield scene.fires("broker-fenced", f"broker {broker}")
+    scene.write(BrokerChanged, id=broker, fenced=False, in_controlled_shutdown=None)
+
+
+@incident("broker-flapping", static=True)
+def flap_broker(scene: IncidentScene) -> Iterator[int]:
+    broker = NodeId(scene.random.choice((101, 102, 103)))
+    for _ in range(5):
+        for fenced in (True, False):
+            scene.write(BrokerChanged, id=broker, fenced=fenced, in_controlled_shutdown=None)
+            yield 3_000
+    yield scene.fires("broker-flapping", f"broker {broker}")
+    yield int(FLAPPING_WINDOW_S * 1_000)
+
+
+@incident("open-transaction", static=True)
+def leave_transaction(scene: IncidentScene) -> Iterator[int]:
+    scene.write(TransactionBegan, name="left open")
+    yield scene.fires("open-transaction", "metadata log")
+    scene.write(TransactionEnded, aborted=scene.random.random() < 0.5)
+
+
+@incident("committed-metadata-lost")
+def lose_metadata(scene: IncidentScene) -> Iterator[int]:
+    """The idle quorum loses NoOps only: which records are lost does not matter to the rule."""
+    yield LOST_RECORDS * 1_000
+    simulation = scene.simulation
+    end = len(simulation.ground_truth.committed) - LOST_RECORDS
+    for node in simulation.nodes:
+        node.stop()
+    for node in simulation.nodes:
+        node.lose_records(end)
+        node.start(scene.now_ms)
+    simulation.ground_truth.lose(end)
+    yield scene.fires("committed-metadata-lost", "metadata log", after_s=10.0)
+    simulation.suspend(HOUR_MS)
+    yield NOTICED_MS
+
+
+@incident("data-contract-broken", static=True)
+def damage_record(scene: IncidentScene) -> Iterator[int]:
+    scene.simulation.gatherer.faults.damaged = True
+    yield scene.fires("data-contract-broken", "every-record-decodes")
+    yield int(KEEP_FIRING_S * 1_000)
+
+
+@incident("epoch-churn", static=True)
+def churn(scene: IncidentScene) -> Iterator[int]:
+    """As many elections as all controllers' starts explain, and a few more."""
+    for _ in range(6 + len(scene.simulation.nodes)):
+        scene.leader.resign(scene.now_ms)
+        yield 5_000
+    yield scene.fires("epoch-churn", "quorum", after_s=15.0)
+    yield int(CHURN_WINDOW_S * 1_000) - 60_000
+
+
+@incident("node-restarting", static=True)
+def restart_again(scene: IncidentScene) -> Iterator[int]:
+    node = scene.followers[0]
+    for _ in range(3):
+        scene.restart(node)
+        yield 10_000
+    yield scene.fires("node-restarting", f"controller {node.id}", after_s=10.0)
+    yield int(RESTART_WINDOW_S * 1_000)
+
+
+@incident("duplicate-node-id", static=True)
+def register_copy(scene: IncidentScene) -> Iterator[int]:
+    """A second process of a controller and the first one register in turn; the first one stays."""
+    node = scene.followers[0].id
+    own, endpoint = scene.simulation.ground_truth.oracle.controllers[node]
+    for incarnation in ("copy", own) * 4:
+        scene.register(node, incarnation, endpoint)
+        yield 8_000
+    yield scene.fires("duplicate-node-id", f"node {node}")
+    yield int(DUPLICATE_WINDOW_S * 1_000)
+
+
+@incident("forced-reconfiguration", controllers=(5,))
+def force_voters(scene: IncidentScene) -> Iterator[int]:
+    leader, removed = scene.leader, scene.followers[:2]
+    left = scene.voters_without(*removed)
+    scene.simulation.ground_truth.forced_offsets.add(len(leader.log))
+    within_ms = scene.fires("forced-reconfiguration", f"voter set at offset {len(leader.log)}")
+    scene.write(VotersReplaced, voters=left)
+    yield within_ms
+    yield int(KEEP_FIRING_S * 1_000)
+
+
+@incident("ghost-registration", controllers=(3,))
+def leave_registration(scene: IncidentScene) -> Iterator[int]:
+    """A controller registered long ago and was switched off; later it is started again."""
+    node = len(scene.simulation.nodes) + 1
+    endpoint = Endpoint(listener="CONTROLLER", host=f"c{node}.test", port=9_093, protocol=scene.leader.protocol)
+    scene.register(node, f"former {node}", endpoint)
+    yield scene.fires("ghost-registration", f"controller {node}")
+    scene.simulation.fault_injection.add_controller(scene.now_ms)
+    yield 1
+
+
+@incident("partition-stuck-recovering", "unclean-election", static=True)
+def elect_uncleanly(scene: IncidentScene) -> Iterator[int]:
+    topic, subject = _elected_uncleanly(scene)
+    scene.fires("unclean-election", subject)
+    stuck_ms = scene.fires("partition-stuck-recovering", subject)
+    yield stuck_ms
+    if scene.random.random() < 0.5:
+        scene.write(TopicRemoved, topic_id=topic)
+    else:
+        scene.change(topic, isr=(102, 101), recovering=False)
+        yield 2_000
+        scene.write(TopicRemoved, topic_id=topic)
+    yield int(KEEP_FIRING_S * 1_000) - stuck_ms + NOTICED_MS
+
+
+@incident("recovery-invariant-broken", static=True, also=("unclean-election",))
+def grow_isr(scene: IncidentScene) -> Iterator[int]:
+    scene.simulation.ground_truth.faulty_recoveries = True
+    topic, subject = _elected_uncleanly(scene)
+    yield 5_000
+    scene.change(topic, isr=(102, 101))
+    yield scene.fires("recovery-invariant-broken", subject, after_s=5.0)
+    scene.write(TopicRemoved, topic_id=topic)
+    yield 5_000
+    scene.simulation.ground_truth.faulty_recoveries = False
+
+
+def _elected_uncleanly(scene: IncidentScene) -> tuple[TopicId, str]:
+    """Creates a topic and elects its leader uncleanly; returns its id and the subject of its alerts."""
+    name, replicas = f"uncleanly-{scene.at.offset}", (NodeId(101), NodeId(102))
+    topic = TopicId(f"id-{name}")
+    scene.write(TopicCreated, topic_id=topic, name=name)
+    scene.write(PartitionSet, **new_partition(topic, 0, replicas, in_sync=1))
+    scene.change(topic, isr=(102,), leader=102, recovering=True)
+    return topic, f"topic {name}"
+
+
+@incident("snapshot-stale", static=True)
+def stop_snapshots(scene: IncidentScene) -> Iterator[int]:
+    for node in scene.simulation.nodes:
+        node.snapshots.fails = True
+    yield scene.fires("snapshot-stale", "metadata log", after_s=SNAPSHOT_AGE_S + 20.0)
+    for node in scene.simulation.nodes:
+        node.snapshots.fails = False
+    yield 20_000
+
+
+@incident("version-drift", static=True)
+def upgrade_half(scene: IncidentScene) -> Iterator[int]:
+    """One controller is started with a newer version, or with one that no longer supports the finalized level."""
+    node = scene.followers[0]
+    node.highest_level = scene.random.choice((26, 28))
+    scene.restart(node)
+    if node.highest_level == 26:
+        scene.fires("version-drift", f"controller {node.id}", after_s=10.0)
+    yield scene.fires("version-drift", "nodes", after_s=10.0)
+    node.highest_level = 27
+    scene.restart(node)
+    yield 5_000
+
+
+@incident("failure-tolerance", static=True)
+def stop_reserve(scene: IncidentScene) -> Iterator[int]:
+    """Exactly a majority keeps running."""
+    stopped = scene.followers[: (len(scene.followers) + 1) // 2]
+    for node in stopped:
+        node.stop()
+    yield scene.fires("failure-tolerance", "quorum", after_s=CERTAIN_S)
+    for node in stopped:
+        node.start(scene.now_ms)
+
+
+@incident("voter-lagging", controllers=(5,), static=True)
+def stop_voter(scene: IncidentScene) -> Iterator[int]:
+    node = scene.followers[0]
+    node.stop()
+    yield scene.fires("voter-lagging", f"voter {node.id}", after_s=CERTAIN_S)
+    node.start(scene.now_ms)
+
+
+@incident("high-watermark-stalled", static=True)
+def fill_disks(scene: IncidentScene) -> Iterator[int]:
+    """The followers fetch and cannot append: the leader stays, and nothing is committed."""
+    followers = scene.followers
+    for node in followers:
+        node.disk_full = True
+    yield scene.fires("high-watermark-stalled", "quorum", after_s=10.0)
+    for node in followers:
+        node.disk_full = False
+
+
+@incident("voter-change-stuck")
+def block_voter_change(scene: IncidentScene) -> Iterator[int]:
+    leader, followers = scene.leader, scene.followers
+    for node in followers:
+        node.disk_full = True
+    assert leader.change_voters(scene.now_ms, scene.voters_without(followers[0]))
+    yield scene.fires("voter-change-stuck", "quorum")
+    for node in followers:
+        node.disk_full = False
+    yield 5_000
+
+
+@incident("monitor-blind", static=True)
+def cut_monitor_off(scene: IncidentScene) -> Iterator[int]:
+    scene.simulation.network.one_way |= {(MONITOR_ID, node.id) for node in scene.simulation.nodes}
+    yield scene.fires("monitor-blind", "quorum")
+    scene.simulation.network.one_way.clear()
+
+
+@incident("monitor-blind", static=True)
+def deny_log(scene: IncidentScene) -> Iterator[int]:
+    scene.simulation.gatherer.faults.log_denied = True
+    yield scene.fires("monitor-blind", "quorum") + 10_000
+    scene.simulation.gatherer.faults.log_denied = False
+
+
+@incident("monitor-blind")
+def break_resolver(scene: IncidentScene) -> Iterator[int]:
+    scene.simulation.gatherer.faults.resolver_fails = True
+    yield scene.fires("monitor-blind", "names")
+    scene.simulation.gatherer.faults.resolver_fails = False
+    yield 10_000
+
+
+@incident("no-leader", static=True)
+def separate_controllers(scene: IncidentScene) -> Iterator[int]:
+    scene.cut_off(*scene.simulation.nodes)
+    yield scene.fires("no-leader", "quorum") + 10_000
+    scene.simulation.network.one_way.clear()
+    yield 10_000
+
+
+@incident("views-disagree", static=True, also=("voter-lagging", "failure-tolerance"))
+def isolate_voter(scene: IncidentScene) -> Iterator[int]:
+    node = scene.followers[0]
+    scene.cut_off(node)
+    yield scene.fires("views-disagree", f"controller {node.id}", after_s=15.0)
+    scene.simulation.network.one_way.clear()
+    yield 5_000
+
+
+@incident("node-records-conflict", controllers=(3,), also=("observer-could-be-voter",))
+def clone_disk(scene: IncidentScene) -> Iterator[int]:
+    """A new controller is started on a copy of another one's disk; later its own directory is formatted."""
+    clone = scene.simulation.fault_injection.add_controller(scene.now_ms, copy_of=scene.followers[0])
+    yield scene.fires("node-records-conflict", f"directory {clone.directory}", after_s=5.0)
+    clone.lose_disk(f"dir{clone.id}")
+    clone.start(scene.now_ms)
+    yield 5_000
+
+
+@incident("node-records-conflict")
+def change_protocol(scene: IncidentScene) -> Iterator[int]:
+    node = scene.followers[0]
+    before, node.protocol = node.protocol, "PLAINTEXT"
+    scene.restart(node)
+    yield scene.fires("node-records-conflict", f"voter {node.id}", after_s=10.0)
+    node.protocol = before
+    scene.restart(node)
+    yield 5_000
+
+
+@incident("observer-could-be-voter", controllers=(3,))
+def add_observer(scene: IncidentScene) -> Iterator[int]:
+    observer = scene.simulation.fault_injection.add_controller(scene.now_ms)
+    yield scene.fires("observer-could-be-voter", f"observer {observer.key}", after_s=10.0)
+
+
+@incident("leader-clock-skew", static=True)
+def set_leader_clock(scene: IncidentScene) -> Iterator[int]:
+    """The clock of the leader's host is set some hours ahead or back. No age may change."""
+    leader = scene.leader
+    leader.clock_ahead_ms = scene.random.choice((3, -2)) * 3_600_000
+    yield scene.fires("leader-clock-skew", f"controller {leader.id}", after_s=10.0)
+    leader.clock_ahead_ms = 0
+    yield 5_000
+
+
+@incident("observer-lagging", static=True)
+def stop_broker_fetches(scene: IncidentScene) -> Iterator[int]:
+    broker = scene.random.choice(scene.simulation.brokers)
+    broker.fetches = False
+    yield scene.fires("observer-lagging", f"broker {broker.id}", after_s=CERTAIN_S)
+    broker.fetches = True
+    yield 1_000
+
+
+@incident("observer-lagging", static=True)
+def stop_broker_progress(scene: IncidentScene) -> Iterator[int]:
+    broker = scene.random.choice(scene.simulation.brokers)
+    broker.applies = False
+    yield scene.fires("observer-lagging", f"broker {broker.id}", after_s=45.0)
+    broker.applies = True
+    yield 1_000
+
+
+@incident("quorum-shape", also=("observer-could-be-voter",))
+def remove_voter(scene: IncidentScene) -> Iterator[int]:
+    assert scene.leader.change_voters(scene.now_ms, scene.voters_without(scene.followers[0]))
+    yield scene.fires("quorum-shape", "quorum", after_s=5.0)
+
+
+@incident("raft-invariant-broken", static=True)
+def impersonate_leader(scene: IncidentScene) -> Iterator[int]:
+    simulation, other = scene.simulation, scene.followers[0]
+    simulation.gatherer.faults.impostor = NodeId(other.id)
+    yield 3_000
+    simulation.gatherer.faults.impostor = None
+    yield scene.fires("raft-invariant-broken", "two-leaders")
+    simulation.suspend(HOUR_MS)
+    yield NOTICED_MS
+
+
+@incident("stale-voter-endpoint")
+def break_endpoint(scene: IncidentScene) -> Iterator[int]:
+    node = scene.followers[0]
+    endpoint = node.endpoint
+    scene.simulation.network.endpoint_states[endpoint] = scene.random.choice([*EndpointState])
+    yield scene.fires("stale-voter-endpoint", f"voter {node.id}", after_s=5.0)
+    del scene.simulation.network.endpoint_states[endpoint]
+    yield 5_000
+
+
+@incident("certificate-expiring")
+def let_certificates_expire(scene: IncidentScene) -> Iterator[int]:
+    """The certificates of all controllers expire in some days, and are renewed."""
+    scene.simulation.gatherer.faults.certificates_expire_at_ms = Millis(
+        scene.now_ms + scene.random.randint(1, 13) * DAY_MS
+    )
+    yield scene.fires("certificate-expiring", "certificates", after_s=5.0)
+    scene.simulation.gatherer.faults.certificates_expire_at_ms = None
+    yield 10_000
+
+
+@incident("voter-disk-replaced")
+def replace_disk(scene: IncidentScene) -> Iterator[int]:
+    node = scene.followers[0]
+    node.lose_disk(f"{node.directory}-{scene.at.offset}")
+    node.start(scene.now_ms)
+    yield scene.fires("voter-disk-replaced", f"controller {node.id}", after_s=CERTAIN_S)
+
+
+@incident("voter-log-regressed", static=True)
+def restore_log(scene: IncidentScene) -> Iterator[int]:
+    """A voter's directory is restored from an older copy, and it catches up slowly."""
+    yield RESTORED_RECORDS * 1_000
+    node = scene.followers[0]
+    node.stop()
+    node.lose_records(len(node.log) - RESTORED_RECORDS)
+    node.disk_full = True
+    node.start(scene.now_ms)
+    yield 12_000
+    node.disk_full = False
+    yield scene.fires("voter-log-regressed", f"voter {node.id}")
+    yield int(KEEP_FIRING_S * 1_000) - 30_000
+
+
+INCIDENTS = {name: one for name, one in globals().items() if isinstance(one, Incident)}
 """All incidents, by the name of their function."""
-
-from tests.simulation import metadata_incidents, quorum_incidents
-from tests.simulation.incident_trace import Incident
-
-INCIDENTS = {
-    name: one
-    for module in (metadata_incidents, quorum_incidents)
-    for name, one in vars(module).items()
-    if isinstance(one, Incident)
-}

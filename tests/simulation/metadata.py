@@ -1,9 +1,8 @@
 """Metadata that the active controller writes, as ReplicationControlManager and PartitionChangeBuilder do."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
 
 from connectors.observations.log_event import (
     BrokerChanged,
@@ -13,28 +12,17 @@ from connectors.observations.log_event import (
     LogEvent,
     PartitionChanged,
     PartitionSet,
-    RecordPosition,
     TopicCreated,
     TopicRemoved,
 )
 from rules.model.identifiers import Endpoint, NodeId, TopicId
-from rules.model.membership import FeatureRange
+from tests.simulation.controller import SimulatedController, supporting
 from tests.simulation.oracle import Oracle, OraclePartition
 
 BROKERS = (101, 102, 103)
 TOPICS_MAX = 12
 MIN_ISR = 2
 """A replica that leaves an ISR of fewer than this many becomes eligible to lead (KIP-966)."""
-
-
-class RecordWriter(Protocol):
-    """The active controller, which appends records."""
-
-    def write(self, now_ms: int, event: LogEvent | None) -> None:
-        """Appends a record."""
-
-    def at(self, now_ms: int) -> RecordPosition:
-        """Returns the position of the next record."""
 
 
 @dataclass(slots=True)
@@ -44,180 +32,149 @@ class MetadataActivity:
     random: Random
     faults: frozenset[str] = frozenset()
     created: int = 0
+    now_ms: int = 0
+    leader: SimulatedController = field(init=False)
+    known: Oracle = field(init=False)
 
-    def register_brokers(self, now_ms: int, writer: RecordWriter) -> None:
+    def of(self, now_ms: int, leader: SimulatedController, known: Oracle) -> "MetadataActivity":
+        """From now on this leader writes the records."""
+        self.now_ms, self.leader, self.known = now_ms, leader, known
+        return self
+
+    def register_brokers(self) -> None:
         """Registers the initial brokers, all unfenced."""
         for broker in BROKERS:
-            self._register(now_ms, writer, broker, fenced=False)
+            self._register(broker, fenced=False)
 
-    def random_change(self, now_ms: int, writer: RecordWriter, known: Oracle) -> None:
+    def random_change(self) -> None:
         """Changes a broker, a topic or a partition, or nothing, at random."""
-        dice = self.random.random() * (0.5 if self.faults else 1.0)
+        known, dice = self.known, self.random.random() * (0.5 if self.faults else 1.0)
         if dice < 0.06 and len(known.topics) < TOPICS_MAX:
-            self._create(now_ms, writer, known)
+            self._create()
         elif dice < 0.07 and known.topics:
-            gone = TopicId(self.random.choice(sorted(known.topics)))
-            writer.write(now_ms, TopicRemoved(at=writer.at(now_ms), topic_id=gone))
+            self._write(TopicRemoved, topic_id=TopicId(self.random.choice(sorted(known.topics))))
         elif dice < 0.08:
-            topic = self.random.choice([None, *known.topics.values()])
-            writer.write(now_ms, ElrCleared(at=writer.at(now_ms), topic=topic))
+            self._write(ElrCleared, topic=self.random.choice([None, *known.topics.values()]))
         elif dice < 0.16:
-            self._broker(now_ms, writer, known, self.random.choice(BROKERS))
+            self._broker(self.random.choice(BROKERS))
         elif dice < 0.4 and known.partitions:
             some = (known.recovering if self.faults else None) or known.partitions
-            partition = self.random.choice(sorted(some))
-            self._partition(now_ms, writer, known, partition)
+            self._partition(self.random.choice(sorted(some)))
 
-    def repair(self, now_ms: int, writer: RecordWriter, known: Oracle) -> bool:
-        """Takes one step to a cluster with unfenced brokers and partitions in sync; returns False if it is one."""
+    def repair(self) -> None:
+        """Takes one step to a cluster with unfenced brokers and partitions in sync, if it is none."""
         for broker in BROKERS:
-            if known.brokers.get(broker, ("", True, False))[1]:
-                self._unfence(now_ms, writer, known, broker)
-                return True
-        for partition, one in known.partitions.items():
+            if self.known.brokers.get(broker, ("", True, False))[1]:
+                self._unfence(broker)
+                return
+        for partition, one in self.known.partitions.items():
             if one.leader is None:
-                self._elect(now_ms, writer, partition, one, BROKERS)
-                return True
+                self._elect(partition, one, BROKERS)
+                return
             if one.isr != one.replicas or one.recovering:
-                self._change(now_ms, writer, partition, one, isr=one.replicas, elr=(), recovering=_ends(one))
-                return True
-        return False
+                self._change(partition, one, isr=one.replicas, elr=(), recovering=_ends(one))
+                return
+
+    def _write(self, record: Callable[..., LogEvent], **fields: object) -> None:
+        self.leader.write_record(self.now_ms, record, **fields)
 
     # --- brokers -------------------------------------------------------------------------------------------------
 
-    def _broker(self, now_ms: int, writer: RecordWriter, known: Oracle, broker: int) -> None:
-        held = known.brokers.get(broker)
+    def _broker(self, broker: int) -> None:
+        held = self.known.brokers.get(broker)
         dice = self.random.random()
         if held is None or (held[1] and dice < 0.5):
-            self._register(now_ms, writer, broker, fenced=True)
-        elif held[1] and dice < 0.6 and not any(broker in one.replicas for one in known.partitions.values()):
-            writer.write(now_ms, BrokerUnregistered(at=writer.at(now_ms), id=NodeId(broker)))
+            self._register(broker, fenced=True)
+        elif held[1] and dice < 0.6 and not any(broker in one.replicas for one in self.known.partitions.values()):
+            self._write(BrokerUnregistered, id=NodeId(broker))
         elif held[1]:
-            self._unfence(now_ms, writer, known, broker)
-        elif dice < 0.5 and not held[2]:
-            leaving = BrokerChanged(at=writer.at(now_ms), id=NodeId(broker), fenced=None, in_controlled_shutdown=True)
-            writer.write(now_ms, leaving)
-            self._leave(now_ms, writer, known, broker)
+            self._unfence(broker)
         else:
-            gone = BrokerChanged(at=writer.at(now_ms), id=NodeId(broker), fenced=True, in_controlled_shutdown=None)
-            writer.write(now_ms, gone)
-            self._leave(now_ms, writer, known, broker)
+            leaves = dice < 0.5 and not held[2]
+            shutdown, fenced = (True, None) if leaves else (None, True)
+            self._write(BrokerChanged, id=NodeId(broker), fenced=fenced, in_controlled_shutdown=shutdown)
+            self._leave(broker)
 
-    def _register(self, now_ms: int, writer: RecordWriter, broker: int, *, fenced: bool) -> None:
+    def _register(self, broker: int, *, fenced: bool) -> None:
         """Registers a new incarnation of a broker, fenced until its heartbeats arrive."""
-        at = writer.at(now_ms)
-        record = BrokerRegistered(
-            at=at,
+        at = self.leader.at(self.now_ms)
+        self._write(
+            BrokerRegistered,
             id=NodeId(broker),
             incarnation_id=f"b{broker}-{at.leader_epoch}-{at.offset}",
             endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{broker}.test", port=9092),),
             fenced=fenced,
             in_controlled_shutdown=False,
-            features=(
-                FeatureRange(name="kraft.version", lowest=0, highest=1),
-                FeatureRange(name="metadata.version", lowest=7, highest=27),
-            ),
+            features=supporting(27),
         )
-        writer.write(now_ms, record)
 
-    def _unfence(self, now_ms: int, writer: RecordWriter, known: Oracle, broker: int) -> None:
-        if broker not in known.brokers or known.brokers[broker][2]:
+    def _unfence(self, broker: int) -> None:
+        if broker not in self.known.brokers or self.known.brokers[broker][2]:
             # A broker that shut down cleanly returns as another incarnation.
-            self._register(now_ms, writer, broker, fenced=False)
-            return
-        back = BrokerChanged(at=writer.at(now_ms), id=NodeId(broker), fenced=False, in_controlled_shutdown=None)
-        writer.write(now_ms, back)
+            self._register(broker, fenced=False)
+        else:
+            self._write(BrokerChanged, id=NodeId(broker), fenced=False, in_controlled_shutdown=None)
 
-    def _leave(self, now_ms: int, writer: RecordWriter, known: Oracle, broker: int) -> None:
+    def _leave(self, broker: int) -> None:
         """Removes a broker from every ISR; from a small ISR it becomes eligible (KIP-966)."""
-        for partition, one in sorted(known.partitions.items()):
+        for partition, one in sorted(self.known.partitions.items()):
             if broker not in one.isr:
                 continue
             isr = tuple(node for node in one.isr if node != broker)
             small = len(isr) < min(MIN_ISR, len(one.replicas)) and not one.recovering
             elr = (*one.elr, broker) if small and broker not in one.elr else one.elr
             leader = one.leader if one.leader in isr else (isr[0] if isr else None)
-            self._change(now_ms, writer, partition, one, isr=isr, elr=elr, leader=leader)
+            self._change(partition, one, isr=isr, elr=elr, leader=leader)
 
     # --- partitions ----------------------------------------------------------------------------------------------
 
-    def _create(self, now_ms: int, writer: RecordWriter, known: Oracle) -> None:
+    def _create(self) -> None:
         self.created += 1
-        at = writer.at(now_ms)
+        at = self.leader.at(self.now_ms)
         # A name may be reused with another id.
         name = self.random.choice([f"t{self.created}", "again"])
         topic_id = TopicId(f"id-{at.leader_epoch}-{at.offset}")
-        if name in known.topics.values():
+        if name in self.known.topics.values():
             return
         replicas = tuple(NodeId(one) for one in self.random.sample(BROKERS, self.random.randint(1, 3)))
-        writer.write(now_ms, TopicCreated(at=at, topic_id=topic_id, name=name))
+        self._write(TopicCreated, topic_id=topic_id, name=name)
         for number in range(self.random.randint(1, 2)):
-            record = PartitionSet(
-                at=writer.at(now_ms),
-                topic_id=topic_id,
-                partition=number,
-                replicas=replicas,
-                isr=replicas,
-                elr=(),
-                leader=replicas[0],
-                partition_leader_epoch=0,
-                partition_epoch=0,
-                recovering=False,
-            )
-            writer.write(now_ms, record)
+            self._write(PartitionSet, **new_partition(topic_id, number, replicas))
 
-    def _partition(self, now_ms: int, writer: RecordWriter, known: Oracle, partition: tuple[str, int]) -> None:
+    def _partition(self, partition: tuple[str, int]) -> None:
         """Elects a leader for a partition without one; otherwise grows the ISR or changes the leader."""
-        one = known.partitions[partition]
-        living = [node for node in one.replicas if not known.brokers.get(node, ("", True, False))[1]]
+        one = self.known.partitions[partition]
+        living = [node for node in one.replicas if not self.known.brokers.get(node, ("", True, False))[1]]
         if one.leader is None or (len(one.replicas) > 1 and self.random.random() < 0.3):
-            self._elect(now_ms, writer, partition, one, living)
+            self._elect(partition, one, living)
         elif one.recovering and "isr-grows" in self.faults and len(one.replicas) > 1:
-            self._change(now_ms, writer, partition, one, isr=one.replicas)
+            self._change(partition, one, isr=one.replicas)
         elif one.recovering and "leader-alone" in self.faults and len(one.replicas) > 1:
-            other = next(node for node in one.replicas if node != one.leader)
-            self._change(now_ms, writer, partition, one, isr=one.isr, leader=other)
+            self._change(partition, one, isr=one.isr, leader=next(node for node in one.replicas if node != one.leader))
         else:
             isr = tuple(node for node in one.replicas if node in living or node in one.isr)
             full = len(isr) >= min(MIN_ISR, len(one.replicas))
             # Only its leader alone cannot end RECOVERING, unless it is the only replica there is.
             ends = _ends(one) if isr != one.isr or len(one.replicas) == 1 else None
-            self._change(now_ms, writer, partition, one, isr=isr, elr=() if full else one.elr, recovering=ends)
+            self._change(partition, one, isr=isr, elr=() if full else one.elr, recovering=ends)
 
-    def _elect(
-        self,
-        now_ms: int,
-        writer: RecordWriter,
-        partition: tuple[str, int],
-        one: OraclePartition,
-        living: Collection[int],
-    ) -> None:
+    def _elect(self, partition: tuple[str, int], one: OraclePartition, living: Collection[int]) -> None:
         """Elects from the ISR or the ELR cleanly; otherwise elects any live replica uncleanly."""
-        eligible_leaders = [node for node in (*one.isr, *one.elr) if node in living]
-        if eligible_leaders and (one.leader is None or self.random.random() < 0.5):
-            isr = one.isr or (eligible_leaders[0],)
+        eligible = [node for node in (*one.isr, *one.elr) if node in living]
+        if eligible and (one.leader is None or self.random.random() < 0.5):
+            isr = one.isr or (eligible[0],)
             elr = tuple(node for node in one.elr if node not in isr)
-            self._change(
-                now_ms,
-                writer,
-                partition,
-                one,
-                isr=isr,
-                elr=elr,
-                leader=eligible_leaders[0] if eligible_leaders[0] in isr else isr[0],
-            )
+            self._change(partition, one, isr=isr, elr=elr, leader=eligible[0] if eligible[0] in isr else isr[0])
             return
         others = [node for node in one.replicas if node in living and node not in (*one.isr, *one.elr)]
         if others or (not one.isr and not one.elr and living):
             chosen = self.random.choice(others or [node for node in one.replicas if node in living] or [*one.replicas])
             # The record of a further unclean election does not repeat the recovery state.
             recovering = None if one.recovering else True
-            self._change(now_ms, writer, partition, one, isr=(chosen,), elr=(), leader=chosen, recovering=recovering)
+            self._change(partition, one, isr=(chosen,), elr=(), leader=chosen, recovering=recovering)
 
     def _change(
         self,
-        now_ms: int,
-        writer: RecordWriter,
         partition: tuple[str, int],
         one: OraclePartition,
         *,
@@ -226,24 +183,26 @@ class MetadataActivity:
         leader: int | None = -1,
         recovering: bool | None = None,
     ) -> None:
-        """Writes a PartitionChangeRecord with the changed fields only."""
+        """Writes a PartitionChangeRecord with the changed fields only, if there are any."""
         nodes = tuple(NodeId(node) for node in isr)
         eligible = one.elr if elr is None else tuple(elr)
         after = one.leader if leader == -1 else leader
-        record = PartitionChanged(
-            at=writer.at(now_ms),
-            topic_id=TopicId(partition[0]),
-            partition=partition[1],
-            replicas=None,
-            isr=None if nodes == one.isr else nodes,
-            elr=None if eligible == one.elr else tuple(NodeId(node) for node in eligible),
-            leader=None if after is None or after == one.leader else NodeId(after),
-            leader_set=after != one.leader,
-            recovering=recovering,
-            last_known_elr=self._last_known(one, nodes, eligible, after),
-        )
-        if record != replace(record, isr=None, elr=None, leader_set=False, recovering=None):
-            writer.write(now_ms, record)
+        changed = {
+            "isr": None if nodes == one.isr else nodes,
+            "elr": None if eligible == one.elr else tuple(NodeId(node) for node in eligible),
+            "recovering": recovering,
+        }
+        if after != one.leader or any(value is not None for value in changed.values()):
+            self._write(
+                PartitionChanged,
+                topic_id=TopicId(partition[0]),
+                partition=partition[1],
+                replicas=None,
+                leader=None if after is None or after == one.leader else NodeId(after),
+                leader_set=after != one.leader,
+                last_known_elr=self._last_known(one, nodes, eligible, after),
+                **changed,
+            )
 
     def _last_known(
         self, one: OraclePartition, isr: tuple[int, ...], elr: tuple[int, ...], leader: int | None
@@ -254,6 +213,21 @@ class MetadataActivity:
         else:
             after = one.last_known_elr if leader is None else ()
         return None if after == one.last_known_elr else tuple(NodeId(node) for node in after)
+
+
+def new_partition(topic_id: TopicId, number: int, replicas: tuple[NodeId, ...], in_sync: int = 3) -> dict[str, object]:
+    """Returns the fields of the record of a new partition, led by its first replica."""
+    return {
+        "topic_id": topic_id,
+        "partition": number,
+        "replicas": replicas,
+        "isr": replicas[:in_sync],
+        "elr": (),
+        "leader": replicas[0],
+        "partition_leader_epoch": 0,
+        "partition_epoch": 0,
+        "recovering": False,
+    }
 
 
 def _ends(one: OraclePartition) -> bool | None:

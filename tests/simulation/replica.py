@@ -12,8 +12,7 @@ from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId
 from rules.model.membership import Voter
 from tests.simulation.ground_truth import GroundTruth
 from tests.simulation.metadata_log import MetadataLog
-from tests.simulation.network import Network
-from tests.simulation.raft_messages import FetchRequest, FetchResponse, Message
+from tests.simulation.network import FetchRequest, FetchResponse, Message, Network
 
 FETCH_TIMEOUT_MS = 2_000
 ELECTION_MS = (1_000, 2_000)
@@ -146,6 +145,11 @@ class SimulatedReplica:
         self.key = replace(self.key, directory_id=DirectoryId(directory))
         self.snapshots = SnapshotWriter()
         self.epoch, self.voted, self.high_watermark = 0, None, 0
+
+    def lose_records(self, end: int) -> None:
+        """Restores the log from an older copy, which ended at this offset."""
+        self.log.truncate(min(end, len(self.log)))
+        self.snapshots.end_offset = min(end, self.snapshots.end_offset)
 
     def at(self, now_ms: int) -> RecordPosition:
         """Returns the position of the next record."""

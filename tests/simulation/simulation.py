@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from random import Random
 
 from streaming.replay.decoded_row import DecodedRow
-from tests.simulation.activity import ClusterActivity, Phase
+from tests.simulation.activity import ClusterActivity, Phase, SimulatedBroker
 from tests.simulation.alert_checker import AlertChecker
-from tests.simulation.brokers import SimulatedBroker
 from tests.simulation.controller import SimulatedController
 from tests.simulation.fault_injection import FaultInjection
 from tests.simulation.gatherer import SimulatedGatherer

@@ -3,7 +3,7 @@
 On the simulation, with random thresholds and holds, and on the recorded journals.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
@@ -13,8 +13,7 @@ from rules.finding import Evaluation
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal
-from tests.simulation.gatherer import SimulatedGatherer
-from tests.simulation.redelivery import simulated_monitor
+from tests.simulation.simulated_monitor import simulated_monitor
 from tests.simulation.simulation import Simulation
 
 HOLDS_S = (0, 0, 1, 3, 10)
@@ -40,22 +39,16 @@ def random_thresholds(seed: int) -> dict[str, float]:
     return values
 
 
-def simulated_rows(seed: int, steps: int, *, polls_only: bool = False) -> tuple[list[DecodedRow], tuple[str, ...]]:
-    """Returns the observations of a simulated quorum with faults, and the configured addresses."""
-    rows: list[DecodedRow] = []
-    observe = SimulatedGatherer.observe
+class RecordedSimulation(Simulation):
+    """A simulation with faults whose observations are kept; its own monitor gets them too."""
 
-    def recording(gatherer: SimulatedGatherer, now_ms: int) -> Iterator[DecodedRow]:
-        for row in observe(gatherer, now_ms):
-            rows.append(row)
-            yield row
+    def __init__(self, seed: int, *, polls_only: bool) -> None:
+        self.rows: list[DecodedRow] = []
+        super().__init__(seed, polls_only=polls_only)
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(SimulatedGatherer, "observe", recording)
-        simulation = Simulation(seed, polls_only=polls_only)
-        bootstrap = simulation.gatherer.bootstrap
-        simulation.run(steps)
-    return rows, bootstrap
+    def deliver(self, rows: Sequence[DecodedRow]) -> None:
+        self.rows += rows
+        super().deliver(rows)
 
 
 def assert_equal_monitors(
@@ -79,12 +72,14 @@ def assert_equal_monitors(
 
 
 def compare_on_simulation(seed: int, steps: int, *, polls_only: bool = False) -> tuple[int, int]:
-    rows, bootstrap = simulated_rows(seed, steps, polls_only=polls_only)
+    simulation = RecordedSimulation(seed, polls_only=polls_only)
+    bootstrap = simulation.gatherer.bootstrap
+    simulation.run(steps)
 
     def new(kind: type[ClusterMonitor]) -> ClusterMonitor:
         return simulated_monitor(bootstrap, overrides=random_thresholds(seed), kind=kind)
 
-    return assert_equal_monitors(rows, new)
+    return assert_equal_monitors(simulation.rows, new)
 
 
 @pytest.mark.parametrize("seed", range(1, 7))

@@ -1,13 +1,7 @@
 """A few seeds of the simulation at every run; `make simulate SEED= STEPS=` runs any seed and number of steps."""
 
-from collections.abc import Iterable
-
 import pytest
 
-from connectors.observations.observation import Event
-from rules.model.identifiers import Millis
-from streaming.replay.machine import Machine
-from tests.simulation.ground_truth import BrokenInvariant
 from tests.simulation.simulation import Simulation
 
 
@@ -74,16 +68,3 @@ def test_alerts_fire_for_planted_faults(fault: str, *, polls_only: bool, rule: s
             return
 
     pytest.fail(f"{rule} never fired for {fault}, although invariants were violated")
-
-
-def test_an_observation_that_is_applied_twice_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Machine.apply
-
-    def apply(machine: Machine, events: Iterable[Event], *, sequence: int, observed_at_ms: Millis) -> bool:
-        machine.sequence = -1
-        return whole(machine, events, sequence=sequence, observed_at_ms=observed_at_ms)
-
-    monkeypatch.setattr(Machine, "apply", apply)
-
-    with pytest.raises(BrokenInvariant, match="K048"):
-        Simulation(3).run(25_000)

@@ -43,29 +43,6 @@ def status(folder: Path, upto: AtOffset | AtTime | None = None) -> dict[str, Any
     return status_json(cluster_status(state_of(replay_log_dir(folder, upto))))
 
 
-@pytest.mark.kip("A064", "E080")
-def test_quorum_in_a_log_directory(stopped: Path) -> None:
-    fields = status(stopped / "node-3")
-
-    assert (fields["source"], fields["observed_at"]) == ("log-dir", "2026-11-20T08:24:00.440Z")
-    assert (fields["mode"], fields["kraft_version"], fields["metadata_version"]) == ("dynamic", 1, 30)
-    assert (fields["leader_id"], fields["leader_epoch"], fields["last_offset"]) == (2, 1, 56)
-    assert fields["committed_voters"]["offset"] == 36
-    assert fields["committed_voters"]["voters"][0]["endpoints"] == ["CONTROLLER://127.0.0.1:28223"]
-    assert (fields["voters"], fields["votes_needed"], fields["voters_fetching"], fields["electable"]) == (
-        3,
-        2,
-        None,
-        None,
-    )
-    assert fields["brokers"] == {"registered": 1, "fenced": []}
-    log = fields["log_dir"]
-    assert (log["node_id"], log["directory_id"]) == (3, "Q6ZWoxLOS3O_aT7VKTK-sg")
-    assert (log["quorum_state"]["leader_id"], log["quorum_state"]["static_voters"]) == (2, [])
-    assert (log["committed_below"], log["first_offset"], log["log_end_offset"], log["last_epoch"]) == (37, 37, 57, 1)
-    assert [one["offset"] for one in log["voter_sets"]] == [-1, 2, 36, 36], "how many, and where the latest stands"
-
-
 @pytest.mark.kip("E080")
 def test_static_quorum_without_a_kraft_version_record_is_recognised(tmp_path: Path) -> None:
     """Before Kafka 3.9 there is no KRaftVersionRecord."""

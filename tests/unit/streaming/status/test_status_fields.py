@@ -9,9 +9,7 @@ from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
-    LOG_END,
     all_refuse,
-    endpoint,
     failing,
     healthy,
     key,
@@ -28,54 +26,12 @@ from tests.unit.rules.situation import (
     with_broker,
     with_poll,
 )
-from tests.unit.streaming.status.statuses import partitions, replication, status
-
-pytestmark = pytest.mark.kip(
-    "A012",
-    "A055",
-    "A093",
-    "A096",
-    "A098",
-    "A103",
-    "A106",
-    "A108",
-    "D058",
-    "D097",
-    "D098",
-    "D099",
-    "D100",
-    "D101",
-    "D143",
-    "E012",
-    "E071",
-    "K008",
-    "K014",
-    "K018",
-    "K037",
-)
+from tests.unit.streaming.status.statuses import partitions, status
 
 
 def voters_now(quorum: Quorum, *nodes: int) -> Quorum:
     """The leader's latest set."""
     return with_poll(quorum, voters=tuple(row(key(node)) for node in nodes))
-
-
-@pytest.mark.kip("A098", "D097", "D098")
-def test_values_of_kafka_metadata_quorum_describe_status() -> None:
-    fields = status(voter_not_fetching(healthy(3), 2, for_ms=60_000, end=9_000))
-
-    assert fields["cluster_id"] == "Zm9yLXRlc3RzLW9ubHkhIQ"
-    assert fields["leader_id"] == 3
-    assert fields["leader_epoch"] == 7
-    assert fields["high_watermark"] == LOG_END
-    assert fields["max_follower_lag"] == 1_000
-    assert fields["max_follower_lag_time_ms"] == 60_000
-    assert fields["current_voters"][0] == {
-        "id": 1,
-        "directory_id": key(1).directory_id,
-        "endpoints": ["CONTROLLER://c1.test:9093"],
-    }
-    assert [one["id"] for one in fields["current_observers"]] == [101, 102]
 
 
 def in_the_kips_sample() -> Quorum:
@@ -95,21 +51,6 @@ def in_the_kips_sample() -> Quorum:
     return replace(
         quorum, poll=poll, leader_id=NodeId(0), leader_epoch=Epoch(15), high_watermark=Offset(234_130), committed=None
     )
-
-
-@pytest.mark.kip("A098", "A108", "D099", "D100", "K018", "K037")
-def test_replication_rows_of_the_sample_in_kip_595() -> None:
-    fields = replication(in_the_kips_sample())
-
-    shown = [(one["node_id"], one["lag"], one["lag_time_ms"], one["status"]) for one in fields["replicas"]]
-    assert shown == [
-        (0, 0, 0, "Leader"),
-        (1, 4, 10, "Follower"),
-        (2, 34, 15, "Follower"),
-        (3, 10, 12, "Observer"),
-        (4, 4, 15, "Observer"),
-    ]
-    assert [one["directory_id"] for one in fields["replicas"]] == [key(node).directory_id for node in range(5)]
 
 
 @pytest.mark.kip("D098", "D101", "K018")
@@ -149,6 +90,7 @@ def test_uncommitted_voter_change_is_pending() -> None:
     assert status(voters_now(healthy(3), 1, 3))["pending_voters"]["removed"][0]["id"] == 2
 
 
+@pytest.mark.kip("E071")
 @pytest.mark.parametrize(
     ("situation", "verdict", "flaws"),
     [
@@ -170,20 +112,22 @@ def test_verdict_and_faults_of_an_endpoint(
 
 
 @pytest.mark.kip("D089")
-def test_failure_before_the_newest_poll_is_not_listed() -> None:
-    quorum = healthy(3)
-    early = failing(quorum, Reason.NO_LEADER, "c1.test:9093", source=ObservationSource.QUORUM, ago_ms=2_000)
-    late = failing(quorum, Reason.NO_LEADER, "c1.test:9093", source=ObservationSource.QUORUM, ago_ms=0)
+@pytest.mark.parametrize(
+    ("source", "ago_ms", "listed"),
+    [
+        # A node that was asked before the leader was found.
+        (ObservationSource.QUORUM, 2_000, []),
+        (ObservationSource.QUORUM, 0, [("quorum", "no-leader")]),
+        (ObservationSource.LOG, 1_000, [("log", "no-leader")]),
+    ],
+)
+def test_failed_polls_before_the_newest_answer_are_not_listed(
+    source: ObservationSource, ago_ms: int, listed: list[tuple[str, str]]
+) -> None:
+    fields = status(failing(healthy(3), Reason.NO_LEADER, "c1.test:9093", source=source, ago_ms=ago_ms))
 
-    assert status(early)["failing"] == []
-    assert status(late)["failing"] != []
-    assert NodeId(3) == status(late)["leader_id"]
-
-
-@pytest.mark.kip("D089")
-def test_failed_fetch_before_the_newest_poll_is_listed() -> None:
-    quorum = failing(healthy(), Reason.DENIED, str(endpoint(1)), ago_ms=1_000)
-    assert [(one["source"], one["reason"]) for one in status(quorum)["failing"]] == [("log", "denied")]
+    assert [(one["source"], one["reason"]) for one in fields["failing"]] == listed
+    assert fields["leader_id"] == 3
 
 
 def test_a_fenced_replica_is_not_alive() -> None:

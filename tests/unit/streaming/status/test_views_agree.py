@@ -124,16 +124,6 @@ def test_check_and_status_say_when_a_finding_fires() -> None:
         assert "not evaluated voter-lagging: failure-tolerance explains it" in shown
 
 
-def test_voters_that_refuse_connections_have_no_vote_without_a_leader() -> None:
-    state = state_of(leaderless(refuses(healthy(), 1, 2), 3))
-    assert cluster_status(state).electable is False
-    shown = printed_status(state)
-    assert "If all restarted now" not in shown
-    line = next(line for line in shown.splitlines() if "Next election" in line)
-    assert "no leader can be elected: 1 of 3 voters accept connections, 2 votes are needed" in line
-    assert "connections are refused by 1,2" in line
-
-
 def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
     nothing = state_of(replace(healthy(), poll=None, log_seen_at_ms=None), live=False)
     for shown in (check_text(nothing).plain, printed_status(nothing)):

@@ -77,20 +77,29 @@ def test_rules_that_need_an_answer_are_unknown_without_a_finding(stopped: Path) 
     assert {one.rule for one in state.evaluation.unknown} >= {"failure-tolerance", "voter-lagging"}
 
 
-@pytest.mark.kip("D021", "D104")
+@pytest.mark.kip("A064", "D021", "D104")
 @pytest.mark.parametrize(
-    ("voted", "shown"),
-    [(-1, "epoch 9, no leader known, no vote"), (1, "epoch 9, no leader known, voted for 1-AaorEeDFTeqhbYUKWjaZFw")],
+    ("content", "shown"),
+    [
+        ({"votedId": -1, "votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA", "data_version": 1}, "no vote (version 1)"),
+        (
+            {"votedId": 1, "votedDirectoryId": "AaorEeDFTeqhbYUKWjaZFw", "data_version": 1},
+            "voted for 1-AaorEeDFTeqhbYUKWjaZFw (version 1)",
+        ),
+        (
+            {"votedId": 2, "currentVoters": [{"voterId": 1}, {"voterId": 2}], "data_version": 0},
+            "voted for 2, voters by its configuration: 1 and 2 (version 0)",
+        ),
+    ],
 )
-def test_the_current_vote_of_the_disk_is_shown(tmp_path: Path, voted: int, shown: str) -> None:
+def test_the_current_vote_of_the_disk_is_shown(tmp_path: Path, content: dict[str, Any], shown: str) -> None:
     folder = stopped_quorum(tmp_path) / "node-1"
-    directory = "AaorEeDFTeqhbYUKWjaZFw" if voted == 1 else "AAAAAAAAAAAAAAAAAAAAAA"
-    write_quorum_state(folder, leaderId=-1, leaderEpoch=9, votedId=voted, votedDirectoryId=directory, data_version=1)
+    write_quorum_state(folder, leaderId=-1, leaderEpoch=9, **content)
 
     made = cluster_status(state_of(replay_log_dir(folder))).log_dir
 
     assert made is not None
-    assert str(dict(log_dir_lines(made))["Quorum state"]).startswith(shown)
+    assert dict(log_dir_lines(made))["Quorum state"] == f"epoch 9, no leader known, {shown}"
 
 
 def test_torn_and_absent_files_are_missing(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""`python -m tests.configuration_page` (`make goldens`): the tables of docs/configuration.md and the committed schema.
+"""The tables of docs/configuration.md (`make goldens`).
 
 The keys, defaults and meanings come from the models; the text between the tables is written by hand.
 """
 
-import json
 import re
 from collections.abc import Container
 from enum import Enum
@@ -17,16 +16,14 @@ from pydantic_core import PydanticUndefined
 from connectors.settings import LoginSection
 from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
 from connectors.sinks.sink_entry import SINK_SECTIONS
-from streaming.config import Config, config_json_schema
+from streaming.config import Config
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection, RuleSection
 from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.reload import FIXED
 from streaming.config.root import HeartbeatSection, PipelineSection, WatchSection
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "configuration.md"
-SCHEMA = ROOT / "deploy" / "config.schema.json"
+PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 _TABLE = re.compile(r"(?P<begin><!-- keys: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- /keys -->)", re.DOTALL)
 
 
@@ -118,13 +115,3 @@ def plain(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def main() -> None:
-    """Writes the page and the schema."""
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    SCHEMA.write_text(json.dumps(config_json_schema(), indent=2) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,5 @@
-"""`python -m tests.metric_page` (`make goldens`): writes docs/metrics.md from streaming/metrics."""
+"""docs/metrics.md, from streaming/metrics (`make goldens`)."""
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -110,12 +109,3 @@ def page() -> str:
             table("| metric | what it is |", (line(one, cluster=False) for one in RELAY_METRICS)),
         ]
     )
-
-
-def main() -> int:
-    PAGE.write_text(page())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

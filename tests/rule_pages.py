@@ -1,10 +1,9 @@
-"""`python -m tests.rule_pages` (`make goldens`): writes docs/rules, one page for each rule and an index.
+"""The pages of docs/rules: one for each rule and an index (`make goldens`).
 
 The texts are the rules' docstrings, as in `kraftwatch explain`. What is the same for every rule is in the index.
 """
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -109,18 +108,3 @@ def severities(rule: Rule) -> list[str]:
     """Returns the rule's severities, the most severe first; each has a golden file."""
     existing = {path.name.split(".")[1] for path in GOLDENS.glob(f"{rule.id}.*.txt")}
     return [severity.value for severity in Severity if severity.value in existing]
-
-
-def main() -> int:
-    PAGES.mkdir(parents=True, exist_ok=True)
-    current = pages()
-    for name, text in current.items():
-        (PAGES / name).write_text(text)
-    for path in PAGES.glob("*.md"):
-        if path.name not in current:
-            path.unlink()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
-"""`python -m tests.status_schema`: writes docs/status.schema.json from the types of `ClusterStatus`."""
+"""docs/status.schema.json, from the types of `ClusterStatus` (`make goldens`)."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +46,3 @@ def _tidy(value: Any) -> Any:
         for key, each in value.items()
         if not (key == "title" and isinstance(each, str)) and not (key == "default" and each in ([], None))
     }
-
-
-def main() -> int:
-    PATH.write_text(text(), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

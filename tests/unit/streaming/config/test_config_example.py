@@ -1,6 +1,5 @@
 """The annotated example and the schema: both say what the models say."""
 
-import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +13,6 @@ from streaming.config import Config, config_json_schema, load
 from tests.unit.streaming.config.section_models import all_models
 
 EXAMPLE = files("streaming.config").joinpath("example.yaml").read_text(encoding="utf-8")
-COMMITTED = Path(__file__).parents[4] / "deploy" / "config.schema.json"
 
 
 UNCOMMENTED = re.sub(r"^(\s*)#(?=[^ \n]|    )", r"\1", EXAMPLE, flags=re.MULTILINE)
@@ -46,9 +44,3 @@ def test_the_example_shows_every_key_of_what_it_shows() -> None:
         for key in (field.alias or name for name, field in model.model_fields.items()):
             # A secret is shown as its file.
             assert re.search(rf"\b{key}(_file)?:|^- {key}$", UNCOMMENTED, re.MULTILINE), f"{model.__name__}: {key}"
-
-
-def test_the_committed_schema_is_current() -> None:
-    assert json.loads(COMMITTED.read_text()) == config_json_schema(), (
-        "kraftwatch config schema > deploy/config.schema.json"
-    )

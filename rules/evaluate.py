@@ -56,7 +56,10 @@ class ThresholdError(ValueError):
 def _load_rules() -> Mapping[str, Rule]:
     names = sorted(module.name for module in pkgutil.iter_modules(checks.__path__))
     modules = {name.replace("_", "-"): importlib.import_module(f"{checks.__name__}.{name}") for name in names}
-    return {rule: replace(module.RULE, id=rule, text=module.__doc__ or "") for rule, module in modules.items()}
+    return {
+        rule: replace(module.RULE, id=rule, text=module.__doc__ or "", evaluate=module.evaluate)
+        for rule, module in modules.items()
+    }
 
 
 RULES: Mapping[str, Rule] = _load_rules()

@@ -91,7 +91,7 @@ class Threshold:
 
     name: str
     default: float
-    unit: str
+    unit: str = "s"
     meaning: str
     """What the number decides, and why the default is what it is."""
 
@@ -137,20 +137,25 @@ class Need(StrEnum):
     """The finalized metadata.version has LeaderRecoveryState (KIP-704); below 3.2 the rule is not applicable."""
 
 
+def _no_results(_quorum: Quorum, _thresholds: "Thresholds") -> Iterable[RuleResult]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule: its id is its file's name with dashes.
-
-    `evaluate` is pure: the same quorum and thresholds give the same results in the same order. It may assume that every
-    need is met; callers therefore use `rules.evaluate.evaluate_rule`.
-    """
+    """What the file of a rule declares; `rules.evaluate` adds what the file itself is: `id`, `text` and `evaluate`."""
 
     id: str = ""
+    """The file's name with dashes."""
     title: str
     text: str = ""
-    """The operator's page: the module's docstring. `rules.evaluate` adds it, and the id."""
+    """The operator's page: the module's docstring."""
     thresholds: tuple[Threshold, ...]
-    evaluate: Callable[[Quorum, "Thresholds"], Iterable[RuleResult]]
+    evaluate: Callable[[Quorum, "Thresholds"], Iterable[RuleResult]] = _no_results
+    """The module's function of that name, which is pure: the same arguments give the same results in the same order.
+
+    It may assume that every need is met; callers therefore use `rules.evaluate.evaluate_rule`.
+    """
     needs: tuple[Need, ...] = ()
     """What must be observed; while a need is not met, the rule's only result is unknown or not applicable."""
     inhibited_by: tuple[str, ...] = ()
@@ -187,26 +192,23 @@ class Thresholds:
 def hold(seconds: float, why: str = "") -> Threshold:
     """Returns the threshold for how long a condition must be active before its alert fires, and why so long."""
     meaning = "the condition must last this long before the alert fires" + (f": {why}" if why else "")
-    return Threshold(name=HOLD, default=seconds, unit="s", meaning=meaning)
+    return Threshold(name=HOLD, default=seconds, meaning=meaning)
 
 
 def window_of(what: str, remembered: str = "At most an hour is remembered") -> Threshold:
     """Returns the threshold for the time over which something in the log is counted."""
     meaning = f"the time over which {what} are counted, by the timestamps in the log. {remembered}"
-    return Threshold(name="window", default=900.0, unit="s", meaning=meaning)
+    return Threshold(name="window", default=900.0, meaning=meaning)
 
 
 def keep_firing_for(seconds: float, after: str) -> Threshold:
     """Returns the threshold for how long an alert about an event in the log fires."""
     meaning = f"how long the alert fires after {after}, by the timestamps in the log"
-    return Threshold(name="keep_firing_for", default=seconds, unit="s", meaning=meaning)
+    return Threshold(name="keep_firing_for", default=seconds, meaning=meaning)
 
 
-def clear(seconds: float = 10.0) -> Threshold:
+def clear() -> Threshold:
     """Returns the threshold for how long a condition must be over before its alert resolves."""
     return Threshold(
-        name=CLEAR,
-        default=seconds,
-        unit="s",
-        meaning="the condition must be absent this long before the alert resolves",
+        name=CLEAR, default=10.0, meaning="the condition must be absent this long before the alert resolves"
     )

@@ -8,18 +8,25 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from rules.analysis.endpoint_status import endpoint_statuses
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
-from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, in_sync_count, voter_statuses
+from rules.analysis.freshness import DEFAULT_AGES, fresh_poll
+from rules.analysis.voter_status import (
+    CAUGHT_UP_AGE,
+    VoterActivity,
+    VoterStatus,
+    further_failures_text,
+    in_sync_count,
+    voter_statuses,
+)
 from rules.finding import Thresholds
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority, tolerated_failures
 from rules.model.monitoring import Reason
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
 
 ResolvedText: TypeAlias = Callable[[Quorum, str], str]
 """Takes the quorum now and the subject of the alert."""
-_AGES = Thresholds(values={each.name: each.default for each in (FETCH_AGE, POLL_AGE, PROBE_AGE, CAUGHT_UP_AGE)})
+_AGES = Thresholds(values={**DEFAULT_AGES.values, CAUGHT_UP_AGE.name: CAUGHT_UP_AGE.default})
 
 
 def resolved_text(rule: str, subject: str, quorum: Quorum) -> str:
@@ -51,9 +58,7 @@ def _voters(quorum: Quorum) -> str:
 
 def _no_leader(quorum: Quorum, _subject: str) -> str:
     leads = "A controller leads the metadata quorum" if quorum.leader_id is None else _leads(quorum)
-    poll = fresh_poll(quorum, _AGES)
-    in_sync = "" if poll is None or poll.leader is None else f" {_in_sync(quorum, poll)}"
-    return f"{leads}: metadata changes are possible.{in_sync}"
+    return f"{leads}: metadata changes are possible. {_in_sync(quorum)}".rstrip()
 
 
 def _leader_clock_skew(quorum: Quorum, subject: str) -> str:
@@ -91,17 +96,23 @@ def _epoch_churn(quorum: Quorum, subject: str) -> str:
     return f"Leader elections are no longer too frequent. {_leads(quorum)}."
 
 
-def _in_sync(quorum: Quorum, poll: Poll) -> str:
-    statuses = voter_statuses(quorum, poll, _AGES)
-    spare = max(0, in_sync_count(statuses) - majority(len(statuses)))
-    tolerated = plural(spare, "further failure") if spare else "no further failure"
+def _statuses(quorum: Quorum) -> tuple[VoterStatus, ...]:
+    """Returns the status of each voter; none without a fresh poll in which the leader has a row."""
+    poll = fresh_poll(quorum, _AGES)
+    return () if poll is None or poll.leader is None else voter_statuses(quorum, poll, _AGES)
+
+
+def _in_sync(quorum: Quorum) -> str:
+    """Returns how many voters are in sync, as a sentence; empty if it is not known."""
+    statuses = _statuses(quorum)
     in_sync = in_sync_count(statuses)
-    return f"{in_sync} of {plural(len(statuses), 'voter')} are in sync; the quorum tolerates {tolerated}."
+    tolerated = further_failures_text(in_sync - majority(len(statuses)))
+    text = f"{in_sync} of {plural(len(statuses), 'voter')} are in sync; the quorum tolerates {tolerated}."
+    return text if statuses else ""
 
 
 def _voters_in_sync(quorum: Quorum, _subject: str) -> str:
-    poll = fresh_poll(quorum, _AGES)
-    return _over(quorum, "enough voters are in sync") if poll is None or poll.leader is None else _in_sync(quorum, poll)
+    return _in_sync(quorum) or _over(quorum, "enough voters are in sync")
 
 
 def _forced_reconfiguration(quorum: Quorum, _subject: str) -> str:
@@ -237,14 +248,14 @@ def _voter_log_regressed(quorum: Quorum, subject: str) -> str:
 
 
 def _voter_lagging(quorum: Quorum, subject: str) -> str:
-    poll = fresh_poll(quorum, _AGES)
-    if poll is None or poll.leader is None:
+    statuses = {each.key.id: each for each in _statuses(quorum)}
+    if not statuses:
         return _over(quorum, subject)
-    status = next((each for each in voter_statuses(quorum, poll, _AGES) if each.key.id == _node(subject)), None)
+    status = statuses.get(_node(subject))
     if status is None:
         return f"Controller {_node(subject)} is not a voter."
     now = "is in sync" if status.activity is VoterActivity.IN_SYNC else "fetches"
-    return f"Voter {status.key.id} {now}. {_in_sync(quorum, poll)}"
+    return f"Voter {status.key.id} {now}. {_in_sync(quorum)}"
 
 
 RESOLVED: Mapping[str, ResolvedText | str] = {

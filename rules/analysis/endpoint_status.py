@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rules.analysis.freshness import fresh_probe
-from rules.analysis.replica_lag import Liveness, liveness, same_replica, since_last_fetch_ms
+from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness, since_last_fetch_ms
 from rules.finding import Thresholds
 from rules.formatting import utc_text
 from rules.model.identifiers import Endpoint, at_listener
@@ -50,12 +50,12 @@ class EndpointStatus:
     voter: Voter
     endpoint: Endpoint | None
     """The endpoint that other voters dial; None if the VotersRecord names none."""
-    registered: Endpoint | None
+    registered: Endpoint | None = None
     """The endpoint of the same listener in the controller's newest registration."""
-    probe: Probe | None
+    probe: Probe | None = None
     """The newest probe; None if it is too old."""
     liveness: Liveness
-    faults: tuple[EndpointFault, ...]
+    faults: tuple[EndpointFault, ...] = ()
     unknown_reason: str | None
     """Why the endpoint's state is unknown; None if it is known."""
 
@@ -124,16 +124,13 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
         return EndpointStatus(
             voter=voter,
             endpoint=None,
-            registered=None,
-            probe=None,
             liveness=alive,
-            faults=(),
             unknown_reason="the VotersRecord names no endpoint for it",
         )
     probe = fresh_probe(quorum, voter, thresholds)
     refused = probe is not None and probe.connection is Connection.REFUSED
     fetched_since = refused and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
-    replaced = _directory_replaced(quorum, poll, voter, thresholds)
+    replaced = fetching_replacement(quorum, poll, voter.key, thresholds) is not None
     registration = None if replaced else quorum.controllers.get(voter.key.id)
     registered = at_listener(registration.endpoints, endpoint.listener) if registration else None
     unverified = None if probe is None else _unverified(quorum, probe, thresholds)
@@ -150,14 +147,6 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
         unknown_reason=_unobserved(probe, quorum.vantage)
         or unverified
         or _undecided(probe, alive, fetched_since=fetched_since),
-    )
-
-
-def _directory_replaced(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> bool:
-    rows = poll.observers_by_id.get(voter.key.id, ()) if poll else ()
-    return any(
-        not same_replica(row.key, voter.key) and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
-        for row in rows
     )
 
 

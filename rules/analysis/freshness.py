@@ -15,38 +15,37 @@ from rules.model.quorum import Poll, Quorum
 POLL_AGE = Threshold(
     name="poll_age",
     default=10.0,
-    unit="s",
     meaning="the maximum age of the newest DescribeQuorum answer: with an older one the result of the rule is unknown. "
     "Polls come every second, so the default tolerates nine lost ones",
 )
 PROBE_AGE = Threshold(
     name="probe_age",
     default=30.0,
-    unit="s",
     meaning="the maximum age of the newest probe of an endpoint: an older one is ignored. "
     "Probes come every 5 s, so the default tolerates five lost ones",
 )
 FETCH_AGE = Threshold(
     name="fetch_age",
     default=10.0,
-    unit="s",
     meaning="a replica whose last fetch is older than this, by the leader's clock, counts as not fetching. "
     "An idle replica fetches at least twice a second; the default is five times controller.quorum.fetch.timeout.ms",
 )
 ANSWER_AGE = Threshold(
     name="answer_age",
     default=10.0,
-    unit="s",
     meaning="the maximum age of the newest answer of a leader. An idle quorum answers about twice a second, so the "
     "default tolerates twenty missed answers",
 )
 VIEW_AGE = Threshold(
     name="view_age",
     default=30.0,
-    unit="s",
     meaning="the maximum age of a controller's report of who leads: an older one is ignored. Each controller is polled "
     "every 10 s, so the default tolerates two lost answers",
 )
+DEFAULT_AGES = Thresholds(
+    values={each.name: each.default for each in (POLL_AGE, PROBE_AGE, FETCH_AGE, ANSWER_AGE, VIEW_AGE)}
+)
+"""For what is evaluated beside the rules: a remedy, the text of a resolved alert."""
 POLLS_ONLY = "only polls are observed here (metadata_log: false)"
 """Why a rule that needs the metadata log is not applicable where the log is not read by choice."""
 NO_VOTERS_RECORD = "no committed VotersRecord has been read yet"
@@ -83,6 +82,13 @@ def fresh_probe(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> Probe |
     if probe is None or not is_current(quorum, probe.observed_at_ms, thresholds.ms(PROBE_AGE.name)):
         return None
     return probe
+
+
+def recent_probe(quorum: Quorum, voter: Voter) -> Probe | None:
+    """Returns the newest probe of the voter's recorded endpoint, if it is at most as old as `probe_age` by default."""
+    probe = quorum.probe(voter.key.id, voter.endpoint)
+    recent = probe is not None and quorum.now_ms - probe.observed_at_ms <= DEFAULT_AGES.ms(PROBE_AGE.name)
+    return probe if recent else None
 
 
 def log_read_problem(quorum: Quorum) -> str | None:

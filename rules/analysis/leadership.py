@@ -8,7 +8,7 @@ leader last answered, and which leaders the controllers report.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from rules.analysis.freshness import VIEW_AGE, is_current, views_within
+from rules.analysis.freshness import DEFAULT_AGES, VIEW_AGE, is_current, views_within
 from rules.analysis.replica_lag import same_replica
 from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.membership import Voter, majority
@@ -165,7 +165,7 @@ def _broker_endpoints(quorum: Quorum) -> set[str]:
 
 def _followed_leader(quorum: Quorum, answered: Collection[str]) -> UnreachableLeader | None:
     """Returns the leader that the nodes at `answered`, which answer that they do not lead, follow."""
-    views = views_within(quorum, Millis(round(VIEW_AGE.default * 1000)))
+    views = views_within(quorum, DEFAULT_AGES.ms(VIEW_AGE.name))
     # A controller that is cut off from the others knows no leader, in the same or a later epoch.
     epoch, leaders = leaders_of_newest_epoch(views, None) or (None, ())
     if len(leaders) != 1 or any(view.node == leaders[0] for view in views if view.endpoint in answered):

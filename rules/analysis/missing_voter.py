@@ -11,15 +11,11 @@ from rules.analysis.endpoint_status import (
     fault_text,
     other_responder,
 )
-from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
-from rules.finding import Thresholds
+from rules.analysis.freshness import DEFAULT_AGES, PROBE_AGE, recent_probe
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
-
-_AGES = Thresholds(values={each.name: each.default for each in (FETCH_AGE, PROBE_AGE)})
-_PROBE_AGE_MS = round(PROBE_AGE.default * 1000)
 
 
 class VoterProcess(StrEnum):
@@ -47,9 +43,9 @@ def voter_process(quorum: Quorum, node: NodeId) -> VoterProcess:
 
     A probe identifies the node only once a minute, so a request to the endpoint that timed out since counts too.
     """
-    endpoint = recorded_endpoint(quorum, node)
-    probe = quorum.probe(node, endpoint)
-    if probe is None or quorum.now_ms - probe.observed_at_ms > _PROBE_AGE_MS:
+    voter = quorum.voter(node)
+    probe = None if voter is None else recent_probe(quorum, voter)
+    if probe is None:
         return VoterProcess.UNKNOWN
     if probe.connection is Connection.REFUSED:
         return VoterProcess.DOWN
@@ -57,7 +53,7 @@ def voter_process(quorum: Quorum, node: NodeId) -> VoterProcess:
         return VoterProcess.NOT_REACHED
     if probe.connection is not Connection.ACCEPTED or other_responder(probe):
         return VoterProcess.UNKNOWN
-    if probe.answer is Answer.NO_ANSWER or _times_out(quorum, str(endpoint)):
+    if probe.answer is Answer.NO_ANSWER or _times_out(quorum, str(probe.endpoint)):
         return VoterProcess.HUNG
     return VoterProcess.RUNNING if probe.answer is Answer.THIS_CLUSTER else VoterProcess.UNKNOWN
 
@@ -67,7 +63,7 @@ def _times_out(quorum: Quorum, endpoint: str) -> bool:
         each.endpoint == endpoint
         and each.reason is Reason.TIMED_OUT
         and each.source is not ObservationSource.PROBE
-        and quorum.now_ms - each.last_at_ms <= _PROBE_AGE_MS
+        and quorum.now_ms - each.last_at_ms <= DEFAULT_AGES.ms(PROBE_AGE.name)
         for each in quorum.failures
     )
 
@@ -147,4 +143,4 @@ def certificate_steps(status: EndpointStatus) -> tuple[str, ...]:
 
 def _status(quorum: Quorum, node: NodeId) -> EndpointStatus | None:
     voter = quorum.voter(node)
-    return None if voter is None else endpoint_status(quorum, None, voter, _AGES)
+    return None if voter is None else endpoint_status(quorum, None, voter, DEFAULT_AGES)

@@ -84,8 +84,7 @@ def since_last_fetch_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis |
     age = fetch_age_ms(poll, row) if row else None
     if age is not None:
         return age
-    history = quorum.histories.get(key)
-    for sample in reversed(history.samples if history else ()):
+    for sample in reversed(lag_samples(quorum, key)):
         if sample.fetch_age_ms is not None:
             return Millis(poll.observed_at_ms - sample.observed_at_ms + sample.fetch_age_ms)
     return None
@@ -105,6 +104,21 @@ def liveness(quorum: Quorum, poll: Poll | None, key: ReplicaKey, thresholds: Thr
     if age is None or age > thresholds.ms(FETCH_AGE.name):
         return Liveness.NOT_FETCHING
     return Liveness.FETCHING
+
+
+def fetching_replacement(
+    quorum: Quorum, poll: Poll | None, key: ReplicaKey, thresholds: Thresholds
+) -> ReplicaKey | None:
+    """Returns another directory of the replica's node id that fetches without a vote; None if there is none."""
+    rows = poll.observers_by_id.get(key.id, ()) if poll else ()
+    others = (row.key for row in rows if not same_replica(row.key, key))
+    return next((other for other in others if liveness(quorum, poll, other, thresholds) is Liveness.FETCHING), None)
+
+
+def records_behind(poll: Poll, row: Replica | None) -> int | None:
+    """Returns how many records the replica's log ends before the leader's; None if one of both ends is unknown."""
+    end, leader = row.log_end_offset if row else None, poll.leader.log_end_offset if poll.leader else None
+    return None if end is None or leader is None else max(0, leader - end)
 
 
 def fetches_slowly(poll: Poll, row: Replica, limit_ms: Millis) -> bool:

@@ -12,14 +12,12 @@ from rules.model.quorum import Quorum
 JOIN = Threshold(
     name="join",
     default=30.0,
-    unit="s",
     meaning="how long a live replica may take to join before it counts as not joining: a restarted broker took 19 s "
     "with Kafka's defaults",
 )
 COPY = Threshold(
     name="copy",
     default=3_600.0,
-    unit="s",
     meaning="how long a live replica that a reassignment added may take to copy the partition before it counts as not "
     "joining: raise it where partitions are big or reassignments throttled",
 )

@@ -6,7 +6,7 @@ other controller is down; no disk replacement and no change of the voter set is 
 Partitions are not evaluated: the restart of a combined node can make partitions unavailable.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rules.analysis.electability import CAUGHT_UP_MS, forecast_election, restarted_voters
@@ -17,7 +17,7 @@ from rules.analysis.endpoint_status import (
     endpoint_statuses,
     probe_outcome,
 )
-from rules.analysis.freshness import POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
+from rules.analysis.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, replica_row
 from rules.analysis.voter_status import half_done
@@ -26,6 +26,8 @@ from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
+
+_REFUSES = "refuses connections at its recorded endpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +61,21 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
     if isinstance(poll, str):
         return RestartSafety(node=node, against=(poll,), notes=(), remaining=None, votes_needed=None)
     statuses = endpoint_statuses(quorum, poll, thresholds)
-    voters = _voters(quorum, poll)
-    others = [key for key in voters if key.id != node]
+    voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
     refusing = {status.voter.key.id for status in statuses if status.refused}
-    remaining = [key for key in others if key.id not in refusing and not _not_in_sync(quorum, poll, key, thresholds)]
+    problems = {
+        key.id: _not_in_sync(quorum, poll, key, thresholds) or (_REFUSES if key.id in refusing else None)
+        for key in voters
+        if key.id != node
+    }
+    remaining = [other for other, problem in problems.items() if problem is None]
     needed = majority(len(voters))
     if node in {key.id for key in voters}:
         against = [
-            *_too_few_voters(quorum, poll, voters, others, remaining, thresholds),
+            *_too_few_voters(problems, len(remaining), needed, len(voters)),
             *_endpoint_problems(node, statuses),
             *_unfinished_changes(quorum, poll, thresholds),
-            *_unelectable(quorum, node, statuses, remaining, needed),
+            *(_unelectable(quorum, node, statuses) if len(remaining) >= needed else ()),
         ]
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it.
@@ -78,7 +84,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
         node=node,
         against=tuple(against),
         notes=tuple(_notes(quorum, poll, node, voters, statuses)),
-        remaining=tuple(key.id for key in remaining),
+        remaining=tuple(remaining),
         votes_needed=needed,
     )
 
@@ -95,13 +101,8 @@ def _usable_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | str:
     if poll is None:
         return f"unknown: {poll_problem(quorum)}"
     if quorum.committed is None and quorum.kraft_version:
-        return "unknown: no committed VotersRecord has been read yet"
+        return f"unknown: {NO_VOTERS_RECORD}"
     return poll
-
-
-def _voters(quorum: Quorum, poll: Poll) -> list[ReplicaKey]:
-    keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters}
-    return sorted(keys)
 
 
 def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> str | None:
@@ -114,26 +115,15 @@ def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresh
     return None if lag <= CAUGHT_UP_MS else f"is {ms_text(lag)} behind the leader"
 
 
-def _too_few_voters(
-    quorum: Quorum,
-    poll: Poll,
-    voters: list[ReplicaKey],
-    others: list[ReplicaKey],
-    remaining: list[ReplicaKey],
-    thresholds: Thresholds,
-) -> Iterable[str]:
-    needed = majority(len(voters))
-    if not others:
+def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, needed: int, voters: int) -> Iterable[str]:
+    """`problems`: why each other voter does not count, or None."""
+    if not problems:
         yield "it is the only voter: the quorum has no leader until it is back"
         return
-    staying = set(remaining)
-    for key in others:
-        if key not in staying:
-            why = _not_in_sync(quorum, poll, key, thresholds) or "refuses connections at its recorded endpoint"
-            yield f"controller {key.id} {why}: bring it back first"
-    if len(remaining) < needed:
-        left = plural(len(remaining), "voter")
-        yield f"without it {left} of {len(voters)} would remain, caught up and reachable, and {needed} are needed"
+    yield from (f"controller {node} {why}: bring it back first" for node, why in problems.items() if why)
+    if remaining < needed:
+        left = plural(remaining, "voter")
+        yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed} are needed"
 
 
 def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus]) -> Iterable[str]:
@@ -175,23 +165,15 @@ def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> I
                 f"controller {row.key.id} has a new directory id and is not a voter with it yet: "
                 "finish the disk replacement first"
             )
-    latest = {row.key for row in poll.voters}
+    latest = poll.voter_keys
     if latest != committed.keys and None not in {key.directory_id for key in latest}:
         changed = sorted(latest ^ committed.keys)
         yield f"a change of the voter set is in progress ({and_join(changed)}): wait until it is committed"
 
 
-def _unelectable(
-    quorum: Quorum,
-    node: NodeId,
-    statuses: tuple[EndpointStatus, ...],
-    remaining: list[ReplicaKey],
-    needed: int,
-) -> Iterable[str]:
-    if not statuses or len(remaining) < needed:
-        return
+def _unelectable(quorum: Quorum, node: NodeId, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
     voters = [replace(one, alive=False) if one.key.id == node else one for one in restarted_voters(quorum, statuses)]
-    if not forecast_election(voters).electable:
+    if voters and not forecast_election(voters).electable:
         yield (
             "without it no voter could win an election: the others do not reach each other at their recorded endpoints"
         )

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from rules.analysis.freshness import PROBE_AGE, fresh_views, is_current
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis, NodeId, ReplicaKey
-from rules.model.monitoring import (
-    NO_LEADER_REASONS,
-    Answer,
-    Connection,
-    ObservationSource,
-    Probe,
-    Reason,
-)
+from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason
 from rules.model.quorum import Quorum
 
 _FAILURE_MS = Millis(60_000)
@@ -26,12 +19,10 @@ class SilentController:
 
     key: ReplicaKey
     endpoint: str
-    reason: str
-    """Of the failed leader view, or what the probe found."""
-    failed: Reason | None
-    """Why the leader view fails; None if only the probe does."""
+    reason: Reason | Answer | Connection
+    """Why the leader view fails, or else what the probe found."""
     detail: str
-    since_ms: Millis | None
+    since_ms: Millis | None = None
     """The start of the unbroken run of failures, if known."""
     answering: Sequence[NodeId]
     """The voters that answer. If none does, the reason may be the monitor's access and not this controller."""
@@ -58,8 +49,7 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
             yield SilentController(
                 key=key,
                 endpoint=view.endpoint,
-                reason=view.reason.value,
-                failed=view.reason,
+                reason=view.reason,
                 detail=view.detail,
                 since_ms=view.first_at_ms,
                 answering=viewed_voters,
@@ -68,10 +58,8 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
             yield SilentController(
                 key=key,
                 endpoint=str(probe.endpoint),
-                reason=(probe.answer if probe.connection is Connection.ACCEPTED else probe.connection).value,
-                failed=None,
+                reason=probe.answer if probe.connection is Connection.ACCEPTED else probe.connection,
                 detail=probe.detail,
-                since_ms=None,
                 answering=probed_voters,
             )
 

@@ -15,13 +15,13 @@ Every remedy that starts or restarts a node begins with these steps (`rules.eval
 
 from collections.abc import Collection, Iterable, Mapping
 from heapq import nsmallest
+from itertools import chain
 from typing import NamedTuple
 
-from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
+from rules.analysis.freshness import DEFAULT_AGES, recent_probe
 from rules.analysis.leadership import leaderless
 from rules.analysis.missing_voter import VoterProcess, voter_process
 from rules.analysis.replica_lag import Liveness, liveness
-from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.history import Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
@@ -29,14 +29,12 @@ from rules.model.membership import majority
 from rules.model.monitoring import Reason, Resolution
 from rules.model.quorum import Quorum
 
-_PROBE_AGE_MS = round(PROBE_AGE.default * 1000)
 _MOST_LISTED = 8
 """How many directories a step names, and how many nodes have a step each."""
 COPY_METADATA_FIRST = (
     "# Do not start, restart or format any node before you have copied __cluster_metadata-0 of every controller and "
     "broker: the copies show what was committed, and a node that follows the new log truncates its own"
 )
-_FETCH_AGE = Thresholds(values={FETCH_AGE.name: FETCH_AGE.default})
 
 
 class PartitionDirectory(NamedTuple):
@@ -88,12 +86,8 @@ def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
 
 def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
     """Returns the host names of recorded endpoints that do not resolve (NXDOMAIN) by the newest probes, sorted."""
-    hosts = set()
-    for voter in quorum.voters:
-        probe = quorum.probe(voter.key.id, voter.endpoint)
-        if probe is not None and quorum.now_ms - probe.observed_at_ms <= _PROBE_AGE_MS:
-            hosts |= {probe.endpoint.host} if probe.resolution is Resolution.NAME_NOT_FOUND else set()
-    return tuple(sorted(hosts))
+    probes = [probe for voter in quorum.voters if (probe := recent_probe(quorum, voter))]
+    return tuple(sorted({each.endpoint.host for each in probes if each.resolution is Resolution.NAME_NOT_FOUND}))
 
 
 def metadata_contradicts(quorum: Quorum) -> bool:
@@ -125,26 +119,34 @@ def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]
     elected). And, for each remembered unclean election, the brokers that were passed over and have not started since:
     the partition may have recovered from another replica.
     """
-    found: dict[NodeId, set[PartitionDirectory]] = {}
-    for recovery in quorum.recovering:
-        for node in _holders(recovery):
-            found.setdefault(node, set()).add(_directory(recovery.topic, recovery.topic_id, recovery.partition))
-    for one in quorum.history.unclean:
-        for node in one.passed_over:
-            if _has_not_run_since(quorum, node, one.last_offset):
-                directories = (_directory(one.topic, one.topic_id, partition) for partition in one.partitions)
-                found.setdefault(node, set()).update(directories)
-    return {node: frozenset(directories) for node, directories in found.items()}
+    of_recoveries = ((node, _recovering(one)) for one in quorum.recovering for node in _holders(one))
+    of_elections = (
+        (node, _directory(one.topic, one.topic_id, partition))
+        for one in quorum.history.unclean
+        for node in one.passed_over
+        if _has_not_run_since(quorum, node, one.last_offset)
+        for partition in one.partitions
+    )
+    return _by_node(chain(of_recoveries, of_elections))
 
 
 def only_in_sync_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
     """Returns the brokers that lead RECOVERING partitions as the only in-sync replica, with the directories."""
+    led = (one for one in quorum.recovering if len(one.replicas) > 1)
+    return _by_node((one.leader, _recovering(one)) for one in led if one.leader is not None)
+
+
+def _by_node(
+    held: Iterable[tuple[NodeId, PartitionDirectory]],
+) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
     found: dict[NodeId, set[PartitionDirectory]] = {}
-    for recovery in quorum.recovering:
-        if recovery.leader is not None and len(recovery.replicas) > 1:
-            directory = _directory(recovery.topic, recovery.topic_id, recovery.partition)
-            found.setdefault(recovery.leader, set()).add(directory)
+    for node, directory in held:
+        found.setdefault(node, set()).add(directory)
     return {node: frozenset(directories) for node, directories in found.items()}
+
+
+def _recovering(recovery: Recovery) -> PartitionDirectory:
+    return _directory(recovery.topic, recovery.topic_id, recovery.partition)
 
 
 def _has_not_run_since(quorum: Quorum, node: NodeId, offset: Offset) -> bool:
@@ -194,7 +196,7 @@ def _voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, .
     poll = quorum.poll
     if poll is None or quorum.derived(leaderless) is not None:
         return frozenset(), ()
-    fetching = {row.key.id for row in poll.voters if liveness(quorum, poll, row.key, _FETCH_AGE) is Liveness.FETCHING}
+    fetching = {row.key.id for row in poll.voters if liveness(quorum, poll, row.key, DEFAULT_AGES) is Liveness.FETCHING}
     return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))
 
 

@@ -15,8 +15,10 @@ from enum import StrEnum
 from rules.analysis.replica_lag import (
     Liveness,
     fetches_slowly,
+    fetching_replacement,
     lag_ms,
     liveness,
+    records_behind,
     replica_row,
     same_replica,
     since_last_fetch_ms,
@@ -25,12 +27,11 @@ from rules.finding import Threshold, Thresholds
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import VoterRemoval, VoterSet
-from rules.model.quorum import Poll, Quorum, Replica
+from rules.model.quorum import Poll, Quorum
 
 HALF_DONE = Threshold(
     name="half_done",
     default=86_400.0,
-    unit="s",
     meaning="for how long after a voter's removal the same node id with another directory id counts as its "
     "replacement that is not added yet; later it is an observer like any other. A day covers a repair that waited "
     "until the next morning",
@@ -67,7 +68,6 @@ def half_done(quorum: Quorum, key: ReplicaKey, thresholds: Thresholds) -> VoterR
 CAUGHT_UP_AGE = Threshold(
     name="caught_up_age",
     default=10.0,
-    unit="s",
     meaning="a voter that fetches counts as in sync if it had caught up with the leader this recently, by the "
     "leader's clock. An idle follower is half a second behind; the default is five times "
     "controller.quorum.fetch.timeout.ms",
@@ -151,13 +151,18 @@ def voter_statuses(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> tuple[
 
     The leader must have a row in the poll; the quorum's histories bridge elections.
     """
-    keys = sorted((row.key for row in poll.voters), key=lambda key: (key.id, key.directory_id or ""))
+    keys = sorted(row.key for row in poll.voters)
     return tuple(_voter_status(quorum, poll, key, thresholds) for key in keys)
 
 
 def in_sync_count(statuses: Iterable[VoterStatus]) -> int:
     """Returns how many of the voters are in sync."""
     return sum(status.activity is VoterActivity.IN_SYNC for status in statuses)
+
+
+def further_failures_text(spare: int) -> str:
+    """Returns how many further failures a quorum tolerates that has so many voters more than a majority, as text."""
+    return plural(spare, "further failure") if spare > 0 else "no further failure"
 
 
 def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> VoterStatus:
@@ -181,29 +186,11 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thres
         leader_id=poll.leader_id,
         leader_since_ms=None if set_back else _elected_at_ms(quorum, poll),
         log_end_offset=row.log_end_offset if row else None,
-        lag=_records_behind(poll, row),
-        replaced_by=_replacement(quorum, poll, key, thresholds) if not_fetching else None,
+        lag=records_behind(poll, row),
+        replaced_by=fetching_replacement(quorum, poll, key, thresholds) if not_fetching and quorum.committed else None,
     )
-
-
-def _records_behind(poll: Poll, row: Replica | None) -> int | None:
-    end, leader = row.log_end_offset if row else None, poll.leader.log_end_offset if poll.leader else None
-    return None if end is None or leader is None else max(0, leader - end)
 
 
 def _elected_at_ms(quorum: Quorum, poll: Poll) -> Millis | None:
     elections = reversed(quorum.history.elections)
     return next((one.timestamp_ms for one in elections if one.leader_epoch == poll.leader_epoch), None)
-
-
-def _replacement(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> ReplicaKey | None:
-    if quorum.committed is None:
-        return None
-    return next(
-        (
-            row.key
-            for row in poll.observers_by_id.get(key.id, ())
-            if not same_replica(row.key, key) and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
-        ),
-        None,
-    )

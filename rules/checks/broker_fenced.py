@@ -120,7 +120,6 @@ def _severity(*, left: bool, worse: bool) -> Severity:
 RULE = Rule(
     title="A broker is fenced",
     thresholds=(_HOLD, clear(), ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     # An unclean election passes over a fenced broker, and one that flaps may stay fenced: one fault, one incident.

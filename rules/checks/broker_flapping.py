@@ -126,7 +126,6 @@ def _evidence(one: Interruption) -> dict[str, Plain]:
 RULE = Rule(
     title="A broker is fenced again and again",
     thresholds=(hold(0.0, "the fencings have already happened"), clear(), WINDOW, FENCINGS, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

@@ -27,6 +27,7 @@ What not to do
 from collections.abc import Iterable, Sequence
 from itertools import count
 
+from rules.analysis.endpoint_status import certificate_fault
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
@@ -54,7 +55,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     probes = [quorum.probes[name] for name in sorted(quorum.probes)]
     within = max(_days_ms(thresholds, WARNING), _days_ms(thresholds, CRITICAL))
     soon = [probe for probe in probes if _expires_within(quorum, probe, within)]
-    renewable = [probe for probe in soon if not (_expired(quorum, probe) and _reported_as_stale(quorum, probe))]
+    renewable = [
+        probe for probe in soon if not (_expires_within(quorum, probe, Millis(0)) and _reported_as_stale(quorum, probe))
+    ]
     if renewable:
         urgent = any(_expires_within(quorum, probe, _days_ms(thresholds, CRITICAL)) for probe in renewable)
         severity = Severity.CRITICAL if urgent else Severity.WARNING
@@ -91,15 +94,11 @@ def _expires_within(quorum: Quorum, probe: Probe, within_ms: Millis) -> bool:
     return at is not None and quorum.now_ms > at - within_ms
 
 
-def _expired(quorum: Quorum, probe: Probe) -> bool:
-    return _expires_within(quorum, probe, Millis(0))
-
-
 def _reported_as_stale(quorum: Quorum, probe: Probe) -> bool:
     """Returns whether `stale-voter-endpoint` evaluates this endpoint: the one that other voters dial."""
     voter = quorum.voter(probe.node)
     recorded = voter is not None and voter.endpoint == probe.endpoint
-    return recorded and probe.certificate is not None and probe.certificate.fault is CertificateFault.EXPIRED
+    return recorded and certificate_fault(probe) is CertificateFault.EXPIRED
 
 
 def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Finding:
@@ -146,7 +145,6 @@ def _when(quorum: Quorum, probe: Probe) -> str:
 RULE = Rule(
     title="A controller's certificate expires soon",
     thresholds=(hold(60.0), clear(), WARNING, CRITICAL),
-    evaluate=evaluate,
     # Without the log by choice no endpoint is probed.
     needs=(Need.METADATA_LOG,),
 )

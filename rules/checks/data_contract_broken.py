@@ -54,7 +54,6 @@ from rules.model.quorum import Quorum
 STANDS = Threshold(
     name="stands",
     default=1_800.0,
-    unit="s",
     meaning="the alert fires this long after the contract was last found broken; at most an hour is remembered",
 )
 _DECODES = "every-record-decodes"
@@ -63,6 +62,11 @@ _READS = "every-state-can-be-read"
 _PASSED_OVER = "no-offset-is-passed-over"
 _FAILURES = ("every-row-can-be-applied", "every-rule-can-be-evaluated", "every-status-can-be-rendered")
 """The contracts that break where kraftwatch itself failed."""
+_CONSEQUENCES = {
+    _SECRETS: "A secret may be readable in the checkpoint.",
+    _READS: "The cluster started with a new state.",
+    _PASSED_OVER: "The metadata log is not evaluated beyond them until it is read again.",
+}
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -78,7 +82,8 @@ def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
         subject=violation.contract,
         severity=Severity.CRITICAL if violation.grave else Severity.WARNING,
         summary=f"Recorded data breaks contract {violation.contract} in {plural(violation.rows, 'row')}. "
-        f"{_consequence(violation)} Contract: {violation.promise}. Example: {violation.example}.",
+        f"{_CONSEQUENCES.get(violation.contract, 'Alerts may be wrong or missing.')} Contract: {violation.promise}. "
+        f"Example: {violation.example}.",
         evidence={
             "contract": violation.contract,
             "promise": violation.promise,
@@ -91,16 +96,6 @@ def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
         },
         remedy=_remedy(violation),
     )
-
-
-def _consequence(violation: ContractViolation) -> str:
-    if violation.contract == _SECRETS:
-        return "A secret may be readable in the checkpoint."
-    if violation.contract == _READS:
-        return "The cluster started with a new state."
-    if violation.contract == _PASSED_OVER:
-        return "The metadata log is not evaluated beyond them until it is read again."
-    return "Alerts may be wrong or missing."
 
 
 def _remedy(violation: ContractViolation) -> tuple[str, ...]:

@@ -34,7 +34,6 @@ _FETCH_AGE = replace(
 WINDOW = Threshold(
     name="window",
     default=300.0,
-    unit="s",
     meaning="two processes run until their registrations have not alternated for this long, by the timestamps in the "
     "log. A controller registers again within seconds",
 )
@@ -121,7 +120,6 @@ def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str
 RULE = Rule(
     title="Two processes have one node.id",
     thresholds=(hold(30.0), clear(), WINDOW, _FETCH_AGE, POLL_AGE),
-    evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     # Both processes are one node for Kafka: what else is found of it has the same cause.
     grouped_with=("node-records-conflict", "node-restarting", "stale-voter-endpoint", "version-drift", "epoch-churn"),

@@ -54,7 +54,6 @@ JUMP = Threshold(
 ELECTION_TIME = Threshold(
     name="election_time",
     default=1.0,
-    unit="s",
     meaning="the shortest time between two elections without a winner. Skipped epochs that fit into the time before "
     "the election are lost elections of an outage and no jump; the default is controller.quorum.election.timeout.ms",
 )
@@ -186,16 +185,7 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
 
 RULE = Rule(
     title="Too many leader elections",
-    thresholds=(
-        hold(60.0),
-        clear(),
-        WINDOW,
-        ELECTIONS,
-        JUMP,
-        ELECTION_TIME,
-        ANSWER_AGE,
-    ),
-    evaluate=evaluate,
+    thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),
 )

@@ -53,7 +53,6 @@ from rules.remedies.remedy_commands import bring_in_sync, describe_status
 WINDOW = Threshold(
     name="window",
     default=900.0,
-    unit="s",
     meaning="the time over which the outages of voters are added, by the polls. At most an hour is remembered",
 )
 SHARE = Threshold(
@@ -218,7 +217,6 @@ def _remedy(
 RULE = Rule(
     title="The quorum tolerates no further failure",
     thresholds=(_HOLD, clear(), WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
-    evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     outlives_cause=True,

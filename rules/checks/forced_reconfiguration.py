@@ -70,6 +70,5 @@ def _finding(quorum: Quorum, change: VoterChange) -> Finding:
 RULE = Rule(
     title="The voter set was changed by force",
     thresholds=(hold(0.0, "one observation is proof"), clear(), KEEP_FIRING_FOR),
-    evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),
 )

@@ -107,7 +107,6 @@ def _finding(
 RULE = Rule(
     title="A registration without a controller",
     thresholds=(_HOLD, clear(), POLL_AGE, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),

@@ -32,7 +32,6 @@ from rules.remedies.remedy_commands import bring_in_sync, describe_status
 STILL = Threshold(
     name="still",
     default=10.0,
-    unit="s",
     meaning="how long the high watermark must not move before the condition begins; the condition must then last for "
     "hold. An idle quorum commits every half second, so the default is twenty missed commits",
 )
@@ -109,7 +108,6 @@ def _or_unknown(value: int | None) -> str:
 RULE = Rule(
     title="The high watermark does not move",
     thresholds=(_HOLD, clear(), STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
-    evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),
 )

@@ -27,7 +27,6 @@ from rules.model.quorum import Poll, Quorum
 SKEW = Threshold(
     name="skew",
     default=60.0,
-    unit="s",
     meaning="the clocks may differ by so much. An answer is a second old at most, and a time service keeps clocks "
     "within milliseconds; from this difference on, times in alerts and logs mislead people",
 )
@@ -82,6 +81,5 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
 RULE = Rule(
     title="The leader's clock differs from the clock of kraftwatch's host",
     thresholds=(hold(30.0), clear(), SKEW, POLL_AGE),
-    evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
 )

@@ -53,7 +53,6 @@ NOTHING_OBSERVED = "The state of the quorum is unknown"
 CONTROLLER_HOLD = Threshold(
     name="controller_hold",
     default=300.0,
-    unit="s",
     meaning="how long one of several controllers must not answer before its alert fires. The others are observed, so "
     "the default is longer than a restart",
 )
@@ -88,10 +87,11 @@ _OPERATIONS = {
 """The operation that each observation source needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
 _DETAIL = 200
 """Maximum number of characters of a failure's detail."""
-_LOG = "the metadata log"
-_POLL = "DescribeQuorum"
-_SOURCES = {_LOG: ObservationSource.LOG, _POLL: ObservationSource.QUORUM}
-_EVIDENCE_KEYS = {_LOG: "metadata_log_last_answer", _POLL: "describe_quorum_last_answer"}
+_NAMES = {ObservationSource.LOG: "the metadata log", ObservationSource.QUORUM: "DescribeQuorum"}
+_EVIDENCE_KEYS = {
+    ObservationSource.LOG: "metadata_log_last_answer",
+    ObservationSource.QUORUM: "describe_quorum_last_answer",
+}
 _CURRENT = "current"
 _CONFIGURATION_ERRORS = {
     Reason.DENIED,
@@ -114,16 +114,15 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     stale = _stale(quorum, thresholds)
     if not stale:
         return
-    if not _tried_since_gap(quorum, [(_SOURCES[name], answers[name]) for name in stale]):
+    if not all(_tried_since_gap(quorum, source, answers[source]) for source in stale):
         why = f"nothing was observed until {utc_text(quorum.watched_since_ms)}, and no attempt has ended since"
         yield UnknownResult(why=why)
         return
     unreachable = unreachable_leader(quorum)
-    stale_sources = {_SOURCES[name] for name in stale}
     failures = [
         each
         for each in quorum.failures
-        if each.source in stale_sources and (unreachable is None or each.reason is not Reason.NO_LEADER)
+        if each.source in stale and (unreachable is None or each.reason is not Reason.NO_LEADER)
     ]
     if leaderless(quorum) is not None:
         # A configuration error remains when a leader is elected; the missing leader explains every other failure.
@@ -138,12 +137,8 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         summary=_summary(answers, stale, failures) + _leader_sentence(unreachable),
         evidence={
             "vantage": quorum.vantage.value,
-            **(
-                {"unreachable_leader": unreachable.id, "reported_by": list(unreachable.followers)}
-                if unreachable
-                else {}
-            ),
-            **{_EVIDENCE_KEYS[name]: _time(at) if name in stale else _CURRENT for name, at in answers.items()},
+            **({"unreachable_leader": unreachable.id, "reported_by": [*unreachable.followers]} if unreachable else {}),
+            **{_EVIDENCE_KEYS[one]: _time(at) if one in stale else _CURRENT for one, at in answers.items()},
             "last_committed_offset": quorum.last_offset,
             "failing": [_failure(each) for each in _oldest(failures)],
         },
@@ -151,27 +146,27 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     )
 
 
-def _tried_since_gap(quorum: Quorum, stale: Iterable[tuple[ObservationSource, Millis | None]]) -> bool:
-    """Returns whether each of these sources was tried since the newest gap in the observations.
+def _tried_since_gap(quorum: Quorum, source: ObservationSource, answered_at_ms: Millis | None) -> bool:
+    """Returns whether this source was tried since the newest gap in the observations; it last answered at this time.
 
-    `stale`: the sources, and when they last answered. A gatherer that only restarts, again and again, tries nothing.
+    A gatherer that only restarts, again and again, tries nothing.
     """
     restarts = [each for each in quorum.failures if each.reason is Reason.INTERRUPTED]
     if any(each.first_at_ms < each.last_at_ms for each in restarts) or quorum.watched_since_ms == 0:
         return True
     failed = (each for each in quorum.failures if each.last_at_ms >= quorum.watched_since_ms)
-    tried = {each.source for each in failed if each.reason is not Reason.INTERRUPTED}
-    return all(source in tried or (at is not None and at >= quorum.watched_since_ms) for source, at in stale)
+    answered = answered_at_ms is not None and answered_at_ms >= quorum.watched_since_ms
+    return answered or any(each.source is source and each.reason is not Reason.INTERRUPTED for each in failed)
 
 
-def _answers(quorum: Quorum) -> dict[str, Millis | None]:
-    answers = {_POLL: quorum.poll.observed_at_ms if quorum.poll else None}
-    return {_LOG: quorum.log_seen_at_ms, **answers} if quorum.access.log else answers
+def _answers(quorum: Quorum) -> dict[ObservationSource, Millis | None]:
+    polled = {ObservationSource.QUORUM: quorum.poll.observed_at_ms if quorum.poll else None}
+    return {ObservationSource.LOG: quorum.log_seen_at_ms, **polled} if quorum.access.log else polled
 
 
-def _stale(quorum: Quorum, thresholds: Thresholds) -> list[str]:
+def _stale(quorum: Quorum, thresholds: Thresholds) -> list[ObservationSource]:
     limit = thresholds.ms(ANSWER_AGE.name)
-    return [name for name, at in _answers(quorum).items() if at is None or quorum.now_ms - at > limit]
+    return [source for source, at in _answers(quorum).items() if at is None or quorum.now_ms - at > limit]
 
 
 def observes_nothing(evidence: Mapping[str, Plain]) -> bool:
@@ -180,8 +175,10 @@ def observes_nothing(evidence: Mapping[str, Plain]) -> bool:
     return bool(answers) and _CURRENT not in answers
 
 
-def _summary(answers: dict[str, Millis | None], stale: list[str], failures: list[FailedObservation]) -> str:
-    sources = and_join(f"{name} (last answer: {_time(answers[name])})" for name in stale)
+def _summary(
+    answers: dict[ObservationSource, Millis | None], stale: list[ObservationSource], failures: list[FailedObservation]
+) -> str:
+    sources = and_join(f"{_NAMES[source]} (last answer: {_time(answers[source])})" for source in stale)
     reasons = and_join(
         [_reason_with_endpoints(reason, failures) for reason in sorted({each.reason for each in failures})], 4
     )
@@ -233,8 +230,8 @@ def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]
 def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Thresholds) -> Finding:
     node, detail = silent.key.id, f" ({silent.detail[:_DETAIL]})" if silent.detail else ""
     advice = f"Check the network, TLS and the login between the monitor and {silent.endpoint}"
-    if silent.failed is not None:
-        advice = ADVICE[silent.failed].format(where=silent.endpoint, operations="CLUSTER_ACTION")
+    if isinstance(silent.reason, Reason):
+        advice = ADVICE[silent.reason].format(where=silent.endpoint, operations="CLUSTER_ACTION")
     others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
     return Finding(
         subject=f"controller {node}",
@@ -245,7 +242,7 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
             "vantage": quorum.vantage.value,
             "controller": node,
             "endpoint": silent.endpoint,
-            "reason": silent.reason,
+            "reason": silent.reason.value,
             **({"detail": silent.detail[:_DETAIL]} if silent.detail else {}),
             **({"failing_since": utc_text(silent.since_ms)} if silent.since_ms is not None else {}),
             "observed_controllers": [*silent.answering],
@@ -328,15 +325,6 @@ def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Ite
 
 RULE = Rule(
     title="kraftwatch does not observe the quorum",
-    thresholds=(
-        hold(30.0),
-        clear(),
-        CONTROLLER_HOLD,
-        ANSWER_AGE,
-        PROBE_AGE,
-        VIEW_AGE,
-        POLL_AGE,
-        FETCH_AGE,
-    ),
+    thresholds=(hold(30.0), clear(), CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
     evaluate=evaluate,
 )

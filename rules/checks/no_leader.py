@@ -73,6 +73,12 @@ _STATES = {
     Liveness.NOT_FETCHING: "not fetching",
     Liveness.UNKNOWN: "unknown",
 }
+_MISSING = {
+    VoterProcess.DOWN: "down (connections are refused)",
+    VoterProcess.HUNG: "hung (accepting connections, not answering)",
+    VoterProcess.NOT_REACHED: "not reached (connections time out or have no route)",
+}
+"""The states of a process in which its voter takes part in no election."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -81,14 +87,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if state is None:
         if not leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)):
             last = last_leader_answer_ms(quorum)
-            observed = (
-                "no leader has answered yet" if last is None else f"no leader has answered since {utc_text(last)}"
-            )
+            since = "yet" if last is None else f"since {utc_text(last)}"
             leader = unreachable_leader(quorum)
-            reports = (
-                "no node reports that there is none" if leader is None else f"others follow controller {leader.id}"
-            )
-            yield UnknownResult(why=f"{observed}, and {reports}")
+            reports = f"others follow controller {leader.id}" if leader else "no node reports that there is none"
+            yield UnknownResult(why=f"no leader has answered {since}, and {reports}")
         return
     statuses = last_known_endpoint_statuses(quorum, thresholds)
     yield Finding(
@@ -134,15 +136,15 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             return "Every configured controller refuses connections."
         return f"Reported by {and_join(state.answered, 3)}."
     processes = {status.voter.key.id: voter_process(quorum, status.voter.key.id) for status in statuses}
-    down = [node for node, process in processes.items() if process is VoterProcess.DOWN]
-    hung = [node for node, process in processes.items() if process is VoterProcess.HUNG]
-    not_reached = [node for node, process in processes.items() if process is VoterProcess.NOT_REACHED]
+    missing = [node for node, process in processes.items() if process in _MISSING]
     lost = [one.voter.key.id for one in statuses if EndpointFault.NAME_NOT_FOUND in one.faults]
     refused = [one for one in statuses if not one.can_lead]
     sentences = [
-        *([f"{_controllers(down)} down (connections are refused)."] if down else []),
-        *([f"{_controllers(hung)} hung (accepting connections, not answering)."] if hung else []),
-        *([f"{_controllers(not_reached)} not reached (connections time out or have no route)."] if not_reached else []),
+        *(
+            f"{_controllers(nodes)} {what}."
+            for state, what in _MISSING.items()
+            if (nodes := [node for node in missing if processes[node] is state])
+        ),
         *([f"The recorded name of controller {and_join(lost)} does not resolve."] if lost else []),
         *(
             f"The certificate of controller {one.voter.key.id} {certificate_text(one.probe)}."
@@ -150,7 +152,7 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             if one.probe
         ),
     ]
-    running = len(statuses) - len({*down, *hung, *not_reached, *lost, *(one.voter.key.id for one in refused)})
+    running = len(statuses) - len({*missing, *lost, *(one.voter.key.id for one in refused)})
     needed = majority(len(statuses))
     if not sentences:
         if _all_accept(statuses):
@@ -178,7 +180,7 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
     return {
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),
-        "connections_refused_by": [*sorted({*state.refused, *_refusing(quorum, statuses)})],
+        "connections_refused_by": [*sorted({*state.refused, *(str(one.endpoint) for one in _down(quorum, statuses))})],
         "last_leader": quorum.poll.leader_id if quorum.poll else None,
         "last_leader_epoch": quorum.poll.leader_epoch if quorum.poll else quorum.leader_epoch,
         "last_leader_answer_at_ms": at,
@@ -191,10 +193,9 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
     }
 
 
-def _refusing(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> list[str]:
-    """Returns the recorded endpoints at which the newest probe was refused: the voters that the summary calls down."""
-    down = (one for one in statuses if voter_process(quorum, one.voter.key.id) is VoterProcess.DOWN)
-    return [str(one.endpoint) for one in down]
+def _down(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> list[EndpointStatus]:
+    """Returns the voters at whose recorded endpoint the newest probe was refused: those that the summary calls down."""
+    return [one for one in statuses if voter_process(quorum, one.voter.key.id) is VoterProcess.DOWN]
 
 
 def _voter(quorum: Quorum, status: EndpointStatus) -> dict[str, Plain]:
@@ -241,8 +242,7 @@ def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Ite
         )
     if any(not status.reachable and status.faults != (EndpointFault.CERTIFICATE,) for status in statuses):
         yield from rescue_if_moved(quorum)
-    down = sum(voter_process(quorum, status.voter.key.id) is VoterProcess.DOWN for status in statuses)
-    if len(statuses) - down < needed:
+    if len(statuses) - len(_down(quorum, statuses)) < needed:
         yield (
             "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no "
             "other copy of its log counts as its vote"

@@ -151,7 +151,6 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
 RULE = Rule(
     title="Records of nodes contradict each other",
     thresholds=(hold(60.0), clear(), FETCH_AGE, POLL_AGE),
-    evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
 )

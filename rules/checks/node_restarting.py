@@ -154,7 +154,6 @@ def _evidence(one: _Start) -> dict[str, Plain]:
 RULE = Rule(
     title="A node restarts again and again",
     thresholds=(hold(0.0, "the starts have already happened"), clear(), WINDOW, STARTS, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     # What is between the restarts is the same fault: one incident.
     grouped_with=("broker-fenced", "broker-flapping", "epoch-churn", "failure-tolerance", "voter-lagging"),

@@ -53,7 +53,6 @@ from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait
 READY_LAG = Threshold(
     name="ready_lag",
     default=2.0,
-    unit="s",
     meaning="an observer that never lagged more than this is ready; the default is controller.quorum.fetch.timeout.ms",
 )
 _LAG_SENTENCES = {
@@ -65,7 +64,6 @@ _LAG_SENTENCES = {
 REMOVED_FOR = Threshold(
     name="removed_for",
     default=300.0,
-    unit="s",
     meaning="a voter removed more recently is not reported: the leader lists it as an observer for 300 s",
 )
 
@@ -209,17 +207,7 @@ def _others(ids: Sequence[NodeId], node: NodeId) -> str:
 
 RULE = Rule(
     title="An observer could be a voter",
-    thresholds=(
-        hold(300.0),
-        clear(),
-        REMOVED_FOR,
-        READY_LAG,
-        WINDOW,
-        FETCH_AGE,
-        POLL_AGE,
-        HALF_DONE,
-    ),
-    evaluate=evaluate,
+    thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, FETCH_AGE, POLL_AGE, HALF_DONE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),

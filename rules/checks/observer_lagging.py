@@ -31,6 +31,7 @@ from rules.analysis.replica_lag import (
     last_fetch_text,
     liveness,
     readiness,
+    records_behind,
 )
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, utc_text
@@ -42,7 +43,6 @@ from rules.remedies.remedy_commands import describe_status
 LAG = Threshold(
     name="lag",
     default=30.0,
-    unit="s",
     meaning="a broker lags if it had last caught up longer ago than this, by the leader's clock. The lag of an idle "
     "broker is half a second",
 )
@@ -103,8 +103,6 @@ def _finding(
     quorum: Quorum, poll: Poll, row: Replica, lag: Millis | None, state: Readiness, *, fetching: bool
 ) -> Finding:
     node = row.key.id
-    end = poll.leader.log_end_offset if poll.leader else None
-    records = None if end is None or row.log_end_offset is None else max(0, end - row.log_end_offset)
     lags = "lags" if lag is None else "has lagged"
     caught_up = "" if lag is None else f" since {utc_text(poll.observed_at_ms - lag)}"
     problem = f"{lags} in the metadata log{caught_up}" if fetching else "does not fetch the metadata log"
@@ -116,11 +114,11 @@ def _finding(
         evidence={
             "broker": str(row.key),
             "lag": None if lag is None else ms_text(lag),
-            "records_behind": records,
+            "records_behind": records_behind(poll, row),
             "last_fetch": last_fetch_text(quorum, poll, row.key, "never observed"),
             "lag_trend": state.value if fetching else "does not fetch",
             "log_end_offset": row.log_end_offset,
-            "leader_log_end_offset": end,
+            "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
@@ -138,7 +136,6 @@ def _finding(
 RULE = Rule(
     title="A broker works with outdated metadata",
     thresholds=(_HOLD, clear(), LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     grouped_with=("broker-fenced",),

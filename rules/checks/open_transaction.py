@@ -73,7 +73,6 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
 RULE = Rule(
     title="A metadata transaction does not end",
     thresholds=(_HOLD, clear(), ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

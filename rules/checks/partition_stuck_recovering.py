@@ -49,6 +49,7 @@ _LOSS_CONSEQUENCE = {
     "__share_group_state": "share groups may deliver records again",
 }
 """What a loss means for Kafka's internal topics, from which the coordinators load their state."""
+_LIVE_STATES = (ReplicaState.NOT_JOINING, ReplicaState.JOINING, ReplicaState.COPYING)
 _RAISED = {Severity.INFO: Severity.WARNING, Severity.WARNING: Severity.CRITICAL, Severity.CRITICAL: Severity.CRITICAL}
 _HOLD = hold(60.0, "by the timestamps in the log; normally a replica joins within seconds")
 
@@ -132,11 +133,7 @@ def _summary(
 ) -> str:
     which = f"{plural(len(cases), 'partition')} of topic {name} {'has' if len(cases) == 1 else 'have'}"
     what = f"{which} been RECOVERING {_since(oldest)}."
-    alive, joining, copying = (
-        others.get(ReplicaState.NOT_JOINING),
-        others.get(ReplicaState.JOINING),
-        others.get(ReplicaState.COPYING),
-    )
+    alive, joining, copying = map(others.get, _LIVE_STATES)
     if alive:
         brokers = f"Broker {alive[0]} is" if len(alive) == 1 else f"Brokers {and_join(alive, 4)} are"
         why = f"{brokers} alive and {'does' if len(alive) == 1 else 'do'} not join the ISR."
@@ -214,8 +211,8 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
 
 
 def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
-    starting = {node for case in cases for node, state in case.others.items() if state.down}
-    starting |= {node for case in cases for node, state in case.others.items() if state is ReplicaState.NOT_JOINING}
+    states = ((node, state) for case in cases for node, state in case.others.items())
+    starting = {node for node, state in states if state.down or state is ReplicaState.NOT_JOINING}
     starting |= {node for case in cases if case.recovery.leader is None for node in case.recovery.isr}
     return tuple(sorted(starting))
 
@@ -230,9 +227,7 @@ def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
 
 
 def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> Iterable[str]:
-    joining, copying, not_joining = (
-        others.get(state) for state in (ReplicaState.JOINING, ReplicaState.COPYING, ReplicaState.NOT_JOINING)
-    )
+    not_joining, joining, copying = map(others.get, _LIVE_STATES)
     if joining:
         yield f"# Broker {and_join(joining)} is back: wait half a minute for it to join the ISR"
     if copying:
@@ -249,7 +244,6 @@ def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> It
 RULE = Rule(
     title="Partitions stay RECOVERING",
     thresholds=(_HOLD, clear(), JOIN, COPY, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     inhibited_by=("no-leader",),
 )

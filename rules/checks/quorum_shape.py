@@ -18,7 +18,7 @@ What not to do
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from rules.analysis.freshness import POLL_AGE, fresh_poll, poll_problem
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
@@ -48,7 +48,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     advice = _advice(len(voters), int(thresholds[MOST.name]))
     if advice is not None:
-        yield _finding(quorum, voters, advice)
+        yield _finding(quorum, voters, *advice)
 
 
 def _voters(quorum: Quorum, thresholds: Thresholds) -> list[NodeId] | None:
@@ -58,50 +58,46 @@ def _voters(quorum: Quorum, thresholds: Thresholds) -> list[NodeId] | None:
     return sorted({row.key.id for row in poll.voters}) if poll else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Advice:
-    severity: Severity
-    consequence: str
-    action: str
-    """The first line of the remedy."""
+_Advice: TypeAlias = tuple[Severity, str, str]
+"""The severity of a number of voters, its consequence, and the first line of the remedy."""
 
 
 def _advice(n: int, most: int) -> _Advice | None:
     if n == 1:
-        return _Advice(
-            severity=Severity.INFO,
-            consequence="While it is down, the cluster has no leader.",
-            action="# If this cluster matters, add two controllers on other machines, one after the other",
+        return (
+            Severity.INFO,
+            "While it is down, the cluster has no leader.",
+            "# If this cluster matters, add two controllers on other machines, one after the other",
         )
     if n == 2:
-        return _Advice(
-            severity=Severity.WARNING,
-            consequence="The quorum stops when either voter fails.",
-            action="# Add a third controller on another machine: three voters tolerate one failure",
+        return (
+            Severity.WARNING,
+            "The quorum stops when either voter fails.",
+            "# Add a third controller on another machine: three voters tolerate one failure",
         )
     if n > most:
-        return _Advice(
-            severity=Severity.INFO,
-            consequence=f"Every commit waits for {n // 2} other voters.",
-            action="# Remove voters until five remain, one at a time: wait until each removal is committed",
+        return (
+            Severity.INFO,
+            f"Every commit waits for {n // 2} other voters.",
+            "# Remove voters until five remain, one at a time: wait until each removal is committed",
         )
     if n > 0 and n % 2 == 0:
-        return _Advice(
-            severity=Severity.INFO,
-            consequence=f"With {n - 1} voters it would tolerate the same number.",
-            action=f"# Add or remove one controller: {n - 1} voters tolerate the same number of failures",
+        return (
+            Severity.INFO,
+            f"With {n - 1} voters it would tolerate the same number.",
+            f"# Add or remove one controller: {n - 1} voters tolerate the same number of failures",
         )
     return None
 
 
-def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
+def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequence: str, action: str) -> Finding:
     n, tolerated = len(voters), tolerated_failures(len(voters))
     failures = plural(tolerated, "failure") if tolerated else "no failure"
     combined = [node for node in voters if node in quorum.brokers]
     return Finding(
         subject="quorum",
-        severity=advice.severity,
-        summary=f"The quorum has {plural(n, 'voter')} and tolerates {failures}. {advice.consequence}",
+        severity=severity,
+        summary=f"The quorum has {plural(n, 'voter')} and tolerates {failures}. {consequence}",
         evidence={
             "voter_ids": [*voters],
             "majority": majority(n),
@@ -112,7 +108,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
             "kraft_version": quorum.kraft_version,
         },
         remedy=(
-            advice.action,
+            action,
             "# Change the voters of a static quorum in controller.quorum.voters on every node, or after an upgrade of "
             f"kraft.version to 1 (the ids of the present voters: {and_join(voters)})"
             if quorum.committed is None
@@ -125,6 +121,5 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
 RULE = Rule(
     title="The number of voters is unwise",
     thresholds=(_HOLD, clear(), MOST, POLL_AGE),
-    evaluate=evaluate,
     inhibited_by=("no-leader", "voter-disk-replaced"),
 )

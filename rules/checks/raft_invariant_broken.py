@@ -34,7 +34,6 @@ from rules.remedies.remedy_commands import contradiction_steps
 EXPLAINED = Threshold(
     name="explained",
     default=60.0,
-    unit="s",
     meaning="a violation at most this long before or after a loss of committed metadata counts as part of that loss. "
     "The default covers a poll that shows the violation long before the log shows the loss",
 )
@@ -85,10 +84,6 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
 
 RULE = Rule(
     title="A Raft invariant is broken",
-    thresholds=(
-        hold(5.0),
-        clear(),
-        EXPLAINED,
-    ),
+    thresholds=(hold(5.0), clear(), EXPLAINED),
     evaluate=evaluate,
 )

@@ -22,25 +22,13 @@ What not to do
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import (
-    Finding,
-    Need,
-    Plain,
-    Rule,
-    RuleResult,
-    Severity,
-    Thresholds,
-    clear,
-    hold,
-    keep_firing_for,
-)
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, clear, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
-from rules.model.identifiers import NodeId, Offset, TopicId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_topic
 
@@ -49,15 +37,9 @@ _MAX_LISTED = 20
 """How many partitions are listed; the rest is counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecoveryViolation:
-    topic_id: TopicId
-    topic: str | None
-    partition: int
+class _RecoveryViolation(NamedTuple):
+    of: Recovery | ElectedRecovered
     problem: str
-    leader: NodeId | None
-    offset: Offset
-    details: dict[str, Plain]
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -65,16 +47,22 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     violations = [
         *(violation for each in quorum.recovering for violation in _while_recovering(each)),
         *(
-            _ended_by_election(each)
+            _RecoveryViolation(
+                each, f"counts as recovered because broker {each.leader} was elected: no replica recovered"
+            )
             for each in quorum.history.elected_recovered
             if (quorum.newest_timestamp_ms or 0) - each.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name)
         ),
     ]
-    violations.sort(
-        key=lambda each: (topic_text(each.topic, each.topic_id), each.topic_id, each.partition, each.offset)
-    )
-    for _, of_topic in groupby(violations, key=lambda each: each.topic_id):
+    violations.sort(key=_topic_partition_and_offset)
+    for _, of_topic in groupby(violations, key=lambda each: each.of.topic_id):
         yield _finding(quorum, list(of_topic))
+
+
+def _topic_partition_and_offset(violation: _RecoveryViolation) -> tuple[str, str, int, int]:
+    one = violation.of
+    offset = one.since_offset if isinstance(one, Recovery) else one.offset
+    return (topic_text(one.topic, one.topic_id), one.topic_id, one.partition, offset)
 
 
 def _while_recovering(recovery: Recovery) -> Iterator[_RecoveryViolation]:
@@ -82,56 +70,29 @@ def _while_recovering(recovery: Recovery) -> Iterator[_RecoveryViolation]:
     if len(recovery.isr) > 1 or (recovery.leader is not None and recovery.isr != (recovery.leader,)):
         isr = and_join(recovery.isr, 6) if recovery.isr else "empty"
         leader = "no leader" if recovery.leader is None else f"leader {recovery.leader}"
-        yield _violation(
+        yield _RecoveryViolation(
             recovery, f"is RECOVERING with {leader} and ISR {isr}: a replica that lacks records may count as in sync"
         )
     if recovery.elected is False:
-        yield _violation(recovery, "is RECOVERING since a record that elected no leader")
-
-
-def _violation(recovery: Recovery, problem: str) -> _RecoveryViolation:
-    return _RecoveryViolation(
-        topic_id=recovery.topic_id,
-        topic=recovery.topic,
-        partition=recovery.partition,
-        problem=problem,
-        leader=recovery.leader,
-        offset=recovery.since_offset,
-        details={"isr": [*recovery.isr], "replicas": [*recovery.replicas], "since_offset": recovery.since_offset},
-    )
-
-
-def _ended_by_election(one: ElectedRecovered) -> _RecoveryViolation:
-    return _RecoveryViolation(
-        topic_id=one.topic_id,
-        topic=one.topic,
-        partition=one.partition,
-        problem=f"counts as recovered because broker {one.leader} was elected: no replica recovered",
-        leader=one.leader,
-        offset=one.offset,
-        details={"previous_leader": one.previous_leader, "ended_at_offset": one.offset},
-    )
+        yield _RecoveryViolation(recovery, "is RECOVERING since a record that elected no leader")
 
 
 def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
-    first = violations[0]
+    first = violations[0].of
     name = topic_text(first.topic, first.topic_id)
-    leaders = sorted({each.leader for each in violations if each.leader is not None})
-    partitions = len({each.partition for each in violations})
+    leaders = sorted({each.of.leader for each in violations if each.of.leader is not None})
+    partitions = len({each.of.partition for each in violations})
     replicas = {node for each in quorum.recovering if each.topic_id == first.topic_id for node in each.replicas}
     keep = f"broker {and_join(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
         subject=f"topic {name}",
         severity=Severity.CRITICAL,
         summary=f"{plural(partitions, 'partition')} of topic {name} violate{'s' * (partitions == 1)} KIP-704 during "
-        f"recovery. Partition {first.partition} {first.problem}.",
+        f"recovery. Partition {first.partition} {violations[0].problem}.",
         evidence={
             "topic": first.topic,
             "topic_id": first.topic_id,
-            "partitions": [
-                {"partition": each.partition, "violation": each.problem, "leader": each.leader, **each.details}
-                for each in violations[:_MAX_LISTED]
-            ],
+            "partitions": [_evidence(each) for each in violations[:_MAX_LISTED]],
             "partitions_not_listed": max(0, len(violations) - _MAX_LISTED),
             "last_committed_offset": quorum.last_offset,
         },
@@ -144,9 +105,16 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
     )
 
 
+def _evidence(violation: _RecoveryViolation) -> dict[str, Plain]:
+    one = violation.of
+    evidence: dict[str, Plain] = {"partition": one.partition, "violation": violation.problem, "leader": one.leader}
+    if isinstance(one, Recovery):
+        return {**evidence, "isr": [*one.isr], "replicas": [*one.replicas], "since_offset": one.since_offset}
+    return {**evidence, "previous_leader": one.previous_leader, "ended_at_offset": one.offset}
+
+
 RULE = Rule(
     title="A partition's recovery violates KIP-704",
     thresholds=(hold(0.0, "one committed record is enough"), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
 )

@@ -45,7 +45,6 @@ SUBJECT = "metadata log"
 AGE = Threshold(
     name="age",
     default=10_800.0,
-    unit="s",
     meaning="how old the leader's newest snapshot may be, by the timestamps in the log; the leader must also have run "
     "this long. Kafka writes one per hour by default: raise it if metadata.log.max.snapshot.interval.ms is longer or "
     "0. Kafka before 3.7 records no starts: there each election of the leader restarts the age",
@@ -138,7 +137,6 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
 RULE = Rule(
     title="No snapshot of the metadata is taken",
     thresholds=(_HOLD, clear(), AGE, VIEW_AGE, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

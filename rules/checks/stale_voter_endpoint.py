@@ -265,7 +265,6 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 RULE = Rule(
     title="A voter's recorded endpoint is stale",
     thresholds=(_HOLD, clear(), FETCH_AGE, POLL_AGE, PROBE_AGE),
-    evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),
     inhibited_by=("no-leader",),
 )

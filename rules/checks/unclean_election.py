@@ -131,7 +131,6 @@ def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
 RULE = Rule(
     title="Unclean leader election",
     thresholds=(hold(0.0, "the election has already happened"), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     grouped_with=("partition-stuck-recovering",),
 )

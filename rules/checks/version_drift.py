@@ -29,20 +29,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import (
-    Finding,
-    Need,
-    Plain,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    clear,
-    hold,
-)
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, plural, utc_text
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Millis
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
@@ -52,7 +41,6 @@ KRAFT_VERSION = "kraft.version"
 FINALIZE = Threshold(
     name="finalize",
     default=604_800.0,
-    unit="s",
     meaning="how long, by the timestamps in the log, every node must have supported a higher level than the finalized "
     "one before the alert fires. A week leaves time to observe a new version before a downgrade becomes impossible",
 )
@@ -70,15 +58,22 @@ _HOLD = hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RegisteredNode:
     role: str
-    id: NodeId
-    features: tuple[FeatureRange, ...]
-    since_timestamp_ms: Millis | None
+    registration: ControllerRegistration | BrokerRegistration
     running: bool
     """False for a fenced broker, and for a controller that is neither a voter nor an observer."""
 
     @property
     def name(self) -> str:
-        return f"{self.role} {self.id}"
+        return f"{self.role} {self.registration.id}"
+
+    @property
+    def features(self) -> tuple[FeatureRange, ...]:
+        return self.registration.features
+
+    @property
+    def since_ms(self) -> Millis:
+        """When it registered these features; 0 if unknown."""
+        return self.registration.features_since_timestamp_ms or Millis(0)
 
     def range(self, feature: str) -> FeatureRange:
         """Returns the supported levels of a feature: only level 0 if the node does not register it, as in Kafka."""
@@ -88,17 +83,7 @@ class _RegisteredNode:
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns findings on unsupported levels, on mixed versions and on levels that can be finalized."""
-    registered = [*_named("controller", quorum.controllers.values()), *_named("broker", quorum.brokers.values())]
-    nodes = [
-        _RegisteredNode(
-            role=role,
-            id=one.id,
-            features=one.features,
-            since_timestamp_ms=one.features_since_timestamp_ms,
-            running=_is_running(quorum, one),
-        )
-        for role, one in registered
-    ]
+    nodes = _registered_nodes(quorum)
     levels = _levels(quorum)
     for node in nodes:
         wrong = [(each, level) for each, level in levels.items() if not _supports(node, each, level)]
@@ -110,17 +95,18 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield from _finalizable_levels(quorum, nodes, levels, thresholds)
 
 
-def _named(
-    role: str, registrations: Iterable[ControllerRegistration | BrokerRegistration]
-) -> list[tuple[str, ControllerRegistration | BrokerRegistration]]:
-    return [(role, one) for one in sorted(registrations, key=lambda one: one.id)]
-
-
-def _is_running(quorum: Quorum, one: ControllerRegistration | BrokerRegistration) -> bool:
-    if isinstance(one, BrokerRegistration):
-        return one.alive
-    poll = quorum.poll
-    return poll is None or one.id in poll.rows_by_id
+def _registered_nodes(quorum: Quorum) -> list[_RegisteredNode]:
+    listed = None if quorum.poll is None else quorum.poll.rows_by_id
+    return [
+        *(
+            _RegisteredNode(role="controller", registration=one, running=listed is None or node in listed)
+            for node, one in sorted(quorum.controllers.items())
+        ),
+        *(
+            _RegisteredNode(role="broker", registration=one, running=one.alive)
+            for _, one in sorted(quorum.brokers.items())
+        ),
+    ]
 
 
 def _levels(quorum: Quorum) -> dict[str, int]:
@@ -156,7 +142,7 @@ def _unsupported_level(quorum: Quorum, node: _RegisteredNode, wrong: list[tuple[
             f"# If it no longer exists, remove its registration: {_UNREGISTER}",
             describe_features(quorum),
         ),
-        starts=(node.id,),
+        starts=(node.registration.id,),
     )
 
 
@@ -164,7 +150,7 @@ def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
     newest = max(node.range(METADATA_VERSION).highest for node in nodes)
     behind = [node for node in nodes if node.range(METADATA_VERSION).highest < newest]
     ahead = [node for node in nodes if node.range(METADATA_VERSION).highest == newest]
-    since = max(_first_registered_ms(ahead), _first_registered_ms(behind)) if behind else _first_registered_ms(nodes)
+    since = max(min(node.since_ms for node in group) for group in (ahead, behind) if group)
     age = Millis(max(0, (quorum.newest_timestamp_ms or since) - since))
     if behind:
         levels = sorted({node.range(METADATA_VERSION).highest for node in behind})
@@ -190,7 +176,7 @@ def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
             "# Check the levels that the active controller supports and the finalized levels",
             describe_features(quorum),
         ),
-        starts=tuple(node.id for node in behind or nodes),
+        starts=tuple(node.registration.id for node in behind or nodes),
         condition_age_ms=age,
     )
 
@@ -209,10 +195,6 @@ def _catch_up(behind: list[_RegisteredNode]) -> Iterable[str]:
         yield "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
 
 
-def _first_registered_ms(nodes: list[_RegisteredNode]) -> Millis:
-    return min(node.since_timestamp_ms or Millis(0) for node in nodes)
-
-
 def _groups(nodes: list[_RegisteredNode]) -> dict[str, Plain]:
     groups: dict[str, list[Plain]] = {}
     for node in nodes:
@@ -226,7 +208,7 @@ def _finalizable_levels(
     newest = quorum.newest_timestamp_ms
     if not nodes or newest is None:
         return
-    age = Millis(max(0, newest - max(node.since_timestamp_ms or Millis(0) for node in nodes)))
+    age = Millis(max(0, newest - max(node.since_ms for node in nodes)))
     if age < thresholds.ms(FINALIZE.name):
         return
     highest = min(node.range(METADATA_VERSION).highest for node in nodes)
@@ -280,7 +262,6 @@ def _way_back(in_force: int, highest: int) -> str:
 RULE = Rule(
     title="Node versions and finalized features do not match",
     thresholds=(_HOLD, clear(), FINALIZE, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),
 )

@@ -154,7 +154,6 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
 RULE = Rule(
     title="The controllers do not agree on the leader",
     thresholds=(hold(60.0, "an election or a restart of a controller takes less"), clear(), VIEW_AGE, POLL_AGE),
-    evaluate=evaluate,
     needs=(Need.METADATA_LOG,),
     inhibited_by=("no-leader",),
     grouped_with=("stale-voter-endpoint", "failure-tolerance", "voter-lagging"),

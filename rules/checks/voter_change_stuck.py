@@ -201,7 +201,6 @@ def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> I
 RULE = Rule(
     title="A change of the voter set does not end",
     thresholds=(_HOLD, clear(), WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
-    evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     # Nothing after an uncommitted VotersRecord is committed either: that rule always fires too, and names no change.

@@ -25,13 +25,13 @@ What not to do
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
-from rules.analysis.voter_status import HALF_DONE, half_done
+from rules.analysis.voter_status import HALF_DONE, further_failures_text, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import ms_text, plural
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Poll, Quorum, Replica
@@ -40,13 +40,11 @@ from rules.remedies.remedy_commands import add_controller, remove_controller, un
 _LAGGING_MS = 2_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Replacement:
-    """One replaced log directory: the old voter, which may be removed already, and the new replica."""
+class _Replaced(NamedTuple):
+    """The voter whose log directory was replaced; it may be removed already."""
 
-    old: ReplicaKey
-    new: Replica
-    removed_at_ms: Millis | None
+    key: ReplicaKey
+    removed_at_ms: Millis | None = None
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -55,42 +53,42 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     found: set[int] = set()
     voters_fetching: int | None = None
     for row in sorted(poll.observers, key=lambda row: (row.key.id, row.key.directory_id or "")):
-        replacement = _replacement(quorum, committed, poll, row, thresholds)
-        if replacement is None or row.key.id in found:
+        old = _replaced(quorum, committed, poll, row.key, thresholds)
+        if old is None or row.key.id in found:
             continue
         if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING:
             found.add(row.key.id)
             if voters_fetching is None:
                 states = (liveness(quorum, poll, voter.key, thresholds) for voter in committed.voters)
                 voters_fetching = sum(state is Liveness.FETCHING for state in states)
-            yield _finding(quorum, committed, poll, replacement, voters_fetching)
+            yield _finding(quorum, committed, poll, old, row, voters_fetching)
     yield from _not_fetching(quorum, committed, poll, found, thresholds)
 
 
-def _replacement(
-    quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, thresholds: Thresholds
-) -> _Replacement | None:
-    if row.key.directory_id is None:
+def _replaced(
+    quorum: Quorum, committed: VoterSet, poll: Poll, new: ReplicaKey, thresholds: Thresholds
+) -> _Replaced | None:
+    """Returns the voter whose directory this one replaces, if it does."""
+    if new.directory_id is None:
         return None
-    voter = committed.by_id(row.key.id)
+    voter = committed.by_id(new.id)
     if voter is None:
-        removal = half_done(quorum, row.key, thresholds)
-        return _Replacement(old=removal.key, new=row, removed_at_ms=removal.removed_at_ms) if removal else None
-    if same_replica(voter.key, row.key) or liveness(quorum, poll, voter.key, thresholds) is not Liveness.NOT_FETCHING:
+        removal = half_done(quorum, new, thresholds)
+        return _Replaced(removal.key, removal.removed_at_ms) if removal else None
+    if same_replica(voter.key, new) or liveness(quorum, poll, voter.key, thresholds) is not Liveness.NOT_FETCHING:
         return None
-    return _Replacement(old=voter.key, new=row, removed_at_ms=None)
+    return _Replaced(voter.key)
 
 
 def _not_fetching(
     quorum: Quorum, committed: VoterSet, poll: Poll, found: set[int], thresholds: Thresholds
 ) -> Iterable[UnknownResult]:
     """Returns an unknown result for each replacement that was observed and does not fetch now."""
-    rows = {row.key: row for row in poll.observers}
-    for key in sorted({*rows, *quorum.histories} - committed.keys, key=lambda key: (key.id, key.directory_id or "")):
-        row = rows.get(key) or Replica(key=key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
+    listed = {row.key for row in poll.observers}
+    for key in sorted({*listed, *quorum.histories} - committed.keys):
         if key.id in found or _older(quorum, key, committed.by_id(key.id)):
             continue
-        if _replacement(quorum, committed, poll, row, thresholds):
+        if _replaced(quorum, committed, poll, key, thresholds):
             found.add(key.id)
             yield UnknownResult(subject=f"controller {key.id}", why=f"the replacement {key} is not fetching")
 
@@ -102,29 +100,31 @@ def _older(quorum: Quorum, key: ReplicaKey, voter: Voter | None) -> bool:
     return known is not None and own is not None and known.first_seen_at_ms < own.first_seen_at_ms
 
 
-def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Replacement, fetching: int) -> Finding:
-    old, new = replacement.old, replacement.new.key
-    behind = lag_ms(poll, replacement.new)
+def _finding(
+    quorum: Quorum, committed: VoterSet, poll: Poll, replaced: _Replaced, row: Replica, fetching: int
+) -> Finding:
+    (old, removed_at_ms), new = replaced, row.key
+    behind = lag_ms(poll, row)
     lagging = behind is None or behind > _LAGGING_MS
     wait = (f"# Wait until {new} has caught up with the leader: a lagging replica cannot be added",)
-    remove = (remove_controller(quorum, old),) if replacement.removed_at_ms is None else ()
+    remove = (remove_controller(quorum, old),) if removed_at_ms is None else ()
     return Finding(
         subject=f"controller {new.id}",
         severity=Severity.WARNING,
-        summary=_summary(committed, replacement, fetching),
+        summary=_summary(committed, replaced, new, fetching),
         evidence={
             "old_voter": str(old),
             "new_replica": str(new),
-            "old_is_still_a_voter": replacement.removed_at_ms is None,
+            "old_is_still_a_voter": removed_at_ms is None,
             "old_last_fetched": last_fetch_text(quorum, poll, old),
             "new_last_fetched": last_fetch_text(quorum, poll, new),
             "new_lag": "unknown" if behind is None else ms_text(behind),
-            "new_log_end_offset": replacement.new.log_end_offset,
+            "new_log_end_offset": row.log_end_offset,
             "voters": len(committed.voters),
             "voters_fetching": fetching,
             "majority": committed.majority,
             "voters_record_offset": committed.offset,
-            **({} if replacement.removed_at_ms is None else {"removed_at_ms": replacement.removed_at_ms}),
+            **({} if removed_at_ms is None else {"removed_at_ms": removed_at_ms}),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
@@ -148,15 +148,14 @@ def _former_is_lost(old: ReplicaKey) -> tuple[str, ...]:
     )
 
 
-def _summary(committed: VoterSet, replacement: _Replacement, fetching: int) -> str:
-    old, new = replacement.old, replacement.new.key
-    if replacement.removed_at_ms is not None:
+def _summary(committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching: int) -> str:
+    old = replaced.key
+    if replaced.removed_at_ms is not None:
         return (
             f"Controller {new.id} has a new directory id and is not a voter. The old voter {old} is removed; "
             f"the new replica {new} is fetching but not added yet."
         )
-    spare = fetching - committed.majority
-    tolerance = "no further failure" if spare <= 0 else plural(spare, "further failure")
+    tolerance = further_failures_text(fetching - committed.majority)
     return (
         f"Controller {new.id} has a new directory id and is not a voter: voter {old} is not fetching, observer {new} "
         f"is. {fetching} of {len(committed.voters)} voters are active; the quorum tolerates {tolerance}."
@@ -166,7 +165,6 @@ def _summary(committed: VoterSet, replacement: _Replacement, fetching: int) -> s
 RULE = Rule(
     title="A voter's log directory was replaced",
     thresholds=(hold(60.0, "auto-join replaces the voter within seconds"), clear(), FETCH_AGE, POLL_AGE, HALF_DONE),
-    evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     outlives_cause=True,

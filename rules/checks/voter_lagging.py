@@ -106,7 +106,6 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
 RULE = Rule(
     title="A voter lags or is down",
     thresholds=(_HOLD, clear(), CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
-    evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
     outlives_cause=True,

@@ -37,7 +37,6 @@ from rules.remedies.remedy_commands import describe_status
 KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",
     default=3_600.0,
-    unit="s",
     meaning="how long the alert fires after the regression once the voter has caught up: its cause must still be found",
 )
 
@@ -105,7 +104,6 @@ def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Ite
 RULE = Rule(
     title="A voter's log went back",
     thresholds=(hold(5.0), clear(), KEEP_FIRING_FOR, POLL_AGE),
-    evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),
     grouped_with=("raft-invariant-broken", "failure-tolerance", "committed-metadata-lost"),

@@ -145,19 +145,17 @@ def node_decisions(logs: Sequence[StoppedDisk], voters: VoterSet) -> tuple[NodeD
             f"only {len(of_voters)} of {len(voters.voters)} voters' disks are given, {needed} are needed: "
             "records that were committed may be on the others only"
         )
-        return _all(logs, NodeAction.REFUSE, reason)
+        return _refused(logs, reason)
     ordered = sorted((log.position for log in of_voters), reverse=True)
-    survives = _reference(of_voters, ordered[needed - 1])
-    applicable = [log for log in of_voters if log.unreadable is None and _is_beginning(log, survives)]
-    if len(applicable) < needed:
-        # The majority needs the most complete log, with records that may be uncommitted: it wins the election.
-        survives = _reference(of_voters, ordered[0])
-        applicable = [log for log in of_voters if log.unreadable is None and _is_beginning(log, survives)]
-    if len(applicable) < needed:
-        return _all(logs, NodeAction.REFUSE, _refusal(of_voters, survives, needed))
-    return tuple(
-        _decision(log, survives, voter=log.key in voters.keys) for log in sorted(logs, key=lambda log: log.key)
-    )
+    # If too few logs are a beginning of what a majority holds, the majority needs the most complete log, with records
+    # that may be uncommitted: it wins the election.
+    ends = (ordered[needed - 1], ordered[0])
+    references = [min((log for log in of_voters if log.position == end), key=lambda log: log.key) for end in ends]
+    for survives in references:
+        if sum(log.unreadable is None and _is_beginning(log, survives) for log in of_voters) >= needed:
+            by_key = sorted(logs, key=lambda log: log.key)
+            return tuple(_decision(log, survives, voter=log.key in voters.keys) for log in by_key)
+    return _refused(logs, _refusal(of_voters, references[-1], needed))
 
 
 def held_by_majority(logs: Iterable[StoppedDisk], voters: VoterSet) -> Offset:
@@ -192,10 +190,6 @@ def _decision(log: StoppedDisk, survives: StoppedDisk, *, voter: bool) -> NodeDe
     return NodeDecision(key=log.key, action=action, reason=reason)
 
 
-def _reference(logs: Sequence[StoppedDisk], position: Position) -> StoppedDisk:
-    return min((log for log in logs if log.position == position), key=lambda log: log.key)
-
-
 def _is_beginning(log: StoppedDisk, whole: StoppedDisk) -> bool:
     """Whether the other log holds all of this one: this one's last epoch goes at least as far there (KIP-595)."""
     if log.position > whole.position:
@@ -225,6 +219,6 @@ def _refusal(logs: Sequence[StoppedDisk], survives: StoppedDisk, needed: int) ->
     )
 
 
-def _all(logs: Iterable[StoppedDisk], action: NodeAction, reason: str) -> tuple[NodeDecision, ...]:
+def _refused(logs: Iterable[StoppedDisk], reason: str) -> tuple[NodeDecision, ...]:
     keys = sorted(log.key for log in logs)
-    return tuple(NodeDecision(key=key, action=action, reason=reason) for key in keys)
+    return tuple(NodeDecision(key=key, action=NodeAction.REFUSE, reason=reason) for key in keys)

@@ -3,11 +3,8 @@
 import struct
 from random import Random
 from typing import Any
-from uuid import UUID
 
 from kafka import errors as kafka_errors
-from kafka.protocol.admin import DescribeQuorumResponse
-from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.data_container import DataContainer
 
 from connectors.errors import ObservationError, UndecodableError
@@ -15,8 +12,6 @@ from connectors.gather.commit_buffer import CommitBuffer, FetchPosition, Snapsho
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import (
-    TOPIC,
-    TOPIC_ID,
     describe_quorum_request,
     fetch_request,
     fetch_snapshot_request,
@@ -24,12 +19,19 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
-from connectors.kafka.schemas import FetchSnapshotResponse
 from connectors.metadata.redaction import redact
 from connectors.observations.observation import Observation, ObservationKind, to_json
 from rules.model.identifiers import SnapshotId
 from tests.hostile.byte_mutation import mutated, special_number
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
+from tests.unit.connectors.kafka.kafka_answers import (
+    PARTITION,
+    fetch_answer,
+    node_row,
+    piece_answer,
+    quorum_answer,
+    replica_row,
+)
 
 AT = Address("c1.test", 9093)
 _BYTES = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8}
@@ -65,16 +67,14 @@ class HostileAnswers:
     def _quorum(self) -> Observation | None:
         request = describe_quorum_request()
         request.API_VERSION = self._rng.choice((0, 1, 2, 2, 2))
-        partition = DescribeQuorumResponse.TopicData.PartitionData(
-            leader_id=1,
-            leader_epoch=1,
+        answer = quorum_answer(
+            epoch=1,
             high_watermark=self._position,
-            current_voters=[self._replica(number) for number in range(self._count())],
+            voters=[self._replica(number) for number in range(self._count())],
             observers=[self._replica(100 + number) for number in range(self._count())],
+            nodes=[self._node(number) for number in range(self._count())] if request.API_VERSION >= 2 else [],
         )
-        topic = DescribeQuorumResponse.TopicData(topic_name=TOPIC, partitions=[partition])
-        nodes = [self._node(number) for number in range(self._count())] if request.API_VERSION >= 2 else []
-        received = self._received(request, DescribeQuorumResponse(topics=[topic], nodes=nodes))
+        received = self._received(request, answer)
         if received is None:
             return None
         try:
@@ -86,18 +86,16 @@ class HostileAnswers:
     def _fetch(self) -> Observation | None:
         request = fetch_request(cluster_id="x")
         request.API_VERSION = self._rng.choice((12, 16, 17, 18))
-        partition_type = FetchResponse.FetchableTopicResponse.PartitionData
-        partition = partition_type(
+        answer = fetch_answer(
+            leader=1,
+            epoch=9,
             high_watermark=self._position + 4,
             log_start_offset=0,
-            diverging_epoch=partition_type.EpochEndOffset(),
-            current_leader=partition_type.LeaderIdAndEpoch(leader_id=1, leader_epoch=9),
-            snapshot_id=partition_type.SnapshotId(),
-            aborted_transactions=None,
+            diverging_epoch=PARTITION.EpochEndOffset(),
+            snapshot_id=PARTITION.SnapshotId(),
             records=hostile_log(self._rng, base_offset=self._position + 1, secret="secret"),
         )
-        topic = FetchResponse.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
-        received = self._received(request, FetchResponse(responses=[topic]))
+        received = self._received(request, answer)
         if received is None:
             return None
         buffer = CommitBuffer(FetchPosition(offset=self._position + 1, epoch=1))
@@ -124,16 +122,7 @@ class HostileAnswers:
             cluster_id="x", leader_epoch=9, snapshot=snapshot, position=0, max_bytes=65_536
         )
         request.API_VERSION = self._rng.choice((0, 1))
-        content = hostile_snapshot(self._rng, secret="secret")
-        partition_type = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
-        partition = partition_type(
-            snapshot_id=partition_type.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
-            current_leader=partition_type.LeaderIdAndEpoch(leader_id=1, leader_epoch=9),
-            size=len(content),
-            unaligned_records=content,
-        )
-        topic = FetchSnapshotResponse.TopicSnapshot(name=TOPIC, partitions=[partition])
-        received = self._received(request, FetchSnapshotResponse(topics=[topic]))
+        received = self._received(request, piece_answer(hostile_snapshot(self._rng, secret="secret")))
         if received is None:
             return None
         try:
@@ -185,18 +174,11 @@ class HostileAnswers:
                     self._change(each)
 
     def _replica(self, number: int) -> Any:
-        return DescribeQuorumResponse.TopicData.PartitionData.ReplicaState(
-            replica_id=number,
-            replica_directory_id=UUID(int=self._rng.choice((0, 1, number, number))),
-            log_end_offset=self._position,
-            last_fetch_timestamp=_NOW_MS,
-            last_caught_up_timestamp=_NOW_MS,
-        )
+        directory = self._rng.choice((0, 1, number, number)).to_bytes(16)
+        return replica_row(number, directory, self._position, _NOW_MS, _NOW_MS)
 
     def _node(self, number: int) -> Any:
-        host = self._rng.choice(("c1.test", "", "x" * 300))
-        listener = DescribeQuorumResponse.Node.Listener(name="CONTROLLER", host=host, port=9093)
-        return DescribeQuorumResponse.Node(node_id=number, listeners=[listener])
+        return node_row(number, ("CONTROLLER", self._rng.choice(("c1.test", "", "x" * 300)), 9093))
 
     def _count(self) -> int:
         return 3 if self._rng.random() < 0.95 else self._rng.choice((0, 1, 50, 1_001))

@@ -1,25 +1,15 @@
 from connectors.errors import KraftwatchError
 from connectors.gather.cluster_gatherer import describe_fault, supervised
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
+from tests.unit.connectors.gather.scripted_cluster import RecordedOutput
 
 SECRET = "secret-text"
 
 
-class RecordedFailures:
-    """An ObservationWriter that records failures."""
-
-    def __init__(self) -> None:
-        self.failures: list[ObservationFailed] = []
-
-    def write_failure(self, event: ObservationFailed) -> None:
-        self.failures.append(event)
-
-
 def test_failed_coroutine_is_recorded_and_restarted_while_others_continue(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr("connectors.gather.cluster_gatherer._RESTART_AFTER_S", 0.01)
-    loop, output, starts, ticks = EventLoop(), RecordedFailures(), [], []
+    loop, output, starts, ticks = EventLoop(), RecordedOutput(), [], []
 
     async def broken() -> None:
         starts.append(1)

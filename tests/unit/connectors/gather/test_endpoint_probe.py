@@ -2,11 +2,11 @@
 
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kafka.protocol.consumer import FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.gather.endpoint_probe import EndpointProbe
@@ -17,10 +17,11 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Lookup, Resolver
 from connectors.observations.log_event import RecordPosition, VotersReplaced
-from connectors.observations.observation import EndpointProbed, ObservationFailed
+from connectors.observations.observation import EndpointProbed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
+from tests.unit.connectors.gather.scripted_cluster import RecordedOutput
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.descriptors import no_descriptor_left
 from tests.unit.connectors.kafka.fake_node import (
@@ -31,23 +32,9 @@ from tests.unit.connectors.kafka.fake_node import (
     rejects_login,
     sends_bytes,
 )
+from tests.unit.connectors.kafka.kafka_answers import INCONSISTENT_CLUSTER_ID, fetch_answer
 
-INCONSISTENT_CLUSTER_ID = 104
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
-
-
-class RecordedProbes:
-    """Replaces the ObservationWriter: records probes and failures."""
-
-    def __init__(self) -> None:
-        self.probes: list[EndpointProbed] = []
-        self.failures: list[ObservationFailed] = []
-
-    def write_probe(self, event: EndpointProbed) -> None:
-        self.probes.append(event)
-
-    def write_failure(self, event: ObservationFailed) -> None:
-        self.failures.append(event)
 
 
 class ProbeRunner:
@@ -55,19 +42,23 @@ class ProbeRunner:
 
     def __init__(self, loop: EventLoop) -> None:
         self.loop = loop
-        self.output = RecordedProbes()
+        self.output = RecordedOutput()
         self.client: Client | None = None
 
-    def __call__(
+    def __call__(self, port: int, *, count: int = 1, **more: Any) -> EndpointProbed:
+        self.until(lambda: len(self.output.probes) >= count, port, **more)
+        return self.output.probes[-1]
+
+    def until(
         self,
+        condition: Callable[[], bool],
         port: int,
         *,
         dns: Lookup = lambda _: ("127.0.0.1",),
-        count: int = 1,
         timeout_ms: int = 60_000,
         interval_ms: int = 50,
         options: Mapping[str, str] | None = None,
-    ) -> EndpointProbed:
+    ) -> None:
         cluster = ClusterConnection(
             name="a", bootstrap=(("c1.test", port),), request_timeout_ms=timeout_ms, options=options or {}
         )
@@ -82,11 +73,10 @@ class ProbeRunner:
 
         async def run_until_probed() -> None:
             self.loop.spawn(probe.run(self.output, interval_ms=interval_ms))  # type: ignore[arg-type]
-            while len(self.output.probes) < count:
+            while not condition():
                 await self.loop.sleep(0.01)
 
         self.loop.run(run_until_probed)
-        return self.output.probes[-1]
 
 
 @pytest.fixture
@@ -209,31 +199,23 @@ def test_a_node_that_refuses_the_cluster_id_is_of_another_cluster(
     run_probe: ProbeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def of_another_cluster(*_: object, **__: object) -> object:
-        return FetchResponse(throttle_time_ms=0, error_code=INCONSISTENT_CLUSTER_ID, responses=[])
+        return fetch_answer(top=INCONSISTENT_CLUSTER_ID)
 
     monkeypatch.setattr(Client, "send", of_another_cluster)
     with FakeNode(closes_connection).up() as port:
         assert run_probe(port).answer is Answer.OTHER_CLUSTER
 
 
-def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop: EventLoop) -> None:
-    cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),), request_timeout_ms=1_000)
-    client = Client(loop, cluster, RateLimiter())
-    client.resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
-    nodes = NodeDirectory(configured=(), cluster_id="the-cluster")
-    voter = Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="C", host="127.0.0.1", port=9093),))
-    nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
-    output = RecordedProbes()
-    probe = EndpointProbe(client, nodes)
+def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(run_probe: ProbeRunner) -> None:
+    output = run_probe.output
 
-    async def until_recorded() -> None:
-        loop.spawn(probe.run(output, interval_ms=50))  # type: ignore[arg-type]
-        while not output.failures:
-            take_freed()
+    def is_recorded() -> bool:
+        take_freed()
+        if not output.failures:
             output.probes.clear()
-            await loop.sleep(0.01)
+        return bool(output.failures)
 
     with no_descriptor_left() as take_freed:
-        loop.run(until_recorded)
+        run_probe.until(is_recorded, 9093)
     assert output.failures[0].reason is Reason.TOO_FEW_DESCRIPTORS
     assert output.probes == []

@@ -1,40 +1,27 @@
 """KIP-595: the log follower fetches as an observer does: which nodes it queries, and where it resumes."""
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation import ObservationFailed, QuorumPolled
+from connectors.observations.observation import ObservationFailed
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import Reason
 from tests.unit.connectors.gather import test_quorum_poll as quorum_poll_test
 from tests.unit.connectors.gather.log_bytes import batch
-from tests.unit.connectors.gather.test_log_follower import (
-    LOG,
-    PARTITION,
-    RecordedLog,
-    ScriptedLogClient,
-    fetch_response,
-    follow,
-    follower_response,
-    leader_response,
-)
+from tests.unit.connectors.gather.scripted_cluster import C1, C2, C3, RecordedOutput, Script, ScriptedClient
+from tests.unit.connectors.gather.test_log_follower import LOG, follow, follower_response, leader_response
+from tests.unit.connectors.kafka.kafka_answers import INCONSISTENT_CLUSTER_ID, PARTITION, fetch_answer
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
-C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 MORE = batch(4, 2, epoch=5)
-INCONSISTENT_CLUSTER_ID = 104
-Script = Callable[[Any], Any]
 
 
 @pytest.fixture
@@ -42,39 +29,35 @@ def loop(simulated_time_loop: EventLoop) -> EventLoop:
     return simulated_time_loop
 
 
-@dataclass
-class RecordingLogClient(ScriptedLogClient):
-    """Records the requests, and how many were pending at one controller at once."""
+def follow_for(
+    loop: EventLoop, controllers: ScriptedClient, nodes: NodeDirectory, *steps: float | Callable[[], object]
+) -> RecordedOutput:
+    """Follows the log, and waits so many seconds, or calls, in order."""
+    output = RecordedOutput()
 
-    fetches: list[tuple[Address, int, int, int]] = field(default_factory=list)
-    """Address, current leader epoch, fetch offset and last fetched epoch."""
-    cluster_ids: list[str | None] = field(default_factory=list)
-    pending: Counter[Address] = field(default_factory=Counter)
-    max_pending: int = 0
+    async def main() -> None:
+        loop.spawn(LogFollower(controllers, nodes, output).run())  # type: ignore[arg-type]
+        for step in steps:
+            if callable(step):
+                step()
+            else:
+                await loop.sleep(step)
 
-    async def send(
-        self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None
-    ) -> Any:
-        assert isinstance(request, FetchRequest)
-        partition = request.topics[0].partitions[0]
-        position = (partition.current_leader_epoch, partition.fetch_offset, partition.last_fetched_epoch)
-        self.fetches.append((address, *position))
-        self.cluster_ids.append(request.cluster_id)
-        self.pending[address] += 1
-        self.max_pending = max(self.max_pending, self.pending[address])
-        try:
-            return await super().send(address, request, source=source, timeout_ms=timeout_ms)
-        finally:
-            self.pending[address] -= 1
+    loop.run(main)
+    return output
+
+
+def cluster_ids(controllers: ScriptedClient) -> set[str | None]:
+    return {request.cluster_id for _, request in controllers.sent}
 
 
 def leader_of_epoch_5(request: Any) -> Any:
     """The next leader; its log continues after LOG."""
     partition = request.topics[0].partitions[0]
     if partition.current_leader_epoch != 5:
-        return fetch_response(error=74, leader=2, epoch=5)
+        return fetch_answer(error=74, leader=2, epoch=5)
     position = (partition.fetch_offset, partition.last_fetched_epoch)
-    return fetch_response(leader=2, epoch=5, high_watermark=6, records=MORE if position == (4, 3) else b"")
+    return fetch_answer(leader=2, epoch=5, high_watermark=6, records=MORE if position == (4, 3) else b"")
 
 
 def leader_change(error: int, *, leader: int, at: Address | None) -> dict[Address, Script]:
@@ -85,7 +68,7 @@ def leader_change(error: int, *, leader: int, at: Address | None) -> dict[Addres
         if request.topics[0].partitions[0].fetch_offset == 4:
             scripts[C2] = leader_of_epoch_5
         if scripts[C2] is leader_of_epoch_5:
-            return fetch_response(error=error, leader=leader, epoch=5, at=at)
+            return fetch_answer(error=error, leader=leader, epoch=5, at=at)
         return leader_response(LOG, end=4, leader=1)(request)
 
     scripts |= {C1: first, C2: follower_response(1, C1)}
@@ -97,21 +80,23 @@ def leader_change(error: int, *, leader: int, at: Address | None) -> dict[Addres
 def test_former_leader_reports_the_new_one_and_fetching_resumes_there_at_the_same_offset(
     loop: EventLoop, error: int
 ) -> None:
-    controllers = RecordingLogClient(loop, leader_change(error, leader=2, at=C2))
+    controllers = ScriptedClient(loop, leader_change(error, leader=2, at=C2))
 
     output = follow(loop, controllers, lambda output: output.log == LOG + MORE, configured=(C1,))
 
     assert output.log == LOG + MORE, "no byte is fetched twice"
-    last = controllers.fetches.index((C1, 3, 4, 3))
-    assert controllers.fetches[last + 1] == (C2, 5, 4, 3), "the next fetch goes to the new leader, with the new epoch"
+    positions = controllers.positions
+    assert positions[positions.index((C1, 3, 4, 3)) + 1] == (C2, 5, 4, 3), (
+        "the next fetch goes to the new leader, with the new epoch"
+    )
     assert output.failures == []
-    assert set(controllers.cluster_ids) == {"x"}
+    assert cluster_ids(controllers) == {"x"}
 
 
 @pytest.mark.kip("D076")
 @pytest.mark.parametrize("error", [6, 74])
 def test_other_controllers_are_queried_if_the_former_leader_knows_no_leader(loop: EventLoop, error: int) -> None:
-    controllers = RecordingLogClient(loop, leader_change(error, leader=-1, at=None))
+    controllers = ScriptedClient(loop, leader_change(error, leader=-1, at=None))
 
     output = follow(loop, controllers, lambda output: output.log == LOG + MORE, configured=(C1, C2))
 
@@ -126,13 +111,13 @@ def test_after_an_offset_out_of_range_no_record_is_read_again(loop: EventLoop) -
         offset = request.topics[0].partitions[0].fetch_offset
         if offset == 4 and not refused:
             refused.append(offset)
-            return fetch_response(error=1)
+            return fetch_answer(error=1)
         return leader_response(LOG, end=4, leader=1)(request)
 
-    controllers = RecordingLogClient(loop, {C1: leader})
+    controllers = ScriptedClient(loop, {C1: leader})
 
     output = follow(
-        loop, controllers, lambda _: [offset for *_, offset, _ in controllers.fetches].count(4) > 2, configured=(C1,)
+        loop, controllers, lambda _: [offset for *_, offset, _ in controllers.positions].count(4) > 2, configured=(C1,)
     )
 
     assert output.log == LOG
@@ -141,10 +126,10 @@ def test_after_an_offset_out_of_range_no_record_is_read_again(loop: EventLoop) -
 @pytest.mark.kip("D053", "D057")
 def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoop) -> None:
     reports = {
-        C1: lambda _: fetch_response(error=6, leader=2, epoch=5, at=C2),
-        C3: lambda _: fetch_response(error=6, leader=4, epoch=3, at=Address("c4", 9093)),
+        C1: lambda _: fetch_answer(error=6, leader=2, epoch=5, at=C2),
+        C3: lambda _: fetch_answer(error=6, leader=4, epoch=3, at=Address("c4", 9093)),
     }
-    controllers = RecordingLogClient(loop, {**reports, C2: leader_response(LOG, end=4)})
+    controllers = ScriptedClient(loop, {**reports, C2: leader_response(LOG, end=4)})
 
     follow(loop, controllers, lambda output: output.log == LOG, configured=(C1, C3))
 
@@ -153,18 +138,9 @@ def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoo
 
 @pytest.mark.kip("D094")
 def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(loop: EventLoop) -> None:
-    def of_another_cluster(_: Any) -> Any:
-        return FetchResponse(throttle_time_ms=0, error_code=INCONSISTENT_CLUSTER_ID, responses=[])
-
-    controllers = RecordingLogClient(loop, {C1: of_another_cluster, C2: follower_response(-1, None)})
-    output, nodes = RecordedLog(), NodeDirectory(configured=(C1, C2), cluster_id="x")
-    follower = LogFollower(controllers, nodes, output)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        loop.spawn(follower.run())
-        await loop.sleep(60)
-
-    loop.run(main)
+    of_another_cluster = lambda _: fetch_answer(top=INCONSISTENT_CLUSTER_ID)  # noqa: E731 - a script
+    controllers = ScriptedClient(loop, {C1: of_another_cluster, C2: follower_response(-1, None)})
+    output = follow_for(loop, controllers, NodeDirectory(configured=(C1, C2), cluster_id="x"), 60)
 
     assert output.reasons(C1) == {Reason.WRONG_CLUSTER}
     assert controllers.queried.count(C2) > 50, "about once a second"
@@ -173,49 +149,41 @@ def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(lo
 @pytest.mark.kip("D053", "D092", "D096")
 def test_all_controllers_are_queried_about_once_a_second_until_one_leads(loop: EventLoop) -> None:
     scripts = {C1: follower_response(-1, None), C2: follower_response(-1, None)}
-    controllers = RecordingLogClient(loop, scripts)
-    output, nodes = RecordedLog(), NodeDirectory(configured=(C1, C2), cluster_id=None)
-    follower = LogFollower(controllers, nodes, output)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        loop.spawn(follower.run())
-        await loop.sleep(120)
-        assert output.log == b""
-        scripts[C2] = leader_response(LOG, end=4)
-        await loop.sleep(5)
-
-    loop.run(main)
+    controllers = ScriptedClient(loop, scripts)
+    nodes = NodeDirectory(configured=(C1, C2), cluster_id=None)
+    found = lambda: scripts.update({C2: leader_response(LOG, end=4)})  # noqa: E731 - one of the steps
+    output = follow_for(loop, controllers, nodes, 120, found, 5)
 
     assert output.log == LOG
     assert output.reasons(C1) == output.reasons(C2) == {Reason.NO_LEADER}
     attempts = controllers.queried.count(C1)
     assert 100 < attempts < 150, "for two minutes, about once a second"
-    assert set(controllers.cluster_ids) == {None}, "the cluster id is not known"
+    assert cluster_ids(controllers) == {None}, "the cluster id is not known"
 
 
 @pytest.mark.kip("D087", "D089")
 def test_poll_waits_for_its_interval_while_no_controller_leads(loop: EventLoop) -> None:
     queried_at: list[float] = []
 
-    def in_election() -> Any:
+    def in_election(_: Any) -> Any:
         queried_at.append(loop.now())
         return quorum_poll_test.leader_response() if len(queried_at) >= 10 else quorum_poll_test.follower_response()
 
     output, _ = quorum_poll_test.poll(loop, {C1: in_election}, seconds=5)
 
-    assert output.reasons == {str(C1): Reason.NO_LEADER}
-    assert isinstance(output.rows[-1][1], QuorumPolled)
+    assert output.reasons(C1) == {Reason.NO_LEADER}
+    assert output.polls
     assert all(later - earlier >= 0.1 for earlier, later in pairwise(queried_at)), "the poll's interval here"
 
 
 @pytest.mark.kip("D081")
 def test_log_follower_without_a_position_fetches_from_offset_0(loop: EventLoop) -> None:
-    controllers = RecordingLogClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
+    controllers = ScriptedClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
 
     output = follow(loop, controllers, lambda output: output.log == LOG, configured=(C1,))
 
     assert output.log == LOG
-    positions = [position for _, _, *position in controllers.fetches]
+    positions = [position for _, _, *position in controllers.positions]
     assert positions[:3] == [[0, 0]] * 3, "offset and epoch; the first two fetches search the leader"
 
 
@@ -226,20 +194,20 @@ def test_next_fetch_is_sent_only_after_the_previous_one_was_answered(loop: Event
     def one_by_one(request: Any) -> Any:
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != 3:
-            return fetch_response(error=74, leader=1, epoch=3, at=C1)
+            return fetch_answer(error=74, leader=1, epoch=3, at=C1)
         next_batch = batches[partition.fetch_offset : partition.fetch_offset + 1]
-        return fetch_response(leader=1, high_watermark=50, records=b"".join(next_batch))
+        return fetch_answer(leader=1, high_watermark=50, records=b"".join(next_batch))
 
-    controllers = RecordingLogClient(loop, {C1: one_by_one})
+    controllers = ScriptedClient(loop, {C1: one_by_one})
     output = follow(loop, controllers, lambda output: output.log == b"".join(batches), configured=(C1,))
 
     assert output.log == b"".join(batches)
-    assert controllers.max_pending == 1
+    assert controllers.most_pending == 1
 
 
 @pytest.mark.kip("D082")
 def test_a_controller_that_has_not_answered_the_search_is_not_sent_another_fetch(loop: EventLoop) -> None:
-    controllers = RecordingLogClient(loop, {C1: leader_response(LOG, end=4, leader=1)}, answer_s=2.5)
+    controllers = ScriptedClient(loop, {C1: leader_response(LOG, end=4, leader=1)}, answer_s=2.5)
     output = follow(loop, controllers, lambda output: len(output.failures) > 1, configured=(C1,))
 
     assert output.reasons(C1) == {Reason.TIMED_OUT}, "the search was repeated"
@@ -254,15 +222,15 @@ def leader_with_older_log(*, epoch: int) -> Script:
         partition = request.topics[0].partitions[0]
         sent_epoch = partition.current_leader_epoch
         if sent_epoch == 0:
-            return fetch_response(error=74, leader=1, epoch=3, at=C1)
+            return fetch_answer(error=74, leader=1, epoch=3, at=C1)
         if sent_epoch != epoch:
-            return fetch_response(error=74 if sent_epoch < epoch else 75, leader=1, epoch=epoch, at=C1)
+            return fetch_answer(error=74 if sent_epoch < epoch else 75, leader=1, epoch=epoch, at=C1)
         if partition.last_fetched_epoch > epoch:
-            return fetch_response(error=42)
+            return fetch_answer(error=42)
         if partition.fetch_offset > 4:
             diverging = PARTITION.EpochEndOffset(epoch=3, end_offset=4)
-            return fetch_response(leader=1, epoch=epoch, high_watermark=next(end), diverging_epoch=diverging)
-        return fetch_response(leader=1, epoch=epoch, high_watermark=next(end))
+            return fetch_answer(leader=1, epoch=epoch, high_watermark=next(end), diverging_epoch=diverging)
+        return fetch_answer(leader=1, epoch=epoch, high_watermark=next(end))
 
     return script
 
@@ -271,7 +239,7 @@ def leader_with_older_log(*, epoch: int) -> Script:
 @pytest.mark.parametrize("epoch", [2, 3, 8])
 def test_leader_without_committed_records_is_critical_for_older_and_newer_epochs(loop: EventLoop, epoch: int) -> None:
     """Only uncommitted records may be truncated; the leader always has the committed ones."""
-    controllers = RecordingLogClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
+    controllers = ScriptedClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
     ledger, replay = LogScript(), machine()
     ledger.leader(1)
     ledger.noops(49)
@@ -279,7 +247,7 @@ def test_leader_without_committed_records_is_critical_for_older_and_newer_epochs
     assert [one.rule for one in evaluate(known, thresholds_for({})).findings if one.severity == "critical"] == []
     controllers.scripts[C1] = leader_with_older_log(epoch=epoch)
 
-    lost: Callable[[RecordedLog], list[ObservationFailed]] = lambda output: [  # noqa: E731 - used twice
+    lost: Callable[[RecordedOutput], list[ObservationFailed]] = lambda output: [  # noqa: E731 - used twice
         one for one in output.failures if one.reason is Reason.METADATA_LOST
     ]
     start = FetchPosition(offset=50, epoch=3)

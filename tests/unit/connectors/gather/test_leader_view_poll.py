@@ -1,30 +1,37 @@
 """The leader view poll: each controller's leader and epoch, the start of the leader's log, few requests."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from connectors.errors import ObservationError
 from connectors.gather.leader_view_poll import LeaderViewPoll
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
+from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import RecordPosition, VotersReplaced
-from connectors.observations.observation import LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from streaming.replay.probe_state import FAILURE_MS
-from tests.unit.connectors.gather.test_log_follower import fetch_response
+from tests.unit.connectors.gather.scripted_cluster import (
+    C1,
+    C2,
+    C3,
+    RecordedOutput,
+    Script,
+    ScriptedClient,
+    fails_with,
+    run_until,
+)
+from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, piece_answer
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 
-C1, C2, C3, B4 = (Address(f"c{number}", 9093) for number in (1, 2, 3, 4))
+B4 = Address("c4", 9093)
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 AT_C1 = Endpoint(listener="CONTROLLER", host="c1", port=9093)
 TIMESTAMP = 1_790_000_000_000
@@ -48,8 +55,6 @@ VOTERS_RECORD = written(
         ],
     },
 )
-PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
-Script = Callable[[Any], Any]
 
 
 @pytest.fixture
@@ -58,43 +63,13 @@ def loop(simulated_time_loop: EventLoop) -> EventLoop:
     return simulated_time_loop
 
 
-@dataclass
-class ScriptedLeaderViewClient:
-    """Replaces the Client: each address answers with its script."""
-
-    loop: EventLoop
-    scripts: dict[Address, Script]
-    version: int = 18
-    queried: list[tuple[Address, str, int]] = field(default_factory=list)
-    """Address, request type and leader epoch."""
-
-    async def send(self, address: Address, request: Any, *, source: ObservationSource) -> Any:
-        assert source is ObservationSource.LEADER_VIEW
-        partition = request.topics[0].partitions[0]
-        self.queried.append((address, request.name, partition.current_leader_epoch))
-        assert request.replica_id == -1
-        request.API_VERSION = self.version if isinstance(request, FetchRequest) else 1
-        await self.loop.sleep(0.001)
-        return self.scripts[address](request)
+def client(loop: EventLoop, scripts: dict[Address, Script], *, version: int = 18) -> ScriptedClient:
+    return ScriptedClient(loop, scripts, source=ObservationSource.LEADER_VIEW, version=version)
 
 
-class RecordedLeaderViews:
-    """Replaces the ObservationWriter: records leader views."""
-
-    def __init__(self) -> None:
-        self.views: list[LeaderViewPolled] = []
-        self.failures: list[ObservationFailed] = []
-
-    def write_leader_view(self, event: LeaderViewPolled) -> None:
-        self.views.append(event)
-
-    def write_failure(self, event: ObservationFailed) -> None:
-        self.failures.append(event)
-
-    @property
-    def leaders(self) -> dict[str, tuple[int | None, int | None, int | None]]:
-        """Node, leader and epoch, by endpoint."""
-        return {one.endpoint: (one.node, one.leader_id, one.leader_epoch) for one in self.views}
+def leaders(output: RecordedOutput) -> dict[str, tuple[int | None, int | None, int | None]]:
+    """Node, leader and epoch, by endpoint."""
+    return {one.endpoint: (one.node, one.leader_id, one.leader_epoch) for one in output.views}
 
 
 def follower_response(leader: int, *, epoch: int = 3) -> Script:
@@ -103,7 +78,7 @@ def follower_response(leader: int, *, epoch: int = 3) -> Script:
     def script(request: Any) -> Any:
         sent_epoch = request.topics[0].partitions[0].current_leader_epoch
         error = 74 if sent_epoch < epoch else 75 if sent_epoch > epoch else 6
-        return fetch_response(error=error, leader=leader, epoch=epoch)
+        return fetch_answer(error=error, leader=leader, epoch=epoch)
 
     return script
 
@@ -115,9 +90,9 @@ def leader_response(node: int, *, epoch: int = 3, snapshot: int | None = None, r
         if isinstance(request, FetchSnapshotRequest):
             return header(request)
         if request.topics[0].partitions[0].current_leader_epoch != epoch:
-            return fetch_response(error=74, leader=node, epoch=epoch)
+            return fetch_answer(error=74, leader=node, epoch=epoch)
         snapshot_id = None if snapshot is None else PARTITION.SnapshotId(end_offset=snapshot, epoch=2)
-        return fetch_response(leader=node, epoch=epoch, snapshot_id=snapshot_id, records=records, log_start_offset=0)
+        return fetch_answer(leader=node, epoch=epoch, snapshot_id=snapshot_id, records=records, log_start_offset=0)
 
     return script
 
@@ -125,28 +100,8 @@ def leader_response(node: int, *, epoch: int = 3, snapshot: int | None = None, r
 def header(request: Any) -> Any:
     header_record = b"\0\0" + TIMESTAMP.to_bytes(8, "big") + b"\0"
     content = batch([control(3, header_record), control(6, VOTERS_RECORD)])
-    partition_type = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
-    requested = request.topics[0].partitions[0]
-    assert requested.position == 0
-    piece = partition_type(
-        index=0,
-        error_code=0,
-        snapshot_id=partition_type.SnapshotId(
-            end_offset=requested.snapshot_id.end_offset, epoch=requested.snapshot_id.epoch
-        ),
-        size=len(content) + 500,
-        position=0,
-        unaligned_records=content + b"incomplete batch",
-    )
-    topic = FetchSnapshotResponse.TopicSnapshot(name="__cluster_metadata", partitions=[piece])
-    return FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic])
-
-
-def fails_with(reason: Reason) -> Script:
-    def script(_: Any) -> Any:
-        raise ObservationError(reason, "detail")
-
-    return script
+    assert request.topics[0].partitions[0].position == 0
+    return piece_answer(content + b"incomplete batch", size=len(content) + 500)
 
 
 def node_directory(*node_ids: int, configured: tuple[Address, ...] = ()) -> NodeDirectory:
@@ -162,24 +117,16 @@ def node_directory(*node_ids: int, configured: tuple[Address, ...] = ()) -> Node
 
 def run_poll(
     loop: EventLoop,
-    controllers: ScriptedLeaderViewClient,
+    controllers: ScriptedClient,
     nodes: NodeDirectory,
-    until: Callable[[RecordedLeaderViews], bool],
+    until: Callable[[RecordedOutput], bool],
     *,
     interval_ms: int = 20,
     within_s: float = 8,
-) -> RecordedLeaderViews:
-    output = RecordedLeaderViews()
+) -> RecordedOutput:
+    output = RecordedOutput()
     poll = LeaderViewPoll(controllers, nodes, output, interval_ms=interval_ms)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        running = loop.spawn(poll.run())
-        deadline = loop.now() + within_s
-        while not until(output) and loop.now() < deadline:
-            assert not running.is_done, running.exception
-            await loop.sleep(0.005)
-
-    loop.run(main)
+    run_until(loop, poll.run(), lambda: until(output), within_s=within_s)
     return output
 
 
@@ -187,36 +134,36 @@ def test_each_controller_is_queried_once_and_reports_its_leader(loop: EventLoop)
     nodes = node_directory(1, 2, 3)
     nodes.leader_epoch = 3
     scripts = {C1: follower_response(2), C2: leader_response(2), C3: follower_response(2, epoch=2)}
-    controllers = ScriptedLeaderViewClient(loop, scripts)
+    controllers = client(loop, scripts)
     output = run_poll(loop, controllers, nodes, lambda output: len(output.views) >= 3, interval_ms=60_000)
 
-    assert output.leaders == {"c1:9093": (1, 2, 3), "c2:9093": (2, 2, 3), "c3:9093": (3, 2, 2)}
-    assert sorted(controllers.queried) == [(one, "FetchRequest", 3) for one in (C1, C2, C3)]
+    assert leaders(output) == {"c1:9093": (1, 2, 3), "c2:9093": (2, 2, 3), "c3:9093": (3, 2, 2)}
+    assert sorted(controllers.positions) == [(one, 3, 0, 0) for one in (C1, C2, C3)]
     assert {one.endpoint for one in output.views if one.log is not None} == {"c2:9093"}
 
 
 def test_controller_without_a_leader_is_recorded(loop: EventLoop) -> None:
     output = run_poll(
         loop,
-        ScriptedLeaderViewClient(loop, {C1: follower_response(-1, epoch=8)}),
+        client(loop, {C1: follower_response(-1, epoch=8)}),
         node_directory(1),
         lambda output: bool(output.views),
     )
-    assert output.leaders == {"c1:9093": (1, None, 8)}
+    assert leaders(output) == {"c1:9093": (1, None, 8)}
 
 
 @pytest.mark.kip("D035")
 def test_leader_is_queried_again_with_its_own_epoch(loop: EventLoop) -> None:
-    controllers = ScriptedLeaderViewClient(loop, {C1: leader_response(1, epoch=5)})
+    controllers = client(loop, {C1: leader_response(1, epoch=5)})
     output = run_poll(loop, controllers, node_directory(1), lambda output: bool(output.views), interval_ms=60_000)
-    assert [epoch for _, _, epoch in controllers.queried] == [0, 5]
+    assert [epoch for _, epoch, *_ in controllers.positions] == [0, 5]
     assert output.views[0].log is not None
 
 
 def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     nodes = node_directory(1)
     nodes.leader_epoch = 3
-    controllers = ScriptedLeaderViewClient(loop, {C1: leader_response(1, snapshot=90)})
+    controllers = client(loop, {C1: leader_response(1, snapshot=90)})
     output = run_poll(loop, controllers, nodes, lambda output: len(output.views) >= 3)
 
     snapshot = Snapshot(
@@ -224,7 +171,7 @@ def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     )
     log = LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
     assert {one.log for one in output.views} == {log}
-    assert [name for _, name, _ in controllers.queried].count("FetchSnapshotRequest") == 1
+    assert [request.name for _, request in controllers.sent].count("FetchSnapshotRequest") == 1
 
     controllers.scripts[C1] = leader_response(1, snapshot=120)
     second = run_poll(loop, controllers, nodes, lambda output: bool(output.views))
@@ -237,9 +184,7 @@ def test_missing_snapshot_is_reported_only_by_a_kafka_that_reports_snapshots(
 ) -> None:
     nodes = node_directory(1)
     nodes.leader_epoch = 3
-    controllers = ScriptedLeaderViewClient(
-        loop, {C1: leader_response(1, records=batch([noop()], timestamp=TIMESTAMP))}, version=version
-    )
+    controllers = client(loop, {C1: leader_response(1, records=batch([noop()], timestamp=TIMESTAMP))}, version=version)
     output = run_poll(loop, controllers, nodes, lambda output: bool(output.views))
     assert output.views[0].log == LeaderLog(
         start_offset=Offset(0), snapshot=None, tells_absence=tells_absence, begins_timestamp_ms=Millis(TIMESTAMP)
@@ -249,9 +194,7 @@ def test_missing_snapshot_is_reported_only_by_a_kafka_that_reports_snapshots(
 @pytest.mark.kip("D091", "D094")
 def test_node_of_another_cluster_is_a_view_and_a_timeout_a_failure(loop: EventLoop) -> None:
     scripts = {C1: fails_with(Reason.WRONG_CLUSTER), C2: fails_with(Reason.TIMED_OUT), C3: follower_response(2)}
-    output = run_poll(
-        loop, ScriptedLeaderViewClient(loop, scripts), node_directory(1, 2, 3), lambda output: len(output.views) > 5
-    )
+    output = run_poll(loop, client(loop, scripts), node_directory(1, 2, 3), lambda output: len(output.views) > 5)
     assert {one.endpoint: one.this_cluster for one in output.views} == {"c1:9093": False, "c3:9093": True}
     failures = {(one.source, one.node, one.endpoint, one.reason, one.detail) for one in output.failures}
     assert failures == {(ObservationSource.LEADER_VIEW, 2, "c2:9093", Reason.TIMED_OUT, "detail")}
@@ -259,7 +202,7 @@ def test_node_of_another_cluster_is_a_view_and_a_timeout_a_failure(loop: EventLo
 
 @pytest.mark.parametrize("reason", [Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.DENIED])
 def test_a_login_that_fails_is_repeated_before_its_failure_expires(loop: EventLoop, reason: Reason) -> None:
-    controllers = ScriptedLeaderViewClient(loop, {C1: follower_response(1), C2: fails_with(reason)})
+    controllers = client(loop, {C1: follower_response(1), C2: fails_with(reason)})
 
     output = run_poll(loop, controllers, node_directory(1, 2), lambda _: False, interval_ms=10_000, within_s=180)
     # The first denial may come before another controller has answered.
@@ -269,38 +212,38 @@ def test_a_login_that_fails_is_repeated_before_its_failure_expires(loop: EventLo
 
 @pytest.mark.parametrize("reason", [Reason.REFUSED, Reason.UNRESOLVABLE])
 def test_what_the_probe_reports_is_no_failure_of_the_view(loop: EventLoop, reason: Reason) -> None:
-    controllers = ScriptedLeaderViewClient(loop, {C1: follower_response(1), C2: fails_with(reason)})
+    controllers = client(loop, {C1: follower_response(1), C2: fails_with(reason)})
     output = run_poll(loop, controllers, node_directory(1, 2), lambda output: len(output.views) > 5)
     assert output.failures == []
 
 
 def test_what_every_controller_denies_is_no_failure_of_one(loop: EventLoop) -> None:
-    controllers = ScriptedLeaderViewClient(loop, {C1: fails_with(Reason.DENIED), C2: fails_with(Reason.DENIED)})
+    controllers = client(loop, {C1: fails_with(Reason.DENIED), C2: fails_with(Reason.DENIED)})
     output = run_poll(loop, controllers, node_directory(1, 2), lambda _: len(controllers.queried) > 5, within_s=100)
     assert output.failures == []
 
 
 @pytest.mark.parametrize("reason", [Reason.UNSUPPORTED, Reason.DENIED])
 def test_broker_and_denying_controller_are_not_polled_again_soon(loop: EventLoop, reason: Reason) -> None:
-    controllers = ScriptedLeaderViewClient(loop, {C1: follower_response(1), B4: fails_with(reason)})
+    controllers = client(loop, {C1: follower_response(1), B4: fails_with(reason)})
     run_poll(loop, controllers, node_directory(1, configured=(B4,)), lambda output: len(output.views) > 5)
-    assert [address for address, *_ in controllers.queried].count(B4) == 1
+    assert controllers.queried.count(B4) == 1
 
 
 def test_unreported_address_is_polled_rarely_once_the_controllers_are_known(loop: EventLoop) -> None:
     nodes = node_directory(1, configured=(B4,))
     nodes.leader_epoch = 3
-    controllers = ScriptedLeaderViewClient(loop, {C1: follower_response(1), B4: follower_response(1)})
+    controllers = client(loop, {C1: follower_response(1), B4: follower_response(1)})
     output = run_poll(loop, controllers, nodes, lambda output: len(output.views) > 5)
-    assert [address for address, *_ in controllers.queried].count(B4) == 1
-    assert output.leaders[str(B4)][0] is None
+    assert controllers.queried.count(B4) == 1
+    assert leaders(output)[str(B4)][0] is None
 
 
 def test_configured_addresses_are_polled_before_the_voters_are_known(loop: EventLoop) -> None:
     nodes = node_directory(configured=(C1,))
-    controllers = ScriptedLeaderViewClient(loop, {C1: follower_response(1)})
+    controllers = client(loop, {C1: follower_response(1)})
 
-    def voter_is_known(output: RecordedLeaderViews) -> bool:
+    def voter_is_known(output: RecordedOutput) -> bool:
         if output.views:
             nodes.update_from_event(
                 VotersReplaced(at=AT, voters=(Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(AT_C1,)),))

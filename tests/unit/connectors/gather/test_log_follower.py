@@ -1,30 +1,33 @@
 """The log follower against scripted controllers: its queries, the records and the failures that it writes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import pytest
-from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.gather import log_follower
-from connectors.gather.commit_buffer import CommittedRecords, FetchPosition
+from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import RedactedBatches, redacted_batches
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
-from connectors.observations.observation import ObservationFailed
+from connectors.kafka.schemas import FetchSnapshotRequest
 from rules.model.identifiers import SnapshotId
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch
-
-C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
-PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
+from tests.unit.connectors.gather.scripted_cluster import (
+    C1,
+    C2,
+    C3,
+    RecordedOutput,
+    ScriptedClient,
+    fails_with,
+    run_until,
+)
+from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, piece_answer
 
 
 @pytest.fixture
@@ -33,105 +36,38 @@ def loop(simulated_time_loop: EventLoop) -> EventLoop:
     return simulated_time_loop
 
 
-@dataclass
-class ScriptedLogClient:
-    """Replaces the Client: each address answers a request with its script."""
-
-    loop: EventLoop
-    scripts: dict[Address, Callable[[Any], Any]]
-    queried: list[Address] = field(default_factory=list)
-    timeout_ms: int = 100
-    answer_s: float = 0.002
-
-    async def send(
-        self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None
-    ) -> Any:
-        assert source is ObservationSource.LOG
-        self.queried.append(address)
-        assert request.replica_id == -1
-        request.API_VERSION = 18 if isinstance(request, FetchRequest) else 1
-        await self.loop.sleep(self.answer_s)
-        return self.scripts[address](request)
-
-
-class RecordedLog:
-    """Replaces the ObservationWriter: records log, snapshot pieces and failures."""
-
-    def __init__(self) -> None:
-        self.log = b""
-        self.empty_rows = 0
-        self.pieces: list[tuple[SnapshotId, int, bytes]] = []
-        self.failures: list[ObservationFailed] = []
-
-    def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
-        self.log += records.batches
-        self.empty_rows += not records.batches
-
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
-        self.pieces.append((snapshot, number, batches.content))
-
-    def write_failure(self, event: ObservationFailed) -> None:
-        self.failures.append(event)
-
-    def reasons(self, address: Address) -> set[Reason]:
-        return {event.reason for event in self.failures if event.endpoint == str(address)}
-
-
-def fetch_response(*, error: int = 0, leader: int = -1, epoch: int = 3, at: Address | None = None, **more: Any) -> Any:
-    settings = {"high_watermark": -1, "records": b"", **more}
-    partition = PARTITION(
-        partition_index=0,
-        error_code=error,
-        current_leader=PARTITION.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch),
-        aborted_transactions=None,
-        **settings,
-    )
-    topic = FetchResponse.FetchableTopicResponse(topic_id=UUID(int=1), partitions=[partition])
-    nodes = [] if at is None else [FetchResponse.NodeEndpoint(node_id=leader, host=at.host, port=at.port)]
-    return FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic], node_endpoints=nodes)
-
-
 def leader_response(log: bytes, *, end: int, leader: int = 2, epoch: int = 3) -> Callable[[Any], Any]:
     """A leader whose whole log is committed."""
 
     def script(request: Any) -> Any:
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != epoch:
-            return fetch_response(error=74, leader=leader, epoch=epoch)
+            return fetch_answer(error=74, leader=leader, epoch=epoch)
         records = log if partition.fetch_offset == 0 else b""
-        return fetch_response(leader=leader, epoch=epoch, high_watermark=end, records=records)
+        return fetch_answer(leader=leader, epoch=epoch, high_watermark=end, records=records)
 
     return script
 
 
 def follower_response(leader: int, at: Address | None, *, epoch: int = 3) -> Callable[[Any], Any]:
-    return lambda _: fetch_response(error=6, leader=leader, epoch=epoch, at=at)
+    return lambda _: fetch_answer(error=6, leader=leader, epoch=epoch, at=at)
 
 
-def refused(_: Any) -> Any:
-    raise ObservationError(Reason.REFUSED, "refused")
+refused = fails_with(Reason.REFUSED)
 
 
 def follow(
     loop: EventLoop,
-    controllers: ScriptedLogClient,
-    until: Callable[[RecordedLog], bool],
+    controllers: ScriptedClient,
+    until: Callable[[RecordedOutput], bool],
     *,
     configured: tuple[Address, ...],
     start: FetchPosition = log_follower.START,
-) -> RecordedLog:
-    output = RecordedLog()
+) -> RecordedOutput:
+    output = RecordedOutput()
     nodes = NodeDirectory(configured=configured, cluster_id="x")
     follower = LogFollower(controllers, nodes, output, start=start)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        running = loop.spawn(follower.run())
-        deadline = loop.now() + 8
-        while not until(output) and loop.now() < deadline:
-            assert not running.is_done, running.exception
-            await loop.sleep(0.005)
-
-    loop.run(main)
+    run_until(loop, follower.run(), lambda: until(output))
     return output
 
 
@@ -141,8 +77,8 @@ LOG = batch(0, 3, epoch=1) + batch(3, 1, epoch=3)
 def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
     loop: EventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    controllers = ScriptedLogClient(loop, {C1: leader_response(LOG, end=4)})
-    output = RecordedLog()
+    controllers = ScriptedClient(loop, {C1: leader_response(LOG, end=4)})
+    output = RecordedOutput()
     nodes = NodeDirectory(configured=(C1,), cluster_id="x")
     follower = LogFollower(controllers, nodes, output)  # type: ignore[arg-type]
 
@@ -165,7 +101,7 @@ def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
 
 def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:
     scripts = {C1: follower_response(2, None), C2: leader_response(LOG, end=4), C3: follower_response(2, None)}
-    output = follow(loop, ScriptedLogClient(loop, scripts), lambda output: output.log == LOG, configured=(C1, C2, C3))
+    output = follow(loop, ScriptedClient(loop, scripts), lambda output: output.log == LOG, configured=(C1, C2, C3))
     assert output.log == LOG
     assert output.failures == [], "a leader that rejects the epoch is queried again with its own"
 
@@ -174,17 +110,17 @@ def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> 
 def test_the_leader_that_the_former_one_names_is_fetched_from_at_once(loop: EventLoop) -> None:
     newer = batch(4, 1, epoch=4)
     scripts = {C1: leader_response(LOG, end=4), C2: follower_response(-1, None), C3: follower_response(-1, None)}
-    controllers = ScriptedLogClient(loop, scripts)
+    controllers = ScriptedClient(loop, scripts)
 
-    def loses_the_leadership(output: RecordedLog) -> bool:
+    def loses_the_leadership(output: RecordedOutput) -> bool:
         if output.log == LOG and scripts[C3] is not moved:
             scripts[C1], scripts[C3] = follower_response(3, C3, epoch=4), moved
-            controllers.queried.clear()
+            controllers.sent.clear()
         return output.log == LOG + newer
 
     def moved(request: Any) -> Any:
         assert request.topics[0].partitions[0].current_leader_epoch == 4
-        return fetch_response(leader=3, epoch=4, high_watermark=5, records=newer)
+        return fetch_answer(leader=3, epoch=4, high_watermark=5, records=newer)
 
     assert follow(loop, controllers, loses_the_leadership, configured=(C1, C2, C3)).log == LOG + newer
     assert C2 not in controllers.queried, "no other node is asked for the leader"
@@ -192,7 +128,7 @@ def test_the_leader_that_the_former_one_names_is_fetched_from_at_once(loop: Even
 
 def test_reported_leader_that_does_not_answer_is_dropped(loop: EventLoop) -> None:
     scripts = {C1: follower_response(2, C2), C2: refused, C3: follower_response(-1, None)}
-    controllers = ScriptedLogClient(loop, scripts)
+    controllers = ScriptedClient(loop, scripts)
     output = follow(loop, controllers, lambda output: bool(output.reasons(C3)), configured=(C1, C3))
     assert output.reasons(C1) == {Reason.NO_LEADER}
     assert output.reasons(C3) == {Reason.NO_LEADER}
@@ -203,9 +139,9 @@ def test_reported_leader_that_does_not_answer_is_dropped(loop: EventLoop) -> Non
 
 def test_failed_leader_is_used_again_in_a_newer_epoch(loop: EventLoop) -> None:
     scripts = {C1: follower_response(2, C2), C2: refused}
-    controllers = ScriptedLogClient(loop, scripts)
+    controllers = ScriptedClient(loop, scripts)
 
-    def leader_recovers(output: RecordedLog) -> bool:
+    def leader_recovers(output: RecordedOutput) -> bool:
         if output.reasons(C1):
             scripts[C1] = follower_response(2, C2, epoch=4)
             scripts[C2] = leader_response(LOG, end=4, epoch=4)
@@ -226,19 +162,10 @@ def leader_with_snapshot(
             if partition.position in failures:
                 failures.remove(partition.position)
                 raise ObservationError(Reason.CLOSED, "closed during the snapshot")
-            partition_type = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
-            piece = partition_type(
-                index=0,
-                error_code=0,
-                snapshot_id=partition.snapshot_id,
-                size=len(file),
-                position=partition.position,
-                unaligned_records=file[partition.position : partition.position + piece_bytes],
-            )
-            topic = FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[piece])
-            return FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic])
+            content = file[partition.position : partition.position + piece_bytes]
+            return piece_answer(content, size=len(file), position=partition.position)
         partition = request.topics[0].partitions[0]
-        answer = partial(fetch_response, leader=leader, epoch=epoch)
+        answer = partial(fetch_answer, leader=leader, epoch=epoch)
         if partition.current_leader_epoch != epoch:
             return answer(error=74, at=at)
         if partition.fetch_offset < 9:
@@ -255,7 +182,7 @@ def leader_with_snapshot(
 def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, piece_bytes: int) -> None:
     file = b"".join(batch(at, 5, epoch=2) for at in range(4))
     script = leader_with_snapshot(file, piece_bytes=piece_bytes, failures=[piece_bytes * 2])
-    output = follow(loop, ScriptedLogClient(loop, {C1: script}), lambda output: bool(output.log), configured=(C1,))
+    output = follow(loop, ScriptedClient(loop, {C1: script}), lambda output: bool(output.log), configured=(C1,))
 
     redacted = redacted_batches(file).content
     assert b"".join(batches for *_, batches in output.pieces) == redacted, "no byte is fetched twice"
@@ -281,7 +208,7 @@ def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop) 
         return first(request)
 
     scripts[C1] = first_is_replaced
-    output = follow(loop, ScriptedLogClient(loop, scripts), lambda output: bool(output.log), configured=(C1,))
+    output = follow(loop, ScriptedClient(loop, scripts), lambda output: bool(output.log), configured=(C1,))
 
     assert [number for _, number, _ in output.pieces] == [0, 0]
     assert output.pieces[1][2] == redacted_batches(of_second).content
@@ -290,7 +217,7 @@ def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop) 
 def test_an_idle_log_is_a_row_a_second(loop: EventLoop) -> None:
     """They show that a leader still answers."""
     began = loop.now()
-    controllers = ScriptedLogClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
+    controllers = ScriptedClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
     follow(loop, controllers, lambda output: output.empty_rows >= 4, configured=(C1,))
     assert 3.9 < loop.now() - began < 6
 
@@ -301,13 +228,13 @@ def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: Even
     def leader_with_older_log(request: Any) -> Any:
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != 3:
-            return fetch_response(error=74, leader=1, epoch=3, at=C1)
+            return fetch_answer(error=74, leader=1, epoch=3, at=C1)
         if partition.fetch_offset > 4:
             diverging = PARTITION.EpochEndOffset(epoch=3, end_offset=4)
-            return fetch_response(leader=1, high_watermark=next(watermark), diverging_epoch=diverging)
-        return fetch_response(leader=1, high_watermark=4, records=LOG if partition.fetch_offset == 0 else b"")
+            return fetch_answer(leader=1, high_watermark=next(watermark), diverging_epoch=diverging)
+        return fetch_answer(leader=1, high_watermark=4, records=LOG if partition.fetch_offset == 0 else b"")
 
-    controllers = ScriptedLogClient(loop, {C1: leader_with_older_log})
+    controllers = ScriptedClient(loop, {C1: leader_with_older_log})
     start = FetchPosition(offset=50, epoch=3)
     output = follow(loop, controllers, lambda output: output.log == LOG, configured=(C1,), start=start)
     assert output.log == LOG
@@ -326,7 +253,7 @@ def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loo
             answer.topics[0].partitions[0].size = size
         return answer
 
-    controllers = ScriptedLogClient(loop, {C1: lies_twice})
+    controllers = ScriptedClient(loop, {C1: lies_twice})
     output = follow(loop, controllers, lambda output: bool(output.log), configured=(C1,))
     assert [event.reason for event in output.failures] == [Reason.INVALID_RESPONSE] * 2
     assert "size is 4611686018427387904" in output.failures[0].detail

@@ -1,28 +1,29 @@
 """The quorum poll against scripted controllers: it writes a row each interval, also without answers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-)
 
-from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
+from tests.unit.connectors.gather.scripted_cluster import (
+    C1,
+    C2,
+    C3,
+    RecordedOutput,
+    Script,
+    ScriptedClient,
+    fails_with,
+)
 from tests.unit.connectors.gather.test_loop_heartbeat import block
+from tests.unit.connectors.kafka.kafka_answers import quorum_answer
 
-C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 INTERVAL_MS = 100
 
 
@@ -32,80 +33,45 @@ def loop(simulated_time_loop: EventLoop) -> EventLoop:
     return simulated_time_loop
 
 
-@dataclass
-class ScriptedPollClient:
-    """Replaces the Client: each address answers with its script."""
-
-    loop: EventLoop
-    scripts: dict[Address, Callable[[], Any]]
-    queried: list[Address] = field(default_factory=list)
-    identified: list[Address] = field(default_factory=list)
-    """The addresses that were asked for their cluster id."""
-    delay_s: dict[Address, float] = field(default_factory=dict)
-    """Delay of the answer, in seconds."""
-
-    async def send(self, address: Address, request: Any, *, source: ObservationSource) -> Any:
-        assert source is ObservationSource.QUORUM
-        if isinstance(request, DescribeClusterRequest):
-            self.identified.append(address)
-            return DescribeClusterResponse(error_code=0, endpoint_type=2, cluster_id="answered", brokers=[])
-        assert isinstance(request, DescribeQuorumRequest)
-        self.queried.append(address)
-        answer = self.scripts[address]()
-        await self.loop.sleep(60 if answer is None else self.delay_s.get(address, 0.0))
-        return answer
-
-
-class RecordedPolls:
-    """Replaces the ObservationWriter: records polls and failures with their time."""
+class TimedOutput(RecordedOutput):
+    """Notes when each row is written."""
 
     def __init__(self, loop: EventLoop) -> None:
+        super().__init__()
         self._loop = loop
-        self.rows: list[tuple[float, QuorumPolled | ObservationFailed]] = []
+        self.times: list[float] = []
 
     def write_poll(self, event: QuorumPolled) -> None:
-        self.rows.append((self._loop.now(), event))
+        super().write_poll(event)
+        self.times.append(self._loop.now())
 
     def write_failure(self, event: ObservationFailed) -> None:
         assert event.source is ObservationSource.QUORUM
-        self.rows.append((self._loop.now(), event))
+        super().write_failure(event)
+        self.times.append(self._loop.now())
 
     @property
-    def reasons(self) -> dict[str, Reason]:
-        return {event.endpoint: event.reason for _, event in self.rows if isinstance(event, ObservationFailed)}
+    def reasons_by_endpoint(self) -> dict[str, Reason]:
+        return {event.endpoint: event.reason for event in self.failures}
 
     @property
     def answered_by(self) -> list[str]:
-        return [event.endpoint for _, event in self.rows if isinstance(event, QuorumPolled)]
+        return [event.endpoint for event in self.polls]
 
 
-def leader_response(leader: int = 1, *, high_watermark: int = 5, epoch: int = 3) -> Any:
-    partition = DescribeQuorumResponse.TopicData.PartitionData(
-        partition_index=0,
-        leader_id=leader,
-        leader_epoch=epoch,
-        high_watermark=high_watermark,
-        current_voters=[],
-        observers=[],
-    )
-    topic = DescribeQuorumResponse.TopicData(topic_name="x", partitions=[partition])
-    return DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
+def leader_response(_: Any = None, **answer: Any) -> Any:
+    return quorum_answer(**answer)
 
 
-def follower_response() -> Any:
-    partition = DescribeQuorumResponse.TopicData.PartitionData(
-        partition_index=0, error_code=6, leader_id=0, leader_epoch=0, high_watermark=0, current_voters=[], observers=[]
-    )
-    topic = DescribeQuorumResponse.TopicData(topic_name="x", partitions=[partition])
-    return DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
+def follower_response(_: Any = None) -> Any:
+    return quorum_answer(error=6)
 
 
-def refused() -> Any:
-    raise ObservationError(Reason.REFUSED, "refused")
-
-
-def never_answers() -> Any:
+def never_answers(_: Any = None) -> Any:
     return None
+
+
+refused = fails_with(Reason.REFUSED)
 
 
 class PolledQuorum:
@@ -114,14 +80,17 @@ class PolledQuorum:
     def __init__(
         self,
         loop: EventLoop,
-        scripts: dict[Address, Callable[[], Any]],
+        scripts: dict[Address, Script],
         *,
         configured: tuple[Address, ...] = (),
         cluster_id: str | None = "x",
         delay_s: dict[Address, float] | None = None,
     ) -> None:
         self._loop = loop
-        self.output, self.controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts, delay_s=delay_s or {})
+        self.output = TimedOutput(loop)
+        self.controllers = ScriptedClient(
+            loop, scripts, source=ObservationSource.QUORUM, answer_s=0.0, delay_s=delay_s or {}
+        )
         self.nodes = NodeDirectory(configured=configured or tuple(scripts), cluster_id=cluster_id)
         self.poll = QuorumPoll(self.controllers, self.nodes, self.output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
         self.began = loop.now()
@@ -139,12 +108,12 @@ class PolledQuorum:
             assert not running.is_done
 
         self._loop.run(main)
-        return [round((at - self.began) * 1000 / INTERVAL_MS, 2) for at, _ in self.output.rows]
+        return [round((at - self.began) * 1000 / INTERVAL_MS, 2) for at in self.output.times]
 
 
 def poll(
-    loop: EventLoop, scripts: dict[Address, Callable[[], Any]], *, seconds: float, cluster_id: str | None = "x"
-) -> tuple[RecordedPolls, ScriptedPollClient]:
+    loop: EventLoop, scripts: dict[Address, Script], *, seconds: float, cluster_id: str | None = "x"
+) -> tuple[TimedOutput, ScriptedClient]:
     polled = PolledQuorum(loop, scripts, cluster_id=cluster_id)
     polled.run(float(seconds))
     return polled.output, polled.controllers
@@ -164,7 +133,7 @@ def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
     assert set(output.answered_by) == {"c2:9093"}
     assert len(output.answered_by) >= 5
     assert controllers.queried.count(C1) == 1
-    assert output.reasons == {}
+    assert output.reasons_by_endpoint == {}
 
 
 @pytest.mark.kip("D043")
@@ -188,18 +157,22 @@ def test_of_several_requests_for_a_poll_the_newest_counts(loop: EventLoop) -> No
 @pytest.mark.kip("D092", "D096")
 def test_a_cluster_whose_id_is_not_configured_is_asked_for_it_once(loop: EventLoop) -> None:
     output, controllers = poll(loop, {C1: leader_response}, seconds=0.35, cluster_id=None)
-    assert [event.cluster_id for _, event in output.rows if isinstance(event, QuorumPolled)] == ["answered"] * 4
+    assert [event.cluster_id for event in output.polls] == ["answered"] * 4
     assert controllers.identified == [C1]
 
 
 def test_each_endpoint_without_an_answer_is_recorded_with_its_reason(loop: EventLoop) -> None:
     output, _ = poll(loop, {C1: follower_response, C2: refused, C3: never_answers}, seconds=0.5)
-    assert output.reasons == {"c1:9093": Reason.NO_LEADER, "c2:9093": Reason.REFUSED, "c3:9093": Reason.TIMED_OUT}
+    assert output.reasons_by_endpoint == {
+        "c1:9093": Reason.NO_LEADER,
+        "c2:9093": Reason.REFUSED,
+        "c3:9093": Reason.TIMED_OUT,
+    }
 
 
 def test_rows_continue_when_no_controller_answers_and_none_is_queried_twice(loop: EventLoop) -> None:
     output, controllers = poll(loop, {C1: never_answers, C2: never_answers}, seconds=1.0)
-    times = sorted({round(at * 1000 / INTERVAL_MS) for at, _ in output.rows})
+    times = sorted({round(at * 1000 / INTERVAL_MS) for at in output.times})
     assert len(times) >= 6
     assert sorted(controllers.queried) == [C1, C2], "their answers are still pending"
 
@@ -207,14 +180,14 @@ def test_rows_continue_when_no_controller_answers_and_none_is_queried_twice(loop
 def test_rows_continue_when_there_are_too_many_addresses_to_query_each_interval(loop: EventLoop) -> None:
     scripts = {Address(f"c{at}", 9093): refused for at in range(20)}
     output, controllers = poll(loop, scripts, seconds=1.0)
-    assert len({round(at * 1000 / INTERVAL_MS) for at, _ in output.rows}) >= 6
+    assert len({round(at * 1000 / INTERVAL_MS) for at in output.times}) >= 6
     assert len(controllers.queried) <= 20
 
 
 def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) -> None:
-    scripts = {C1: leader_response, C2: follower_response}
+    scripts: dict[Address, Script] = {C1: leader_response, C2: follower_response}
 
-    def stop_answering() -> Any:
+    def stop_answering(_: Any) -> Any:
         scripts[C1], scripts[C2] = never_answers, leader_response
         return None
 
@@ -225,7 +198,7 @@ def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) 
 
 @pytest.mark.kip("D087")
 def test_leader_reported_by_a_fetch_is_polled_first_and_others_only_if_it_does_not_lead(loop: EventLoop) -> None:
-    def queried(scripts: dict[Address, Callable[[], Any]]) -> list[Address]:
+    def queried(scripts: dict[Address, Script]) -> list[Address]:
         polled = PolledQuorum(loop, scripts, configured=(C1, C2))
         polled.nodes.leader = C3
         polled.run(0.05)
@@ -239,16 +212,16 @@ def test_answer_to_a_query_sent_before_a_newer_answer_is_discarded(loop: EventLo
     """Two brokers forward the poll: the slower one's answer must not be written after the faster one's next answer."""
     answers: list[int] = []
 
-    def forward() -> Any:
+    def forward(_: Any) -> Any:
         answers.append(len(answers))
         return leader_response(high_watermark=answers[-1])
 
-    def forward_except_once() -> Any:
-        return never_answers() if polled.controllers.queried.count(C1) == 3 else forward()
+    def forward_except_once(request: Any) -> Any:
+        return None if polled.controllers.queried.count(C1) == 3 else forward(request)
 
     polled = PolledQuorum(loop, {C1: forward_except_once, C2: forward}, delay_s={C2: 0.01})
     polled.run(0.95)
-    high_watermarks = [event.high_watermark for _, event in polled.output.rows if isinstance(event, QuorumPolled)]
+    high_watermarks = [event.high_watermark for event in polled.output.polls]
     assert "c2:9093" in polled.output.answered_by
     assert high_watermarks == sorted(high_watermarks, key=lambda each: each or 0)
 

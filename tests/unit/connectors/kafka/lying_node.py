@@ -7,20 +7,17 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
-from uuid import UUID
 
-from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse
-from kafka.protocol.consumer import FetchResponse
+from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse
 
 from rules.model.membership import MOST_VOTERS
 from tests.unit.connectors.kafka.fake_node import Behaviour, answer_api_versions, read_request, send
+from tests.unit.connectors.kafka.kafka_answers import fetch_answer, quorum_answer, replica_row
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, uvarint
 
 FETCH, DESCRIBE_CONFIGS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 1, 32, 55, 60
 MEBIBYTE = 1024 * 1024
 _CLUSTER_ID = "lies-and-truth-0000000"
-_PARTITION = DescribeQuorumResponse.TopicData.PartitionData
-_FETCHED = FetchResponse.FetchableTopicResponse.PartitionData
 Answers = Mapping[int, Callable[[int], bytes]]
 """By API: the body of the response in this version."""
 
@@ -29,47 +26,16 @@ def describe_quorum(version: int, *, voters: int = 1, observers: int = 0) -> byt
     """A DescribeQuorum response of a leader."""
 
     def replicas(first: int, count: int) -> list[Any]:
-        return [
-            _PARTITION.ReplicaState(
-                replica_id=node,
-                replica_directory_id=UUID(int=node + 1),
-                log_end_offset=0,
-                last_fetch_timestamp=1,
-                last_caught_up_timestamp=1,
-            )
-            for node in range(first, first + count)
-        ]
+        return [replica_row(node, node.to_bytes(16), end=0) for node in range(first, first + count)]
 
-    partition = _PARTITION(
-        partition_index=0,
-        error_code=0,
-        leader_id=1,
-        leader_epoch=1,
-        high_watermark=0,
-        current_voters=replicas(1, voters),
-        observers=replicas(10_000, observers),
-    )
-    answer = DescribeQuorumResponse(
-        error_code=0,
-        topics=[DescribeQuorumResponse.TopicData(topic_name="__cluster_metadata", partitions=[partition])],
-        nodes=[],
-    )
+    answer = quorum_answer(epoch=1, high_watermark=0, voters=replicas(1, voters), observers=replicas(10_000, observers))
     return bytes(answer.encode(version=version))
 
 
-def fetch(version: int, *, records: bytes = b"", high_watermark: int = 0) -> bytes:
+def fetch(version: int, **partition: Any) -> bytes:
     """A leader's Fetch response."""
-    partition = _FETCHED(
-        partition_index=0,
-        error_code=0,
-        high_watermark=high_watermark,
-        log_start_offset=0,
-        current_leader=_FETCHED.LeaderIdAndEpoch(leader_id=1, leader_epoch=1),
-        aborted_transactions=None,
-        records=records,
-    )
-    topic = FetchResponse.FetchableTopicResponse(topic_id=UUID(int=1), partitions=[partition])
-    return bytes(FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic]).encode(version=version))
+    fields = {"high_watermark": 0, "log_start_offset": 0, **partition}
+    return bytes(fetch_answer(leader=1, epoch=1, **fields).encode(version=version))
 
 
 def _describe_cluster(version: int) -> bytes:

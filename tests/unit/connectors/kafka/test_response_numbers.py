@@ -1,12 +1,10 @@
 """Numbers that Kafka cannot write: the response is refused with the field's name and value."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 import pytest
-from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse
-from kafka.protocol.consumer import FetchResponse
+from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse
 
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
@@ -17,44 +15,32 @@ from connectors.kafka.schemas import FetchSnapshotResponse
 from rules.model.identifiers import Epoch
 from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
+from tests.unit.connectors.kafka.kafka_answers import (
+    PARTITION,
+    fetch_answer,
+    node_row,
+    piece_answer,
+    quorum_answer,
+    replica_row,
+)
 
-QUORUM = DescribeQuorumResponse.TopicData.PartitionData
-FETCH = FetchResponse.FetchableTopicResponse.PartitionData
-PIECE = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
 YEAR_10000_MS = 253_402_300_800_000
 
 
 def poll(
-    *, ids: tuple[int, ...] = (1, 2), replica: dict[str, int] | None = None, host: str = "c1", **partition: int
+    *, ids: Sequence[int] = (1, 2), host: str = "c1", replica: Mapping[str, Any] | None = None, **more: Any
 ) -> None:
-    fields = {"log_end_offset": 5, "last_fetch_timestamp": 1, "last_caught_up_timestamp": 1, **(replica or {})}
-    replicas = [
-        QUORUM.ReplicaState(**{"replica_id": node, "replica_directory_id": UUID(int=7), **fields}) for node in ids
-    ]
-    numbers = {"leader_id": 1, "leader_epoch": 3, "high_watermark": 5, **partition}
-    content = QUORUM(partition_index=0, error_code=0, current_voters=replicas, observers=[], **numbers)
-    listener = DescribeQuorumResponse.Node.Listener(name="CONTROLLER", host=host, port=9093)
-    answer = DescribeQuorumResponse(
-        error_code=0,
-        topics=[DescribeQuorumResponse.TopicData(topic_name="x", partitions=[content])],
-        nodes=[DescribeQuorumResponse.Node(node_id=1, listeners=[listener])],
-    )
+    voters = [replica_row(node, **(replica or {})) for node in ids]
+    answer = quorum_answer(voters=voters, nodes=[node_row(1, ("CONTROLLER", host, 9093))], **more)
     parse_describe_quorum(answer, cluster_id=None, address=Address("c1", 1))
 
 
-def fetch(*, leader_id: int = 1, leader_epoch: int = 3, port: int = 9093, **partition: Any) -> None:
-    numbers = {"high_watermark": 5, "log_start_offset": 0, **partition}
-    leader = FETCH.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
-    content = FETCH(partition_index=0, error_code=0, current_leader=leader, records=b"", **numbers)
-    nodes = [FetchResponse.NodeEndpoint(node_id=1, host="c1", port=port)]
-    topic = FetchResponse.FetchableTopicResponse(topic_id=UUID(int=1), partitions=[content])
-    parse_fetch(FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic], node_endpoints=nodes))
+def fetch(*, port: int = 9093, **more: Any) -> None:
+    parse_fetch(fetch_answer(**{"leader": 1, "at": Address("c1", port), **more}))
 
 
 def piece(**numbers: int) -> None:
-    content = PIECE(index=0, error_code=0, **{"size": 10, "position": 0, **numbers}, unaligned_records=b"")
-    topic = FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[content])
-    parse_fetch_snapshot(FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic]))
+    parse_fetch_snapshot(piece_answer(b"", **numbers))
 
 
 def cluster(*, port: int = 9093, cluster_id: str | None = "x", host: str | None = "c1") -> None:
@@ -69,23 +55,23 @@ def cluster(*, port: int = 9093, cluster_id: str | None = "x", host: str | None 
     [
         (lambda: poll(high_watermark=2**63 - 1), "DescribeQuorum: high_watermark is 9223372036854775807"),
         (lambda: poll(high_watermark=-2), "DescribeQuorum: high_watermark is -2"),
-        (lambda: poll(leader_epoch=-1), "DescribeQuorum: leader_epoch is -1"),
-        (lambda: poll(replica={"log_end_offset": 2**62 + 1}), "DescribeQuorum: log_end_offset is 4611686018427387905"),
-        (lambda: poll(replica={"last_fetch_timestamp": YEAR_10000_MS}), "DescribeQuorum: last_fetch_timestamp is 2534"),
-        (lambda: poll(replica={"last_caught_up_timestamp": -5}), "DescribeQuorum: last_caught_up_timestamp is -5"),
+        (lambda: poll(epoch=-1), "DescribeQuorum: leader_epoch is -1"),
+        (lambda: poll(replica={"end": 2**62 + 1}), "DescribeQuorum: log_end_offset is 4611686018427387905"),
+        (lambda: poll(replica={"fetched": YEAR_10000_MS}), "DescribeQuorum: last_fetch_timestamp is 2534"),
+        (lambda: poll(replica={"caught_up": -5}), "DescribeQuorum: last_caught_up_timestamp is -5"),
         (lambda: poll(ids=(1, -7)), "DescribeQuorum: replica_id is -7"),
         (lambda: poll(ids=(1, 2, 1)), "DescribeQuorum: current_voters lists node 1 twice"),
         (lambda: fetch(high_watermark=2**63 - 1), "Fetch: high_watermark is 9223372036854775807"),
         (lambda: fetch(log_start_offset=2**62 + 1), "Fetch: log_start_offset is 4611686018427387905"),
-        (lambda: fetch(leader_id=-2), "Fetch: leader_id is -2"),
-        (lambda: fetch(leader_epoch=-9), "Fetch: leader_epoch is -9"),
+        (lambda: fetch(leader=-2), "Fetch: leader_id is -2"),
+        (lambda: fetch(epoch=-9), "Fetch: leader_epoch is -9"),
         (lambda: fetch(port=65_536), "Fetch: port is 65536"),
         (
-            lambda: fetch(snapshot_id=FETCH.SnapshotId(end_offset=2**62 + 1, epoch=1)),
+            lambda: fetch(snapshot_id=PARTITION.SnapshotId(end_offset=2**62 + 1, epoch=1)),
             "Fetch: snapshot_id.end_offset is 4611686018427387905",
         ),
         (
-            lambda: fetch(diverging_epoch=FETCH.EpochEndOffset(end_offset=5, epoch=-3)),
+            lambda: fetch(diverging_epoch=PARTITION.EpochEndOffset(end_offset=5, epoch=-3)),
             "Fetch: diverging_epoch.epoch is -3",
         ),
         (lambda: piece(size=-1), "FetchSnapshot: size is -1"),
@@ -107,10 +93,10 @@ def test_number_that_kafka_cannot_write_is_refused_with_its_field(parse: Callabl
 
 @pytest.mark.kip("C005")
 def test_largest_numbers_of_kafka_are_accepted() -> None:
-    poll(high_watermark=2**62, replica={"last_fetch_timestamp": YEAR_10000_MS - 1, "log_end_offset": -1})
+    poll(high_watermark=2**62, replica={"fetched": YEAR_10000_MS - 1, "end": -1})
     fetch(port=65_535)
-    fetch(leader_id=2**31 - 1, leader_epoch=2**31 - 1)
-    fetch(leader_id=-1, leader_epoch=-1, high_watermark=-1, log_start_offset=-1)
+    fetch(leader=2**31 - 1, epoch=2**31 - 1)
+    fetch(leader=-1, epoch=-1, high_watermark=-1, log_start_offset=-1)
 
 
 @pytest.mark.parametrize("topics", [[], [FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[])]], ids=len)

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.core import Metric
 
 from connectors.errors import StoreError
-from connectors.gather.gatherer_stats import WrittenStats, read_stats
+from connectors.gather.gatherer_stats import ClusterCounts, WrittenStats, read_stats
 from connectors.store.audit_results import AuditResults, ContractResult
 from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
@@ -65,8 +65,8 @@ class JobSample:
 
     sources: JobSources
     now_ms: int
-    gatherer_stats: WrittenStats | None
-    """None where the gatherer wrote none in the last 10 s."""
+    written: WrittenStats | None
+    """The newest statistics of a gatherer; it may no longer run."""
     audited: Sequence[ContractResult] | None
     """The newest audit; None where the store cannot be read."""
 
@@ -77,7 +77,7 @@ class JobSample:
         return JobSample(
             sources=sources,
             now_ms=now_ms,
-            gatherer_stats=_gatherer_stats(sources.stats, now_ms),
+            written=read_stats(sources.stats),
             audited=_stored(sources.audits.newest),
         )
 
@@ -87,10 +87,16 @@ class JobSample:
         store = self.sources.store
         return {name: newest.status for name in store.names if (newest := store.newest(name)) is not None}
 
+    @property
+    def gatherer_stats(self) -> WrittenStats | None:
+        """The statistics of the last 10 s."""
+        fresh = self.written is not None and self.now_ms - self.written.at_ms <= STATS_MAX_AGE_MS
+        return self.written if fresh else None
 
-def _gatherer_stats(path: Path, now_ms: int) -> WrittenStats | None:
-    stats = read_stats(path)
-    return stats if stats is not None and now_ms - stats.at_ms <= STATS_MAX_AGE_MS else None
+    @property
+    def gathered(self) -> Mapping[str, ClusterCounts]:
+        """Those of each cluster."""
+        return {} if self.gatherer_stats is None else self.gatherer_stats.clusters
 
 
 @cache
@@ -255,22 +261,16 @@ def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
 
 
 def _loop_stall(job: JobSample) -> Values:
-    stats = read_stats(job.sources.stats) if job.sources.gatherer_runs() else None
+    stats = job.written if job.sources.gatherer_runs() else None
     if stats is None or stats.loop.pid != job.sources.gatherer_pid():
         return None
     return max(stats.loop.longest_stall_s, stats.loop.standing_s)
 
 
-def _requests(job: JobSample) -> Values:
-    clusters = {} if job.gatherer_stats is None else job.gatherer_stats.clusters
-    return {(name,): each.requests_sent for name, each in clusters.items()}
-
-
 def _errors(job: JobSample) -> Values:
-    clusters = {} if job.gatherer_stats is None else job.gatherer_stats.clusters
     return {
         (name, source, reason): count
-        for name, each in clusters.items()
+        for name, each in job.gathered.items()
         for source, reasons in each.failed_observations.items()
         for reason, count in reasons.items()
     }
@@ -335,7 +335,12 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
         _loop_stall,
     ),
     MetricSpec("gathered_rows_total", "Observations that were written to the journal.", _of_gatherer("rows")),
-    MetricSpec("gather_requests_total", "Requests that were sent to the nodes of a cluster.", _requests, (CLUSTER,)),
+    MetricSpec(
+        "gather_requests_total",
+        "Requests that were sent to the nodes of a cluster.",
+        lambda job: {(name,): each.requests_sent for name, each in job.gathered.items()},
+        (CLUSTER,),
+    ),
     MetricSpec(
         "gather_errors_total", "Failed observations, by data source and reason.", _errors, (CLUSTER, "source", "reason")
     ),

@@ -1,7 +1,7 @@
 """A metric's name and HELP text, and how its values are read, of one cluster or of the job."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
@@ -112,19 +112,20 @@ def value(of: Callable[[ClusterStatus], float | int | bool | None]) -> Read:
     return lambda sample: of(sample.status)
 
 
-def length_while_polled(of: Callable[[ClusterStatus], Sized]) -> Read:
-    """Reads the number of items in a field of the newest poll, while polls are answered."""
-    return lambda sample: len(of(sample.status)) if sample.polled else None
+def while_polled(read: Read) -> Read:
+    """Reads while polls are answered."""
+    return lambda sample: read(sample) if sample.polled else None
 
 
 def of_replicas(of: Callable[[ReplicaStatus], int | None], *, divisor: float = 1) -> Read:
     """Reads a number of each row of DescribeQuorum, divided by `divisor`, while polls are answered."""
-
-    def read(sample: ClusterSample) -> Values:
-        rows = sample.status.replicas if sample.polled else ()
-        return {(*node_of(row), role(row)): number / divisor for row in rows if (number := of(row)) is not None}
-
-    return read
+    return while_polled(
+        lambda sample: {
+            (*node_of(row), role(row)): number / divisor
+            for row in sample.status.replicas
+            if (number := of(row)) is not None
+        }
+    )
 
 
 def counted(labels: Callable[[ClusterStatus], Iterable[tuple[str, ...]]]) -> Read:

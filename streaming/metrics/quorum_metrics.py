@@ -14,36 +14,26 @@ from streaming.metrics.metric_spec import (
     Read,
     Values,
     counted,
-    length_while_polled,
     of_replicas,
     value,
+    while_polled,
 )
 from streaming.metrics.rates import Rates, node_of
-from streaming.status.cluster_status import QuorumMode
+from streaming.status.cluster_status import ClusterStatus, QuorumMode
 from streaming.status.status_parts import BrokerCounts, EndpointVerdict, PendingVoters
 
 
 def _states(sample: ClusterSample) -> Values:
-    rows = sample.status.replicas if sample.polled else ()
-    return {(*node_of(row), row.status.lower()): 1 for row in rows}
+    return {(*node_of(row), row.status.lower()): 1 for row in sample.status.replicas}
 
 
-def _offline(sample: ClusterSample) -> Values:
-    voters, fetching = sample.status.voters, sample.status.voters_fetching
+def _offline(status: ClusterStatus) -> int | None:
+    voters, fetching = status.voters, status.voters_fetching
     return None if voters is None or fetching is None else voters - fetching
 
 
 def _pending(of: Callable[[PendingVoters], bool]) -> Read:
-    def read(sample: ClusterSample) -> Values:
-        pending = sample.status.pending_voters if sample.polled else None
-        return None if pending is None else of(pending)
-
-    return read
-
-
-def _dynamic(sample: ClusterSample) -> Values:
-    mode = sample.status.mode
-    return None if mode is None else mode is QuorumMode.DYNAMIC
+    return while_polled(value(lambda status: None if status.pending_voters is None else of(status.pending_voters)))
 
 
 def _boot_times(sample: ClusterSample) -> Values:
@@ -59,10 +49,6 @@ def _longest(of: Callable[[Rates], tuple[float, float] | None]) -> Read:
     return lambda sample: None if (both := of(sample.rates)) is None else both[1]
 
 
-def _while_polled(read: Read) -> Read:
-    return lambda sample: read(sample) if sample.polled else None
-
-
 KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     MetricSpec(
         "current_leader",
@@ -74,7 +60,7 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         "current_state",
         "1 for the role of a node (leader, follower, observer) as the leader reports it. "
         "From outside, candidates cannot be distinguished from voted or unattached nodes.",
-        _states,
+        while_polled(_states),
         (*NODE, "state"),
     ),
     MetricSpec(
@@ -103,19 +89,19 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         "commit_latency_avg_seconds",
         "Average time that a majority of voters lagged behind the leader's log, by the leader's clock, over the "
         "polls of the last minute (one a second).",
-        _while_polled(_average(Rates.commit_waits_s)),
+        while_polled(_average(Rates.commit_waits_s)),
     ),
-    MetricSpec("commit_latency_max_seconds", "Longest of those times.", _while_polled(_longest(Rates.commit_waits_s))),
+    MetricSpec("commit_latency_max_seconds", "Longest of those times.", while_polled(_longest(Rates.commit_waits_s))),
     MetricSpec(
         "fetch_records_rate",
         "Records per second that a follower or observer fetched in the last minute.",
-        _while_polled(lambda sample: sample.rates.fetch_rates()),
+        while_polled(lambda sample: sample.rates.fetch_rates()),
         NODE,
     ),
     MetricSpec(
         "append_records_rate",
         "Records per second that the leader appended in the last minute, if one node led all the time.",
-        _while_polled(lambda sample: sample.rates.append_rate()),
+        while_polled(lambda sample: sample.rates.append_rate()),
     ),
     MetricSpec(
         "boot_timestamp_seconds",
@@ -131,14 +117,14 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     MetricSpec(
         "number_of_observers",
         "Observers that the leader reports, brokers included.",
-        length_while_polled(lambda status: status.current_observers),
+        while_polled(value(lambda status: len(status.current_observers))),
     ),
     MetricSpec(
         "number_of_possible_voters",
         "Observers that can be added to the voters: registered controllers with a directory id.",
-        length_while_polled(lambda status: status.could_be_voters),
+        while_polled(value(lambda status: len(status.could_be_voters))),
     ),
-    MetricSpec("number_of_offline_voters", "Committed voters that do not fetch from the leader.", _offline),
+    MetricSpec("number_of_offline_voters", "Committed voters that do not fetch from the leader.", value(_offline)),
     MetricSpec(
         "pending_add_voter",
         "1 while the leader's voter set holds a voter that the committed set does not, else 0.",
@@ -158,7 +144,7 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         "ignored_static_voters",
         "1 if the voters come from the log, so that controller.quorum.voters is ignored; "
         "0 if they come from that configuration.",
-        _dynamic,
+        value(lambda status: None if status.mode is None else status.mode is QuorumMode.DYNAMIC),
     ),
 )
 
@@ -177,7 +163,7 @@ def _is_observer(sample: ClusterSample) -> Values:
     """Of controllers only: a broker is always an observer."""
     voters = [(str(one.id), one.directory_id or "") for one in sample.status.current_voters]
     observers = [(str(one.id), one.directory_id or "") for one in sample.status.could_be_voters]
-    return {**dict.fromkeys(observers, 1), **dict.fromkeys(voters, 0)} if sample.polled else None
+    return {**dict.fromkeys(observers, 1), **dict.fromkeys(voters, 0)}
 
 
 def _endpoints(sample: ClusterSample) -> Values:
@@ -194,7 +180,7 @@ def _certificates(sample: ClusterSample) -> Values:
 
 
 def _of_brokers(of: Callable[[BrokerCounts], int]) -> Read:
-    return lambda sample: None if sample.status.brokers is None else of(sample.status.brokers)
+    return value(lambda status: None if status.brokers is None else of(status.brokers))
 
 
 QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
@@ -221,7 +207,9 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         of_replicas(lambda row: row.fetch_age_ms, divisor=1000),
         REPLICA,
     ),
-    MetricSpec("is_observer", "1 for a controller that is an observer, 0 for a voter.", _is_observer, NODE),
+    MetricSpec(
+        "is_observer", "1 for a controller that is an observer, 0 for a voter.", while_polled(_is_observer), NODE
+    ),
     MetricSpec(
         "votes_needed",
         "Votes that win an election, and replicas that commit a record.",

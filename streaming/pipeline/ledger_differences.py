@@ -73,21 +73,20 @@ class LedgerDifferences:
             if status is None:
                 continue
             for alert in own.values():
-                before = ledger.newest(alert.fingerprint)
-                if before is not None and not _differs(alert, before, status, now_ms):
-                    continue
+                before, started_at_ms = ledger.newest(alert.fingerprint), alert.started_at_ms
+                if before is not None:
+                    fires = before.state is AlertState.FIRING
+                    if (fires and before.severity is alert.severity) or not _is_newer(status, before, now_ms):
+                        continue
+                    started_at_ms = before.started_at_ms if fires else status.now_ms
                 if (summary := _summary(alert, status)) is not None:
-                    found = replace(alert, summary=summary, due_at_ms=status.now_ms, observed_at_ms=status.now_ms)
-                    yield found if before is None else replace(found, started_at_ms=_start_ms(before, status))
-
-
-def _differs(alert: Alert, before: Alert, status: ClusterStatus, now_ms: Millis) -> bool:
-    same = before.state is AlertState.FIRING and before.severity is alert.severity
-    return not same and _is_newer(status, before, now_ms)
-
-
-def _start_ms(before: Alert, status: ClusterStatus) -> Millis:
-    return before.started_at_ms if before.state is AlertState.FIRING else status.now_ms
+                    yield replace(
+                        alert,
+                        summary=summary,
+                        started_at_ms=started_at_ms,
+                        due_at_ms=status.now_ms,
+                        observed_at_ms=status.now_ms,
+                    )
 
 
 def _decides(alert: Alert, status: ClusterStatus, now_ms: Millis) -> bool:

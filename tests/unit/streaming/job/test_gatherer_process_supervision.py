@@ -65,9 +65,10 @@ def test_a_hanging_gatherer_is_killed_and_restarted(
     first = running(gatherer)
     os.kill(first, signal.SIGSTOP)
 
+    eventually(lambda: "killed: it recorded nothing for 3 s" in caplog.text, within_s=20)
+    # On a busy machine the next one may take longer to its first row.
+    monkeypatch.setattr(gatherer_process, "HANGS_S", 600)
     eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
-
-    assert "killed: it recorded nothing for 3 s" in caplog.text
     published = JournalReader(tmp_path / "journal").published_end()
     eventually(lambda: JournalReader(tmp_path / "journal").published_end() > published, within_s=20)
 

@@ -1,4 +1,7 @@
-"""The metrics of a quorum in many situations: known values are exported, unknown ones are absent."""
+"""The metrics of a quorum: what is unknown is absent, and what two or more polls give.
+
+All metrics of four quorums are compared with goldens in tests/kips/test_whole_outputs.py.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,45 +33,6 @@ from tests.unit.rules.situation import (
 )
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader
 from tests.unit.streaming.status.statuses import NO_OBSERVATION, replica
-
-pytestmark = pytest.mark.kip(
-    "A099",
-    "A100",
-    "A101",
-    "A102",
-    "A103",
-    "D102",
-    "D103",
-    "D105",
-    "D106",
-    "D107",
-    "D108",
-    "D110",
-    "D111",
-    "D112",
-    "D113",
-    "D116",
-    "D125",
-    "K031",
-)
-
-
-@pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D106", "D107", "D108")
-def test_healthy_quorum_has_every_visible_metric_of_the_kips(tmp_path: Path) -> None:
-    read = reader(MetricsFixture(tmp_path).batch(healthy(3)).samples())
-
-    assert (read("current_leader"), read("current_epoch"), read("high_watermark")) == (3, 7, 10_000)
-    assert (read("number_of_voters"), read("number_of_observers"), read("number_of_possible_voters")) == (3, 2, 0)
-    assert (read("pending_add_voter"), read("pending_remove_voter"), read("uncommitted_voter_change")) == (0, 0, 0)
-    assert (read("number_of_offline_voters"), read("ignored_static_voters"), read("leaderless")) == (0, 1, 0)
-    node = {"node_id": "3", "directory_id": key(3).directory_id}
-    assert read("log_end_offset", **node, role="voter") == 10_000
-    assert read("log_end_epoch", **node, role="voter") == 7
-    assert read("current_state", **node, state="leader") == 1
-    for other, state in ((1, "follower"), (101, "observer")):
-        assert read("current_state", node_id=str(other), directory_id=key(other).directory_id, state=state) == 1
-    assert (read("votes_needed"), read("failure_tolerance"), read("electable")) == (2, 1, 1)
-    assert (read("recovering_partitions"), read("voter_endpoint_ok", **node), read("is_observer", **node)) == (0, 1, 0)
 
 
 @pytest.mark.kip("A099", "A101", "A102", "A103")

@@ -70,7 +70,7 @@ def test_the_standby_takes_over_as_soon_as_the_active_job_ends(place: PostgresPl
         with first.role:
             jobs.enter_context(second.role)
             assert_active(first, second)
-        eventually(lambda: assert_active(second, first), within_s=5)
+        eventually(lambda: assert_active(second, first), within_s=20)
     assert (first.settled, second.settled) == (["first"], ["second"])
 
 
@@ -79,7 +79,7 @@ def test_the_active_job_gives_the_lease_to_one_that_is_ahead(place: PostgresPlac
     with first.role, second.role:
         assert_active(first, second)
         second.state = JobReport(evaluated_ms=2 * MINUTE_MS, sinks_fail=False)
-        eventually(lambda: assert_active(second, first), within_s=5)
+        eventually(lambda: assert_active(second, first), within_s=20)
     assert first.settled == ["first"]
 
 
@@ -91,10 +91,10 @@ def test_the_active_job_gives_the_lease_up_when_its_sinks_fail_but_both_failing_
     with first.role, second.role:
         assert_active(first, second)
         first.state = failing
-        eventually(lambda: assert_active(second, first), within_s=5)
+        eventually(lambda: assert_active(second, first), within_s=20)
         second.state = failing
         reports = second.reports
-        eventually(lambda: second.reports > reports + 10, within_s=5)
+        eventually(lambda: second.reports > reports + 10, within_s=20)
         assert_active(second, first)
 
 
@@ -107,9 +107,9 @@ def test_a_job_whose_sinks_failed_tries_again_when_those_of_the_other_one_fail(
     first, second = Replica(place, "first"), Replica(place, "second")
     with first.role, second.role:
         first.state = JobReport(evaluated_ms=MINUTE_MS, sinks_fail=True)
-        eventually(lambda: assert_active(second, first), within_s=5)
+        eventually(lambda: assert_active(second, first), within_s=20)
         first.state, second.state = second.state, first.state
-        eventually(lambda: assert_active(first, second), within_s=5)
+        eventually(lambda: assert_active(first, second), within_s=20)
 
 
 def test_a_job_without_its_store_is_neither_active_nor_a_standby(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +122,9 @@ def test_a_job_without_its_store_is_neither_active_nor_a_standby(monkeypatch: py
         job = Replica(place, "first")
         with job.role:
             server.stop()
-            eventually(lambda: not (job.role.is_active or job.role.is_standby or job.role.store_answers), within_s=10)
+            eventually(lambda: not (job.role.is_active or job.role.is_standby or job.role.store_answers), within_s=20)
             server.start()
-            eventually(lambda: job.role.is_active and job.role.store_answers, within_s=10)
+            eventually(lambda: job.role.is_active and job.role.store_answers, within_s=20)
         close_connections()
 
 

@@ -102,10 +102,10 @@ def read(
     return observations([table[~is_refused]]), [*refused(table[is_refused])] if is_refused.any() else []
 
 
-def received(*batches: pa.RecordBatch, **baselines: int) -> list[tuple[str, int, int]]:
-    """Returns cluster, sequence and time of the rows."""
+def received(*batches: pa.RecordBatch, **baselines: int) -> list[int]:
+    """Returns the sequences of the rows."""
     rows, _ = read(*batches, **baselines)
-    return [(name, row.sequence, row.observed_at_ms) for name in sorted(rows) for row in rows[name]]
+    return [row.sequence for of_cluster in rows.values() for row in of_cluster]
 
 
 def refused(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -119,22 +119,23 @@ def refused(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield body
 
 
-def test_a_row_that_is_in_the_topic_twice_is_read_once() -> None:
-    first, again = kafka_batch(message(11), message(12), message(11)), kafka_batch(message(12), message(13))
-
-    assert [sequence for _, sequence, _ in received(first, again)] == [11, 12, 13]
-
-
-def test_rows_of_other_clusters_and_of_older_baselines_are_skipped() -> None:
-    batch = kafka_batch(
-        message(11),
-        message(12, baseline=12),
-        message(5, cluster="other", baseline=5),
-        message(6, cluster="later", baseline=3),
-    )
-
-    found = [(cluster, sequence) for cluster, sequence, _ in received(batch, prod=12, later=1)]
-    assert found == [("later", 6), ("prod", 12)]
+@pytest.mark.parametrize(
+    ("batches", "baselines", "read"),
+    [
+        ([[message(11), message(12), message(11)], [message(12), message(13)]], {}, [11, 12, 13]),
+        ([[message(11), message(12, baseline=12), message(5, cluster="other", baseline=5)]], {"prod": 12}, [12]),
+        (
+            [[message(12), message(5_000, epoch=5_000), message(13, at_ms=NOW_MS + 30_000)]],
+            {},
+            [12, 5_000],
+        ),
+    ],
+    ids=["in the topic twice", "of an older baseline, and of another cluster", "of a relay that was replaced"],
+)
+def test_rows_that_do_not_count_are_skipped(
+    batches: list[list[RelayMessage]], baselines: dict[str, int], read: list[int]
+) -> None:
+    assert received(*(kafka_batch(*each) for each in batches), **baselines) == read
 
 
 def test_unreadable_messages_are_quarantined_and_the_others_are_read() -> None:
@@ -187,7 +188,7 @@ def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: st
 def test_row_within_the_limits_is_read(right: RelayMessage) -> None:
     at_ms = right.observation.observed_at_ms - MINUTE
 
-    assert [sequence for _, sequence, _ in received(kafka_batch(right, at_ms=at_ms))] == [right.observation.sequence]
+    assert received(kafka_batch(right, at_ms=at_ms)) == [right.observation.sequence]
 
 
 def test_a_time_that_the_producer_has_given_its_message_counts_only_when_it_has_come() -> None:
@@ -208,13 +209,6 @@ def test_rows_of_a_cluster_in_another_topic_are_refused() -> None:
 
     assert [row.sequence for row in rows["prod"]] == [12]
     assert (body["cluster"], body["part"], body["rows_of"]) == ("topic tenant-b partition 0", "topic", "prod")
-
-
-def test_rows_of_a_relay_that_was_replaced_are_skipped() -> None:
-    before, taken, late = message(12), message(5_000, epoch=5_000), message(13, at_ms=NOW_MS + 30_000)
-
-    found = received(kafka_batch(before, taken, late, message(5_001, epoch=5_000)))
-    assert [sequence for _, sequence, _ in found] == [12, 5_000, 5_001]
 
 
 def test_jars_are_added_to_configured_ones(tmp_path: Any) -> None:

@@ -1,5 +1,6 @@
 """What one micro-batch may carry: rows bounded in number and in bytes, the same when they are asked for again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,14 @@ def piece(number: int, size: int) -> Observation:
         last_offset=number,
         payload=bytes(size),
     )
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A journal with three rows."""
+    with JournalWriter(tmp_path) as recorder:
+        recorder.append([piece(number, 1) for number in range(3)])
+    return tmp_path
 
 
 def sizes(reader: JournalStreamReader, start: dict[str, str | int], end: dict[str, str | int]) -> list[int]:
@@ -48,11 +57,9 @@ def test_a_batch_of_a_snapshot_is_bounded_in_bytes(tmp_path: Path, monkeypatch: 
     assert batches == [[400, 500], [300], [5_000], [1]]
 
 
-def test_a_batch_is_bounded_in_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_bounded_in_rows(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "ROWS_PER_BATCH", 2)
-    with JournalWriter(tmp_path) as recorder:
-        recorder.append([piece(number, 1) for number in range(3)])
-    reader = JournalStreamReader(tmp_path)
+    reader = JournalStreamReader(journal)
 
     first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     second = reader.latestOffset(first, reader.getDefaultReadLimit())
@@ -60,35 +67,29 @@ def test_a_batch_is_bounded_in_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (first["sequence"], second["sequence"]) == (2, 3)
 
 
-def test_a_new_state_begins_where_the_logs_were_read_again(tmp_path: Path) -> None:
-    with JournalWriter(tmp_path) as recorder:
-        recorder.append([piece(number, 1) for number in range(3)])
+def test_a_new_state_begins_where_the_logs_were_read_again(journal: Path) -> None:
+    with JournalWriter(journal) as recorder:
         recorder.read_logs_again()
         recorder.append([piece(3, 1)])
 
-    assert JournalStreamReader(tmp_path).initialOffset()["sequence"] == 3
+    assert JournalStreamReader(journal).initialOffset()["sequence"] == 3
 
 
 @pytest.mark.parametrize(("commits", "committed"), [(True, 2), (False, 0)])
-def test_only_the_job_lets_the_gatherer_delete_rows(tmp_path: Path, commits: bool, committed: int) -> None:
-    with JournalWriter(tmp_path) as recorder:
-        recorder.append([piece(number, 1) for number in range(3)])
-    reader = JournalStreamReader(tmp_path, commits=commits)
+def test_only_the_job_lets_the_gatherer_delete_rows(journal: Path, commits: bool, committed: int) -> None:
+    reader = JournalStreamReader(journal, commits=commits)
 
     reader.commit({**reader.initialOffset(), "sequence": 2})
 
-    assert JournalReader(tmp_path).committed_end() == committed
+    assert JournalReader(journal).committed_end() == committed
 
 
-def test_packed_rows_are_the_rows_of_the_journal(tmp_path: Path) -> None:
-    with JournalWriter(tmp_path) as recorder:
-        recorder.append([piece(second, 1) for second in range(4)])
-    reader = JournalSource({"path": str(tmp_path)}).streamReader(PACKED)
+def test_packed_rows_are_the_rows_of_the_journal(journal: Path) -> None:
+    reader = JournalSource({"path": str(journal)}).streamReader(PACKED)
     start = reader.initialOffset()
 
-    (partition,) = reader.partitions(start, {**start, "sequence": 4})
+    (partition,) = reader.partitions(start, {**start, "sequence": 3})
 
     (batch,) = reader.read(partition)
     rows = [unpacked(value) for value in batch.column("observation").to_pylist()]
-    assert [row.sequence for row in rows] == [0, 1, 2, 3]
-    assert [row.payload for row in rows] == [piece(second, 1).payload for second in range(4)]
+    assert rows == [replace(piece(number, 1), sequence=number) for number in range(3)]

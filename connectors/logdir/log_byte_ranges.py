@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import find_partition, is_log_file
@@ -94,43 +94,25 @@ def byte_ranges(path: Path, *, max_bytes: int) -> list[LogByteRange]:
         raise _unreadable(path, error) from None
 
 
-class _Header(NamedTuple):
-    """One batch. A tuple, because a segment holds a million batches."""
-
-    position: int
-    end: int
-    base_offset: int
-    last_offset: int
-
-
 def _ranges(path: Path, file: BinaryIO, size: int, max_bytes: int) -> Iterator[LogByteRange]:
-    start = 0
-    last: _Header | None = None
-    for header in _headers(file, size):
-        continues = last is not None and header.base_offset == last.last_offset + 1
-        if continues and header.end - start > max_bytes:
-            yield LogByteRange(path=path, start=start, end=header.position)
-            start = header.position
-        last = header
-    # What cannot be read belongs to the last range.
-    if start < size:
-        yield LogByteRange(path=path, start=start, end=size)
-
-
-def _headers(file: BinaryIO, size: int) -> Iterator[_Header]:
-    """Yields the headers of the batches up to the first that cannot be read."""
-    position = 0
+    start = position = 0
+    next_offset: int | None = None
     while size - position >= HEADER.size:
         file.seek(position)
         content = file.read(HEADER.size)
         if len(content) < HEADER.size:
-            return
-        base, length, _, magic, _, _, last_delta, *_ = HEADER.unpack(content)
+            break
+        base_offset, length, _, magic, _, _, last_delta, *_ = HEADER.unpack(content)
         end = position + FRAME + length
         if magic != MAGIC or length < HEADER.size - FRAME or end > size or last_delta < 0:
-            return
-        yield _Header(position=position, end=end, base_offset=base, last_offset=base + last_delta)
-        position = end
+            break
+        if base_offset == next_offset and end - start > max_bytes:
+            yield LogByteRange(path=path, start=start, end=position)
+            start = position
+        position, next_offset = end, base_offset + last_delta + 1
+    # What cannot be read belongs to the last range.
+    if start < size:
+        yield LogByteRange(path=path, start=start, end=size)
 
 
 def read_range(part: LogByteRange) -> bytes:

@@ -148,47 +148,33 @@ def _pieces(complete: _CompleteSnapshot, cluster: str) -> Iterator[Observation]:
 def _log(
     segments: tuple[SegmentFile, ...], start: int, cluster: str, upto: PointInTime | None
 ) -> Iterator[Observation | DamagedFile | LogContinues]:
+    """Yields consecutive batches, about PIECE_BYTES at a time; last what ends the log before its end, if anything."""
     next_offset = start
     below = sum(later.base_offset <= start for later in segments[1:])
     for segment in segments[below:]:
         content = segment.read()
-        for run in _runs(content, next_offset, upto):
-            match run:
-                case RecordBatch() if _is_after(upto, run.base_offset, run.max_timestamp):
-                    yield LogContinues(offset=run.base_offset, timestamp_ms=run.max_timestamp)
-                    return
-                case RecordBatch() | BadBatch() | TornTail():
-                    yield _damage(segment, content, run, next_offset)
-                    return
-                case _:
-                    next_offset = run[-1].last_offset + 1
-                    yield _records(content, run, cluster, upto)
-
-
-def _runs(content: bytes, next_offset: int, upto: PointInTime | None) -> Iterator[list[RecordBatch] | ScanItem]:
-    """Yields consecutive batches, about PIECE_BYTES at a time; last the item that ends the segment, if any."""
-    run: list[RecordBatch] = []
-    stop: ScanItem | None = None
-    for item in scan(content):
-        if (
-            not isinstance(item, RecordBatch)
-            or item.base_offset > next_offset
-            or _is_after(upto, item.base_offset, item.max_timestamp)
-        ):
-            stop = item
-            break
-        if item.last_offset < next_offset:
-            continue
-        run.append(item)
-        next_offset = item.last_offset + 1
-        if item.end - run[0].position >= PIECE_BYTES:
-            yield run
-            run = []
-    if run:
-        yield run
-    # Zeros alone are space that Kafka allocated in advance (log.preallocate).
-    if stop is not None and any(content[stop.position :]):
-        yield stop
+        run: list[RecordBatch] = []
+        end: LogContinues | DamagedFile | None = None
+        for item in scan(content):
+            if isinstance(item, RecordBatch) and _is_after(upto, item.base_offset, item.max_timestamp):
+                end = LogContinues(offset=item.base_offset, timestamp_ms=item.max_timestamp)
+                break
+            if not isinstance(item, RecordBatch) or item.base_offset > next_offset:
+                # Zeros alone are space that Kafka allocated in advance (log.preallocate).
+                end = _damage(segment, content, item, next_offset) if any(content[item.position :]) else None
+                break
+            if item.last_offset < next_offset:
+                continue
+            run.append(item)
+            next_offset = item.last_offset + 1
+            if item.end - run[0].position >= PIECE_BYTES:
+                yield _records(content, run, cluster, upto)
+                run = []
+        if run:
+            yield _records(content, run, cluster, upto)
+        if end is not None:
+            yield end
+            return
 
 
 def _records(content: bytes, run: list[RecordBatch], cluster: str, upto: PointInTime | None) -> Observation:

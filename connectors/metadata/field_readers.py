@@ -95,22 +95,26 @@ def uuid_text(raw: bytes) -> str | None:
     return None if raw == _ZERO_UUID else urlsafe_b64encode(raw)[:22].decode("ascii")
 
 
-def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> FieldReader:
+def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None, hidden: bool = False) -> FieldReader:
     """Returns a reader of one type.
 
     Args:
         spans: names of a struct's fields whose strings and byte strings are returned as Span instead of values.
             Tagged fields that the schema lacks are then refused: the body is not complete. None: return values only,
             and skip such fields.
+        hidden: the type is that of such a field.
     """
+    nullable = "nullable" in type_.name
     match type_.name:
         case "struct":
             return _struct(type_, spans)
         case "compact_array" | "compact_nullable_array":
             assert type_.of is not None
-            return _array(field_reader(type_.of, spans=spans), nullable="nullable" in type_.name)
-        case "compact_string" | "compact_nullable_string" | "compact_bytes" | "compact_nullable_bytes":
-            return _string_or_bytes(_text if "string" in type_.name else _raw, nullable="nullable" in type_.name)
+            return _array(field_reader(type_.of, spans=spans, hidden=hidden), nullable=nullable)
+        case "compact_string" | "compact_nullable_string":
+            return _string_or_bytes(_span if hidden else _text, nullable=nullable)
+        case "compact_bytes" | "compact_nullable_bytes":
+            return _string_or_bytes(_span if hidden else _raw, nullable=nullable)
         case "uuid":
             return _read_uuid
         case name:
@@ -136,23 +140,9 @@ def schema_readers(
     return tuple(field_reader(fields, spans=secret) for fields in schema.versions.get(version, ()))
 
 
-def _span_reader(type_: FieldType) -> FieldReader:
-    """Returns a reader that gives the spans of strings and byte strings, also inside arrays."""
-    match type_.name:
-        case "compact_array" | "compact_nullable_array":
-            assert type_.of is not None
-            return _array(_span_reader(type_.of), nullable="nullable" in type_.name)
-        case "compact_string" | "compact_nullable_string" | "compact_bytes" | "compact_nullable_bytes":
-            return _string_or_bytes(_span, nullable="nullable" in type_.name)
-        case _:
-            return field_reader(type_)
-
-
 def _struct(type_: FieldType, spans: frozenset[str] | None) -> FieldReader:
     def reader_of(field: Field) -> FieldReader:
-        if spans is not None and field.name in spans:
-            return _span_reader(field.type)
-        return field_reader(field.type, spans=spans)
+        return field_reader(field.type, spans=spans, hidden=spans is not None and field.name in spans)
 
     plain = [(field.name, reader_of(field)) for field in type_.fields if field.tag is None]
     tags = {field.tag: (field.name, reader_of(field)) for field in type_.fields if field.tag is not None}

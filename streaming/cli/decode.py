@@ -192,7 +192,7 @@ def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: b
     # Imported here, because its imports would delay the command's completion and help.
     from streaming.replay.partition_sums import partition_sums
 
-    sums = partition_sums(segment, snapshot=summary.is_snapshot).as_json()
+    sums = partition_sums(segment, snapshot=summary.is_snapshot)
     counts = {
         "file": name,
         "bytes": len(segment),

@@ -81,8 +81,10 @@ class Log:
                 self.transaction = Transaction(began=at, name=record.name)
             case TransactionEnded():
                 self._end_transaction(record)
+            case _ if self.transaction is None:
+                self._apply_data(record)
             case _:
-                self._hold_or_apply(record)
+                self.transaction.held.append(record)
 
     def override_voters(self, record: VotersReplaced) -> None:
         """Applies the voter set of a snapshot of records that were applied before, from a record that the log lacks."""
@@ -126,12 +128,6 @@ class Log:
         if transaction is not None and not ended.aborted:
             for record in transaction.held:
                 self._apply_data(record)
-
-    def _hold_or_apply(self, record: Data) -> None:
-        if self.transaction is None:
-            self._apply_data(record)
-        else:
-            self.transaction.held.append(record)
 
     def _apply_data(self, record: Data) -> None:
         if isinstance(record, PartitionOrTopic):

@@ -1,11 +1,10 @@
-"""PartitionSums: the partitions that a log or snapshot leaves, as sums that can be compared between programs.
+"""The partitions that a log or snapshot leaves, as sums that can be compared between programs.
 
 Records are applied as Kafka's MetadataDelta does: a change of the leader increments the leader epoch, each change the
 partition epoch, a removed topic takes its partitions away, and an aborted transaction has no effect (KIP-868).
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Final
 
 from connectors.metadata.batches import RecordBatch, scan
@@ -16,29 +15,8 @@ from streaming.replay.log import Log, Record
 _PIECE_BYTES: Final = 4 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSums:
-    """Sums over all partitions."""
-
-    topics: int
-    partitions: int
-    recovering: int
-    """Partitions whose leader was elected uncleanly and is not yet recovered (KIP-704)."""
-    with_elr_or_last_known_elr: int
-    no_leader: int
-    sum_leader_epoch: int
-    sum_partition_epoch: int
-    sum_leader: int
-    """A partition without a leader adds -1."""
-    sum_isr_len: int
-
-    def as_json(self) -> dict[str, int]:
-        """Returns the sums by name."""
-        return asdict(self)
-
-
-def partition_sums(segment: bytes, *, snapshot: bool) -> PartitionSums:
-    """Returns the sums over the partitions that the readable records of a file leave."""
+def partition_sums(segment: bytes, *, snapshot: bool) -> dict[str, int]:
+    """Returns the sums over the partitions that the readable records of a file leave, by name."""
     log = Log()
     for piece in _pieces(segment):
         for item in _events(piece, snapshot=snapshot):
@@ -46,25 +24,29 @@ def partition_sums(segment: bytes, *, snapshot: bool) -> PartitionSums:
                 log.apply_run(item)
             elif isinstance(item, Record):
                 log.apply(item)
-    return _sums(log)
+    return sums_of(log)
 
 
-def _sums(log: Log) -> PartitionSums:
-    """Returns the sums; a partition of which no PartitionRecord was read does not count."""
+def sums_of(log: Log) -> dict[str, int]:
+    """Returns the sums; a partition of which no PartitionRecord was read does not count.
+
+    `recovering` are those whose leader was elected uncleanly and is not yet recovered (KIP-704). A partition without a
+    leader adds -1 to `sum_leader`.
+    """
     topics = log.partitions.topics
     all_of_them = (held for topic in topics.values() for held in topic.partitions.values())
     known = [held for held in all_of_them if held.partition_epoch is not None]
-    return PartitionSums(
-        topics=sum(topic.name is not None for topic in topics.values()),
-        partitions=len(known),
-        recovering=sum(one.partition_epoch is not None for one in log.partitions.recovering),
-        with_elr_or_last_known_elr=sum(bool(held.elr or held.last_known_elr) for held in known),
-        no_leader=sum(held.leader is None for held in known),
-        sum_leader_epoch=sum(held.leader_epoch or 0 for held in known),
-        sum_partition_epoch=sum(held.partition_epoch or 0 for held in known),
-        sum_leader=sum(-1 if held.leader is None else held.leader for held in known),
-        sum_isr_len=sum(len(held.isr) for held in known),
-    )
+    return {
+        "topics": sum(topic.name is not None for topic in topics.values()),
+        "partitions": len(known),
+        "recovering": sum(one.partition_epoch is not None for one in log.partitions.recovering),
+        "with_elr_or_last_known_elr": sum(bool(held.elr or held.last_known_elr) for held in known),
+        "no_leader": sum(held.leader is None for held in known),
+        "sum_leader_epoch": sum(held.leader_epoch or 0 for held in known),
+        "sum_partition_epoch": sum(held.partition_epoch or 0 for held in known),
+        "sum_leader": sum(-1 if held.leader is None else held.leader for held in known),
+        "sum_isr_len": sum(len(held.isr) for held in known),
+    }
 
 
 def _events(piece: bytes, *, snapshot: bool) -> DecodedEvents:

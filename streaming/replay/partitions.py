@@ -7,6 +7,7 @@ unclean election are in an earlier record.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from connectors.observations.log_event import (
@@ -36,6 +37,9 @@ from streaming.replay.stored_topics import Assignment, PageStore, StoredTopics, 
 PartitionOrTopic: TypeAlias = PartitionChanged | PartitionSet | TopicCreated | TopicRemoved | ElrCleared
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""
+
+
+_values = attrgetter(*PartitionValues._fields)
 
 
 class Partitions:
@@ -172,16 +176,7 @@ class Partitions:
                 partition_epoch=event.partition_epoch,
             )
         else:
-            values = PartitionValues(
-                event.replicas,
-                event.isr,
-                event.elr,
-                event.last_known_elr,
-                event.leader,
-                event.leader_set,
-                event.recovering,
-            )
-            now = changed(before or UNKNOWN, values)
+            now = changed(before or UNKNOWN, PartitionValues(*_values(event)))
         if before is None:
             self._for_change().sizes[topic.page] += 1
         topic.partitions[event.partition] = now

@@ -4,8 +4,9 @@ A topic belongs to one page; new topics go to the newest page until it is full, 
 Storing encodes only the pages that changed. Large states keep their pages outside, in a PageStore, so that the state
 itself stays small. A page never changes: its reference is the hash of its content.
 
-A stored table is TABLE_MAGIC and one part for each page (`stored_part`). A page is deflated JSON: for each topic its
-id, its name, and of each partition the number and the fields of its Assignment.
+A stored table is TABLE_MAGIC and one part for each page: a byte that says whether the page or its reference follows,
+the length, and that. A page is deflated JSON: for each topic its id, its name, and of each partition the number and the
+fields of its Assignment.
 """
 
 import json
@@ -50,44 +51,6 @@ def page_reference(content: bytes) -> bytes:
     return blake2b(content, digest_size=REFERENCE_BYTES).digest()
 
 
-def stored_part(content: bytes, pages: PageStore | None) -> bytes:
-    """Returns a part of a stored state: the content, or a reference to the page that holds it."""
-    if pages is None:
-        return _HEADER.pack(_INLINE, len(content)) + content
-    return _HEADER.pack(_REFERENCE, REFERENCE_BYTES) + pages.put(content)
-
-
-def part_content(part: bytes, pages: PageStore | None) -> bytes:
-    """Returns the content of a part.
-
-    Raises:
-        MissingPageError: it is a page that is missing or damaged.
-    """
-    kind, _ = _HEADER.unpack_from(part)
-    content = part[_HEADER.size :]
-    if kind == _INLINE:
-        return content
-    if pages is None:
-        raise MissingPageError(f"page {content.hex()} is not in the state")
-    return pages.get(content)
-
-
-def split_parts(stored: bytes, start: int) -> list[bytes]:
-    """Returns the parts of a stored state from this byte on.
-
-    Raises:
-        ValueError: the last part is cut off.
-    """
-    parts: list[bytes] = []
-    while start < len(stored):
-        if len(stored) < start + _HEADER.size:
-            raise ValueError(f"a part ends after {len(stored) - start} bytes")
-        end = start + _HEADER.size + _HEADER.unpack_from(stored, start)[1]
-        parts.append(stored[start:end])
-        start = end
-    return parts
-
-
 def table_references(stored: bytes) -> Iterator[bytes]:
     """Yields the references in a stored table; an empty one has none.
 
@@ -95,7 +58,7 @@ def table_references(stored: bytes) -> Iterator[bytes]:
         ValueError: it is damaged.
     """
     if stored.startswith(TABLE_MAGIC):
-        parts = split_parts(stored, len(TABLE_MAGIC))
+        parts = _parts_of(stored)
         yield from (part[_HEADER.size :] for part in parts if part[0] == _REFERENCE)
 
 
@@ -166,9 +129,9 @@ class StoredTopics:
             ValueError: the bytes are not a stored table.
         """
         topics = cls()
-        if parts := split_parts(stored, len(TABLE_MAGIC)):
+        if parts := _parts_of(stored):
             topics._parts = parts
-            topics._pages = [_decoded(part_content(part, store), page) for page, part in enumerate(topics._parts)]
+            topics._pages = [_decoded(_content(part, store), page) for page, part in enumerate(topics._parts)]
             topics.sizes = [len(page) + sum(len(topic.partitions) for topic in page.values()) for page in topics._pages]
             for content in topics._pages:
                 topics.by_id.update(content)
@@ -181,8 +144,10 @@ class StoredTopics:
         """Returns the topics as they are now. Pages that changed are kept in `store`; None: in the bytes."""
         for page in sorted(self.changed):
             content = _encoded(self._pages[page])
-            small = page == 0 and len(content) < SMALL_PAGE
-            self._parts[page] = stored_part(content, None if small else store)
+            if store is None or (page == 0 and len(content) < SMALL_PAGE):
+                self._parts[page] = _HEADER.pack(_INLINE, len(content)) + content
+            else:
+                self._parts[page] = _HEADER.pack(_REFERENCE, REFERENCE_BYTES) + store.put(content)
         self.changed.clear()
         return TABLE_MAGIC + b"".join(self._parts)
 
@@ -242,6 +207,33 @@ class StoredTopics:
         self._parts.append(b"")
         self.sizes.append(0)
         return len(self._pages) - 1
+
+
+def _parts_of(stored: bytes) -> list[bytes]:
+    """Returns the parts of a stored table.
+
+    Raises:
+        ValueError: the last part is cut off.
+    """
+    parts: list[bytes] = []
+    start = len(TABLE_MAGIC)
+    while start < len(stored):
+        if len(stored) < start + _HEADER.size:
+            raise ValueError(f"a part ends after {len(stored) - start} bytes")
+        end = start + _HEADER.size + _HEADER.unpack_from(stored, start)[1]
+        parts.append(stored[start:end])
+        start = end
+    return parts
+
+
+def _content(part: bytes, store: PageStore | None) -> bytes:
+    """Returns what a part holds, itself or by reference; raises MissingPageError."""
+    kind, content = part[0], part[_HEADER.size :]
+    if kind == _INLINE:
+        return content
+    if store is None:
+        raise MissingPageError(f"page {content.hex()} is not in the state")
+    return store.get(content)
 
 
 def _encoded(page: dict[TopicId, Topic]) -> bytes:

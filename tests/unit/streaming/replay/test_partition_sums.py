@@ -12,7 +12,7 @@ BEGIN, END, ABORT = (data(kind, 0, tagged(t0=text("tx")) if kind != 24 else b"\0
 
 
 def sums(*records: bytes) -> dict[str, int]:
-    return partition_sums(batch(records), snapshot=False).as_json()
+    return partition_sums(batch(records), snapshot=False)
 
 
 def test_a_partition_is_summed_as_it_was_written() -> None:
@@ -49,7 +49,7 @@ def test_an_aborted_transaction_has_no_effect_and_an_open_one_none_yet() -> None
 
 def test_a_long_log_is_summed_in_pieces() -> None:
     log, expected = tinylog()
-    found = partition_sums(log * 4, snapshot=False).as_json()
+    found = partition_sums(log * 4, snapshot=False)
 
     assert len(log * 4) > 4 << 20
     assert found["partitions"] == expected["final_partitions"]
@@ -57,4 +57,4 @@ def test_a_long_log_is_summed_in_pieces() -> None:
 
 def test_a_snapshot_is_summed_as_the_records_it_holds() -> None:
     records = (TOPIC, partition(), partition(key=OTHER_KEY))
-    assert partition_sums(batch(records), snapshot=True).as_json() == sums(*records)
+    assert partition_sums(batch(records), snapshot=True) == sums(*records)

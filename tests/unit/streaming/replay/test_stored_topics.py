@@ -11,8 +11,6 @@ from streaming.replay.stored_topics import (
     Assignment,
     MissingPageError,
     StoredTopics,
-    split_parts,
-    stored_part,
     table_references,
 )
 from tests.unit.streaming.replay.memory_pages import MemoryPages
@@ -78,7 +76,7 @@ def test_a_change_writes_one_page_and_none_writes_nothing() -> None:
 
 def test_a_part_that_is_cut_off_is_refused() -> None:
     with pytest.raises(ValueError, match="a part ends after 2 bytes"):
-        split_parts(stored_part(b"content", None) + bytes(2), 0)
+        StoredTopics.restored(filled().to_bytes(None) + bytes(2), None)
 
 
 def test_a_small_table_needs_no_pages_outside() -> None:

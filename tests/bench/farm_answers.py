@@ -17,8 +17,8 @@ from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsRespons
 from kafka.protocol.consumer import FetchResponse
 
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop, uvarint
-from tests.unit.connectors.metadata.metadata_record_schemas import record_value
-from tests.unit.connectors.metadata.test_refused_values import raft, voters
+from tests.unit.connectors.metadata.metadata_record_schemas import raft_value, record_value
+from tests.unit.connectors.metadata.test_refused_values import voters
 
 NODES: Final = (1, 2, 3)
 BROKER: Final = 901
@@ -144,8 +144,8 @@ def first_batch(controllers: Controllers, directories: Mapping[int, Any], now_ms
         for node, address in controllers.items()
     ]
     control = [
-        raft(2, leader_id=LEADER, voters=members, granting_voters=members),
-        raft(5, kraft_version=1),
+        raft_value(2, leader_id=LEADER, voters=members, granting_voters=members),
+        raft_value(5, kraft_version=1),
         voters(*listed),
     ]
     registered = {"incarnation_id": _INCARNATION, "features": []}

@@ -28,8 +28,7 @@ from connectors.observations.log_event import (
 from rules.model.identifiers import Endpoint, NodeId, Offset
 from rules.model.membership import FeatureRange
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
-from tests.unit.connectors.metadata.metadata_record_schemas import record_value
-from tests.unit.connectors.metadata.test_refused_values import raft
+from tests.unit.connectors.metadata.metadata_record_schemas import raft_value, record_value
 
 _NOOP = noop()
 _FENCED = {None: 0, True: 1, False: -1}
@@ -129,15 +128,15 @@ def _control(
 ) -> tuple[bytes, bytes]:
     match event:
         case SnapshotBegan():
-            return raft(3, last_contained_log_timestamp=event.last_contained_timestamp_ms)
+            return raft_value(3, last_contained_log_timestamp=event.last_contained_timestamp_ms)
         case SnapshotEnded():
-            return raft(4)
+            return raft_value(4)
         case LeaderChanged():
-            return raft(2, leader_id=event.leader_id, voters=[], granting_voters=[])
+            return raft_value(2, leader_id=event.leader_id, voters=[], granting_voters=[])
         case KRaftVersionSet():
-            return raft(5, kraft_version=event.version)
+            return raft_value(5, kraft_version=event.version)
         case VotersReplaced():
-            return raft(6, voters=[*_voters(event)])
+            return raft_value(6, voters=[*_voters(event)])
 
 
 def _voters(event: VotersReplaced) -> Iterator[dict[str, Any]]:

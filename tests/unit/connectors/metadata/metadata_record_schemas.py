@@ -1,5 +1,6 @@
 """Encodes records from their schemas, and strategies for any record that Kafka could write."""
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from connectors.metadata.record_schemas import FieldType, record_schemas
-from tests.unit.connectors.metadata.metadata_bytes import data, uvarint
+from tests.unit.connectors.metadata.metadata_bytes import control, data, uvarint
 
 EVERY_RECORD = [
     pytest.param(schema.name, schema.type, version, fields, id=f"{schema.name} v{version}")
@@ -51,6 +52,30 @@ _UNKNOWN_TAGS = st.lists(
 def record_value(api_key: int, version: int, **values: Any) -> bytes:
     """Returns the value of a record with these fields; a tagged one may be missing."""
     return data(api_key, version, written(record_schemas().records[api_key].versions[version][0], values))
+
+
+def metadata_value(api_key: int, version: int, **given: Any) -> bytes:
+    """Returns the value of a record with the given fields; the others are as in `with_zeros`."""
+    fields = record_schemas().records[api_key].versions[version][0]
+    return data(api_key, version, written(fields, with_zeros(fields, given)))
+
+
+def raft_value(kind: int, version: int = 0, **given: Any) -> tuple[bytes, bytes]:
+    """Returns key and value of a control record with the given fields."""
+    fields = record_schemas().control[kind].versions[version][0]
+    return control(kind, written(fields, with_zeros(fields, {"version": version, **given})))
+
+
+def with_zeros(type_: FieldType, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a struct's values: the fields that are not given are zero, empty or null, and tagged ones absent."""
+    zeros: dict[str, Any] = {"uuid": bytes(16), "boolean": False, "compact_string": "", "compact_bytes": b""}
+    zeros["compact_nullable_string"] = None
+    absent = {
+        field.name: zeros.get(field.type.name, [] if "array" in field.type.name else 0)
+        for field in type_.fields
+        if field.tag is None
+    }
+    return {**absent, **given}
 
 
 def written(type_: FieldType, value: Any) -> bytes:

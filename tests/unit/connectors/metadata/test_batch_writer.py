@@ -7,7 +7,6 @@ from connectors.metadata.batch_writer import (
     RecordContent,
     control_record,
     unsigned_varint,
-    with_position,
     write_batch,
 )
 from connectors.metadata.batches import RecordBatch, scan
@@ -68,15 +67,6 @@ def test_control_records_of_kafka_are_written_again_byte_by_byte() -> None:
 @pytest.mark.parametrize(("value", "expected"), [(0x7F, b"\x7f"), (0x80, b"\x80\1"), (0x3FFF, b"\xff\x7f")])
 def test_an_unsigned_varint_is_as_short_as_its_value_allows(value: int, expected: bytes) -> None:
     assert unsigned_varint(value) == expected
-
-
-def test_batch_at_another_offset_and_epoch_stays_valid() -> None:
-    moved = with_position(batch([noop(), data(20, 0, b"\0")], base_offset=70, epoch=3), base_offset=5, leader_epoch=9)
-
-    (found,) = scan(moved, expected=5)
-
-    assert isinstance(found, RecordBatch)
-    assert (found.leader_epoch, found.last_offset) == (9, 6)
 
 
 def test_large_batch_and_key_are_framed_as_kafka_does() -> None:

@@ -78,57 +78,52 @@ def test_a_damaged_batch_is_reported_and_the_next_is_read(written: int, base_off
     assert isinstance(good, RecordBatch)
 
 
-def test_a_compressed_batch_is_rejected() -> None:
-    bad, good = scan(batch([noop()], attributes=4) + batch([noop()], base_offset=1))
-
-    assert isinstance(bad, BadBatch)
-    assert bad.reason == "compressed with zstd, which KRaft never writes: not read"
-    assert bad.header is not None
-    assert isinstance(good, RecordBatch)
+def with_time(field: int, time_ms: int) -> bytes:
+    odd = bytearray(batch([noop()], base_offset=7, timestamp=1000))
+    odd[field : field + 8] = time_ms.to_bytes(8, "big", signed=True)
+    write_crc(odd)
+    return bytes(odd)
 
 
-def test_a_base_offset_that_does_not_follow_the_batch_before_is_rejected() -> None:
-    log = (
-        batch([noop(), noop()], base_offset=5) + batch([noop()], base_offset=4_000_007) + batch([noop()], base_offset=8)
-    )
-
-    first, jumped, third = scan(log, expected=5)
-
-    assert isinstance(first, RecordBatch)
-    assert isinstance(jumped, BadBatch)
-    assert (jumped.position, jumped.size) == (first.size, 72)
-    assert jumped.reason == "base offset 4000007, expected 7"
-    assert isinstance(third, RecordBatch)
-
-
-def test_the_largest_offset_is_that_of_the_last_record() -> None:
-    (last,), (beyond,) = (scan(batch([noop()] * 2, base_offset=LARGEST_OFFSET - before)) for before in (1, 0))
-
-    assert isinstance(last, RecordBatch)
-    assert last.last_offset == LARGEST_OFFSET
-    assert isinstance(beyond, BadBatch)
-    assert beyond.reason == f"invalid base offset {LARGEST_OFFSET}"
+LATEST = "expected -1 to 253370764800000"
 
 
 @pytest.mark.parametrize(
-    ("field", "found"), [(27, "-2 and 1000"), (35, "1000 and -2")], ids=["base timestamp", "maximal timestamp"]
+    ("rejected", "expected", "reason"),
+    [
+        (batch([noop()], base_offset=7, attributes=4), 7, "compressed with zstd, which KRaft never writes: not read"),
+        (batch([noop()], base_offset=4_000_007), 7, "base offset 4000007, expected 7"),
+        (
+            batch([noop()], base_offset=7, last_offset_delta=4),
+            7,
+            "a record count of 1 does not match the last offset delta 4",
+        ),
+        (batch([noop()] * 2, base_offset=LARGEST_OFFSET), None, f"invalid base offset {LARGEST_OFFSET}"),
+        (with_time(27, -2), 7, f"invalid base and maximal timestamp -2 and 1000, {LATEST}"),
+        (with_time(35, -2), 7, f"invalid base and maximal timestamp 1000 and -2, {LATEST}"),
+        (
+            with_time(35, 253_370_764_800_001),
+            7,
+            f"invalid base and maximal timestamp 1000 and 253370764800001, {LATEST}",
+        ),
+    ],
 )
-def test_one_impossible_timestamp_of_two_is_rejected(field: int, found: str) -> None:
-    odd = bytearray(batch([noop()], timestamp=1000))
-    odd[field : field + 8] = (-2).to_bytes(8, "big", signed=True)
-    write_crc(odd)
-
-    (bad,) = scan(bytes(odd))
+def test_an_undamaged_batch_that_is_not_read_has_its_reason_and_its_header(
+    rejected: bytes, expected: int | None, reason: str
+) -> None:
+    (bad,) = scan(rejected, expected=expected)
 
     assert isinstance(bad, BadBatch)
-    assert bad.reason == f"invalid base and maximal timestamp {found}, expected -1 to 253370764800000"
+    assert (bad.position, bad.size, bad.reason) == (0, len(rejected), reason)
+    assert bad.header is not None
 
 
-def test_a_record_count_that_does_not_match_the_last_offset_delta_is_rejected() -> None:
-    (bad,) = scan(batch([noop()], last_offset_delta=4))
+def test_the_batch_after_one_of_another_offset_is_expected_where_that_one_should_end() -> None:
+    log = b"".join(batch([noop()], base_offset=offset) for offset in (5, 4_000_007, 7))
 
-    assert isinstance(bad, BadBatch)
-    assert bad.reason == "a record count of 1 does not match the last offset delta 4"
+    assert [type(item) for item in scan(log, expected=5)] == [RecordBatch, BadBatch, RecordBatch]
+    (last,) = scan(batch([noop()] * 2, base_offset=LARGEST_OFFSET - 1))
+    assert isinstance(last, RecordBatch), "the largest offset is that of the last record"
 
 
 def test_a_batch_without_records_is_rejected_by_its_record_count() -> None:

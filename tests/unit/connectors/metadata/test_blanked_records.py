@@ -1,7 +1,5 @@
 """A record keeps its body on disk only if its schema reads all of it, and its type holds no credentials."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +22,7 @@ from tests.unit.connectors.metadata.metadata_bytes import (
     text,
     uvarint,
 )
-from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
+from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, with_zeros, written
 
 SECRET = b"hunter2-in-plain-text"
 CONFIG = b"\x04" + text("1") + text("ssl.keystore.password") + text(SECRET.decode()) + b"\0"
@@ -34,14 +32,6 @@ EVERY_CONTROL = [
     for schema in record_schemas().control.values()
     for version, (fields, *_) in schema.versions.items()
 ]
-
-
-def zero(type_: FieldType) -> Any:
-    """Returns the smallest value of a type: zeros, empty strings, no tagged field."""
-    if type_.name == "struct":
-        return {field.name: zero(field.type) for field in type_.fields if field.tag is None}
-    plain: dict[str, Any] = {"uuid": bytes(16), "boolean": False, "compact_bytes": b""}
-    return plain.get(type_.name, [] if "array" in type_.name else "" if "string" in type_.name else 0)
 
 
 def complete(fields: FieldType, body: bytes) -> bool:
@@ -67,7 +57,7 @@ def assert_blanked(payload: bytes) -> None:
 def test_a_secret_beside_the_fields_of_a_record_is_blanked(
     name: str, api_key: int, version: int, fields: FieldType
 ) -> None:
-    body = written(fields, zero(fields))
+    body = written(fields, with_zeros(fields, {}))
 
     for damaged in (
         body + SECRET,
@@ -91,7 +81,7 @@ def test_a_secret_beside_the_fields_of_a_record_is_blanked(
 def test_a_secret_beside_the_fields_of_a_control_record_is_blanked(
     api_key: int, version: int, fields: FieldType
 ) -> None:
-    body = written(fields, {**zero(fields), "version": version})
+    body = written(fields, with_zeros(fields, {"version": version}))
 
     for damaged in (body + SECRET, body[:-1] + tagged(t99=SECRET), body[:2] + SECRET, SECRET, CONFIG):
         assert_blanked(batch([control(api_key, damaged)]))

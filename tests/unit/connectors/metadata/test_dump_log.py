@@ -1,8 +1,9 @@
 """Dumping every record of a file: unreadable records are reported at their position, and nothing raises."""
 
 import json
+import math
 from base64 import b64encode
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,14 +13,13 @@ from connectors.metadata.batches import write_crc
 from connectors.metadata.dump_log import (
     CONTROL_NAMES,
     DumpedRecord,
-    DumpEntry,
     DumpGap,
     LogSummary,
     dump_records,
     is_record_log,
 )
-from connectors.metadata.record_rendering import BLANK
-from connectors.metadata.record_schemas import FieldType, kafka_versions, record_schemas
+from connectors.metadata.record_rendering import BLANK, rendered
+from connectors.metadata.record_schemas import Field, FieldType, kafka_versions, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,
@@ -46,10 +46,6 @@ def records(segment: bytes, kafka: str | None = None, *, secrets: bool = False) 
 def one(value: bytes | tuple[bytes, bytes], kafka: str | None = None, *, secrets: bool = False) -> DumpedRecord:
     (found,) = records(batch([value]), kafka, secrets=secrets)
     return found
-
-
-def gaps(entries: Sequence[DumpEntry]) -> list[tuple[int, int, int | None, str]]:
-    return [(entry.position, entry.size, entry.offset, entry.reason) for entry in entries if isinstance(entry, DumpGap)]
 
 
 def feature(level: int) -> bytes:
@@ -98,63 +94,65 @@ def test_the_zero_uuid_is_printed() -> None:
     assert found.data == {"topicId": "AAAAAAAAAAAAAAAAAAAAAA"}
 
 
-def test_a_record_of_an_unknown_type_is_dumped_with_its_length() -> None:
-    found = one(data(99, 1, b"a secret?"))
-
-    assert (found.type, found.number, found.version, found.data) == ("UNKNOWN", 99, 1, None)
-    assert (found.length, found.damaged) == (12, False)
-    assert found.reason == f"record type 99 is not known to any Kafka up to {kafka_versions()[-1]}"
-
-
-def test_a_record_of_an_unknown_version_is_dumped_with_its_name() -> None:
-    found = one(data(3, 9, b"?"))
-
-    assert (found.type, found.version, found.data, found.damaged) == ("PARTITION_RECORD", 9, None, False)
-    assert found.reason == f"version 9 of PARTITION_RECORD is not known to any Kafka up to {kafka_versions()[-1]}"
-
-
-def test_an_unknown_control_record_is_dumped_with_its_number() -> None:
-    found = one(control(44, b"\0\3"))
-
-    assert (found.type, found.number, found.version) == ("UNKNOWN", 44, 3)
-    assert found.reason == f"control record type 44 is not known to any Kafka up to {kafka_versions()[-1]}"
-
-
-def test_a_blanked_control_record_has_a_version_that_no_kafka_knows() -> None:
-    found = one(control(5, b"\xff\xff\xff"))
-
-    assert (found.type, found.version, found.damaged) == ("KRaftVersion", -1, False)
-
-
-def test_a_record_that_the_named_kafka_does_not_know_is_unknown() -> None:
-    found = one(noop(), "3.3.2"), one(data(28, 0, tagged()), "3.9.2")
-
-    assert found[0].data == {}
-    assert (found[1].type, found[1].reason) == ("UNKNOWN", "record type 28 is not known to Kafka 3.9.2")
-
-
-def test_a_record_that_ends_early_is_damaged_and_keeps_its_name() -> None:
-    found = one(data(12, 0, text("metadata.version")))
-
-    assert (found.type, found.version, found.data, found.damaged) == ("FEATURE_LEVEL_RECORD", 0, None, True)
-    assert found.reason == "the record ends in the middle of a field"
+NEWEST = f"any Kafka up to {kafka_versions()[-1]}"
+EARLY = "the value ends before its type and version"
 
 
 @pytest.mark.parametrize(
-    ("value", "reason"),
+    ("value", "kafka", "found", "reason"),
     [
-        (b"", "the value ends before its type and version"),
-        (data(12, 0, b"", frame=2), "frame version 2, expected 1"),
-        (control(5, b"\0"), "a control record without a version"),
-        ((b"\0", b"\0\0"), "a control record without a type"),
-        ((b"\0\0\0", b"\0\0"), "a control record without a type"),
+        (data(99, 1, b"?"), None, ("UNKNOWN", 99, 1), f"record type 99 is not known to {NEWEST}"),
+        (data(28, 0, tagged()), "3.9.2", ("UNKNOWN", 28, 0), "record type 28 is not known to Kafka 3.9.2"),
+        (
+            data(3, 9, b"?"),
+            None,
+            ("PARTITION_RECORD", None, 9),
+            f"version 9 of PARTITION_RECORD is not known to {NEWEST}",
+        ),
+        (control(44, b"\0\3"), None, ("UNKNOWN", 44, 3), f"control record type 44 is not known to {NEWEST}"),
+        # It is blanked.
+        (
+            control(5, b"\xff" * 3),
+            None,
+            ("KRaftVersion", None, -1),
+            f"version -1 of KRaftVersion is not known to {NEWEST}",
+        ),
     ],
 )
-def test_a_record_without_type_or_version_is_damaged(value: bytes | tuple[bytes, bytes], reason: str) -> None:
+def test_a_record_of_an_unknown_type_or_version_is_not_damaged(
+    value: bytes | tuple[bytes, bytes], kafka: str | None, found: tuple[object, ...], reason: str
+) -> None:
+    unknown = one(value, kafka)
+
+    assert (unknown.type, unknown.number, unknown.version) == found
+    assert (unknown.data, unknown.damaged, unknown.reason) == (None, False, reason)
+    assert unknown.length == len(value if isinstance(value, bytes) else value[1])
+    assert one(noop(), "3.3.2").data == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "reason"),
+    [
+        (b"", None, EARLY),
+        (data(12, 0, b"", frame=2), None, "frame version 2, expected 1"),
+        (control(5, b"\0"), None, "a control record without a version"),
+        ((b"\0", b"\0\0"), None, "a control record without a type"),
+        ((b"\0\0\0", b"\0\0"), None, "a control record without a type"),
+        (data(12, 0, text("metadata.version")), "FEATURE_LEVEL_RECORD", "the record ends in the middle of a field"),
+        # Of two schemas, the problem of the newest.
+        (
+            data(11, 0, text("a") + b"\1" + text("s") * 3 + bytes(4) + b"\0?"),
+            "USER_SCRAM_CREDENTIAL_RECORD",
+            "the record has 1 bytes more than its fields",
+        ),
+    ],
+)
+def test_a_damaged_record_has_its_reason_and_keeps_its_name(
+    value: bytes | tuple[bytes, bytes], type_: str | None, reason: str
+) -> None:
     found = one(value)
 
-    assert (found.type, found.version if isinstance(value, bytes) else None, found.damaged) == (None, None, True)
-    assert found.reason == reason
+    assert (found.type, found.data, found.damaged, found.reason) == (type_, None, True, reason)
 
 
 def test_a_version_with_two_schemas_is_read_with_the_one_that_fits() -> None:
@@ -166,12 +164,6 @@ def test_a_version_with_two_schemas_is_read_with_the_one_that_fits() -> None:
 
     assert found.data is not None and found.data["name"] == "alice"
     assert one(data(11, 0, written(schema, values)), "4.3.1").damaged
-
-
-def test_a_record_that_fits_none_of_two_schemas_has_the_problem_of_the_newest() -> None:
-    found = one(data(11, 0, text("a") + b"\1" + text("s") * 3 + bytes(4) + b"\0?"))
-
-    assert found.reason == "the record has 1 bytes more than its fields"
 
 
 def any_values(type_: FieldType) -> dict[str, object]:
@@ -200,36 +192,43 @@ def test_null_and_empty_values_are_shown() -> None:
     assert [found["value"] for found in shown if found is not None] == [None, "", BLANK]
 
 
-def test_a_damaged_batch_is_skipped_and_the_rest_is_read() -> None:
-    first, second, third = (batch([noop()], base_offset=offset) for offset in range(3))
-    damaged = second[:-1] + bytes((second[-1] ^ 1,))
-    entries = list(dump_records(first + damaged + third))
-
-    assert [entry.offset for entry in entries if isinstance(entry, DumpedRecord)] == [0, 2]
-    assert gaps(entries) == [(len(first), len(second), 1, "the CRC-32C does not match: the batch is damaged")]
-
-
-def test_a_compressed_batch_is_reported() -> None:
-    assert gaps(list(dump_records(batch([noop()], attributes=2)))) == [
-        (0, 72, 0, "compressed with snappy, which KRaft never writes: not read")
-    ]
+FIRST, SECOND, THIRD = (batch([noop()], base_offset=offset) for offset in range(3))
+AFTER_GAP = b"".join(batch([noop()], base_offset=offset) for offset in (5, 6))
 
 
 @pytest.mark.parametrize(
-    ("size", "reason"),
-    [(30, "the file is torn: 42 bytes of its last batch are missing"), (10, "the file is torn")],
+    ("segment", "offsets", "gap"),
+    [
+        (SECOND[:-1] + b"?" + THIRD, [0, 2], (72, 1, "the CRC-32C does not match: the batch is damaged")),
+        (
+            batch([noop()], base_offset=1, attributes=2) + THIRD,
+            [0, 2],
+            (72, 1, "compressed with snappy, which KRaft never writes: not read"),
+        ),
+        (SECOND[:30], [0], (30, 1, "the file is torn: 42 bytes of its last batch are missing")),
+        (SECOND[:10], [0], (10, 1, "the file is torn")),
+        (AFTER_GAP, [0, 5, 6], (0, 5, "base offset 5, expected 1")),
+    ],
+    ids=["damaged", "compressed", "torn", "torn in its length", "missing records"],
 )
-def test_a_torn_tail_is_reported(size: int, reason: str) -> None:
-    whole = batch([noop()])
+def test_what_is_not_read_is_reported_once_and_the_rest_is_read(
+    segment: bytes, offsets: list[int], gap: tuple[int, int, str]
+) -> None:
+    entries = list(dump_records(FIRST + segment))
 
-    assert gaps(list(dump_records(whole + batch([noop()], base_offset=1)[:size]))) == [(len(whole), size, 1, reason)]
+    assert [entry.offset for entry in entries if isinstance(entry, DumpedRecord)] == offsets
+    assert [(each.position, each.size, each.offset, each.reason) for each in entries if isinstance(each, DumpGap)] == [
+        (len(FIRST), *gap)
+    ]
 
 
-def test_a_gap_in_the_offsets_is_reported_once_and_the_rest_is_read() -> None:
-    entries = list(dump_records(b"".join(batch([noop()], base_offset=offset) for offset in (0, 5, 6, 7))))
+@pytest.mark.parametrize(("delta", "timestamp", "damaged"), [(250, 1250, False), (1 << 60, 1000, True)])
+def test_a_records_timestamp_is_that_of_its_batch_and_its_own_delta_if_possible(
+    delta: int, timestamp: int, damaged: bool
+) -> None:
+    (found,) = records(batch_of(record(noop(), 0, timestamp_delta=delta), 1, timestamp=1000))
 
-    assert [entry.offset for entry in entries if isinstance(entry, DumpedRecord)] == [0, 5, 6, 7]
-    assert gaps(entries) == [(72, 0, 5, "base offset 5, expected 1")]
+    assert (found.timestamp, found.damaged) == (timestamp, damaged)
 
 
 def test_a_batch_with_log_append_time_has_its_max_timestamp() -> None:
@@ -242,23 +241,11 @@ def test_a_batch_with_log_append_time_has_its_max_timestamp() -> None:
     assert found.timestamp == 12
 
 
-def test_a_records_timestamp_is_that_of_its_batch_and_its_own_delta() -> None:
-    (found,) = records(batch_of(record(noop(), 0, timestamp_delta=250), 1, timestamp=1000))
-
-    assert found.timestamp == 1250
-
-
 def test_a_record_without_a_value_is_damaged_and_has_the_length_of_all_its_bytes() -> None:
     tombstone = record(None, 0)
     (found,) = records(batch_of(tombstone, 1))
 
     assert (found.reason, found.length, found.damaged) == ("a record without a value", len(tombstone), True)
-
-
-def test_a_record_with_an_impossible_timestamp_has_that_of_its_batch() -> None:
-    (found,) = records(batch_of(record(noop(), 0, timestamp_delta=1 << 60), 1, timestamp=1000))
-
-    assert (found.timestamp, found.damaged) == (1000, True)
 
 
 @pytest.mark.parametrize(
@@ -334,3 +321,29 @@ def test_dumping_damaged_bytes_never_raises(drawn: st.DataObject) -> None:
 def test_dumping_a_record_with_any_body_never_raises(body: bytes) -> None:
     for api_key in record_schemas().records:
         assert one(data(api_key, 0, body)).length == len(body) + 3
+
+
+def of(type_: str, *fields: Field, element: FieldType | None = None, **defaults: object) -> FieldType:
+    return FieldType(name=type_, of=element, fields=fields, defaults=defaults)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "json"),
+    [
+        (of("int64"), -(2**63), -(2**63)),
+        (of("boolean"), True, True),
+        (of("uuid"), None, "AAAAAAAAAAAAAAAAAAAAAA"),
+        (of("uuid"), "AAECAwQFBgcICQoLDA0ODw", "AAECAwQFBgcICQoLDA0ODw"),
+        (of("compact_bytes"), b"\xfb\xff", "+/8="),
+        (of("compact_nullable_bytes"), None, None),
+        (of("compact_nullable_string"), None, None),
+        (of("compact_nullable_array", element=of("int32")), None, None),
+        (of("compact_array", element=of("compact_bytes")), [b"", b"a"], ["", "YQ=="]),
+        (of("float64"), 0.1, 0.1),
+        (of("float64"), math.nan, "NaN"),
+        (of("float64"), math.inf, "Infinity"),
+        (of("float64"), -math.inf, "-Infinity"),
+    ],
+)
+def test_a_value_is_rendered_as_kafka_renders_it(type_: FieldType, value: Any, json: Any) -> None:
+    assert rendered(type_, value) == json

@@ -120,11 +120,8 @@ def test_a_record_that_kraft_does_not_write_has_a_fault_and_its_length(records: 
     assert (bad.timestamp_delta, bad.fault) == (0, f"not a record: {reason}")
     assert good.start == len(records) and good.fault is None
 
-
-def test_a_record_that_ends_early_at_the_end_of_the_bytes_has_a_fault() -> None:
-    (bad,) = framed(varint(4) + b"\0\0\0\x80", 1, behind=b"")
-
-    assert bad == FramedRecord(0, 5, 0, 0, None, None, 1, "not a record: it ends early")
+    (cut_off,) = framed(varint(4) + b"\0\0\0\x80", 1, behind=b"")
+    assert (cut_off.end, cut_off.fault) == (5, "not a record: it ends early"), "at the end of the bytes"
 
 
 def test_a_length_is_read_to_its_last_byte() -> None:
@@ -154,33 +151,30 @@ def test_the_timestamp_of_a_record_has_limits(delta: int, valid: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "records",
+    ("records", "count", "delta", "reason"),
     [
-        record(noop(), 1)[:-1],
-        b"\x15" + record(noop(), 1)[1:],
-        varint(-5) + bytes(20),
-        varint(4_000) + bytes(30),
-        b"\x80" * 12,
-        b"\x80",
+        *(
+            (records, 3, 1, "record 1 of 3 does not end within its batch")
+            for records in (
+                record(noop(), 1)[:-1],
+                b"\x15" + record(noop(), 1)[1:],
+                varint(-5) + bytes(20),
+                varint(4_000) + bytes(30),
+                b"\x80" * 12,
+                b"\x80",
+            )
+        ),
+        (b"abc", 1, 0, "3 bytes after the last record of the batch"),
     ],
 )
-def test_an_invalid_length_makes_the_rest_of_the_batch_one_record_with_a_fault(records: bytes) -> None:
-    first = record(noop(), 0)
-    end = len(first) + len(records)
-
-    _, bad = framed(first + records, 3)
-
-    reason = "record 1 of 3 does not end within its batch"
-    assert bad == FramedRecord(len(first), end, 1, 0, None, None, len(first), reason)
-
-
-def test_bytes_after_the_last_record_are_one_record_with_a_fault() -> None:
+def test_the_rest_of_a_batch_after_an_invalid_length_or_the_last_record_is_one_record_with_a_fault(
+    records: bytes, count: int, delta: int, reason: str
+) -> None:
     first = record(noop(), 0)
 
-    _, bad = framed(first + b"abc", 1)
+    _, bad = framed(first + records, count)
 
-    reason = "3 bytes after the last record of the batch"
-    assert bad == FramedRecord(len(first), len(first) + 3, 0, 0, None, None, len(first), reason)
+    assert bad == FramedRecord(len(first), len(first) + len(records), delta, 0, None, None, len(first), reason)
 
 
 def test_type_and_version_of_a_value_are_varints_behind_the_frame_version() -> None:
@@ -188,6 +182,8 @@ def test_type_and_version_of_a_value_are_varints_behind_the_frame_version() -> N
 
     assert value_header(b"??" + value + b"?", 2, 2 + len(value)) == (300, 200, 7)
     assert value_header(value[:5], 0, 5) == (300, 200, 5)
+    longest = uvarint(2**35 - 1)
+    assert value_header(b"\x81\x80\x80\x80\0" + longest + longest + b"?", 0, 16) == (2**35 - 1, 2**35 - 1, 15)
 
 
 @pytest.mark.parametrize(
@@ -205,13 +201,6 @@ def test_a_value_without_type_and_version_is_refused(value: bytes, reason: str) 
         value_header(b"\1" + value + bytes(9), 1, 1 + len(value))
 
     assert str(refused.value) == reason
-
-
-def test_the_longest_type_and_version_have_five_bytes_each() -> None:
-    longest = uvarint(2**35 - 1)
-    frame = b"\x81\x80\x80\x80\0"
-
-    assert value_header(frame + longest + longest + b"?", 0, 16) == (2**35 - 1, 2**35 - 1, 15)
 
 
 def test_the_type_of_a_control_record_is_in_its_key() -> None:

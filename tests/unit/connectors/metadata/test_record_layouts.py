@@ -18,13 +18,16 @@ from connectors.metadata.record_layouts import read_records
 from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.redaction import redact
+from connectors.observations.log_event import PartitionChanged, PartitionSet
 from connectors.observations.observation import Event
+from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,
     control,
     data,
+    ints,
     noop,
     text,
     tinylog,
@@ -32,7 +35,15 @@ from tests.unit.connectors.metadata.metadata_bytes import (
     uvarint,
 )
 from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
-from tests.unit.connectors.metadata.unusual_records import UNUSUAL, UNUSUAL_FRAMING, USUAL, mutated_batches
+from tests.unit.connectors.metadata.unusual_records import (
+    UNUSUAL,
+    UNUSUAL_FRAMING,
+    USUAL,
+    change,
+    mutated_batches,
+    numbers,
+    partition,
+)
 
 SECRET = "hunter2"
 CONFIGS = {
@@ -120,6 +131,14 @@ def _batches(payload: bytes) -> list[RecordBatch]:
     return [item for item in scan(payload) if isinstance(item, RecordBatch)]
 
 
+def decode(payload: bytes) -> DecodedEvents:
+    return decode_records(payload, base_offset=None, last_offset=9, leader_epoch=1, high_watermark=9)
+
+
+def in_runs(events: DecodedEvents) -> int:
+    return sum(len(item) for item in events if isinstance(item, PartitionRun))
+
+
 @pytest.mark.kip("B045")
 @pytest.mark.parametrize("name", sorted(USUAL.keys() - {"null elr", "reassignment"}))
 def test_a_usual_record_has_a_layout_from_its_second_occurrence_on(name: str) -> None:
@@ -128,6 +147,26 @@ def test_a_usual_record_has_a_layout_from_its_second_occurrence_on(name: str) ->
 
     assert [layout is None for _, _, layout, _ in read_records(payload, one)] == [True, False, False]
     assert redacted(payload) is payload
+    assert in_runs(decode(payload)) == 3
+    with without_layouts():
+        assert in_runs(decode(payload)) == 0
+
+
+def test_usual_and_unusual_records_keep_their_order() -> None:
+    mixed = [*USUAL.values(), *UNUSUAL.values()]
+    Random(1).shuffle(mixed)
+
+    redacted(batch(mixed) + batch([control(0, b"\0\0")], base_offset=len(mixed)) + batch(mixed, base_offset=500))
+
+
+@pytest.mark.parametrize("count", [3, 8, 9, 30])
+def test_a_refused_list_refuses_no_other_of_its_length(count: int) -> None:
+    good, bad = ([*range(count)], [*range(count - 1), 0])
+    payload = batch([partition(replicas=ints(nodes)) for nodes in (good, bad, good)])
+    redacted(payload)
+
+    types = ["partition-set", "undecodable", "partition-set", "log-advanced"]
+    assert [event.type for event in decode(payload).events()] == types
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
@@ -178,9 +217,12 @@ def test_usual_records_are_printed_as_text(style: FieldStyle, first: str) -> Non
 
 
 @pytest.mark.parametrize("file", [tinylog, tinysnapshot])
-def test_files_that_kafka_wrote_are_read_alike(file: Any) -> None:
-    redacted(file()[0])
-    for payload in mutated_batches(file()[0], count=15):
+def test_files_that_kafka_wrote_are_read_alike_and_nearly_all_partitions_in_runs(file: Any) -> None:
+    content, made = file()
+    redacted(content)
+    names = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "TOPIC_RECORD")
+    assert in_runs(decode(content)) > 0.95 * sum(made["by_type"].get(name, 0) for name in names)
+    for payload in mutated_batches(content, count=15):
         redacted(payload)
 
 
@@ -214,3 +256,33 @@ def test_a_log_of_odd_records_does_not_fill_the_memory(monkeypatch: pytest.Monke
         redact(batch([data(4, 0, b"\2" + text("a") + text("b") + text("c" * size) + b"\0")]))
 
     assert sum(map(len, record_layouts._layouts.values())) <= 3
+
+
+def test_records_of_known_values_are_read_by_their_ids_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_layouts()
+    decode(batch([partition(), change(t0=ints([1, 2]))] * 3))
+    monkeypatch.setattr(run_rows, "_nodes", pytest.fail)
+    key = (8).to_bytes(4, "big") + bytes(range(9, 25))
+
+    first, second, advanced = decode(
+        batch([partition(key=key, leadership=numbers(1, 40, 90)), change(key=key, t0=ints([1, 2]))])
+    ).events()
+
+    assert isinstance(first, PartitionSet)
+    assert (first.partition, first.partition_leader_epoch, first.partition_epoch, first.leader) == (8, 40, 90, 1)
+    assert isinstance(second, PartitionChanged)
+    assert (second.partition, second.topic_id, second.isr) == (8, first.topic_id, (1, 2))
+    assert advanced.type == "log-advanced"
+
+
+def test_odd_partition_records_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_rows, "_MOST_LAYOUTS", 3)
+    monkeypatch.setattr(run_rows, "_MOST_KNOWN", 3)
+    forget_layouts()
+
+    for size in range(1, 10):
+        redacted(batch([partition(replicas=ints([*range(at, at + size)])) for at in range(10)] * 2))
+
+    known = [each for of_head in run_rows._known.values() for each in of_head]
+    assert len(known) <= 3
+    assert all(len(each.values) <= 3 for each in known)

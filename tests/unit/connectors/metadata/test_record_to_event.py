@@ -1,6 +1,5 @@
 """Conversion of records to events: every record that rules need, and absent values as None."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.metadata.decoder import decode_records
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType
 from connectors.metadata.record_to_event import CONVERTERS
 from connectors.observations.log_event import (
     BrokerChanged,
@@ -33,8 +32,14 @@ from connectors.observations.log_event import (
 from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import FeatureRange, Voter
-from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
-from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, kafka_values, written
+from tests.unit.connectors.metadata.metadata_bytes import batch, data
+from tests.unit.connectors.metadata.metadata_record_schemas import (
+    EVERY_RECORD,
+    kafka_values,
+    metadata_value,
+    raft_value,
+    written,
+)
 
 AT = RecordPosition(offset=Offset(8), leader_epoch=Epoch(3), timestamp_ms=Millis(1000))
 UUID = bytes(range(16))
@@ -60,26 +65,6 @@ def one(value: bytes | tuple[bytes, bytes]) -> Event:
     return events[0]
 
 
-def body_with(type_: FieldType, given: Mapping[str, Any]) -> bytes:
-    """Returns a body with the given fields; the others are zero, empty or absent."""
-    empty: dict[str, Any] = {"uuid": bytes(16), "boolean": False, "compact_nullable_string": None}
-    defaults = {
-        field.name: empty.get(field.type.name, [] if "array" in field.type.name else 0)
-        for field in type_.fields
-        if field.tag is None and field.name not in given
-    }
-    return written(type_, {**defaults, **given})
-
-
-def metadata_value(api_key: int, version: int, **given: Any) -> bytes:
-    return data(api_key, version, body_with(record_schemas().records[api_key].versions[version][0], given))
-
-
-def raft_value(kind: int, version: int, **given: Any) -> tuple[bytes, bytes]:
-    body = body_with(record_schemas().control[kind].versions[version][0], {"version": version, **given})
-    return control(kind, body)
-
-
 def metadata(api_key: int, version: int, **given: Any) -> Event:
     return one(metadata_value(api_key, version, **given))
 
@@ -93,6 +78,30 @@ NODES = (NodeId(1), NodeId(2))
 
 def nodes(*ids: int) -> tuple[NodeId, ...]:
     return tuple(map(NodeId, ids))
+
+
+def partition(version: int, **given: Any) -> bytes:
+    return metadata_value(3, version, **{"topic_id": UUID, "replicas": [1, 2], "leader": -1, **given})
+
+
+def partition_set(**given: Any) -> PartitionSet:
+    without_leader = PartitionSet(
+        at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=(), elr=(), leader=None,
+        partition_leader_epoch=0, partition_epoch=0, recovering=False,
+    )  # fmt: skip
+    return replace(without_leader, **given)
+
+
+def change(version: int, **given: Any) -> bytes:
+    return metadata_value(5, version, topic_id=UUID, **given)
+
+
+def partition_changed(**given: Any) -> PartitionChanged:
+    nothing = PartitionChanged(
+        at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=None, elr=None, leader=None, leader_set=False,
+        recovering=None,
+    )  # fmt: skip
+    return replace(nothing, **given)
 
 
 @pytest.mark.kip("A054", "A055", "A056", "B006", "B016", "B029", "B030", "B032", "B033", "B035", "C005", "C024", "D014")
@@ -142,13 +151,8 @@ def nodes(*ids: int) -> tuple[NodeId, ...]:
         (
             metadata_value(0, 0, broker_id=4, incarnation_id=UUID, end_points=[LISTENER], fenced=True),
             BrokerRegistered(
-                at=AT,
-                id=NodeId(4),
-                incarnation_id=PRINTED,
-                endpoints=(ENDPOINT,),
-                fenced=True,
+                at=AT, id=NodeId(4), incarnation_id=PRINTED, endpoints=(ENDPOINT,), fenced=True,
                 in_controlled_shutdown=False,
-                features=(),
             ),
         ),
         (
@@ -182,103 +186,53 @@ def nodes(*ids: int) -> tuple[NodeId, ...]:
         (metadata_value(28, 0, topic_name=""), ElrCleared(at=AT, topic=None)),
         (metadata_value(23, 0), TransactionBegan(at=AT, name=None)),
         (
-            metadata_value(
-                3, 2, topic_id=UUID, partition_id=6, replicas=[1, 2], isr=[2], leader=2, leader_epoch=9,
-                partition_epoch=11, leader_recovery_state=1, eligible_leader_replicas=[1], last_known_elr=[2],
+            partition(
+                2, partition_id=6, isr=[2], leader=2, leader_epoch=9, partition_epoch=11, leader_recovery_state=1,
+                eligible_leader_replicas=[1], last_known_elr=[2],
             ),
-            PartitionSet(
-                at=AT, topic_id=TopicId(PRINTED), partition=6, replicas=NODES, isr=(NodeId(2),), elr=(NodeId(1),),
-                leader=NodeId(2), partition_leader_epoch=9, recovering=True,
-                last_known_elr=(NodeId(2),), partition_epoch=11,
-            ),
-        ),
-        (
-            metadata_value(
-                3, 0, topic_id=UUID, partition_id=0, replicas=[5, 0, 3], isr=[3, 0], leader=0, leader_epoch=12,
-                partition_epoch=13, removing_replicas=[5], adding_replicas=[3],
-            ),
-            PartitionSet(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=nodes(5, 0, 3), isr=nodes(3, 0), elr=(),
-                leader=NodeId(0), partition_leader_epoch=12, recovering=False, partition_epoch=13,
+            partition_set(
+                partition=6, isr=nodes(2), elr=nodes(1), leader=NodeId(2), partition_leader_epoch=9, partition_epoch=11,
+                recovering=True, last_known_elr=nodes(2),
             ),
         ),
         (
-            metadata_value(3, 0, topic_id=UUID, replicas=[1, 2], leader=-1),
-            PartitionSet(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=(), elr=(),
-                leader=None, partition_leader_epoch=0, recovering=False, partition_epoch=0,
+            partition(
+                0, replicas=[5, 0, 3], isr=[3, 0], leader=0, leader_epoch=12, partition_epoch=13,
+                removing_replicas=[5], adding_replicas=[3],
+            ),
+            partition_set(
+                replicas=nodes(5, 0, 3), isr=nodes(3, 0), leader=NodeId(0), partition_leader_epoch=12,
+                partition_epoch=13,
+            ),
+        ),
+        (partition(0), partition_set()),
+        (partition(1, leader_recovery_state=1), partition_set(recovering=True)),
+        (partition(2, isr=[1], last_known_elr=[-1]), partition_set(isr=nodes(1))),
+        (
+            change(2, isr=[2], leader=2, leader_recovery_state=1, eligible_leader_replicas=[], last_known_elr=[1]),
+            partition_changed(
+                isr=nodes(2), elr=(), leader=NodeId(2), leader_set=True, recovering=True, last_known_elr=nodes(1)
             ),
         ),
         (
-            metadata_value(3, 1, topic_id=UUID, replicas=[1, 2], isr=[], leader=-1, leader_recovery_state=1),
-            PartitionSet(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=(), elr=(),
-                leader=None, partition_leader_epoch=0, recovering=True, partition_epoch=0,
-            ),
-        ),
-        (
-            metadata_value(
-                5, 2, topic_id=UUID, isr=[2], leader=2, leader_recovery_state=1, eligible_leader_replicas=[],
-                last_known_elr=[1],
-            ),
-            PartitionChanged(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=(NodeId(2),), elr=(),
-                leader=NodeId(2), leader_set=True, recovering=True, last_known_elr=(NodeId(1),),
-            ),
-        ),
-        (
-            metadata_value(
-                5, 2, topic_id=UUID, partition_id=6, isr=[3, 0], leader=0, replicas=[5, 0, 3], removing_replicas=[5],
+            change(
+                2, partition_id=6, isr=[3, 0], leader=0, replicas=[5, 0, 3], removing_replicas=[5],
                 adding_replicas=[3], leader_recovery_state=0, eligible_leader_replicas=[5], last_known_elr=[4],
             ),
-            PartitionChanged(
-                at=AT, topic_id=TopicId(PRINTED), partition=6, replicas=nodes(5, 0, 3), isr=nodes(3, 0),
-                elr=nodes(5), leader=NodeId(0), leader_set=True, recovering=False, last_known_elr=nodes(4),
+            partition_changed(
+                partition=6, replicas=nodes(5, 0, 3), isr=nodes(3, 0), elr=nodes(5), leader=NodeId(0), leader_set=True,
+                recovering=False, last_known_elr=nodes(4),
             ),
         ),
         (
             # Kafka 4.3.1 writes it for a partition without a leader and an ELR, whose reassignment is cancelled.
-            metadata_value(5, 2, topic_id=UUID, isr=[1], leader=-1, replicas=[1, 2], last_known_elr=[-1]),
-            PartitionChanged(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=nodes(1), elr=None,
-                leader=None, leader_set=True, recovering=None, last_known_elr=(),
-            ),
+            change(2, isr=[1], leader=-1, replicas=[1, 2], last_known_elr=[-1]),
+            partition_changed(replicas=NODES, isr=nodes(1), leader_set=True, last_known_elr=()),
         ),
-        (
-            metadata_value(3, 2, topic_id=UUID, replicas=[1, 2], isr=[1], leader=-1, last_known_elr=[-1]),
-            PartitionSet(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=nodes(1), elr=(),
-                leader=None, partition_leader_epoch=0, recovering=False, partition_epoch=0,
-            ),
-        ),
-        (
-            metadata_value(5, 0, topic_id=UUID, partition_id=6),
-            PartitionChanged(
-                at=AT, topic_id=TopicId(PRINTED), partition=6, replicas=None, isr=None, elr=None,
-                leader=None, leader_set=False, recovering=None,
-            ),
-        ),
-        (
-            metadata_value(5, 0, topic_id=UUID, leader=-1, leader_recovery_state=0),
-            PartitionChanged(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=None, elr=None,
-                leader=None, leader_set=True, recovering=False,
-            ),
-        ),
-        (
-            metadata_value(5, 1, topic_id=UUID, isr=[2], leader=2),
-            PartitionChanged(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=nodes(2), elr=None,
-                leader=NodeId(2), leader_set=True, recovering=None,
-            ),
-        ),
-        (
-            metadata_value(5, 1, topic_id=UUID, replicas=[1, 2]),
-            PartitionChanged(
-                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=None, elr=None,
-                leader=None, leader_set=False, recovering=None,
-            ),
-        ),
+        (change(0, partition_id=6), partition_changed(partition=6)),
+        (change(0, leader=-1, leader_recovery_state=0), partition_changed(leader_set=True, recovering=False)),
+        (change(1, isr=[2], leader=2), partition_changed(isr=nodes(2), leader=NodeId(2), leader_set=True)),
+        (change(1, replicas=[1, 2]), partition_changed(replicas=NODES)),
     ],
     ids=lambda value: getattr(value, "type", ""),
 )  # fmt: skip

@@ -134,12 +134,6 @@ UNUSUAL = {
     "empty value": b"",
     "short value": b"\1\3",
 }
-PARTITIONS = {
-    name: (value[1], value[2], value[3:])
-    for name, value in (USUAL | UNUSUAL).items()
-    if value[1:2] in (b"\3", b"\5") and value[2:3] in (b"\0", b"\1", b"\2")
-}
-"""Api key, version and body of the partition records among them."""
 
 
 def _value_after_a_cut_length() -> bytes:

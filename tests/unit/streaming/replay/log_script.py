@@ -23,10 +23,17 @@ from connectors.observations.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from connectors.observations.observation import Event, NodeEndpoints, ObservationFailed, QuorumPolled
+from connectors.observations.observation import (
+    EndpointProbed,
+    Event,
+    LeaderViewPolled,
+    NodeEndpoints,
+    ObservationFailed,
+    QuorumPolled,
+)
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import FeatureRange, Voter
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution
 from rules.model.quorum import Quorum, Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
@@ -84,6 +91,32 @@ def failed(
     reason: Reason, place: str = "c1:9093", source: ObservationSource = ObservationSource.LOG
 ) -> ObservationFailed:
     return ObservationFailed(source=source, endpoint=place, reason=reason, detail="in words")
+
+
+def view(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | None = None) -> LeaderViewPolled:
+    """Returns which leader a controller reports."""
+    return LeaderViewPolled(
+        endpoint=f"c{node}:9093",
+        node=NodeId(node),
+        this_cluster=True,
+        leader_id=None if leader is None else NodeId(leader),
+        leader_epoch=Epoch(epoch),
+        log=log,
+    )
+
+
+def probed(node: int, *addresses: str, where: Endpoint | None = None) -> EndpointProbed:
+    """Returns a probe of a node's endpoint that answers, or whose name does not resolve: without addresses."""
+    return EndpointProbed(
+        node=NodeId(node),
+        endpoint=where or endpoint(node),
+        resolution=Resolution.RESOLVED if addresses else Resolution.NAME_NOT_FOUND,
+        addresses=addresses,
+        connection=Connection.ACCEPTED if addresses else Connection.NOT_TRIED,
+        answer=Answer.THIS_CLUSTER if addresses else Answer.NOT_ASKED,
+        answered_by=NodeId(node) if addresses else None,
+        detail="",
+    )
 
 
 SETTINGS = ClusterSettings(name="test", bootstrap=("c1:9093", "c2:9093", "c3:9093"))

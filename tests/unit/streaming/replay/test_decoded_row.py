@@ -1,4 +1,4 @@
-"""A row that cannot be decoded has one event: it says how much is lost and why, and quotes nothing of it."""
+"""One decoded row: the number and the first offset of its events, and what its event says if it cannot be decoded."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,10 @@ import pytest
 from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.partition_run import DecodedItem
-from streaming.replay.decoded_row import decoded_row
+from rules.model.identifiers import Millis, Offset
+from streaming.replay.decoded_row import DecodedRow, decoded_row
+from tests.unit.streaming.replay.log_script import LogScript
+from tests.unit.streaming.replay.test_run_replay import Script, runs_of, step
 
 ROW = Observation(cluster="prod", kind=ObservationKind.QUORUM, observed_at_ms=5, payload=b"hunter2", sequence=7)
 
@@ -32,3 +35,31 @@ def test_memory_is_no_matter_of_a_row() -> None:
 
     with pytest.raises(MemoryError):
         decoded_row(ROW, decode)
+
+
+def undecodable(offset: int) -> Undecodable:
+    return Undecodable(offset=Offset(offset), reason="invalid", length=3)
+
+
+def row_of(*events: DecodedItem) -> DecodedRow:
+    return DecodedRow(1, Millis(0), events)
+
+
+def test_events_of_runs_count_as_those_that_are_by_themselves() -> None:
+    run = runs_of(Script(snapshot=False).events([step("set"), step("change"), step("create")]))
+    alone: list[DecodedItem] = [undecodable(1), LogScript().leader(1), undecodable(2)]
+    observed = row_of(*alone, *run, undecodable(3))
+
+    assert len(run) == 1
+    assert observed.event_count == 7
+    assert [*observed.undecodable()] == [(0, undecodable(1)), (2, undecodable(2)), (6, undecodable(3))]
+
+
+def test_the_first_offset_is_that_of_the_first_event_with_one() -> None:
+    script = LogScript(offset=7)
+    none = Undecodable(offset=None, reason="invalid", length=3)
+    (run,) = runs_of(Script(snapshot=False).events([step("set"), step("change")]))
+
+    assert row_of(none).first_offset is None
+    assert row_of(none, script.leader(1), run).first_offset == 7
+    assert row_of(none, run, script.leader(1)).first_offset == 1

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from connectors.observations.observation import LeaderViewPolled, NodeEndpoints
+from connectors.observations.observation import NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
-from streaming.replay.probe_state import PROBE_MS
 from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import (
     START,
@@ -20,6 +19,7 @@ from tests.unit.streaming.replay.log_script import (
     machine,
     poll,
     replica,
+    view,
     voter,
 )
 
@@ -30,33 +30,6 @@ LOG = LeaderLog(
     tells_absence=True,
     begins_timestamp_ms=None,
 )
-
-
-def view(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | None = None) -> LeaderViewPolled:
-    return LeaderViewPolled(
-        endpoint=f"c{node}:9093",
-        node=NodeId(node),
-        this_cluster=True,
-        leader_id=None if leader is None else NodeId(leader),
-        leader_epoch=Epoch(epoch),
-        log=log,
-    )
-
-
-def test_a_repeated_leader_view_keeps_its_start_and_a_different_one_resets_it() -> None:
-    script, replay = LogScript(), machine()
-    quorum = apply(replay, [script.row(view(1, log=LOG)), script.row(view(2)), script.row(view(2))])
-    assert {name: view.since_ms - START for name, view in quorum.leader_views.items()} == {
-        "c1:9093": 1_000,
-        "c2:9093": 2_000,
-    }
-    assert quorum.leader_views["c2:9093"].observed_at_ms == START + 3_000
-    assert quorum.leader_views["c1:9093"].log == LOG
-
-    quorum = apply(again(replay.to_bytes()), [script.row(view(2, leader=None, epoch=2))])
-    assert quorum.leader_views["c2:9093"].since_ms == START + 4_000
-    assert quorum.leader_views["c2:9093"].leader_id is None
-    assert quorum.leader_views["c1:9093"].log == LOG, "it is stored"
 
 
 def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
@@ -91,19 +64,6 @@ def test_endpoints_are_in_the_order_of_the_nodes_own_registration_else_of_the_lo
     committed = {each.key.id: each.endpoints for each in present(quorum.committed).voters}
     for found in (committed, present(quorum.poll).nodes):
         assert ["".join(each.listener for each in found[NodeId(node)]) for node in (1, 2, 3)] == ["AB", "BA", "AB"]
-
-
-def test_a_leader_view_that_is_not_repeated_expires() -> None:
-    script, replay = LogScript(), machine()
-    apply(replay, [script.row(view(1)), script.row(view(2))])
-    assert set(apply(replay, [script.row(view(1), after_ms=PROBE_MS)]).leader_views) == {"c1:9093", "c2:9093"}
-    assert set(apply(replay, [script.row(view(1), after_ms=1)]).leader_views) == {"c1:9093"}
-
-
-def test_the_same_leader_in_another_epoch_is_reported_since_then() -> None:
-    script, replay = LogScript(), machine()
-    quorum = apply(replay, [script.row(view(2, epoch=epoch)) for epoch in (1, 1, 2, 2)])
-    assert quorum.leader_views["c2:9093"].since_ms == START + 3_000
 
 
 @pytest.mark.kip("K010")

@@ -3,7 +3,6 @@
 import pytest
 
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP
-from connectors.observations.observation import LeaderViewPolled
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.monitoring import LeaderLog, Reason, Snapshot
@@ -11,7 +10,7 @@ from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.rules.situation import present
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, view
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -215,9 +214,6 @@ def test_a_snapshot_has_the_age_of_its_newest_record(end_offset: int, ahead_ms: 
         tells_absence=True,
         begins_timestamp_ms=None,
     )
-    view = LeaderViewPolled(
-        endpoint="c1:9093", node=NodeId(1), this_cluster=True, leader_id=NodeId(1), leader_epoch=Epoch(1), log=log
-    )
-    (seen,) = apply(replay, [script.row(view)]).leader_views.values()
+    (seen,) = apply(replay, [script.row(view(1, log=log))]).leader_views.values()
     ago_ms = seen.observed_at_ms - present(present(present(seen.log).snapshot).last_contained_timestamp_ms)
     assert -60_000 <= ago_ms <= 26_000

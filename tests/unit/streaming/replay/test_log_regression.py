@@ -51,33 +51,52 @@ def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_cau
     assert found.observed_at_ms == quorum.now_ms - 2_000
 
 
-def test_uncommitted_records_of_a_replaced_leader_are_truncated_without_a_regression() -> None:
-    before, cut = polls((105, 100), (105, 100)), polls((100, 100), (101, 101), epoch=2)
-    assert regression(observed(*before, *cut)) is None
+def lagging(end: int | None, high_watermark: int) -> list[QuorumPolled]:
+    """Polls of a voter that lags; one of them has this log end and high watermark."""
+    return polls((50, 100), (50, 101), (end, high_watermark), (50, 103), (51, 104))
 
 
 @pytest.mark.parametrize(
-    "between",
+    "answers",
     [
-        (None, 102),
-        (10**12, 102),
-        (100, 10**12),
-        (10**12, 10**12),
+        [*polls((105, 100), (105, 100)), *polls((100, 100), (101, 101), epoch=2)],
+        lagging(None, 102),
+        lagging(10**12, 102),
+        lagging(100, 10**12),
+        lagging(10**12, 10**12),
+        polls((100, 100), (50, 100), (51, 100)),
+        [*polls((98, 100), (100, 100)), *polls((29, 30), (31, 32), epoch=2)],
     ],
-    ids=["no log end", "false log end", "false high watermark", "both false"],
+    ids=[
+        "uncommitted records of a replaced leader",
+        "no log end",
+        "false log end",
+        "false high watermark",
+        "both false",
+        "an offset that only one poll shows",
+        "a quorum restored as a whole",
+    ],
 )
-def test_one_false_poll_is_no_regression(between: tuple[int | None, int | None]) -> None:
-    lagging = [(50, 100), (50, 101), between, (50, 103), (51, 104)]
-    assert regression(observed(*polls(*lagging))) is None
+def test_a_lower_log_end_without_committed_records_that_two_polls_show_is_no_regression(
+    answers: list[QuorumPolled],
+) -> None:
+    assert regression(observed(*answers)) is None
 
 
-def test_an_offset_that_only_one_poll_shows_is_not_acknowledged() -> None:
-    assert regression(observed(*polls((100, 100), (50, 100), (51, 100)))) is None
-
-
-def test_a_quorum_restored_as_a_whole_is_no_regression_of_a_voter() -> None:
-    restored = polls((29, 30), (31, 32), epoch=2)
-    assert regression(observed(*polls((98, 100), (100, 100)), *restored)) is None
+@pytest.mark.parametrize(
+    ("later", "acknowledged", "end"),
+    [
+        ([(40, 101), (60, 102), (60, 103), (5, 104)], 100, 5),
+        # Two polls show 95, and only one shows 100.
+        ([(40, 101), (95, 102), (100, 103), (60, 104)], 95, 60),
+    ],
+    ids=["not caught up", "caught up"],
+)
+def test_a_second_regression_keeps_the_highest_offset_until_the_log_has_reached_it(
+    later: list[tuple[int, int]], acknowledged: int, end: int
+) -> None:
+    found = present(regression(observed(*polls((100, 100), (100, 100), *later))))
+    assert (found.acknowledged_offset, found.log_end_offset) == (acknowledged, end)
 
 
 def test_a_loss_of_committed_metadata_ends_what_was_acknowledged_before() -> None:
@@ -99,18 +118,6 @@ def test_a_new_leader_without_a_high_watermark_shows_no_regression_yet() -> None
     assert regression(later) == LogRegression(
         acknowledged_offset=Offset(100), log_end_offset=Offset(3), leader_epoch=Epoch(2), observed_at_ms=later.now_ms
     )
-
-
-def test_a_second_regression_while_the_first_is_not_caught_up_keeps_the_highest_offset() -> None:
-    quorum = observed(*polls((100, 100), (100, 100), (40, 101), (60, 102), (60, 103), (5, 104)))
-    found = present(regression(quorum))
-    assert (found.acknowledged_offset, found.log_end_offset) == (100, 5)
-
-
-def test_a_second_regression_after_the_log_reached_the_first_offset_has_its_own() -> None:
-    quorum = observed(*polls((100, 100), (100, 100), (40, 101), (95, 102), (100, 103), (60, 104)))
-    found = present(regression(quorum))
-    assert (found.acknowledged_offset, found.log_end_offset) == (95, 60), "two polls show 95, and only one shows 100"
 
 
 def test_an_observer_has_no_regression() -> None:

@@ -19,12 +19,14 @@ from connectors.observations.log_event import (
     TopicRemoved,
     VotersReplaced,
 )
+from connectors.observations.observation import NodeEndpoints
 from rules.model.history import Recovery
-from rules.model.identifiers import NodeId, ReplicaKey, TopicId
+from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import FeatureRange, Voter
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, LeaderLog, ObservationSource, Reason, Snapshot
 from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.probe_state import LOST_MS, PROBE_MS
 from tests.unit.streaming.replay.log_script import (
     LogScript,
     again,
@@ -34,7 +36,9 @@ from tests.unit.streaming.replay.log_script import (
     key,
     machine,
     poll,
+    probed,
     replica,
+    view,
     voter,
 )
 
@@ -68,6 +72,8 @@ def identity(of: object) -> str:
     """Returns what distinguishes a value from the others of its list; empty: only its place."""
     if isinstance(of, Recovery):
         return f"{of.topic_id}-{of.partition}"
+    if isinstance(of, FailedObservation):
+        return f"{of.source}@{of.endpoint}{' lost' * (of.reason is Reason.METADATA_LOST)}"
     return str(getattr(of, "key", getattr(of, "topic_id", "")))
 
 
@@ -255,12 +261,15 @@ def registrations() -> Iterator[Step]:
     yield "two controllers and two brokers, fenced", script.read()
     script.broker_change(101, fenced=False)
     script.broker_change(102, fenced=False)
-    yield "the brokers are unfenced", script.read()
+    script.broker_change(109, fenced=False)
+    yield "the brokers are unfenced, and one that is unknown", script.read()
     script.broker_change(101, shutdown=True)
     yield "broker 101 shuts down", script.read()
     script.broker_change(101, fenced=True)
     script.broker_change(102, fenced=True)
     yield "both are fenced", script.read()
+    script.broker_change(102, shutdown=False)
+    yield "the end of a shutdown unfences no broker", script.read()
     script.broker(101, features=(replace(supported[0], highest=30),))
     script.broker_change(102, fenced=False)
     yield "101 starts again with another version, and 102 is unfenced", script.read()
@@ -282,10 +291,89 @@ def registrations() -> Iterator[Step]:
     script.events[-1] = replace(voters, voter_ids=ids(1, 2, 3), granting_voter_ids=ids(1, 3))
     script.leader(2, 8)
     yield "two elections", script.read()
+    same = script.broker(103, fenced=False, features=supported)
+    script.broker(104, fenced=False)
+    yield "two more brokers, unfenced", script.read()
+    script.broker(104, fenced=False, features=supported)
+    script.broker_change(104, fenced=False)
+    yield "one starts again", script.read()
+    records: list[LogEvent] = [script.controller(1, features=supported), same, script.broker(104, fenced=False)]
+    script.events.clear()
+    for row in script.snapshot(records):
+        yield "a snapshot, with the same incarnation of 103 and another of 104", row
+
+
+QUORUM, PROBE = ObservationSource.QUORUM, ObservationSource.PROBE
+
+
+def failures() -> Iterator[Step]:
+    """Failed observations by data source and endpoint, and the leader that they leave."""
+    script = LogScript()
+    script.leader(1)
+    yield "a log", script.read()
+    yield "two sources fail at an address", script.row(failed(Reason.REFUSED), failed(Reason.REFUSED, source=QUORUM))
+    yield "one fails for another reason", script.row(failed(Reason.TIMED_OUT, source=QUORUM))
+    yield "no address is found", script.row(failed(Reason.UNRESOLVABLE, ""), failed(Reason.UNRESOLVABLE, "", QUORUM))
+    script.noops(1)
+    yield "a fetch ends every failure to fetch the log", script.read()
+    yield "another address answers a poll", script.row(poll(endpoint="c2:9093"))
+    yield "the address itself", script.row(poll(endpoint="c1:9093", cluster_id="other"))
+    few = [failed(Reason.TOO_FEW_DESCRIPTORS, f"c{node}:9093", PROBE) for node in (2, 3)]
+    yield "two probes fail", script.row(*few)
+    yield "one endpoint is probed", script.row(probed(2, "10.0.0.2"))
+    yield "a failure is repeated after a minute", script.row(few[1], after_ms=59_000)
+    yield "a minute later it still counts", script.row(after_ms=60_000)
+    yield "after that it does not", script.row(after_ms=1)
+    yield "a node reports no leader", script.row(failed(Reason.NO_LEADER, "c1:9093"))
+    yield "a time-out reports nothing", script.row(failed(Reason.TIMED_OUT, "c2:9093"))
+    yield "nor do refused probes", script.row(*(failed(Reason.REFUSED, f"c{node}:9093", PROBE) for node in (2, 3)))
+    yield "a refused connection makes a majority", script.row(failed(Reason.REFUSED, "c3:9093"))
+    script.noops(1)
+    yield "a fetch proves a leader", script.read()
+    yield "refused connections alone", script.row(*(failed(Reason.REFUSED, f"c{node}:9093") for node in (1, 2, 3)))
+    yield "a node is not ready", script.row(failed(Reason.NOT_READY, "c1:9093"))
+    yield "a poll of a new leader", script.row(poll(leader=2, epoch=2, hw=85))
+    yield "a lower high watermark in its epoch", script.row(poll(leader=2, epoch=2, hw=80))
+    yield "metadata is lost", script.row(failed(Reason.METADATA_LOST))
+    yield "another failure at the same endpoint", script.row(failed(Reason.REFUSED), after_ms=1)
+    yield "an hour later the loss still counts", script.row(after_ms=LOST_MS - 1)
+    yield "after that it does not", script.row(after_ms=1)
+
+
+def probes() -> Iterator[Step]:
+    """Probes, resolved addresses, the nodes of polls, and the leader views of controllers."""
+    script = LogScript()
+    script.leader(1)
+    first = probed(1, "10.0.0.1"), probed(2, "10.0.0.2")
+    yield "probes of endpoints before a voter set is known", script.row(*first, probed(9, "10.0.0.9"))
+    script.voters("1-a", "2-b")
+    yield "two voters", script.read()
+    yield "a name does not resolve: its last address is kept", script.row(probed(2))
+    script.write(VotersReplaced(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193))))
+    yield "voter 2 moves to another port of its host", script.read()
+    for port in (9093, 9193):
+        node = NodeEndpoints(id=NodeId(9), endpoints=(endpoint(9, port),))
+        yield f"node 9 is polled with port {port}", script.row(poll(replica("1-a"), nodes=(node,)))
+        yield "it is probed", script.row(probed(9, "10.0.0.9", where=endpoint(9, port)))
+    yield "it is polled no longer", script.row(poll(replica("1-a")))
+    where = Endpoint(listener="CONTROLLER", host="fd00::1", port=9093)
+    script.write(VotersReplaced(at=script.at(), voters=(replace(voter("1-a"), endpoints=(where,)),)))
+    yield "an IPv6 address", script.read()
+    yield "it is probed", script.row(probed(1, "fd00::1", where=where))
+    yield "ten minutes later", script.row(after_ms=PROBE_MS)
+    yield "the probe expires, its address does not", script.row(after_ms=1)
+    snapshot = Snapshot(end_offset=Offset(90), epoch=Epoch(1), last_contained_timestamp_ms=None)
+    log = LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
+    yield "two controllers report a leader, one its log", script.row(view(1, log=log), view(2))
+    yield "one of them again", script.row(view(2))
+    yield "the same leader in another epoch", script.row(view(2, epoch=2))
+    yield "no leader", script.row(view(2, leader=None, epoch=2))
+    yield "ten minutes later", script.row(view(2, leader=None, epoch=2), after_ms=PROBE_MS - 3_000)
+    yield "a view that is not repeated expires", script.row(after_ms=1)
 
 
 SCENARIOS: dict[str, Callable[[], Iterator[Step]]] = {
-    each.__name__.replace("_", "-"): each for each in (recoveries, voter_changes, registrations)
+    each.__name__.replace("_", "-"): each for each in (recoveries, voter_changes, registrations, failures, probes)
 }
 
 
@@ -294,6 +382,7 @@ SCENARIOS: dict[str, Callable[[], Iterator[Step]]] = {
 @pytest.mark.kip("B010", "B014", "B016", "B024", "B026", "B031", "B033", "B034", "B035", "B036", "B037", "B038", "B039")
 @pytest.mark.kip("B040", "B041", "B042", "B043", "B044", "B045", "B046", "B048", "B051", "B052", "D052", "D055", "D118")
 @pytest.mark.kip("D119", "D120", "D121", "D122", "D145", "E002", "E045", "E046", "E047", "E078", "E096", "E097", "K003")
+@pytest.mark.kip("C024", "D044", "D131", "D089", "E073")
 @pytest.mark.kip("K008", "K010", "K011", "K024", "K033", "K043", "K044", "K045", "K046", "K047", "K048")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_changes_with_each_observation(scenario: str) -> None:

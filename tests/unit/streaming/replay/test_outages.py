@@ -27,6 +27,12 @@ def observe(replay: Machine, seconds: range, *, out_since: int | None = None, ep
         apply(replay, [DecodedRow(second, Millis(second * 1_000), (event,))])
 
 
+def unknown(replay: Machine, seconds: range) -> None:
+    """Another leader answers, which does not know when voter 2 had caught up."""
+    for second in seconds:
+        apply(replay, [DecodedRow(second, Millis(second * 1_000), (polled(second, None, epoch=2),))])
+
+
 def outages(replay: Machine) -> list[tuple[float, float | None]]:
     """Returns when each outage of voter 2 began and ended, in seconds."""
     history = replay.quorum().histories[key("2-b")]
@@ -53,8 +59,7 @@ def test_an_outage_lasts_from_the_last_time_in_sync_to_the_next() -> None:
 def test_a_voter_that_the_new_leader_does_not_know_is_out_since_the_former_one_knew_it() -> None:
     replay = machine()
     observe(replay, range(1_000, 1_050))
-    for second in range(1_050, 1_070):
-        apply(replay, [DecodedRow(second, Millis(second * 1_000), (polled(second, None, epoch=2),))])
+    unknown(replay, range(1_050, 1_070))
     assert outages(replay) == [(1_049, None)]
 
 
@@ -79,9 +84,8 @@ def test_a_gap_in_the_polls_is_no_part_of_an_outage() -> None:
 def test_an_election_in_which_all_voters_are_unknown_for_a_moment_is_no_outage() -> None:
     replay = machine()
     observe(replay, range(1_000, 1_050))
-    for second in range(1_080, 1_083):
-        # Nobody led for half a minute.
-        apply(replay, [DecodedRow(second, Millis(second * 1_000), (polled(second, None, epoch=2),))])
+    # Nobody led for half a minute.
+    unknown(replay, range(1_080, 1_083))
     observe(replay, range(1_083, 1_100), epoch=2)
     assert outages(replay) == []
 

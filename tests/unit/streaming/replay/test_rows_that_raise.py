@@ -1,7 +1,7 @@
 """Rows that raise are skipped one by one: the state is the one without them, except for the recorded violation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,21 +11,18 @@ from hypothesis import strategies as st
 
 from connectors.observations.log_event import LogAdvanced, Undecodable, VotersReplaced
 from rules.alert import Alert, AlertState
-from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Epoch
 from rules.model.monitoring import ContractViolation, Reason
 from streaming.replay.cluster_monitor import EVENTS_TOGETHER, ROWS_TOGETHER, ClusterMonitor, RefusedRow
-from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, ContractViolations
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica, voter
+from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, endpoint, failed, poll, replica, voter
 from tests.unit.streaming.replay.stored_state import StoredValues, stored_values
 
-THRESHOLDS = thresholds_for({})
-ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")
+THRESHOLDS = SETTINGS.thresholds
 WITHOUT_ONE_RULE = {rule: numbers for rule, numbers in THRESHOLDS.items() if rule != "no-leader"}
 """No rule can be evaluated: the evaluation of any state raises."""
 
@@ -34,18 +31,14 @@ WITHOUT_ONE_RULE = {rule: numbers for rule, numbers in THRESHOLDS.items() if rul
 class Stored:
     """A monitor as Spark keeps it: a blob between batches."""
 
-    thresholds: Mapping[str, Thresholds] = None  # type: ignore[assignment]
+    thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: THRESHOLDS)
     blob: bytes | None = None
-    monitor: ClusterMonitor = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        self.thresholds = self.thresholds or THRESHOLDS
         self.monitor = self.restore(self.blob)
 
     def restore(self, blob: bytes | None) -> ClusterMonitor:
-        return ClusterMonitor.restored(
-            blob, ClusterSettings(name="test", bootstrap=ADDRESSES, thresholds=self.thresholds)
-        )
+        return ClusterMonitor.restored(blob, replace(SETTINGS, thresholds=self.thresholds))
 
     def observe(self, rows: Sequence[DecodedRow]) -> tuple[tuple[Alert, ...], tuple[RefusedRow, ...]]:
         self.monitor = self.restore(self.blob)
@@ -68,7 +61,7 @@ def history() -> list[DecodedRow]:
     rows = [script.read()]
     for second in range(24):
         if 6 <= second < 14:
-            rows += [script.row(failed(Reason.NO_LEADER, place), after_ms=333) for place in ADDRESSES]
+            rows += [script.row(failed(Reason.NO_LEADER, place), after_ms=333) for place in SETTINGS.bootstrap]
         else:
             script.partition("orders", second, 1, 2, 3)
             rows += [script.read(after_ms=500), script.row(poll(*map(replica, ("1-a", "2-b", "3-c"))), after_ms=500)]
@@ -235,7 +228,7 @@ def test_look_back_skips_the_rows_that_the_job_skips(bad: set[int]) -> None:
 
 
 def look_back() -> ClusterMonitor:
-    return ClusterMonitor(ClusterSettings(name="test", bootstrap=ADDRESSES), evaluates_from_ms=None)
+    return ClusterMonitor(SETTINGS, evaluates_from_ms=None)
 
 
 def applied(monitor: ClusterMonitor, rows: Sequence[DecodedRow]) -> list[RefusedRow]:

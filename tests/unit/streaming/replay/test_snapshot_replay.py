@@ -1,18 +1,12 @@
 """A snapshot replaces the log's state at its footer, even if that comes many observations later."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import pytest
 
 from connectors.observations.log_event import SnapshotEnded
-from rules.model.identifiers import Millis, NodeId
-from rules.model.membership import BrokerRegistration
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.decoded_row import DecodedRow
-from streaming.replay.image import keep_alive_since
 from streaming.replay.machine import Machine
-from tests.unit.rules.situation import NOW, broker, present
+from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import (
     LogScript,
     again,
@@ -101,23 +95,6 @@ def test_a_loss_of_committed_metadata_discards_the_log_and_the_unfinished_snapsh
     quorum = apply(replay, [last._replace(sequence=101)])
     assert replay.log.position == -1, "a footer alone is no snapshot"
     assert set(quorum.brokers) == {101}
-
-
-@pytest.mark.kip("K048")
-def test_a_broker_of_a_snapshot_is_alive_since_before_only_if_it_was_alive_with_the_same_incarnation() -> None:
-    before, contained = Millis(NOW - 300 - 3_600_000), Millis(NOW - 300 - 60_000)
-    read = {NodeId(101): broker(101, alive_for_ms=60_000)}
-
-    def alive_since(known: Mapping[NodeId, BrokerRegistration], now: Mapping[NodeId, BrokerRegistration]) -> object:
-        return keep_alive_since(now, known)[NodeId(101)].alive_since_timestamp_ms
-
-    known = broker(101)
-    assert known.alive_since_timestamp_ms == before
-    assert alive_since({NodeId(101): known}, read) == before
-    assert alive_since({}, read) == contained
-    assert alive_since({NodeId(101): replace(known, incarnation_id="other")}, read) == contained
-    assert alive_since({NodeId(101): broker(101, fenced=True)}, read) == contained
-    assert alive_since({NodeId(101): known}, {NodeId(101): broker(101, fenced=True)}) is None
 
 
 @pytest.mark.kip("K046")

@@ -16,7 +16,9 @@ from connectors.observations.log_event import (
     ElrCleared,
     LogEvent,
     PartitionChanged,
+    SnapshotEnded,
     TopicRemoved,
+    Undecodable,
     VotersReplaced,
 )
 from connectors.observations.observation import NodeEndpoints
@@ -24,8 +26,8 @@ from rules.model.history import Recovery
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import FeatureRange, Voter
 from rules.model.monitoring import FailedObservation, LeaderLog, ObservationSource, Reason, Snapshot
-from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.machine import BEHIND_MS, Machine
 from streaming.replay.probe_state import LOST_MS, PROBE_MS
 from tests.unit.streaming.replay.log_script import (
     LogScript,
@@ -83,17 +85,21 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator
             yield f"  {name}: {before.get(name, '')} -> {after.get(name, '')}"
 
 
+def known_of(replay: Machine) -> dict[str, str]:
+    position = {"read": f"to {replay.log.position}, {'not to the end' if replay.behind else 'to the end'}"}
+    return {**dict(values(replay.quorum())), **position, "undecodable": str(replay.undecodable)}
+
+
 def changes(steps: Iterator[Step]) -> Iterator[str]:
     at_once, restored = machine(), machine()
-    known = dict(values(at_once.quorum()))
+    known = known_of(at_once)
     for title, row in steps:
         for each in (at_once, restored):
             each.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
         restored = again(restored.to_bytes())
-        quorum: Quorum = at_once.quorum()
-        assert restored.quorum() == quorum
+        assert restored.quorum() == at_once.quorum()
         yield title
-        yield from differences(known, known := dict(values(quorum)))
+        yield from differences(known, known := known_of(at_once))
 
 
 def recoveries() -> Iterator[Step]:
@@ -372,8 +378,143 @@ def probes() -> Iterator[Step]:
     yield "a view that is not repeated expires", script.row(after_ms=1)
 
 
+def log_reading() -> Iterator[Step]:
+    """What rules see of a log while it is read: records, voters, transactions (KIP-868), and a log that was lost."""
+    script = LogScript()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102)
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    yield "it is not read to its high watermark", script.read(behind=2)
+    script.change("orders", 0, isr=(101, 102), recovering=False)
+    script.noops(1)
+    yield "it is: the recovery is over", script.read()
+    yield "a poll with a higher high watermark", script.row(poll(replica("1-a"), hw=90))
+    script.noops(1)
+    yield "a fetch to the end by its own high watermark", script.read()
+    yield "the log stays behind", script.read(behind=5)
+    script.broker(101)
+    yield "for ten seconds", script.read(behind=5, after_ms=BEHIND_MS)
+    yield "for longer: rules see it as far as it is read", script.read(behind=5, after_ms=1)
+    script.noops(1)
+    yield "a batch without a time", script.row(replace(script.advanced(script.offset), newest_timestamp_ms=None))
+    script.write(Undecodable(offset=Offset(script.offset), reason="what", length=3))
+    script.noops(1)
+    yield "an undecodable record", (row := script.read())
+    yield "it is read again", DecodedRow(script.row().sequence, row.observed_at_ms, row.events)
+    script.voters("1-a", "2-b", "3-c")
+    yield "three voters", script.read()
+    script.voters("1-a")
+    yield "two are removed at once", script.read()
+    script.voters("1-a", "4-d", "5-e")
+    for voters, passed_ms in ((("1-a", "5-e"), 60_000), (("1-a",), 7_000)):
+        script.voters(*voters)
+        script.now_ms += passed_ms
+    script.noops(1)
+    yield "voters that were never visible are removed, each at the time of its own record", script.read()
+    script.begin()
+    script.broker(102)
+    script.broker_change(102, fenced=False)
+    script.voters("1-a", "2-b")
+    script.kraft(1)
+    script.leader(2, 2)
+    yield "a transaction: control records are not part of it", script.read()
+    script.end()
+    yield "its end", script.read()
+    script.begin()
+    script.broker(103)
+    script.end(aborted=True)
+    script.end()
+    yield "one that is aborted, and an end without a beginning", script.read()
+    for broker in (104, 105):
+        script.begin()
+        script.broker(broker)
+    script.end()
+    yield "a second beginning drops the records of the first", script.read()
+    yield "metadata is lost: rules see the old state", script.row(failed(Reason.METADATA_LOST))
+    script.offset = 0
+    script.leader(3, 1)
+    script.voters("3-c")
+    yield "the new log, of a lower epoch, is not read to its end", script.read(behind=1)
+    script.noops(1)
+    yield "it is", script.read()
+    yield "a poll of its leader", script.row(poll(replica("3-c"), leader=3, epoch=1))
+
+
+def later_state() -> list[LogEvent]:
+    """Returns the records of a snapshot: voters 1 and 2, broker 102, a recovering partition."""
+    script = LogScript()
+    script.kraft(1)
+    script.voters("1-a", "2-b")
+    script.broker(102, fenced=False)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, recovering=True)
+    return script.events
+
+
+def snapshots() -> Iterator[Step]:
+    """KIP-630: a snapshot replaces the state at its footer, even if that comes many observations later."""
+    script = LogScript(epoch=0)
+    (bootstrap,) = script.snapshot([script.kraft(1)], end_offset=0)
+    script.offset, script.events = 0, []
+    yield "the bootstrap snapshot ends at offset 0: nothing is lost", bootstrap
+    script.leader(1, 1)
+    script.voters("1-a", "2-b", "3-c")
+    script.broker(101, fenced=False)
+    script.noops(99)
+    yield "a log", script.read()
+    for end_offset in (80, 102):
+        (known,) = script.snapshot(later_state(), end_offset=end_offset)
+        yield f"a snapshot of the records below {end_offset}, which are applied", known
+    known_end = script.advanced(102)
+    script.noops(400)
+    first, second, third = script.snapshot(later_state(), chunks=3)
+    yield "the first part of a later one", first
+    yield "a poll fails", script.row(failed(Reason.TIMED_OUT, source=QUORUM))._replace(sequence=second.sequence)
+    script.sequence = third.sequence
+    other = LogScript()
+    other.voters("1-a", "9-z")
+    (whole,) = script.snapshot(other.events, end_offset=400)
+    yield "a new header discards it, and that one is whole", whole
+    first, second, third = script.snapshot(later_state(), chunks=3)
+    *inside, footer = third.events
+    assert isinstance(footer, SnapshotEnded)
+    yield "another one", DecodedRow(first.sequence, first.observed_at_ms, (*first.events, *second.events, *inside))
+    wrong = replace(footer, epoch=Epoch(77))
+    yield "the footer of another one", DecodedRow(second.sequence, second.observed_at_ms, (wrong,))
+    first, second, third = script.snapshot(later_state(), chunks=3)
+    yield "a first part", first
+    yield "a fetch without new records keeps it", DecodedRow(second.sequence, second.observed_at_ms, (known_end,))
+    script.sequence, script.offset = second.sequence, 401
+    script.begin()
+    script.broker(109)
+    yield "records after it discard it; a transaction is open", script.read()
+    script.offset = 502
+    (whole,) = script.snapshot(later_state())
+    yield "a whole one replaces the state, and ends the transaction of the log", whole
+    script.end()
+    yield "the end of that transaction", script.read()
+    first, second, third = script.snapshot(later_state(), end_offset=900, chunks=3)
+    yield "a first part", first
+    lost = script.row(failed(Reason.METADATA_LOST))._replace(sequence=second.sequence)
+    yield "metadata is lost: rules see the old state until the log is read again", lost
+    yield "a footer alone", third._replace(sequence=script.sequence)
+    script.epoch, script.offset = 3, 500
+    yield "a poll of the new log", script.row(poll(replica("1-a"), epoch=3, hw=502))
+    (whole,) = script.snapshot(later_state())
+    yield "its snapshot: the log after it is not read", whole
+    script.change("orders", 0, recovering=False)
+    script.noops(1)
+    yield "it is read", script.read()
+    for last, epoch in ((501, 5), (400, 6)):
+        script.epoch = epoch
+        (newer,) = script.snapshot(later_state(), end_offset=last + 1)
+        yield f"a snapshot of epoch {epoch} up to {last}: the log was rewritten", newer
+
+
 SCENARIOS: dict[str, Callable[[], Iterator[Step]]] = {
-    each.__name__.replace("_", "-"): each for each in (recoveries, voter_changes, registrations, failures, probes)
+    each.__name__.replace("_", "-"): each
+    for each in (recoveries, voter_changes, registrations, log_reading, failures, probes, snapshots)
 }
 
 
@@ -382,7 +523,7 @@ SCENARIOS: dict[str, Callable[[], Iterator[Step]]] = {
 @pytest.mark.kip("B010", "B014", "B016", "B024", "B026", "B031", "B033", "B034", "B035", "B036", "B037", "B038", "B039")
 @pytest.mark.kip("B040", "B041", "B042", "B043", "B044", "B045", "B046", "B048", "B051", "B052", "D052", "D055", "D118")
 @pytest.mark.kip("D119", "D120", "D121", "D122", "D145", "E002", "E045", "E046", "E047", "E078", "E096", "E097", "K003")
-@pytest.mark.kip("C024", "D044", "D131", "D089", "E073")
+@pytest.mark.kip("A076", "D017", "D077", "E043", "K006", "C024", "D044", "D131", "D089", "E073")
 @pytest.mark.kip("K008", "K010", "K011", "K024", "K033", "K043", "K044", "K045", "K046", "K047", "K048")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_changes_with_each_observation(scenario: str) -> None:

@@ -11,24 +11,10 @@ from tests.unit.streaming.replay.log_script import (
     begun,
     key,
     machine,
-    poll,
-    replica,
     voter,
 )
 
 pytestmark = pytest.mark.kip("A019", "A021", "A055", "B048", "D045", "D060", "D145", "E078", "K010", "K033", "K045")
-
-
-def test_an_exchanged_voter_is_two_changes_at_once_and_a_moved_one_is_none() -> None:
-    """KIP-853 adds or removes one voter at a time, so a record that exchanges one was forced."""
-    script, replay = begun()
-    script.voters("1-a", "2-b", "3-c")
-    script.write(VotersReplaced(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193), voter("3-c"))))
-    assert apply(replay, [script.read()]).history.reconfigurations == ()
-
-    script.voters("1-a", "2-b", "3-d")
-    (exchanged,) = apply(replay, [script.read()]).history.reconfigurations
-    assert (set(exchanged.before) ^ set(exchanged.after)) == {key("3-c"), key("3-d")}
 
 
 @pytest.mark.kip("A076", "D136")
@@ -68,22 +54,6 @@ def test_an_entry_with_a_false_time_in_the_future_does_not_stay() -> None:
     script.now_ms -= 100 * REMEMBERED_MS
     script.leader(1, 3)
     assert [one.leader_epoch for one in apply(replay, [script.read()]).history.elections] == [3]
-
-
-def test_time_since_which_the_high_watermark_is_unchanged() -> None:
-    script, replay = LogScript(), machine()
-    row = script.row(poll(replica("1-a", end=90), hw=80))
-    assert apply(replay, [row]).high_watermark_since_ms == row.observed_at_ms
-
-    quorum = apply(replay, [script.row(poll(replica("1-a", end=95), hw=80)) for _ in range(3)])
-    assert quorum.high_watermark_since_ms == row.observed_at_ms
-
-    moved = script.row(poll(replica("1-a", end=95), hw=81))
-    assert apply(replay, [moved]).high_watermark_since_ms == moved.observed_at_ms
-
-    elected = script.row(poll(replica("1-a", end=95), epoch=2, hw=None))
-    quorum = apply(replay, [elected, script.row(poll(replica("1-a", end=95), epoch=2, hw=None))])
-    assert (quorum.high_watermark, quorum.high_watermark_since_ms) == (None, elected.observed_at_ms)
 
 
 def test_only_the_records_that_wait_for_its_end_are_those_of_an_open_transaction() -> None:

@@ -243,12 +243,11 @@ _ROW_FIELDS = (
     *("voters_fetching", "failures_left", "recovering_partitions"),
 )
 _ROW_NAMES = tuple("observed_at" if name == "observed_at_ms" else name for name in _ROW_FIELDS)
-_FROM_BEST_TO_WORST = list(Health)
 
 
 def worst_first(views: Iterable[ClusterView]) -> list[ClusterView]:
     """Returns critical, warning, unknown, healthy clusters; of equal health those with pending conditions first."""
-    return sorted(views, key=lambda one: (-_FROM_BEST_TO_WORST.index(one.health), not one.pending, one.name))
+    return sorted(views, key=lambda one: (-one.health.rank, not one.pending, one.name))
 
 
 def _sentence(text: str, more: str) -> str:

@@ -28,6 +28,8 @@ from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView, worst_first
 from streaming.web.past_states import PastStates, ReplayingError
 
+NO_CLUSTER = {"status": "no cluster of that name is configured"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class FleetView:
@@ -46,29 +48,27 @@ class FleetView:
         """Returns every configured cluster, worst first."""
         return worst_first(self._views().values())
 
-    def of(self, name: str) -> ClusterView | None:
-        """Returns one cluster; None where none of that name is configured."""
-        return self._views().get(name)
+    def requested(self, name: str) -> tuple[ClusterView, ClusterView, Millis | None] | None:
+        """Returns one cluster as of the parameter `at`, the cluster whose events the timeline shows, and that time.
 
-    def at(self, name: str, at_ms: Millis) -> tuple[ClusterView, ClusterView] | None:
-        """Returns one cluster at a past time, and as it is now with all events of the journal that are known so far.
-
-        None where no cluster of that name is configured.
+        The timeline of a past state shows the present cluster with all events of the journal that are known so far.
+        Without the parameter both are the present cluster. None where no cluster of that name is configured.
 
         Raises:
-            UsageError: that time is not held.
+            UsageError: the parameter is no time, or that time is not held.
             ReplayingError: the journal is being replayed.
         """
-        now = self.of(name)
-        if now is None:
-            return None
+        now = self._views().get(name)
+        at_ms = None if now is None else _requested_time()
+        if now is None or at_ms is None:
+            return None if now is None else (now, now, None)
         if self.past is None:
             raise UsageError("this job shows no past states")
         past = self.past.at(name, at_ms)
         silences = [one for one in self.silences(at_ms) if one.active(at_ms) and fnmatchcase(name, one.cluster)]
         history = [alert for alert in now.history if alert.observed_at_ms <= at_ms]
         then = replace(now, now_ms=at_ms, received=past.shown, history=history, silences=silences)
-        return then, _with_known_events(now, past)
+        return then, _with_known_events(now, past), at_ms
 
     def _views(self) -> dict[str, ClusterView]:
         delivery, now_ms = self.store.delivery, self.now_ms()
@@ -89,7 +89,7 @@ class FleetView:
         }
 
 
-def requested_time() -> Millis | None:
+def _requested_time() -> Millis | None:
     """Returns the parameter `at`, ISO 8601 or milliseconds; None without it, UsageError if it is neither."""
     text = request.args.get("at", "").strip()
     if not text:
@@ -134,18 +134,13 @@ def api(view: FleetView) -> Blueprint:
     @blueprint.get("/api/clusters/<path:name>")
     def cluster(name: str) -> ResponseReturnValue:
         try:
-            at_ms = requested_time()
-            if at_ms is None:
-                one = view.of(name)
-            else:
-                found = view.at(name, at_ms)
-                one = None if found is None else found[0]
+            found = view.requested(name)
         except UsageError as problem:
             return {"status": str(problem)}, 400
         except ReplayingError as problem:
             # The same request succeeds later.
             return {"status": str(problem), "progress": problem.progress}, 503, {"Retry-After": "1"}
-        return ({"status": "no cluster of that name is configured"}, 404) if one is None else one.to_json()
+        return (NO_CLUSTER, 404) if found is None else found[0].to_json()
 
     blueprint.after_request(add_response_headers)
     return blueprint

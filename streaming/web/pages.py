@@ -19,7 +19,7 @@ from rules.model.identifiers import Millis
 from streaming.status.health import Health
 from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView
-from streaming.web.fleet_view import FleetView, requested_time
+from streaming.web.fleet_view import NO_CLUSTER, FleetView
 from streaming.web.past_states import ReplayingError
 from streaming.web.templating import SPANS_S, asset, link, render, render_cluster
 from streaming.web.timeline import timeline_window
@@ -27,7 +27,6 @@ from streaming.web.timeline import timeline_window
 ROW_LIMIT = 200
 """Clusters that get a row; the others, whose health is better, are listed by name."""
 DEFAULT_SPAN = "1h"
-_NO_CLUSTER = {"status": "no cluster of that name is configured"}
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -38,31 +37,22 @@ def pages(view: FleetView) -> Blueprint:
     @blueprint.get("/")
     def fleet() -> ResponseReturnValue:
         every = view.all()
-        return _page(_fleet(view, every), title=_title(every), path=[("all clusters", None)], view=view)
+        return _page(_fleet(view, every), title=_title(every), view=view)
 
     @blueprint.get("/clusters/<path:name>")
     def cluster(name: str) -> ResponseReturnValue:
-        one = view.of(name)
-        if one is None:
-            return _NO_CLUSTER, 404
-        path = [("all clusters", "/"), (one.name, None)]
-        if request.args.get("at"):
-            return _past(view, name, path)
-        title = f"{one.health.value}: {one.name} · kraftwatch"
-        return _page(_cluster(one, view), title=title, path=path, view=view)
+        return _cluster(view, name)
 
     @blueprint.get("/rules", strict_slashes=False)
     def rules() -> ResponseReturnValue:
-        path = [("all clusters", "/"), ("rules", None)]
-        return _page(render("rules.html"), title="Rules · kraftwatch", path=path, view=view, live=False)
+        return _page(render("rules.html"), title="Rules · kraftwatch", path=("rules",), view=view, live=False)
 
     @blueprint.get("/rules/<rule>", strict_slashes=False)
     def rule(rule: str) -> ResponseReturnValue:
         if rule not in RULES:
             return {"status": "there is no such rule"}, 404
-        path = [("all clusters", "/"), ("rules", "/rules"), (rule, None)]
         main = render("rule.html", rule=RULES[rule])
-        return _page(main, title=f"{rule} · kraftwatch", path=path, view=view, live=False)
+        return _page(main, title=f"{rule} · kraftwatch", path=("rules", rule), view=view, live=False)
 
     @blueprint.get("/static/<name>")
     def static(name: str) -> ResponseReturnValue:
@@ -77,6 +67,7 @@ def pages(view: FleetView) -> Blueprint:
 def _fleet(view: FleetView, every: Sequence[ClusterView]) -> str:
     delivery = view.store.delivery
     q, health = request.args.get("q", "").strip(), request.args.get("health", "")
+    health = health if health in {each.value for each in Health} else ""
     found = [one for one in every if _matches(one, q.lower(), health)]
     counts = Counter(one.health.value for one in every)
     return render(
@@ -86,7 +77,7 @@ def _fleet(view: FleetView, every: Sequence[ClusterView]) -> str:
         found=len(found),
         total=len(every),
         counts={each.value: counts[each.value] for each in Health},
-        health=health if health in {each.value for each in Health} else "",
+        health=health,
         q=q,
         sinks=delivery.sinks if delivery else {},
         failing=[name for name, result in delivery.sinks.items() if result.failing] if delivery else [],
@@ -96,49 +87,41 @@ def _fleet(view: FleetView, every: Sequence[ClusterView]) -> str:
 
 
 def _matches(one: ClusterView, q: str, health: str) -> bool:
-    if health and health in {each.value for each in Health} and one.health.value != health:
+    if health not in ("", one.health.value):
         return False
     return not q or q in one.name.lower() or any(q in f"{each.rule} {each.subject}".lower() for each in one.firing)
 
 
-def _cluster(
-    one: ClusterView, view: FleetView, *, on_timeline: ClusterView | None = None, at_ms: Millis | None = None
-) -> str:
-    return render_cluster(
+def _cluster(view: FleetView, name: str) -> ResponseReturnValue:
+    """Returns the page of one cluster; while a past state is replayed, or if there is none, a page that says so."""
+    try:
+        found = view.requested(name)
+    except UsageError as problem:
+        return _no_past_state(view, name, f"There is no past state: {problem}"), 400
+    except ReplayingError as problem:
+        headers = {"Retry-After": "1", "X-Progress": str(problem.progress)}
+        return _no_past_state(view, name, str(problem), replaying=True), 202, headers
+    if found is None:
+        return NO_CLUSTER, 404
+    one, on_timeline, at_ms = found
+    main = render_cluster(
         one,
-        timeline_ms=timeline_window(SPANS_S[_span()] * 1000, (on_timeline or one).now_ms, at_ms),
+        timeline_ms=timeline_window(SPANS_S[_span()] * 1000, on_timeline.now_ms, at_ms),
         span=_span(),
         topic=request.args.get("topic", "").strip(),
         on_timeline=on_timeline,
         held=None if view.past is None else view.past.span(),
         at_ms=at_ms,
     )
+    when = "" if at_ms is None else f" at {utc_text(at_ms)}"
+    title = f"{one.health.value}{when}: {name} · kraftwatch"
+    return _page(main, title=title, path=(name,), view=view, live=at_ms is None, past=at_ms is not None, at_ms=at_ms)
 
 
-def _past(view: FleetView, name: str, path: Sequence[tuple[str, str | None]]) -> ResponseReturnValue:
-    """Returns the page of a past state; while it is being replayed, or if there is none, a page that says so."""
-    try:
-        at_ms = requested_time()
-        found = None if at_ms is None else view.at(name, at_ms)
-    except UsageError as problem:
-        return _no_past_state(view, name, path, f"There is no past state: {problem}"), 400
-    except ReplayingError as problem:
-        headers = {"Retry-After": "1", "X-Progress": str(problem.progress)}
-        return _no_past_state(view, name, path, str(problem), replaying=True), 202, headers
-    if at_ms is None or found is None:
-        return _NO_CLUSTER, 404
-    one, on_timeline = found
-    main = _cluster(one, view, on_timeline=on_timeline, at_ms=at_ms)
-    title = f"{one.health.value} at {utc_text(at_ms)}: {name} · kraftwatch"
-    return _page(main, title=title, path=path, view=view, live=False, past=True, at_ms=at_ms)
-
-
-def _no_past_state(
-    view: FleetView, name: str, path: Sequence[tuple[str, str | None]], reason: str, *, replaying: bool = False
-) -> Response:
+def _no_past_state(view: FleetView, name: str, reason: str, *, replaying: bool = False) -> Response:
     back = f"{link(name)}?span={_span()}"
     main = render("no_past_state.html", name=name, reason=reason, replaying=replaying, back=back)
-    return _page(main, title=f"{name} · kraftwatch", path=path, view=view, live=False, past=replaying)
+    return _page(main, title=f"{name} · kraftwatch", path=(name,), view=view, live=False, past=replaying)
 
 
 def _span() -> str:
@@ -156,18 +139,20 @@ def _page(
     main: str,
     *,
     title: str,
-    path: Sequence[tuple[str, str | None]],
     view: FleetView,
+    path: Sequence[str] = (),
     live: bool = True,
     past: bool = False,
     at_ms: Millis | None = None,
 ) -> Response:
+    """Returns the document; `path` names the pages from that of all clusters down to this one."""
     etag = hashlib.sha256(main.encode()).hexdigest()[:32]
     now_ms = view.now_ms() if at_ms is None else at_ms
     if live and request.if_none_match.contains(etag):
         response = Response(status=304)
     else:
-        values = {"title": title, "path": path, "main": main, "now_ms": now_ms, "etag": f'"{etag}"', "live": live}
+        links = zip(("all clusters", *path), (*("/", "/rules")[: len(path)], None), strict=True)
+        values = {"title": title, "path": links, "main": main, "now_ms": now_ms, "etag": f'"{etag}"', "live": live}
         page = render("document.html", policy=None, as_of="as of ", past=past, **values)
         response = Response(page, mimetype="text/html")
     response.set_etag(etag)

@@ -105,23 +105,17 @@ class PastStates:
                     del self._recent[next(iter(self._recent))]
         known = self._recent.get(key)
         if known is None or not wait([known], WAIT_S).done:
-            raise ReplayingError(self._sentence(), self._progress)
+            assert self._newest is not None, "this request or another one is replayed"
+            replayed, progress = self._newest[0], self._newest[1].progress
+            raise ReplayingError(
+                f"the journal is being replayed up to {iso(replayed.at_ms)} for {replayed.cluster.name}, "
+                f"{100 * progress:.0f} % done: ask again",
+                progress,
+            )
         if known.result().refusal == _FAILED:
             with self._lock:
                 self._recent.pop(key, None)
         return known.result()
-
-    @property
-    def _progress(self) -> float:
-        return 0.0 if self._newest is None else self._newest[1].progress
-
-    def _sentence(self) -> str:
-        assert self._newest is not None
-        request = self._newest[0]
-        return (
-            f"the journal is being replayed up to {iso(request.at_ms)} for {request.cluster.name}, "
-            f"{100 * self._progress:.0f} % done: ask again"
-        )
 
     def _replay(self, request: PastRequest) -> PastReply:
         try:

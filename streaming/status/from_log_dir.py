@@ -11,7 +11,6 @@ from pathlib import Path
 from connectors.errors import UsageError
 from connectors.logdir import log_dir_files, log_dir_reader
 from connectors.observations.observation import Observation
-from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtTime, PointInTime
 from rules.formatting import and_join
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
@@ -114,7 +113,8 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
                     continues = item
                 case Observation():
                     newest_ms = max(newest_ms, item.observed_at_ms)
-                    _apply(machine, item, events_upto(item, upto))
+                    events, sequence = events_upto(item, upto), machine.sequence + 1
+                    machine.apply(events, sequence=sequence, observed_at_ms=Millis(item.observed_at_ms))
         sets = log_dir_reader.voter_sets_in_files(files)
         log_from = Offset(files.segments[0].base_offset if files.segments else start.offset)
         if upto is not None:
@@ -139,10 +139,6 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
         damaged=tuple(damaged),
         whole=machine.log.image.complete,
     )
-
-
-def _apply(machine: Machine, row: Observation, events: Iterable[DecodedItem]) -> None:
-    machine.apply(events, sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms))
 
 
 def _apply_election(machine: Machine, election: log_dir_files.ElectionState) -> None:

@@ -31,6 +31,11 @@ class Health(StrEnum):
     CRITICAL = "critical"
 
     @property
+    def rank(self) -> int:
+        """0 for the best one."""
+        return list(Health).index(self)
+
+    @property
     def exit_code(self) -> int:
         """0 healthy, 1 warning, 2 critical, 3 unknown."""
         return {Health.HEALTHY: 0, Health.WARNING: 1, Health.CRITICAL: 2, Health.UNKNOWN: 3}[self]
@@ -85,9 +90,9 @@ def quorum_unobserved(findings: Iterable[FindingStatus]) -> bool:
 
 def worst(each: Iterable[Health]) -> Health:
     """Returns the health to act on first: critical, warning, unknown, healthy; unknown of no cluster."""
-    return max(each, key=list(Health).index, default=Health.UNKNOWN)
+    return max(each, key=lambda one: one.rank, default=Health.UNKNOWN)
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Returns critical findings, then warnings, then infos; equal severities keep their order."""
-    return tuple(sorted(findings, key=lambda one: list(Severity).index(one.severity)))
+    return tuple(sorted(findings, key=lambda one: -one.severity.rank))

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.lab import LabError, kafka_requests
 from deploy.lab.child_process import wait_until
-from deploy.lab.node import wipe_disk
+from deploy.lab.node import format_disk
 from deploy.lab.running_quorum import RunningQuorum
 
 NODE_PROPERTIES = "$NODE_PROPERTIES"
@@ -42,8 +43,10 @@ class Lab(RunningQuorum):
     def wipe_disk(self, id_: int) -> str:
         """Replaces a stopped node's log directory with a newly formatted one; returns the new directory id."""
         self._require_stopped([id_], "its disk is wiped")
-        wipe_disk(self.jvm, self.node(id_), self.cluster_id, static=self.static)
-        return self.node(id_).directory_id
+        node = self.node(id_)
+        shutil.rmtree(node.data)
+        format_disk(self.jvm, node, self.cluster_id, initial=None if self.static else ())
+        return node.directory_id
 
     def move_endpoint(self, *ids: int) -> None:
         """Gives stopped nodes new ports and writes the new bootstrap servers to every configuration."""

@@ -2,7 +2,6 @@
 
 import base64
 import re
-import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -250,12 +249,6 @@ def format_disk(jvm: Jvm, node: Node, cluster_id: str, *, initial: Sequence[str]
     if initial is None:
         voters = []
     jvm.tool("kafka-storage", ["format", "--config", str(node.properties_file), "--cluster-id", cluster_id, *voters])
-
-
-def wipe_disk(jvm: Jvm, node: Node, cluster_id: str, *, static: bool) -> None:
-    """Deletes a stopped node's log directory and formats a new one, which has another directory id."""
-    shutil.rmtree(node.data)
-    format_disk(jvm, node, cluster_id, initial=None if static else ())
 
 
 def new_uuid() -> str:

@@ -262,16 +262,12 @@ class RunningQuorum:
         voters = [(node, new_uuid()) for node in self.layout.controllers]
         initial = [f"{node.id}@{node.endpoint}:{directory}" for node, directory in voters]
 
-        def initial_of(node: Node) -> Sequence[str] | None:
-            return None if self.static else initial if node.is_controller else ()
+        def format_one(node: Node) -> None:
+            of_node = None if self.static else initial if node.is_controller else ()
+            format_disk(self.jvm, node, self.cluster_id, initial=of_node)
 
         with ThreadPoolExecutor(max_workers=4) as pool:
-            futures = [
-                pool.submit(format_disk, self.jvm, node, self.cluster_id, initial=initial_of(node))
-                for node in self.layout
-            ]
-            for future in futures:
-                future.result()
+            list(pool.map(format_one, self.layout))
 
     def _is_complete(self, state: kafka_requests.QuorumState) -> bool:
         # A replica that has not fetched yet has no log end offset (-1).

@@ -50,15 +50,11 @@ class JarSet:
     dependencies: Sequence[Dependency]
 
 
-def _lock(name: str) -> Path:
-    return Path(__file__).with_name(name)
-
-
 KAFKA_SOURCE = JarSet(
     name="kafka-source",
     title="Spark's Kafka source",
     size="10 MB",
-    lock=_lock("spark_jars.lock"),
+    lock=Path(__file__).with_name("spark_jars.lock"),
     dependencies=(
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION, False),
         ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", False),
@@ -70,7 +66,7 @@ S3A = JarSet(
     name="s3a",
     title="Hadoop's file system S3A",
     size="13 MB",
-    lock=_lock("s3a_jars.lock"),
+    lock=Path(__file__).with_name("s3a_jars.lock"),
     dependencies=(
         ("org.apache.hadoop", "hadoop-aws", HADOOP_VERSION, False),
         ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1", False),

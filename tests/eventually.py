@@ -20,9 +20,6 @@ def eventually(check: Callable[[], T], *, within_s: float, every_s: float = 0.1)
 
     Raises:
         AssertionError: the last one of `check`, after the timeout.
-
-    Raises:
-        AssertionError: the last one of `check`, after the timeout.
     """
     timeout_s = SLOW_MACHINE_FACTOR * within_s
     deadline = time.monotonic() + timeout_s

@@ -1,4 +1,4 @@
-"""The documentation site: a strict build succeeds, links and anchors are valid, no page loads from other hosts."""
+"""The documentation site: a strict build succeeds, links, anchors and examples are valid, no page loads from others."""
 
 import os
 import re
@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from connectors.sinks.sink_config import MessageLinks
 from rules.evaluate import RULES
+from streaming.config import checked
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
@@ -49,6 +51,16 @@ def test_links_of_the_top_level_pages_are_valid(name: str) -> None:
         assert target.exists(), link[0]
         if link["anchor"]:
             assert link["anchor"] in {slug(each) for each in re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    "example", re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "alerts.md").read_text(), re.DOTALL)
+)
+def test_every_example_of_the_page_about_alerts_is_a_configuration(example: str) -> None:
+    data = yaml.safe_load(example)
+    clusters = [{"name": name, "bootstrap": [f"{name}:9093"]} for name in ("prod-eu", "staging-eu")]
+    config = checked({"clusters": clusters, **data}, "docs/alerts.md")
+    assert len(config.sink_specs()) == len(data["sinks"])
 
 
 def slug(heading: str) -> str:

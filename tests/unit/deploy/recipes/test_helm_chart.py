@@ -3,7 +3,9 @@
 `make helm` builds the pinned helm; without it these tests are skipped.
 """
 
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,12 @@ import yaml
 
 from streaming.config import load
 from streaming.config.exposure import open_page
-from tests.helm_program import helm_program
 from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, Manifest, of_kind, validate
 
 ROOT = Path(__file__).parents[4]
 CHART = ROOT / "deploy" / "helm" / "kraftwatch"
-HELM = helm_program()
+_BUILT = Path(sys.executable).with_name("helm")
+HELM = str(_BUILT) if _BUILT.exists() else shutil.which("helm")
 pytestmark = pytest.mark.skipif(HELM is None, reason="helm is missing: `make helm` builds it")
 
 EVERYTHING: dict[str, Any] = {

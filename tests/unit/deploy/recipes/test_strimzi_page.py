@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from streaming.config import load
-from tests.helm_program import helm_program
-from tests.unit.deploy.recipes.test_helm_chart import rendered
+from tests.unit.deploy.recipes.test_helm_chart import HELM, rendered
 from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, validate
 
 PAGE = Path(__file__).parents[4] / "docs" / "strimzi.md"
@@ -39,7 +38,7 @@ def test_configuration_names_the_control_plane_listener_and_files_of_the_secret(
     assert {address.rpartition(":")[2] for one in config.clusters for address in one.bootstrap} == {"9090"}
 
 
-@pytest.mark.skipif(helm_program() is None, reason="helm is missing: `make helm` builds it")
+@pytest.mark.skipif(HELM is None, reason="helm is missing: `make helm` builds it")
 def test_rendered_policies_of_both_sides_fit_together(tmp_path: Path) -> None:
     ours = rendered(tmp_path, VALUES)
 

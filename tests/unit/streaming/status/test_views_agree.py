@@ -1,13 +1,11 @@
 """Page, `status` and `check` agree, and are never healthy while records may be lost or no leader is known."""
 
-import io
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
@@ -18,10 +16,8 @@ from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.check_output import check_json, check_text
-from streaming.status.cluster_status import ClusterState
 from streaming.status.health import Health, health
 from streaming.status.status_store import ReceivedStatus
-from streaming.status.status_tables import status_table
 from streaming.web.cluster_view import ClusterView
 from tests.simulation.simulation import Simulation
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -37,6 +33,7 @@ from tests.unit.rules.situation import (
     voter_not_fetching,
 )
 from tests.unit.streaming.status.statuses import state_of
+from tests.unit.streaming.status.test_status_tables import printed_state
 
 THRESHOLDS = thresholds_for({})
 
@@ -46,13 +43,6 @@ def page(quorum: Quorum, tracked: TrackedConditions | None = None, history: tupl
     status = job_cluster_status(quorum, THRESHOLDS, evaluate(quorum, THRESHOLDS), tracked)
     received = ReceivedStatus(status=status, received_at_ms=quorum.now_ms)
     return ClusterView(name=quorum.cluster, now_ms=quorum.now_ms, received=received, history=history)
-
-
-def printed_status(state: ClusterState) -> str:
-    console = Console(width=200, file=io.StringIO())
-    with console.capture() as shown:
-        console.print(status_table(cluster_status(state)))
-    return shown.get()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +57,7 @@ def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: Callabl
         assert health(cluster_status(without_findings)) is Health.WARNING
     assert health(cluster_status(state)).exit_code in (1, 2)
     assert "Acknowledged records may be lost" in check_text(state).plain
-    assert "Acknowledged records may be lost" in printed_status(state)
+    assert "Acknowledged records may be lost" in printed_state(state)
     before_the_hold = page(quorum)
     assert before_the_hold.health is Health.WARNING
     assert before_the_hold.headline.startswith("Acknowledged records may be lost")
@@ -117,7 +107,7 @@ def test_headline_where_nothing_answers_is_what_is_not_answered() -> None:
 
 def test_check_and_status_say_when_a_finding_fires() -> None:
     down = state_of(voter_not_fetching(healthy(), 2, for_ms=20_000))
-    for shown in (check_text(down).plain, printed_status(down)):
+    for shown in (check_text(down).plain, printed_state(down)):
         assert "warning failure-tolerance · quorum · fires once it has lasted 2 min" in shown
         # What follows from a finding is no gap in what is observed.
         assert "unknown voter-lagging" not in shown
@@ -126,9 +116,9 @@ def test_check_and_status_say_when_a_finding_fires() -> None:
 
 def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
     nothing = state_of(replace(healthy(), poll=None, log_seen_at_ms=None), live=False)
-    for shown in (check_text(nothing).plain, printed_status(nothing)):
+    for shown in (check_text(nothing).plain, printed_state(nothing)):
         assert "what to do: kraftwatch doctor, with the same options" in shown
-    assert "kraftwatch doctor" not in printed_status(state_of(healthy()))
+    assert "kraftwatch doctor" not in printed_state(state_of(healthy()))
 
 
 @given(seed=st.integers(0, 400), steps=st.integers(500, 5_000))

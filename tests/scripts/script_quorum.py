@@ -137,9 +137,7 @@ class ScriptedQuorum:
     def begin(self, voters: list[int], brokers: list[int]) -> None:
         """Starts a healthy quorum with these voters and brokers, all up."""
         for number in voters:
-            self.nodes[number] = ScriptedNode(
-                id=number, directory=f"dir{number}", host=f"c{number}.{self.domain}", port=9093
-            )
+            self._install(number)
         self._elect()
         self._write(KRaftVersionSet(at=self._at(), version=0 if self.static else 1))
         self.voters = {number: self._voter(number) for number in voters}
@@ -149,11 +147,7 @@ class ScriptedQuorum:
         for number in voters:
             self._register(self.nodes[number])
         for number in brokers:
-            node = ScriptedNode(
-                id=number, directory=f"dir{number}", host=f"b{number}.{self.domain}", port=9092, broker=True
-            )
-            self.nodes[number] = node
-            self._register(node)
+            self._register(self._install(number, broker=True))
 
     def stop(self, number: int) -> None:
         """Kills the process. Kafka fences a broker nine seconds later; here it is fenced at once."""
@@ -167,7 +161,7 @@ class ScriptedQuorum:
             # A leader that hears from no majority resigns (KIP-595, check quorum).
             self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
         if node.broker:
-            self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=True, in_controlled_shutdown=None))
+            self.fence(number)
 
     def start(self, number: int) -> None:
         """Starts the process: it registers, and fetches when there is a leader."""
@@ -207,10 +201,7 @@ class ScriptedQuorum:
 
     def observe(self, number: int) -> None:
         """Starts a controller that was formatted without initial controllers: it is an observer."""
-        self.nodes[number] = ScriptedNode(
-            id=number, directory=f"dir{number}", host=f"c{number}.{self.domain}", port=9093
-        )
-        self._register(self.nodes[number])
+        self._register(self._install(number))
 
     def add(self, number: int) -> None:
         """Runs add-controller."""
@@ -313,13 +304,9 @@ class ScriptedQuorum:
         self.offset = offset
         self._elect()
 
-    def fence(self, number: int) -> None:
-        """Fences a broker: its heartbeats do not arrive, and its process runs on."""
-        self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=True, in_controlled_shutdown=None))
-
-    def unfence(self, number: int) -> None:
-        """Unfences a broker."""
-        self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=False, in_controlled_shutdown=None))
+    def fence(self, number: int, *, fenced: bool = True) -> None:
+        """Fences a broker, because its heartbeats do not arrive, or unfences it; its process runs on."""
+        self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=fenced, in_controlled_shutdown=None))
 
     # --- rows of the gatherer -----------------------------------------------------------------------------------
 
@@ -330,14 +317,11 @@ class ScriptedQuorum:
         observed: list[list[Event]] = []
         if self.gatherer_down:
             return
-        if self.observations_fail is not None:
+        if self.observations_fail is not None or self.leader is None:
             observed += [
-                [self._failed(source, address, self.observations_fail)] for source, address in self._log_and_quorum()
-            ]
-        elif self.leader is None:
-            observed += [
-                [self._failed(source, address, self._reason(source, address))]
-                for source, address in self._log_and_quorum()
+                [self._failed(source, address, self.observations_fail or self._reason(source, address))]
+                for address in self.bootstrap
+                for source in (ObservationSource.LOG, ObservationSource.QUORUM)
             ]
         else:
             observed += [*self._fetch(), [self._poll()]]
@@ -497,13 +481,6 @@ class ScriptedQuorum:
         )
         return LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
 
-    def _log_and_quorum(self) -> list[tuple[ObservationSource, str]]:
-        return [
-            (source, address)
-            for address in self.bootstrap
-            for source in (ObservationSource.LOG, ObservationSource.QUORUM)
-        ]
-
     def _reason(self, source: ObservationSource, address: str) -> Reason:
         if self.names_unresolvable:
             return Reason.UNRESOLVABLE
@@ -516,35 +493,31 @@ class ScriptedQuorum:
         return ObservationFailed(source=source, endpoint=address, reason=reason, detail=f"{reason} at {address}")
 
     def _endpoints_to_probe(self) -> list[tuple[int, Endpoint]]:
-        listed = [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]
-        return [(int(node), endpoint) for node, endpoint in listed]
+        return [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]
 
     def _probe(self, node: int, endpoint: Endpoint) -> EndpointProbed:
-        if self.names_unresolvable or node in self.lost_hosts:
-            return EndpointProbed(
-                node=NodeId(node),
-                endpoint=endpoint,
-                resolution=Resolution.NAME_NOT_FOUND,
-                addresses=(),
-                connection=Connection.NOT_TRIED,
-                answer=Answer.NOT_ASKED,
-                answered_by=None,
-                detail="",
-            )
-        there = next((n for n in self.nodes.values() if n.up and n.endpoint == endpoint), None)
-        answer = Answer.NOT_ASKED
+        lost = self.names_unresolvable or node in self.lost_hosts
+        there = next((n for n in self.nodes.values() if n.up and n.endpoint == endpoint and not lost), None)
+        connection, answer = Connection.NOT_TRIED if lost else Connection.REFUSED, Answer.NOT_ASKED
         if there is not None:
+            connection = Connection.ACCEPTED
             answer = Answer.THIS_CLUSTER if there.id == node else Answer.OTHER_NODE
         return EndpointProbed(
             node=NodeId(node),
             endpoint=endpoint,
-            resolution=Resolution.RESOLVED,
-            addresses=(f"10.0.0.{node}",),
-            connection=Connection.ACCEPTED if there is not None else Connection.REFUSED,
+            resolution=Resolution.NAME_NOT_FOUND if lost else Resolution.RESOLVED,
+            addresses=() if lost else (f"10.0.0.{node}",),
+            connection=connection,
             answer=answer,
             answered_by=NodeId(there.id) if there is not None else None,
             detail="",
         )
+
+    def _install(self, number: int, *, broker: bool = False) -> ScriptedNode:
+        host, port = f"{'b' if broker else 'c'}{number}.{self.domain}", 9092 if broker else 9093
+        node = ScriptedNode(id=number, directory=f"dir{number}", host=host, port=port, broker=broker)
+        self.nodes[number] = node
+        return node
 
     def _write(self, record: LogEvent) -> None:
         self.pending.append(record)

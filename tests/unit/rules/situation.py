@@ -253,12 +253,27 @@ def with_committed(quorum: Quorum, **changes: Any) -> Quorum:
 
 def with_rows(quorum: Quorum, *nodes: int, **changes: Any) -> Quorum:
     """The rows of these nodes in the newest poll, of voters and observers, have these values."""
-    assert quorum.poll is not None
+    poll = present(quorum.poll)
     voters, observers = (
         tuple(replace(each, **changes) if each.key.id in nodes else each for each in rows)
-        for rows in (quorum.poll.voters, quorum.poll.observers)
+        for rows in (poll.voters, poll.observers)
     )
     return with_poll(quorum, voters=voters, observers=observers)
+
+
+def with_row(quorum: Quorum, row: Replica) -> Quorum:
+    """The newest poll has this row of a voter."""
+    return with_poll(quorum, voters=tuple(row if each.key == row.key else each for each in present(quorum.poll).voters))
+
+
+def with_history(quorum: Quorum, *histories: ReplicaHistory) -> Quorum:
+    """These replicas progressed in this way."""
+    return replace(quorum, histories={**quorum.histories, **{one.key: one for one in histories}})
+
+
+def with_controller(quorum: Quorum, *registrations: ControllerRegistration) -> Quorum:
+    """These controllers are registered in this way."""
+    return replace(quorum, controllers={**quorum.controllers, **{one.id: one for one in registrations}})
 
 
 # What can go wrong with an endpoint.
@@ -323,35 +338,23 @@ def with_certificates(
 
 def leaders_clock(quorum: Quorum, *, ahead_ms: int) -> Quorum:
     """The leader's clock is ahead of the monitor's."""
-    assert quorum.poll is not None
-    rows = tuple(
-        replace(each, last_fetch_ms=Millis((each.last_fetch_ms or 0) + ahead_ms)) for each in quorum.poll.voters
-    )
-    return replace(quorum, poll=replace(quorum.poll, voters=rows))
+    rows = present(quorum.poll).voters
+    moved = (replace(each, last_fetch_ms=Millis((each.last_fetch_ms or 0) + ahead_ms)) for each in rows)
+    return with_poll(quorum, voters=tuple(moved))
+
+
+def _unresolved(quorum: Quorum, nodes: Iterable[int], resolution: Resolution) -> Quorum:
+    for node in nodes:
+        quorum = probed(quorum, node, resolution=resolution, connection=Connection.NOT_TRIED, answer=Answer.NOT_ASKED)
+    return quorum
 
 
 def name_not_found(quorum: Quorum, *nodes: int) -> Quorum:
-    for node in nodes:
-        quorum = probed(
-            quorum,
-            node,
-            resolution=Resolution.NAME_NOT_FOUND,
-            connection=Connection.NOT_TRIED,
-            answer=Answer.NOT_ASKED,
-        )
-    return quorum
+    return _unresolved(quorum, nodes, Resolution.NAME_NOT_FOUND)
 
 
 def resolver_fails(quorum: Quorum, *nodes: int) -> Quorum:
-    for node in nodes:
-        quorum = probed(
-            quorum,
-            node,
-            resolution=Resolution.RESOLVER_FAILED,
-            connection=Connection.NOT_TRIED,
-            answer=Answer.NOT_ASKED,
-        )
-    return quorum
+    return _unresolved(quorum, nodes, Resolution.RESOLVER_FAILED)
 
 
 def refuses(quorum: Quorum, *nodes: int, ago_ms: int = 2_000) -> Quorum:
@@ -362,17 +365,17 @@ def refuses(quorum: Quorum, *nodes: int, ago_ms: int = 2_000) -> Quorum:
 
 def registered_elsewhere(quorum: Quorum, *nodes: int, port: int = 19093) -> Quorum:
     """The controllers started with a new endpoint that is not in the voter set."""
-    changed = {NodeId(node): registration(node, endpoint(node, port=port)) for node in nodes}
-    return replace(quorum, controllers={**quorum.controllers, **changed})
+    return with_controller(quorum, *(registration(node, endpoint(node, port=port)) for node in nodes))
 
 
 def with_protocols(quorum: Quorum, *protocols: str) -> Quorum:
     """The controllers 1, 2, … registered their listener with these security protocols."""
-    changed = {
-        node: replace(known, endpoints=tuple(replace(one, protocol=protocol) for one in known.endpoints))
-        for (node, known), protocol in zip(sorted(quorum.controllers.items()), protocols, strict=False)
-    }
-    return replace(quorum, controllers={**quorum.controllers, **changed})
+    known = (quorum.controllers[NodeId(node)] for node in range(1, len(protocols) + 1))
+    changed = (
+        replace(one, endpoints=tuple(replace(each, protocol=protocol) for each in one.endpoints))
+        for one, protocol in zip(known, protocols, strict=True)
+    )
+    return with_controller(quorum, *changed)
 
 
 # Faults of a replica.
@@ -382,38 +385,21 @@ def voter_not_fetching(
     quorum: Quorum, node: int, *, for_ms: int = 120_000, end: int = 9_000, epoch: int = EPOCH
 ) -> Quorum:
     """A voter stopped fetching this long ago; its log ends at `end`."""
-    assert quorum.poll is not None
-    replica = row(key(node), fetched_ago_ms=for_ms, end=end)
-    voters = tuple(replica if each.key == key(node) else each for each in quorum.poll.voters)
-    histories = {
-        **quorum.histories,
-        key(node): history(key(node), lags=(for_ms,) * 5, end=end, epoch=epoch, silent=True),
-    }
-    return replace(quorum, poll=replace(quorum.poll, voters=voters), histories=histories)
+    quorum = with_row(quorum, row(key(node), fetched_ago_ms=for_ms, end=end))
+    return with_history(quorum, history(key(node), lags=(for_ms,) * 5, end=end, epoch=epoch, silent=True))
 
 
 def voters_lagging(quorum: Quorum, *nodes: int, for_ms: int = 120_000, lags: Iterable[int] | None = None) -> Quorum:
     """Voters fetch and have not caught up for this long; their lag stays the same, or developed as in `lags`."""
-    assert quorum.poll is not None
     for node in nodes:
-        slow = row(key(node), end=9_000)
-        slow = replace(slow, last_caught_up_ms=Millis(NOW - for_ms))
-        voters = tuple(slow if each.key == key(node) else each for each in quorum.poll.voters)
-        samples = history(key(node), lags=lags or (for_ms,) * 12, end=9_000)
-        quorum = replace(
-            quorum,
-            poll=replace(quorum.poll, voters=voters),
-            histories={**quorum.histories, key(node): samples},
-        )
+        quorum = with_row(quorum, row(key(node), lag_ms=for_ms, end=9_000))
+        quorum = with_history(quorum, history(key(node), lags=lags or (for_ms,) * 12, end=9_000))
     return quorum
 
 
 def log_regressed(quorum: Quorum, node: int, *, end: int | None = 40, ago_ms: int = 5_000) -> Quorum:
     """A voter's log ended at offset 3 this long ago, after it had all records below 9,990; it ends at `end` now."""
-    assert quorum.poll is not None
-    (replica,) = (each.key for each in quorum.poll.voters if each.key.id == node)
-    behind = row(replica, lag_ms=0 if end is None or end >= 9_990 else 4_000, end=end)
-    voters = tuple(behind if each.key == replica else each for each in quorum.poll.voters)
+    (replica,) = (each.key for each in present(quorum.poll).voters if each.key.id == node)
     regression = LogRegression(
         acknowledged_offset=Offset(9_990),
         log_end_offset=Offset(3),
@@ -422,26 +408,14 @@ def log_regressed(quorum: Quorum, node: int, *, end: int | None = 40, ago_ms: in
     )
     known = history(replica, end=end or 0)
     changed = replace(known, last_log_end_offset=None if end is None else Offset(end), log_regression=regression)
-    return replace(
-        quorum,
-        poll=replace(quorum.poll, voters=voters),
-        histories={**quorum.histories, replica: changed},
-    )
+    behind = row(replica, lag_ms=0 if end is None or end >= 9_990 else 4_000, end=end)
+    return with_history(with_row(quorum, behind), changed)
 
 
 def stalled(quorum: Quorum, *, for_ms: int = 31_000, waiting: int = 60) -> Quorum:
     """The leader's log grows, and the high watermark has not moved for this long."""
-    assert quorum.poll is not None
-    leader = quorum.poll.leader_id
-    voters = tuple(
-        replace(each, log_end_offset=Offset(LOG_END + waiting)) if each.key.id == leader else each
-        for each in quorum.poll.voters
-    )
-    return replace(
-        quorum,
-        poll=replace(quorum.poll, voters=voters),
-        high_watermark_since_ms=Millis(NOW - for_ms),
-    )
+    quorum = with_rows(quorum, present(quorum.poll).leader_id, log_end_offset=Offset(LOG_END + waiting))
+    return replace(quorum, high_watermark_since_ms=Millis(NOW - for_ms))
 
 
 def observer(
@@ -454,28 +428,20 @@ def observer(
     fetched_ago_ms: int = 0,
 ) -> Quorum:
     """A replica without a vote fetches the log."""
-    assert quorum.poll is not None
     replica, lags = key(node, directory), tuple(lags)
-    rows = (*quorum.poll.observers, row(replica, lag_ms=lags[-1], fetched_ago_ms=fetched_ago_ms))
-    controllers = {**quorum.controllers, **({NodeId(node): registration(node)} if registered else {})}
-    return replace(
-        quorum,
-        poll=replace(quorum.poll, observers=rows),
-        histories={**quorum.histories, replica: history(replica, lags=lags)},
-        controllers=controllers,
-    )
+    rows = (*present(quorum.poll).observers, row(replica, lag_ms=lags[-1], fetched_ago_ms=fetched_ago_ms))
+    quorum = with_history(with_poll(quorum, observers=rows), history(replica, lags=lags))
+    return with_controller(quorum, registration(node)) if registered else quorum
 
 
 def adding(quorum: Quorum, node: int) -> Quorum:
     """add-controller was accepted and is not committed: the leader's set has one voter more than the log."""
-    assert quorum.poll is not None
-    voters = (*quorum.poll.voters, row(key(node)))
-    return registered(replace(quorum, poll=replace(quorum.poll, voters=voters)), node)
+    return registered(with_poll(quorum, voters=(*present(quorum.poll).voters, row(key(node)))), node)
 
 
 def registered(quorum: Quorum, node: int) -> Quorum:
     """A RegisterControllerRecord of this controller is in the log."""
-    return replace(quorum, controllers={**quorum.controllers, NodeId(node): registration(node)})
+    return with_controller(quorum, registration(node))
 
 
 def forced_change(quorum: Quorum, *, before: Iterable[int], after: Iterable[int], ago_ms: int = 60_000) -> Quorum:
@@ -487,7 +453,7 @@ def forced_change(quorum: Quorum, *, before: Iterable[int], after: Iterable[int]
         leader_epoch=EPOCH,
         timestamp_ms=Millis(NOW - 300 - ago_ms),
     )
-    return replace(quorum, history=replace(quorum.history, voter_changes=(*quorum.history.voter_changes, one)))
+    return with_past(quorum, voter_changes=(*quorum.history.voter_changes, one))
 
 
 def removed_repeatedly(quorum: Quorum, node: int, *, ago_s: tuple[int, ...]) -> Quorum:
@@ -503,22 +469,16 @@ def removed_repeatedly(quorum: Quorum, node: int, *, ago_s: tuple[int, ...]) -> 
         for ago in ago_s
     ]
     with_additions = [each for one in changes for each in (one, replace(one, before=(), after=one.before))]
-    return replace(quorum, history=replace(quorum.history, voter_changes=tuple(with_additions)))
+    return with_past(quorum, voter_changes=tuple(with_additions))
 
 
 def removed(quorum: Quorum, node: int, *, ago_ms: int, directory: str | None = None) -> Quorum:
     """A voter was removed from the committed set."""
-    assert quorum.committed is not None
-    assert quorum.poll is not None
-    left = tuple(voter for voter in quorum.committed.voters if voter.key.id != node)
-    rows = tuple(each for each in quorum.poll.voters if each.key.id != node)
+    left = tuple(voter for voter in quorum.voters if voter.key.id != node)
+    rows = tuple(each for each in present(quorum.poll).voters if each.key.id != node)
     removal = VoterRemoval(key=key(node, directory), removed_at_ms=Millis(NOW - ago_ms))
-    return replace(
-        quorum,
-        committed=replace(quorum.committed, voters=left),
-        poll=replace(quorum.poll, voters=rows),
-        removals=(*quorum.removals, removal),
-    )
+    quorum = with_committed(with_poll(quorum, voters=rows), voters=left)
+    return replace(quorum, removals=(*quorum.removals, removal))
 
 
 # Faults of the quorum, and of its observation.
@@ -552,7 +512,7 @@ def not_observed_for(quorum: Quorum, log_ms: int | None = 14_000, poll_ms: int |
     if log_ms is not None:
         quorum = replace(quorum, log_seen_at_ms=Millis(NOW - log_ms))
     if poll_ms is not None and quorum.poll is not None:
-        quorum = replace(quorum, poll=replace(quorum.poll, observed_at_ms=Millis(NOW - poll_ms)))
+        quorum = with_poll(quorum, observed_at_ms=Millis(NOW - poll_ms))
     return quorum
 
 
@@ -665,7 +625,7 @@ def flapping(quorum: Quorum, node: int, times: int, *, restarted: bool = False) 
         )
         for age in range(times, 0, -1)
     )
-    return replace(quorum, history=replace(quorum.history, interruptions=fencings))
+    return with_past(quorum, interruptions=fencings)
 
 
 def shut_down(quorum: Quorum, node: int) -> Quorum:
@@ -678,15 +638,10 @@ def broker_lagging(
     quorum: Quorum, node: int, *, for_ms: int = 60_000, silent: bool = False, lags: Iterable[int] | None = None
 ) -> Quorum:
     """A broker that is alive has not caught up with the metadata log for this long, or does not fetch it."""
-    assert quorum.poll is not None
     slow = row(key(node), lag_ms=for_ms, fetched_ago_ms=for_ms if silent else 0, end=9_000)
-    others = tuple(each for each in quorum.poll.observers if each.key != key(node))
-    samples = history(key(node), lags=lags or (for_ms,) * 12, end=9_000, silent=silent)
-    return replace(
-        quorum,
-        poll=replace(quorum.poll, observers=(slow, *others)),
-        histories={**quorum.histories, key(node): samples},
-    )
+    others = tuple(each for each in present(quorum.poll).observers if each.key != key(node))
+    quorum = with_poll(quorum, observers=(slow, *others))
+    return with_history(quorum, history(key(node), lags=lags or (for_ms,) * 12, end=9_000, silent=silent))
 
 
 # Faults in the log.
@@ -713,8 +668,7 @@ def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tupl
         for age, (node, previous) in enumerate(zip(reversed(leaders), reversed((None, *leaders[:-1])), strict=True))
     ]
     starts = tuple(controller_start(node, offset=9_950) for node in started)
-    recent = replace(quorum.history, elections=tuple(reversed(elections)), starts=starts)
-    return replace(quorum, history=recent, leader_epoch=Epoch(40))
+    return replace(with_past(quorum, elections=tuple(reversed(elections)), starts=starts), leader_epoch=Epoch(40))
 
 
 def controller_start(node: int, *, ago_ms: int = 300, offset: int | None = None) -> ControllerStart:
@@ -732,7 +686,7 @@ def controller_start(node: int, *, ago_ms: int = 300, offset: int | None = None)
 def restarting(quorum: Quorum, node: int, times: int, *, every_ms: int = 120_000) -> Quorum:
     """The controller was started again this many times, the last time now."""
     starts = tuple(controller_start(node, ago_ms=300 + age * every_ms) for age in range(times - 1, -1, -1))
-    return replace(quorum, history=replace(quorum.history, starts=starts))
+    return with_past(quorum, starts=starts)
 
 
 def registered_twice(quorum: Quorum, node: int, *, kind: NodeKind = NodeKind.CONTROLLER, ago_ms: int = 300) -> Quorum:
@@ -747,19 +701,14 @@ def registered_twice(quorum: Quorum, node: int, *, kind: NodeKind = NodeKind.CON
         offset=Offset(9_990),
         timestamp_ms=Millis(NOW - ago_ms),
     )
-    return replace(quorum, history=replace(quorum.history, double_registrations=(one,)))
+    return with_past(quorum, double_registrations=(one,))
 
 
 def failing_again(quorum: Quorum, node: int, times: int, *, for_ms: int = 60_000, every_ms: int = 100_000) -> Quorum:
     """The voter was not in sync this many times, and is now."""
-    assert quorum.poll is not None
-    at = quorum.poll.observed_at_ms
-    outages = tuple(
-        Outage(since_ms=Millis(at - age * every_ms), until_ms=Millis(at - age * every_ms + for_ms))
-        for age in range(times, 0, -1)
-    )
-    history = replace(quorum.histories[key(node)], outages=outages)
-    return replace(quorum, histories={**quorum.histories, key(node): history})
+    begins = [present(quorum.poll).observed_at_ms - age * every_ms for age in range(times, 0, -1)]
+    outages = tuple(Outage(since_ms=Millis(at), until_ms=Millis(at + for_ms)) for at in begins)
+    return with_history(quorum, replace(quorum.histories[key(node)], outages=outages))
 
 
 def epoch_jumped(quorum: Quorum, skipped: int, *, after_ms: int = 1_500) -> Quorum:
@@ -773,7 +722,7 @@ def epoch_jumped(quorum: Quorum, skipped: int, *, after_ms: int = 1_500) -> Quor
         voter_ids=(NodeId(1), NodeId(2), NodeId(3)),
         granting_voter_ids=(NodeId(1), NodeId(2)),
     )
-    return replace(quorum, history=replace(quorum.history, elections=(jump,)))
+    return with_past(quorum, elections=(jump,))
 
 
 def with_views(quorum: Quorum, *reported: LeaderView) -> Quorum:
@@ -788,10 +737,7 @@ def foreign(reported: LeaderView) -> LeaderView:
 
 def snapshots(quorum: Quorum, log: LeaderLog) -> Quorum:
     """The leader reports this log."""
-    leading = {
-        name: replace(each, log=log) if each.log is not None else each for name, each in quorum.leader_views.items()
-    }
-    return replace(quorum, leader_views=leading)
+    return with_views(quorum, *(replace(each, log=log) for each in quorum.leader_views.values() if each.log))
 
 
 def unclean(
@@ -816,7 +762,7 @@ def unclean(
         last_leaders=len(partitions) if last_leader else 0,
         most_replicas=replicas,
     )
-    return replace(quorum, history=replace(quorum.history, unclean=(*quorum.history.unclean, one)))
+    return with_past(quorum, unclean=(*quorum.history.unclean, one))
 
 
 def upgraded(quorum: Quorum, metadata_version: int, *nodes: int, ago_ms: int = 5 * 3_600_000) -> Quorum:
@@ -832,6 +778,49 @@ def upgraded(quorum: Quorum, metadata_version: int, *nodes: int, ago_ms: int = 5
         quorum,
         controllers={node: with_new_version(one) for node, one in quorum.controllers.items()},
         brokers={node: with_new_version(one) for node, one in quorum.brokers.items()},
+    )
+
+
+# Time.
+
+
+def later(quorum: Quorum, ms: int = 1_000, *, away: int | None = None) -> Quorum:
+    """Every observation was repeated this much later: offsets and times moved; one voter has not fetched since."""
+    poll = present(quorum.poll)
+
+    def moved(value: int | None) -> Millis:
+        return Millis((value or 0) + ms)
+
+    def two_records(value: int | None) -> Offset:
+        return Offset((value or 0) + 2)
+
+    def fetched(row: Replica) -> Replica:
+        if row.key.id == away:
+            return row
+        fetch, caught_up = moved(row.last_fetch_ms), moved(row.last_caught_up_ms)
+        end = two_records(row.log_end_offset)
+        return replace(row, log_end_offset=end, last_fetch_ms=fetch, last_caught_up_ms=caught_up)
+
+    return replace(
+        quorum,
+        now_ms=moved(quorum.now_ms),
+        log_seen_at_ms=moved(quorum.log_seen_at_ms),
+        high_watermark=two_records(quorum.high_watermark),
+        high_watermark_since_ms=moved(quorum.high_watermark_since_ms),
+        last_offset=two_records(quorum.last_offset),
+        newest_timestamp_ms=moved(quorum.newest_timestamp_ms),
+        poll=replace(
+            poll,
+            observed_at_ms=moved(poll.observed_at_ms),
+            high_watermark=two_records(poll.high_watermark),
+            voters=tuple(map(fetched, poll.voters)),
+            observers=tuple(map(fetched, poll.observers)),
+        ),
+        histories={
+            key: replace(one, last_seen_at_ms=moved(one.last_seen_at_ms), samples=one.samples[1:])
+            for key, one in quorum.histories.items()
+        },
+        probes={key: replace(one, observed_at_ms=moved(one.observed_at_ms)) for key, one in quorum.probes.items()},
     )
 
 

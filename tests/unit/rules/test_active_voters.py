@@ -8,7 +8,7 @@ from rules.analysis.voter_status import VoterActivity, voter_statuses
 from rules.evaluate import RULES, evaluate, results_of, thresholds_for
 from rules.finding import Finding, UnknownResult
 from rules.model.identifiers import Epoch, Millis
-from rules.model.quorum import Outage, Quorum, Replica
+from rules.model.quorum import Outage, Quorum
 from rules.rule_evaluator import RuleEvaluator
 from tests.unit.rules.situation import (
     EPOCH,
@@ -21,6 +21,7 @@ from tests.unit.rules.situation import (
     healthy,
     history,
     key,
+    later,
     observer,
     present,
     stalled,
@@ -284,35 +285,12 @@ def test_an_outage_that_lasts_is_evaluated_when_its_time_is_enough() -> None:
     quorum = replace(quorum, histories={**quorum.histories, key(2): lasting})
     holds: list[int | None] = []
     for second in range(0, 90, 3):
-        later = after(quorum, second * 1_000, away=2)
-        evaluation = evaluate(later, thresholds)
-        assert recorded.evaluate(later) == evaluation
+        now = later(quorum, second * 1_000, away=2)
+        evaluation = evaluate(now, thresholds)
+        assert recorded.evaluate(now) == evaluation
         holds += [one.hold_ms for one in evaluation.findings if one.rule == "failure-tolerance"]
     assert holds[0] is None
     assert holds[-1] == 0
-
-
-def after(quorum: Quorum, ms: int, *, away: int) -> Quorum:
-    """The same quorum this much later; one voter has not fetched since."""
-
-    def moved(row: Replica) -> Replica:
-        assert row.last_fetch_ms is not None
-        assert row.last_caught_up_ms is not None
-        by = 0 if row.key.id == away else ms
-        return replace(
-            row, last_fetch_ms=Millis(row.last_fetch_ms + by), last_caught_up_ms=Millis(row.last_caught_up_ms + by)
-        )
-
-    assert quorum.poll is not None
-    assert quorum.log_seen_at_ms is not None
-    poll = replace(
-        quorum.poll,
-        observed_at_ms=Millis(quorum.poll.observed_at_ms + ms),
-        voters=tuple(moved(row) for row in quorum.poll.voters),
-    )
-    return replace(
-        quorum, now_ms=Millis(quorum.now_ms + ms), log_seen_at_ms=Millis(quorum.log_seen_at_ms + ms), poll=poll
-    )
 
 
 def test_summary_names_three_voters_that_are_not_in_sync_and_counts_the_others() -> None:

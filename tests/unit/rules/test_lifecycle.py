@@ -62,12 +62,85 @@ def finding(severity: Severity = Severity.WARNING, *, subject: str = "x", age_s:
     )
 
 
-def test_fires_after_hold() -> None:
+CRITICAL, WARNING, INFO = map(finding, Severity)
+UNKNOWN, ALL_UNKNOWN = "x", "all"
+Step = tuple[float, Finding | str | None, *tuple[str, ...]]
+"""A second, what is found or unknown then, and the alerts of that second."""
+FIRING: list[Step] = [(0, WARNING), (30, WARNING, "firing warning +0 due +30")]
+TIMELINES: dict[str, list[Step]] = {
+    "it fires after hold": [(0, WARNING), (29.9, WARNING), *FIRING[1:], (31, WARNING)],
+    "one that ends before hold does not fire": [
+        *((0, WARNING), (29, None), (30, WARNING), (59, WARNING)),
+        (60, WARNING, "firing warning +30 due +60"),
+    ],
+    "its age by the evidence counts towards hold": [
+        *((0, finding(age_s=12)), (17, finding(age_s=29))),
+        (18, finding(age_s=30), "firing warning +0 due +18"),
+    ],
+    # The log was still being read at the first finding: now it shows an older beginning.
+    "its age by the evidence may grow faster than time": [
+        (0, finding(age_s=0)),
+        (4, finding(age_s=45), "firing warning +0 due +4"),
+    ],
+    "it fires after hold although the log's clock stalls": [
+        (0, finding(age_s=5)),
+        (25, finding(age_s=5), "firing warning +0 due +25"),
+    ],
+    "it resolves after clear": [
+        *FIRING,
+        (40, None),
+        (49.9, None),
+        (50, None, "resolved warning +0 due +50"),
+        (60, None),
+    ],
+    "flapping shorter than clear makes no alert": [
+        *FIRING,
+        *(step for second in range(31, 90, 5) for step in ((second, None), (second + 4, WARNING))),
+    ],
+    "a higher severity fires at once, a lower one after clear": [
+        *(*FIRING, (33, CRITICAL, "firing critical +0 due +33"), (34, WARNING), (40, CRITICAL), (41, WARNING)),
+        *((51, WARNING, "firing warning +0 due +51"), (52, None), (62, None, "resolved warning +0 due +62")),
+    ],
+    **{
+        f"{unknown} that is unknown does not resolve": [
+            *FIRING,
+            *((second, unknown) for second in range(31, 200, 3)),
+            *((200, None), (210, None, "resolved warning +0 due +210")),
+        ]
+        for unknown in (UNKNOWN, ALL_UNKNOWN)
+    },
+    "clearing restarts after unknown": [
+        *(*FIRING, (31, None), (39, UNKNOWN), (42, None), (51.9, None)),
+        (52, None, "resolved warning +0 due +52"),
+    ],
+    "a finding before and one after an unknown result do not count as lasting": [
+        *(*FIRING, (33, CRITICAL, "firing critical +0 due +33"), (34, WARNING), (35, UNKNOWN), (600, WARNING)),
+        *((609.9, WARNING), (610, WARNING, "firing warning +0 due +610")),
+    ],
+    "time at a lower severity does not count after the severity has risen": [
+        *(*FIRING, (33, INFO), (34, CRITICAL, "firing critical +0 due +34"), (35, WARNING), (44.9, WARNING)),
+        (45, WARNING, "firing warning +0 due +45"),
+    ],
+    "time at a lower severity does not count after the finding was absent": [
+        *(*FIRING, (31, INFO), (32, None), (41, INFO), (50.9, INFO)),
+        (51, INFO, "firing info +0 due +51"),
+    ],
+    # Two observations may have the same millisecond; the newer one decides.
+    "the second evaluation of one time counts": [
+        *(*FIRING, (30, CRITICAL, "firing critical +0 due +30"), (30, None)),
+        (40, None, "resolved critical +0 due +40"),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", TIMELINES.values(), ids=TIMELINES)
+def test_alerts_of_one_condition_over_time(steps: list[Step]) -> None:
     tracker = ConditionTracker()
-    assert tracker.at(0, finding()) == []
-    assert tracker.at(29.9, finding()) == []
-    assert tracker.at(30, finding()) == ["firing warning +0 due +30"]
-    assert tracker.at(31, finding()) == []
+    for second, found, *alerts in steps:
+        unknown = None if found == ALL_UNKNOWN else found if isinstance(found, str) else "-"
+        findings = (found,) if isinstance(found, Finding) else ()
+        assert tracker.at(second, *findings, unknown=unknown) == alerts, second
+    assert bool(tracker.tracked.conditions) is (tracker.alerts[-1].state is AlertState.FIRING)
 
 
 def test_changed_hold_applies_to_pending_conditions() -> None:
@@ -200,37 +273,11 @@ def test_condition_waits_until_its_last_cause_resolves() -> None:
     ]
 
 
-def test_condition_that_ends_before_hold_does_not_fire() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding())
-    tracker.at(29)
-    assert tracker.tracked.conditions == {}
-    assert tracker.at(30, finding()) == []
-    assert tracker.at(59, finding()) == []
-    assert tracker.at(60, finding()) == ["firing warning +30 due +60"]
-
-
-def test_age_by_the_evidence_counts_towards_hold() -> None:
-    tracker = ConditionTracker()
-    assert tracker.at(0, finding(age_s=12)) == []
-    assert tracker.at(17, finding(age_s=29)) == []
-    assert tracker.at(18, finding(age_s=30)) == ["firing warning +0 due +18"]
-
-
 def firing() -> ConditionTracker:
     tracker = ConditionTracker()
     tracker.at(0, finding())
     tracker.at(30, finding())
     return tracker
-
-
-def test_resolves_after_clear() -> None:
-    tracker = firing()
-    assert tracker.at(40) == []
-    assert tracker.at(49.9) == []
-    assert tracker.at(50) == ["resolved warning +0 due +50"]
-    assert tracker.at(60) == []
-    assert tracker.tracked.conditions == {}
 
 
 def test_resolved_alert_has_the_last_evidence_and_no_remedy() -> None:
@@ -245,61 +292,6 @@ def test_resolved_alert_has_the_last_evidence_and_no_remedy() -> None:
     assert resolved.remedy == ()
     assert resolved.offset == 546
     assert resolved.fingerprint == tracker.alerts[0].fingerprint
-
-
-def test_flapping_shorter_than_clear_makes_no_alert() -> None:
-    tracker = firing()
-    for second in range(31, 90, 5):
-        assert tracker.at(second) == []
-        assert tracker.at(second + 4, finding()) == []
-    assert len(tracker.alerts) == 1
-
-
-def test_higher_severity_fires_at_once_with_the_same_start() -> None:
-    tracker = firing()
-    assert tracker.at(33, finding(Severity.CRITICAL)) == ["firing critical +0 due +33"]
-    assert tracker.at(34, finding(Severity.CRITICAL)) == []
-    assert tracker.alerts[0].fingerprint == tracker.alerts[1].fingerprint
-    assert tracker.alerts[0].key != tracker.alerts[1].key
-
-
-def test_lower_severity_fires_after_clear() -> None:
-    tracker = firing()
-    tracker.at(33, finding(Severity.CRITICAL))
-    assert tracker.at(34, finding()) == []
-    assert tracker.at(40, finding(Severity.CRITICAL)) == []
-    assert tracker.at(41, finding()) == []
-    assert tracker.at(51, finding()) == ["firing warning +0 due +51"]
-    assert tracker.at(52) == []
-    assert tracker.at(62) == ["resolved warning +0 due +62"]
-
-
-@pytest.mark.parametrize("subject", ["x", None])
-def test_unknown_result_does_not_resolve(subject: str | None) -> None:
-    tracker = firing()
-    for second in range(31, 200, 3):
-        assert tracker.at(second, unknown=subject) == []
-    assert tracker.at(200) == []
-    assert tracker.at(210) == ["resolved warning +0 due +210"]
-
-
-def test_clearing_restarts_after_unknown() -> None:
-    tracker = firing()
-    tracker.at(31)
-    tracker.at(39, unknown="x")
-    assert tracker.at(42) == []
-    assert tracker.at(51.9) == []
-    assert tracker.at(52) == ["resolved warning +0 due +52"]
-
-
-def test_lower_severity_restarts_after_unknown() -> None:
-    tracker = firing()
-    tracker.at(33, finding(Severity.CRITICAL))
-    tracker.at(34, finding())
-    tracker.at(35, unknown="x")
-    assert tracker.at(600, finding()) == [], "a finding before and one after an unknown result do not count as lasting"
-    assert tracker.at(609.9, finding()) == []
-    assert tracker.at(610, finding()) == ["firing warning +0 due +610"]
 
 
 @pytest.mark.kip("K048")
@@ -356,15 +348,6 @@ def test_next_due_is_the_next_time_at_which_an_alert_is_due() -> None:
 
     tracker.at(51, finding(Severity.INFO, subject="y"))
     assert next_due(tracker.tracked, THRESHOLDS) is None
-
-
-def test_time_at_a_lower_severity_does_not_count_after_the_severity_has_risen() -> None:
-    tracker = firing()
-    assert tracker.at(33, finding(Severity.INFO)) == []
-    assert tracker.at(34, finding(Severity.CRITICAL)) == ["firing critical +0 due +34"]
-    assert tracker.at(35, finding()) == [], "a warning again, after info for a second and critical for a second"
-    assert tracker.at(44.9, finding()) == []
-    assert tracker.at(45, finding()) == ["firing warning +0 due +45"]
 
 
 def test_an_alert_has_the_finding_and_the_quorum_of_its_evaluation() -> None:
@@ -459,33 +442,3 @@ def test_hold_after_a_gap_counts_by_the_age_that_the_evidence_has() -> None:
     assert tracker.alerts[-1].subject == "y"
     assert tracker.at(125, finding(age_s=29), finding(subject="y")) == []
     assert tracker.at(126, finding(age_s=30), finding(subject="y")) == ["firing warning +101 due +126"]
-
-
-def test_age_by_the_evidence_may_grow_faster_than_time() -> None:
-    """The log was still being read at the first finding: now it shows an older beginning."""
-    tracker = ConditionTracker()
-    tracker.at(0, finding(age_s=0))
-    assert tracker.at(4, finding(age_s=45)) == ["firing warning +0 due +4"]
-
-
-def test_condition_fires_after_hold_although_the_log_clock_stalls() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding(age_s=5))
-    assert tracker.at(25, finding(age_s=5)) == ["firing warning +0 due +25"]
-
-
-def test_second_evaluation_of_the_same_time_counts() -> None:
-    """Two observations may have the same millisecond; the newer one decides."""
-    tracker = firing()
-    assert tracker.at(30, finding(Severity.CRITICAL)) == ["firing critical +0 due +30"]
-    assert tracker.at(30) == []
-    assert tracker.at(40) == ["resolved critical +0 due +40"]
-
-
-def test_time_at_a_lower_severity_does_not_count_after_the_finding_was_absent() -> None:
-    tracker = firing()
-    tracker.at(31, finding(Severity.INFO))
-    tracker.at(32)
-    assert tracker.at(41, finding(Severity.INFO)) == []
-    assert tracker.at(50.9, finding(Severity.INFO)) == []
-    assert tracker.at(51, finding(Severity.INFO)) == ["firing info +0 due +51"]

@@ -42,14 +42,6 @@ def test_a_clone_that_does_not_fetch_is_not_reported() -> None:
 
 
 @pytest.mark.kip("C027")
-def test_another_protocol_than_the_other_voters_registered_is_reported() -> None:
-    (finding,) = findings(with_registered(all_with_protocol("PLAINTEXT"), 1, protocol="SSL"), RULE)
-    assert finding.subject == "voter 1"
-    assert "with protocol SSL, other voters with PLAINTEXT" in finding.summary
-    assert finding.evidence["registered_protocols"] == {"1": "SSL", "2": "PLAINTEXT", "3": "PLAINTEXT"}
-
-
-@pytest.mark.kip("C027")
 def test_of_two_protocols_that_are_as_frequent_the_leaders_is_the_usual_one() -> None:
     quorum = healthy(2)
     quorum = with_registered(with_registered(quorum, 1, protocol="SSL"), 2, protocol="PLAINTEXT")

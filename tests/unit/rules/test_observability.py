@@ -9,7 +9,6 @@ from rules.analysis.freshness import UnmetNeedError, needed
 from rules.evaluate import RULES, evaluate_rule, thresholds_for
 from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
 from rules.model.identifiers import Offset
-from rules.model.monitoring import Access
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import healthy, not_observed_for, present, static, with_poll
 
@@ -25,10 +24,6 @@ def rule_with(*needs: Need) -> Rule:
         return [FOUND]
 
     return Rule(id="r", title="", text="", thresholds=(), evaluate=evaluate, needs=needs)
-
-
-def polls_only(quorum: Quorum) -> Quorum:
-    return replace(quorum, access=Access(log=False), last_offset=None, committed=None)
 
 
 def without_leader_row(quorum: Quorum) -> Quorum:

@@ -91,22 +91,6 @@ def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
     assert findings(later, RULE)[0].condition_age_ms == 75_000
 
 
-def test_remedy_depends_on_the_state_of_the_other_replicas() -> None:
-    describe = "kafka-topics.sh --bootstrap-server b102.test:9092 --describe --topic orders"
-    (down,) = findings(recovering(FENCED_101, 0), RULE)
-    copied_first = (
-        "# Do not start or restart broker 101 before you have copied orders-0 from its log.dirs: it may hold the only "
-        "copy of acknowledged records, and it truncates them when it starts"
-    )
-    assert down.remedy[:2] == (copied_first, describe)
-    assert [step for step in down.remedy if "Start broker 101 again" in step]
-    (not_joining,) = findings(recovering(healthy(), 0), RULE)
-    assert not_joining.remedy[:2] == (copied_first, describe)
-    assert "then restart it" in not_joining.remedy[-1]
-    (single,) = findings(recovering(healthy(), 0, replicas=(102,)), RULE)
-    assert "kafka-reassign-partitions.sh" in single.remedy[-1]
-
-
 @pytest.mark.kip("B046")
 def test_partition_without_a_leader_needs_its_leader_first() -> None:
     """Its only in-sync replica is down: no replica can join, and restarting the live one fixes nothing."""

@@ -16,7 +16,7 @@ from rules.model.monitoring import Invariant, Reason
 from rules.model.quorum import Poll, Quorum, Replica
 from rules.rule_evaluator import Ranges, RuleEvaluator, Terms, moving_numbers
 from tests.unit.rules import situation
-from tests.unit.rules.situation import LOG_END, endpoint, healthy, key, present, with_poll
+from tests.unit.rules.situation import LOG_END, endpoint, healthy, key, later, present, with_poll
 
 THRESHOLDS = thresholds_for({})
 SITUATIONS: dict[str, Callable[[Quorum], Quorum]] = {
@@ -161,44 +161,6 @@ def test_a_forgotten_age_threshold_is_found(name: str, limit_ms: int, monkeypatc
             assert_equal_evaluations(name, seed)
 
 
-def a_second_later(quorum: Quorum) -> Quorum:
-    """Returns the same quorum with every observation repeated later: offsets and times moved."""
-    later = 1_000
-    assert quorum.poll is not None
-
-    def moved(row: Replica) -> Replica:
-        return replace(
-            row,
-            log_end_offset=Offset((row.log_end_offset or 0) + 2),
-            last_fetch_ms=Millis((row.last_fetch_ms or 0) + later),
-            last_caught_up_ms=Millis((row.last_caught_up_ms or 0) + later),
-        )
-
-    return replace(
-        quorum,
-        now_ms=Millis(quorum.now_ms + later),
-        log_seen_at_ms=Millis((quorum.log_seen_at_ms or 0) + later),
-        high_watermark=Offset((quorum.high_watermark or 0) + 2),
-        high_watermark_since_ms=Millis((quorum.high_watermark_since_ms or 0) + later),
-        last_offset=Offset((quorum.last_offset or 0) + 2),
-        newest_timestamp_ms=Millis((quorum.newest_timestamp_ms or 0) + later),
-        poll=replace(
-            quorum.poll,
-            observed_at_ms=Millis(quorum.poll.observed_at_ms + later),
-            high_watermark=Offset((quorum.poll.high_watermark or 0) + 2),
-            voters=tuple(map(moved, quorum.poll.voters)),
-            observers=tuple(map(moved, quorum.poll.observers)),
-        ),
-        histories={
-            key: replace(one, last_seen_at_ms=Millis(one.last_seen_at_ms + later), samples=one.samples[1:])
-            for key, one in quorum.histories.items()
-        },
-        probes={
-            key: replace(one, observed_at_ms=Millis(one.observed_at_ms + later)) for key, one in quorum.probes.items()
-        },
-    )
-
-
 @pytest.mark.parametrize("name", ["healthy", "static", "four voters", "one voter", "a fenced broker"])
 def test_a_quiet_second_evaluates_no_rule(name: str) -> None:
     evaluator = RuleEvaluator(THRESHOLDS)
@@ -206,7 +168,7 @@ def test_a_quiet_second_evaluates_no_rule(name: str) -> None:
     first = evaluator.evaluate(quorum)
 
     for _ in range(20):
-        quorum = a_second_later(quorum)
+        quorum = later(quorum)
         assert evaluator.evaluate(quorum) is first
 
 
@@ -239,7 +201,7 @@ def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(monkeypatch
     evaluator.evaluate(quorum)
     evaluated.clear()
 
-    second = evaluator.evaluate(a_second_later(quorum))
+    second = evaluator.evaluate(later(quorum))
 
     assert evaluated == ["open-transaction"], "the finding about the fenced broker tells no age"
     assert {each.rule for each in second.findings} == {"broker-fenced", "open-transaction"}
@@ -268,7 +230,7 @@ def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_c
         thresholds = thresholds_for({})
         evaluator, quorum, summaries = RuleEvaluator(thresholds), healthy(), set()
         for _ in range(10):
-            quorum = a_second_later(quorum)
+            quorum = later(quorum)
             evaluation = evaluator.evaluate(quorum)
             assert evaluation == evaluate(quorum, thresholds)
             summaries.add(len([each for each in evaluation.findings if each.rule == "new"]))
@@ -279,7 +241,7 @@ def test_a_rule_that_fails_is_reported_at_every_evaluation() -> None:
     thresholds = {**THRESHOLDS, "voter-lagging": Thresholds(values={"hold": 0, "clear": 10})}
     evaluator, quorum = RuleEvaluator(thresholds), healthy()
     for _ in range(3):
-        quorum = a_second_later(quorum)
+        quorum = later(quorum)
         evaluation = evaluator.evaluate(quorum)
         assert set(evaluation.failed) == {"voter-lagging"}
         assert evaluation == evaluate(quorum, thresholds)

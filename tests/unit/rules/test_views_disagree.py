@@ -91,11 +91,6 @@ def test_result_is_unknown_without_views_or_without_a_leader() -> None:
             "A node of another cluster answers at endpoint c8.test:9093.",
         ),
         (
-            foreign(view(1)),
-            "A node of another cluster answers at controller 1's address c1.test:9093. "
-            "Controller 1 takes no part in the quorum and its vote is missing.",
-        ),
-        (
             replace(view(1, leader=None), leader_epoch=None),
             "Controller 1 disagrees on the leader: it reports no leader in no epoch, but controller 3 leads epoch 7. "
             "Controller 1 takes no part in the quorum and its vote is missing.",

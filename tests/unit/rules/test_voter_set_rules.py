@@ -90,10 +90,6 @@ def test_endpoints_in_another_order_or_not_reported_are_no_pending_change() -> N
 
 @pytest.mark.kip("D011")
 def test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in_sync() -> None:
-    (in_sync,) = findings(adding(healthy(), 4), "voter-change-stuck")
-    assert in_sync.remedy[0].startswith(
-        "# Check in the log of the leader, controller 3, why it does not commit the change"
-    )
     quorum = adding(voters_lagging(voter_not_fetching(healthy(5), 1), 2), 6)
     (finding,) = findings(quorum, "voter-change-stuck")
     assert finding.remedy[:5] == (
@@ -113,21 +109,11 @@ def test_removals_of_different_voters_and_of_replaced_disks_are_no_repeated_ones
     assert findings(with_past(healthy(), voter_changes=merged), ID) == []
 
 
-def test_repeated_removals_name_the_directories_that_share_the_node_id() -> None:
+def test_repeated_removals_of_one_directory_name_no_other_process() -> None:
     quorum = removed_repeatedly(healthy(), 2, ago_s=(9, 6, 3, 0))
     (alone,) = findings(quorum, ID)
     assert alone.summary == (
         "Controller 2 was removed from the voters 4 times within 9 s. It was added again in between."
-    )
-    (twins,) = findings(observer(quorum, 2, directory="otherDirOf2"), ID)
-    assert twins.summary == (
-        "Controller 2 was removed from the voters 4 times within 9 s. Processes with different directories use its "
-        f"node id: {key(2)} and {key(2, 'otherDirOf2')} fetch."
-    )
-    assert twins.remedy[0] == (
-        f"# Stop the process that should not have node.id 2: directories {key(2).directory_id} and "
-        f"{key(2, 'otherDirOf2').directory_id} fetch "
-        "(directory.id in meta.properties)"
     )
     (stopped,) = findings(observer(quorum, 2, directory="otherDirOf2", fetched_ago_ms=11_000), ID)
     assert stopped.summary == alone.summary, "a directory that fetched before is not in use"
@@ -152,14 +138,8 @@ def test_a_pending_change_fires_only_if_it_can_be_evaluated(quorum: Quorum, firi
     ] == firing
 
 
-def test_remedy_of_a_forced_change_depends_on_whether_it_removed_voters() -> None:
-    (removing_one,) = findings(
-        forced_change(healthy(), before=(1, 2, 3, 4, 5), after=(1, 2, 3)), "forced-reconfiguration"
-    )
+def test_remedy_of_a_forced_change_that_removed_no_voter_keeps_no_controller_off() -> None:
     (adding_two,) = findings(forced_change(healthy(), before=(1,), after=(1, 2, 3)), "forced-reconfiguration")
-    assert removing_one.remedy[1] == (
-        "# Keep controllers 4 and 5 off until their disks are formatted again: they still hold the former voter set"
-    )
     assert adding_two.remedy[1] == "# Check that every voter of the new set is meant to be a voter"
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views, log_age_problem, log_read_problem
 from rules.finding import Thresholds
-from rules.model.identifiers import Millis, NodeId, Offset
-from rules.model.monitoring import LeaderView
-from tests.unit.rules.situation import LOG_END, NOW, healthy, not_observed_for, probed, view
+from rules.model.identifiers import Millis, Offset
+from tests.unit.rules.situation import LOG_END, NOW, healthy, not_observed_for, probed
 
 
 @pytest.mark.parametrize(
@@ -31,8 +30,3 @@ def test_what_was_observed_before_a_gap_is_not_fresh_after_it(gap_ended_ago_ms: 
     assert (fresh_probe(quorum, quorum.voters[0], limits) is not None) is fresh
     assert (log_age_problem(quorum, limits) is None) is fresh
     assert bool(fresh_views(quorum, limits)) is fresh
-
-
-def reported(address: str, node: int | None, *, ago_ms: int = 0) -> LeaderView:
-    of_node = None if node is None else NodeId(node)
-    return replace(view(1), endpoint=address, node=of_node, observed_at_ms=Millis(NOW - ago_ms))

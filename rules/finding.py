@@ -150,7 +150,9 @@ class Rule:
     title: str
     text: str = ""
     """The operator's page: the module's docstring."""
-    thresholds: tuple[Threshold, ...]
+    hold: Threshold
+    """Made by `hold`."""
+    further_thresholds: tuple[Threshold, ...] = ()
     evaluate: Callable[[Quorum, "Thresholds"], Iterable[RuleResult]] = _no_results
     """The module's function of that name, which is pure: the same arguments give the same results in the same order.
 
@@ -168,6 +170,11 @@ class Rule:
     It then fires at once instead of after its hold, unless it is critical: such a finding may pass while the quorum
     recovers.
     """
+
+    @property
+    def thresholds(self) -> tuple[Threshold, ...]:
+        """Every threshold: `hold`, `clear`, and those that only this rule reads."""
+        return (self.hold, clear(), *self.further_thresholds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rules.finding import CLEAR, HOLD, Rule, Threshold
+from rules.finding import Rule, Threshold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 
@@ -35,10 +35,9 @@ def page_of(rule: Rule) -> Page:
 
 def times_of(rule: Rule) -> str:
     """Returns one sentence: when the alert fires and when it resolves by default."""
-    seconds = {each.name: each.default for each in rule.thresholds}
-    hold, clear = (ms_text(Millis(round(seconds[name] * 1000))) for name in (HOLD, CLEAR))
-    fires = f"after the condition has lasted {hold}" if seconds[HOLD] else "at once"
-    return f"Fires {fires}; resolves after the condition has been absent for {clear}."
+    lasted, absent = (ms_text(Millis(round(each.default * 1000))) for each in rule.thresholds[:2])
+    fires = f"after the condition has lasted {lasted}" if rule.hold.default else "at once"
+    return f"Fires {fires}; resolves after the condition has been absent for {absent}."
 
 
 def inhibition_of(rule: Rule) -> str | None:

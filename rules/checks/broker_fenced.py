@@ -33,16 +33,12 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.start_conditions import copy_sentence
-from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
-
-_HOLD = hold(
-    300.0, "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
-)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -119,7 +115,10 @@ def _severity(*, left: bool, worse: bool) -> Severity:
 
 RULE = Rule(
     title="A broker is fenced",
-    thresholds=(_HOLD, clear(), ANSWER_AGE),
+    hold=hold(
+        300.0, "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
+    ),
+    further_thresholds=(ANSWER_AGE,),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     # An unclean election passes over a fenced broker, and one that flaps may stay fenced: one fault, one incident.

@@ -20,19 +20,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import (
-    Finding,
-    Need,
-    Plain,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    clear,
-    hold,
-    window_of,
-)
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import ms_text, plural, utc_text
 from rules.model.history import Interruption
 from rules.model.identifiers import Millis, NodeId
@@ -125,7 +113,8 @@ def _evidence(one: Interruption) -> dict[str, Plain]:
 
 RULE = Rule(
     title="A broker is fenced again and again",
-    thresholds=(hold(0.0, "the fencings have already happened"), clear(), WINDOW, FENCINGS, ANSWER_AGE),
+    hold=hold(0.0, "the fencings have already happened"),
+    further_thresholds=(WINDOW, FENCINGS, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from rules.analysis.endpoint_status import certificate_fault
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import CertificateFault, Probe, Vantage
@@ -144,7 +144,8 @@ def _when(quorum: Quorum, probe: Probe) -> str:
 
 RULE = Rule(
     title="A controller's certificate expires soon",
-    thresholds=(hold(60.0), clear(), WARNING, CRITICAL),
+    hold=hold(60.0),
+    further_thresholds=(WARNING, CRITICAL),
     # Without the log by choice no endpoint is probed.
     needs=(Need.METADATA_LOG,),
 )

@@ -46,7 +46,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import plural, utc_text
 from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
@@ -128,6 +128,6 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
 
 RULE = Rule(
     title="Data that kraftwatch recorded breaks a data contract",
-    thresholds=(hold(0.0, "no later row corrects an earlier one"), clear(), STANDS),
-    evaluate=evaluate,
+    hold=hold(0.0, "no later row corrects an earlier one"),
+    further_thresholds=(STANDS,),
 )

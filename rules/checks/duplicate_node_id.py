@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, utc_text
 from rules.model.history import DoubleRegistration
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
@@ -119,7 +119,8 @@ def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str
 
 RULE = Rule(
     title="Two processes have one node.id",
-    thresholds=(hold(30.0), clear(), WINDOW, _FETCH_AGE, POLL_AGE),
+    hold=hold(30.0),
+    further_thresholds=(WINDOW, _FETCH_AGE, POLL_AGE),
     needs=(Need.FRESH_POLL,),
     # Both processes are one node for Kafka: what else is found of it has the same cause.
     grouped_with=("node-records-conflict", "node-restarting", "stale-voter-endpoint", "version-drift", "epoch-churn"),

@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold, window_of
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import ControllerStart, Election, RecentHistory
 from rules.model.identifiers import Millis, Offset
@@ -185,7 +185,8 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
 
 RULE = Rule(
     title="Too many leader elections",
-    thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
+    hold=hold(60.0),
+    further_thresholds=(WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),
 )

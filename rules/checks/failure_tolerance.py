@@ -41,7 +41,6 @@ from rules.finding import (
     Threshold,
     Thresholds,
     UnknownResult,
-    clear,
     hold,
 )
 from rules.formatting import and_join, ms_text
@@ -62,10 +61,8 @@ SHARE = Threshold(
     meaning="the quorum has no reserve if it had none for this much of the window: the alert fires without the hold. "
     "Six minutes of fifteen are three times the hold",
 )
-_HOLD = hold(
-    120.0,
-    "a controller that reboots, or whose pod moves to another node, and each step of a rolling restart is done by then",
-)
+
+
 _SEVERAL = 3
 """A voter that had so many outages within the window fails again and again; an upgrade may restart it twice."""
 
@@ -216,7 +213,12 @@ def _remedy(
 
 RULE = Rule(
     title="The quorum tolerates no further failure",
-    thresholds=(_HOLD, clear(), WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    hold=hold(
+        120.0,
+        "a controller that reboots, or whose pod moves to another node, and each step of a rolling restart is done by "
+        "then",
+    ),
+    further_thresholds=(WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     outlives_cause=True,

@@ -22,7 +22,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold, keep_firing_for
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural
 from rules.model.history import VoterChange
 from rules.model.quorum import Quorum
@@ -69,6 +69,7 @@ def _finding(quorum: Quorum, change: VoterChange) -> Finding:
 
 RULE = Rule(
     title="The voter set was changed by force",
-    thresholds=(hold(0.0, "one observation is proof"), clear(), KEEP_FIRING_FOR),
+    hold=hold(0.0, "one observation is proof"),
+    further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.VOTERS_RECORD,),
 )

@@ -22,17 +22,12 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import ControllerRegistration
 from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, ReplicaHistory
 from rules.remedies.remedy_commands import describe_status
-
-_HOLD = hold(
-    600.0,
-    "a leader lists an observer for 300 s after its last fetch; a controller that is moved or repaired is back by then",
-)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -106,7 +101,12 @@ def _finding(
 
 RULE = Rule(
     title="A registration without a controller",
-    thresholds=(_HOLD, clear(), POLL_AGE, ANSWER_AGE),
+    hold=hold(
+        600.0,
+        "a leader lists an observer for 300 s after its last fetch; a controller that is moved or repaired is back by "
+        "then",
+    ),
+    further_thresholds=(POLL_AGE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),

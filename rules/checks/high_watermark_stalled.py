@@ -22,7 +22,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed, poll_problem
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.membership import majority
@@ -34,10 +34,6 @@ STILL = Threshold(
     default=10.0,
     meaning="how long the high watermark must not move before the condition begins; the condition must then last for "
     "hold. An idle quorum commits every half second, so the default is twenty missed commits",
-)
-
-_HOLD = hold(
-    20.0, "a leader without a majority resigns within seconds (check quorum), and an election takes one or two"
 )
 
 
@@ -107,7 +103,10 @@ def _or_unknown(value: int | None) -> str:
 
 RULE = Rule(
     title="The high watermark does not move",
-    thresholds=(_HOLD, clear(), STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    hold=hold(
+        20.0, "a leader without a majority resigns within seconds (check quorum), and an election takes one or two"
+    ),
+    further_thresholds=(STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),
 )

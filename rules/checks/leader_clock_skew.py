@@ -19,7 +19,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, needed
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Poll, Quorum
@@ -80,6 +80,7 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
 
 RULE = Rule(
     title="The leader's clock differs from the clock of kraftwatch's host",
-    thresholds=(hold(30.0), clear(), SKEW, POLL_AGE),
+    hold=hold(30.0),
+    further_thresholds=(SKEW, POLL_AGE),
     needs=(Need.FRESH_POLL,),
 )

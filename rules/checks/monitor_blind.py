@@ -40,7 +40,7 @@ from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, PROBE_AGE,
 from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.silent_controllers import SilentController, silent_controllers
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Resolution, Vantage
@@ -325,6 +325,6 @@ def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Ite
 
 RULE = Rule(
     title="kraftwatch does not observe the quorum",
-    thresholds=(hold(30.0), clear(), CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
-    evaluate=evaluate,
+    hold=hold(30.0),
+    further_thresholds=(CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
 )

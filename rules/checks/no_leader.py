@@ -60,7 +60,7 @@ from rules.analysis.leadership import (
 )
 from rules.analysis.missing_voter import VoterProcess, certificate_steps, voter_process
 from rules.analysis.replica_lag import Liveness
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
@@ -277,6 +277,6 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
 
 RULE = Rule(
     title="No controller leads the metadata quorum",
-    thresholds=(hold(5.0, "longer than an election"), clear(), ANSWER_AGE, PROBE_AGE, FETCH_AGE),
-    evaluate=evaluate,
+    hold=hold(5.0, "longer than an election"),
+    further_thresholds=(ANSWER_AGE, PROBE_AGE, FETCH_AGE),
 )

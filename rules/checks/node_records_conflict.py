@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
 from rules.model.membership import Voter
@@ -150,7 +150,8 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
 
 RULE = Rule(
     title="Records of nodes contradict each other",
-    thresholds=(hold(60.0), clear(), FETCH_AGE, POLL_AGE),
+    hold=hold(60.0),
+    further_thresholds=(FETCH_AGE, POLL_AGE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
 )

@@ -36,7 +36,6 @@ from rules.finding import (
     Severity,
     Threshold,
     Thresholds,
-    clear,
     hold,
     window_of,
 )
@@ -153,7 +152,8 @@ def _evidence(one: _Start) -> dict[str, Plain]:
 
 RULE = Rule(
     title="A node restarts again and again",
-    thresholds=(hold(0.0, "the starts have already happened"), clear(), WINDOW, STARTS, ANSWER_AGE),
+    hold=hold(0.0, "the starts have already happened"),
+    further_thresholds=(WINDOW, STARTS, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     # What is between the restarts is the same fault: one incident.
     grouped_with=("broker-fenced", "broker-flapping", "epoch-churn", "failure-tolerance", "voter-lagging"),

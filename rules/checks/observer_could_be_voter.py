@@ -31,19 +31,7 @@ from dataclasses import dataclass
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import WINDOW, Liveness, Readiness, lag_samples, liveness, readiness
 from rules.analysis.voter_status import HALF_DONE, half_done
-from rules.finding import (
-    Finding,
-    Need,
-    Plain,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    UnknownResult,
-    clear,
-    hold,
-)
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, first_values, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import VoterSet, tolerated_failures
@@ -207,7 +195,8 @@ def _others(ids: Sequence[NodeId], node: NodeId) -> str:
 
 RULE = Rule(
     title="An observer could be a voter",
-    thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, FETCH_AGE, POLL_AGE, HALF_DONE),
+    hold=hold(300.0),
+    further_thresholds=(REMOVED_FOR, READY_LAG, WINDOW, FETCH_AGE, POLL_AGE, HALF_DONE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),

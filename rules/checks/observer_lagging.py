@@ -33,7 +33,7 @@ from rules.analysis.replica_lag import (
     readiness,
     records_behind,
 )
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import BrokerRegistration
@@ -46,7 +46,6 @@ LAG = Threshold(
     meaning="a broker lags if it had last caught up longer ago than this, by the leader's clock. The lag of an idle "
     "broker is half a second",
 )
-_HOLD = hold(120.0, "a broker that loads a snapshot after its start is done by then")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -135,7 +134,8 @@ def _finding(
 
 RULE = Rule(
     title="A broker works with outdated metadata",
-    thresholds=(_HOLD, clear(), LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
+    hold=hold(120.0, "a broker that loads a snapshot after its start is done by then"),
+    further_thresholds=(LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     grouped_with=("broker-fenced",),

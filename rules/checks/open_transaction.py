@@ -21,14 +21,12 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural, utc_text
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
-
-_HOLD = hold(60.0, "counted from the beginning of the transaction, which ends within moments")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -72,7 +70,8 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
 
 RULE = Rule(
     title="A metadata transaction does not end",
-    thresholds=(_HOLD, clear(), ANSWER_AGE),
+    hold=hold(60.0, "counted from the beginning of the transaction, which ends within moments"),
+    further_thresholds=(ANSWER_AGE,),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

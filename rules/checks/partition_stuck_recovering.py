@@ -34,7 +34,7 @@ from itertools import groupby
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.replica_recovery import COPY, JOIN, ReplicaState, only_unflushed, replica_states, unflushed_sentence
 from rules.analysis.start_conditions import copy_sentence
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
@@ -51,7 +51,6 @@ _LOSS_CONSEQUENCE = {
 """What a loss means for Kafka's internal topics, from which the coordinators load their state."""
 _LIVE_STATES = (ReplicaState.NOT_JOINING, ReplicaState.JOINING, ReplicaState.COPYING)
 _RAISED = {Severity.INFO: Severity.WARNING, Severity.WARNING: Severity.CRITICAL, Severity.CRITICAL: Severity.CRITICAL}
-_HOLD = hold(60.0, "by the timestamps in the log; normally a replica joins within seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +242,8 @@ def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> It
 
 RULE = Rule(
     title="Partitions stay RECOVERING",
-    thresholds=(_HOLD, clear(), JOIN, COPY, ANSWER_AGE),
+    hold=hold(60.0, "by the timestamps in the log; normally a replica joins within seconds"),
+    further_thresholds=(JOIN, COPY, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     inhibited_by=("no-leader",),
 )

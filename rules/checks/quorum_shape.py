@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from rules.analysis.freshness import POLL_AGE, fresh_poll, poll_problem
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority, tolerated_failures
@@ -33,10 +33,6 @@ MOST = Threshold(
     default=7.0,
     unit="voters",
     meaning="a larger voter set fires. Seven tolerate three failures; Kafka's documentation advises three or five",
-)
-
-_HOLD = hold(
-    3_600.0, "a quorum that grows from three to five voters, or that is moved to new machines, has four for a while"
 )
 
 
@@ -120,6 +116,9 @@ def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequen
 
 RULE = Rule(
     title="The number of voters is unwise",
-    thresholds=(_HOLD, clear(), MOST, POLL_AGE),
+    hold=hold(
+        3_600.0, "a quorum that grows from three to five voters, or that is moved to new machines, has four for a while"
+    ),
+    further_thresholds=(MOST, POLL_AGE),
     inhibited_by=("no-leader", "voter-disk-replaced"),
 )

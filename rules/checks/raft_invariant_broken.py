@@ -25,7 +25,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.monitoring import Invariant, InvariantViolation, Reason
 from rules.model.quorum import Quorum
@@ -84,6 +84,6 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
 
 RULE = Rule(
     title="A Raft invariant is broken",
-    thresholds=(hold(5.0), clear(), EXPLAINED),
-    evaluate=evaluate,
+    hold=hold(5.0),
+    further_thresholds=(EXPLAINED,),
 )

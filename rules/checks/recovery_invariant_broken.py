@@ -26,7 +26,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, clear, hold, keep_firing_for
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.quorum import Quorum
@@ -115,6 +115,7 @@ def _evidence(violation: _RecoveryViolation) -> dict[str, Plain]:
 
 RULE = Rule(
     title="A partition's recovery violates KIP-704",
-    thresholds=(hold(0.0, "one committed record is enough"), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
+    hold=hold(0.0, "one committed record is enough"),
+    further_thresholds=(KEEP_FIRING_FOR, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
 )

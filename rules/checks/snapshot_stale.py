@@ -32,7 +32,6 @@ from rules.finding import (
     Threshold,
     Thresholds,
     UnknownResult,
-    clear,
     hold,
 )
 from rules.formatting import plural, utc_text
@@ -49,8 +48,6 @@ AGE = Threshold(
     "this long. Kafka writes one per hour by default: raise it if metadata.log.max.snapshot.interval.ms is longer or "
     "0. Kafka before 3.7 records no starts: there each election of the leader restarts the age",
 )
-
-_HOLD = hold(60.0, "after an outage of the quorum the leader registers again, or takes a snapshot, within seconds")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -136,7 +133,8 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
 
 RULE = Rule(
     title="No snapshot of the metadata is taken",
-    thresholds=(_HOLD, clear(), AGE, VIEW_AGE, ANSWER_AGE),
+    hold=hold(60.0, "after an outage of the quorum the leader registers again, or takes a snapshot, within seconds"),
+    further_thresholds=(AGE, VIEW_AGE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

@@ -48,14 +48,12 @@ from rules.analysis.leadership import last_polled_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
 from rules.analysis.replica_lag import Liveness
 from rules.analysis.start_conditions import resolve_names_first
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
-
-_HOLD = hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +262,8 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 
 RULE = Rule(
     title="A voter's recorded endpoint is stale",
-    thresholds=(_HOLD, clear(), FETCH_AGE, POLL_AGE, PROBE_AGE),
+    hold=hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds"),
+    further_thresholds=(FETCH_AGE, POLL_AGE, PROBE_AGE),
     needs=(Need.VOTERS_RECORD,),
     inhibited_by=("no-leader",),
 )

@@ -32,7 +32,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.replica_recovery import unflushed_sentence
 from rules.analysis.start_conditions import copy_sentence
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold, keep_firing_for
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
 from rules.model.identifiers import TopicId
@@ -130,7 +130,8 @@ def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
 
 RULE = Rule(
     title="Unclean leader election",
-    thresholds=(hold(0.0, "the election has already happened"), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
+    hold=hold(0.0, "the election has already happened"),
+    further_thresholds=(KEEP_FIRING_FOR, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     grouped_with=("partition-stuck-recovering",),
 )

@@ -29,7 +29,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange
@@ -52,7 +52,6 @@ _UPGRADES_KRAFT = 26
 
 _CHANGED_RECORDS = (8, 11, 13, 14, 15, 17, 23, 30)
 """The levels at which records changed (MetadataVersion.didMetadataChange): Kafka refuses to go below such a level."""
-_HOLD = hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +260,8 @@ def _way_back(in_force: int, highest: int) -> str:
 
 RULE = Rule(
     title="Node versions and finalized features do not match",
-    thresholds=(_HOLD, clear(), FINALIZE, ANSWER_AGE),
+    hold=hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known"),
+    further_thresholds=(FINALIZE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),
 )

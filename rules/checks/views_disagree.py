@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 
 from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
 from rules.analysis.leadership import leaders_of_newest_epoch
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import LeaderView
@@ -153,7 +153,8 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
 
 RULE = Rule(
     title="The controllers do not agree on the leader",
-    thresholds=(hold(60.0, "an election or a restart of a controller takes less"), clear(), VIEW_AGE, POLL_AGE),
+    hold=hold(60.0, "an election or a restart of a controller takes less"),
+    further_thresholds=(VIEW_AGE, POLL_AGE),
     needs=(Need.METADATA_LOG,),
     inhibited_by=("no-leader",),
     grouped_with=("stale-voter-endpoint", "failure-tolerance", "voter-lagging"),

@@ -39,7 +39,7 @@ from rules.analysis.voter_status import (
     moving_voters,
     voter_statuses,
 )
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold, window_of
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, utc_text
 from rules.model.history import VoterChange
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
@@ -55,7 +55,6 @@ REMOVALS = Threshold(
     meaning="this many removals of one controller from the voters within the window are repeated ones; the replacement "
     "of a disk is one",
 )
-_HOLD = hold(60.0, "a change commits in far less than a second, even during an election")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -200,7 +199,8 @@ def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> I
 
 RULE = Rule(
     title="A change of the voter set does not end",
-    thresholds=(_HOLD, clear(), WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
+    hold=hold(60.0, "a change commits in far less than a second, even during an election"),
+    further_thresholds=(WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     # Nothing after an uncommitted VotersRecord is committed either: that rule always fires too, and names no change.

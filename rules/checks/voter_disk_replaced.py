@@ -30,7 +30,7 @@ from typing import NamedTuple
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
 from rules.analysis.voter_status import HALF_DONE, further_failures_text, half_done
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import Voter, VoterSet
@@ -164,7 +164,8 @@ def _summary(committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching
 
 RULE = Rule(
     title="A voter's log directory was replaced",
-    thresholds=(hold(60.0, "auto-join replaces the voter within seconds"), clear(), FETCH_AGE, POLL_AGE, HALF_DONE),
+    hold=hold(60.0, "auto-join replaces the voter within seconds"),
+    further_thresholds=(FETCH_AGE, POLL_AGE, HALF_DONE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     outlives_cause=True,

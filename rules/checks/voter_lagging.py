@@ -28,24 +28,11 @@ from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
 from rules.analysis.replica_lag import WINDOW, Readiness, lag_samples, readiness
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
-from rules.finding import (
-    FAILED_NODES,
-    Finding,
-    Need,
-    Rule,
-    RuleResult,
-    Severity,
-    Thresholds,
-    UnknownResult,
-    clear,
-    hold,
-)
+from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
-
-_HOLD = hold(300.0, "long enough for a reboot, because nothing is at stake yet")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -105,7 +92,8 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
 
 RULE = Rule(
     title="A voter lags or is down",
-    thresholds=(_HOLD, clear(), CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
+    hold=hold(300.0, "long enough for a reboot, because nothing is at stake yet"),
+    further_thresholds=(CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
     outlives_cause=True,

@@ -29,7 +29,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, needed
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.quorum import LogRegression, Poll, Quorum, Replica
 from rules.remedies.remedy_commands import describe_status
@@ -103,7 +103,8 @@ def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Ite
 
 RULE = Rule(
     title="A voter's log went back",
-    thresholds=(hold(5.0), clear(), KEEP_FIRING_FOR, POLL_AGE),
+    hold=hold(5.0),
+    further_thresholds=(KEEP_FIRING_FOR, POLL_AGE),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),
     grouped_with=("raft-invariant-broken", "failure-tolerance", "committed-metadata-lost"),

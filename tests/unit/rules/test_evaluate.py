@@ -10,7 +10,7 @@ import pytest
 
 from rules import checks
 from rules.evaluate import RULES, ThresholdError, evaluate, thresholds_for
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.model.identifiers import Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -149,7 +149,7 @@ def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResul
 
 
 def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
-    rule = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=failing_rule)
+    rule = Rule(id="broken", title="", text="", hold=hold(1), evaluate=failing_rule)
     thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
     evaluation = evaluate(name_not_found(healthy(), 1), thresholds, [rule, *RULES.values()])
 

@@ -7,7 +7,7 @@ import pytest
 
 from rules.analysis.freshness import UnmetNeedError, needed
 from rules.evaluate import RULES, evaluate_rule, thresholds_for
-from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
+from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.model.identifiers import Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import healthy, not_observed_for, present, static, with_poll
@@ -23,7 +23,7 @@ def rule_with(*needs: Need) -> Rule:
     def evaluate(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
         return [FOUND]
 
-    return Rule(id="r", title="", text="", thresholds=(), evaluate=evaluate, needs=needs)
+    return Rule(id="r", title="", text="", hold=hold(0), evaluate=evaluate, needs=needs)
 
 
 def without_leader_row(quorum: Quorum) -> Quorum:

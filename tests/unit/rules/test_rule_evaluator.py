@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rules.evaluate import RULES, evaluate, thresholds_for
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Invariant, Reason
 from rules.model.quorum import Poll, Quorum, Replica
@@ -225,7 +225,7 @@ def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_c
                     )
 
     for rule in (even, recent):
-        new = Rule(id="new", title="New", text="", thresholds=(hold(0), clear()), evaluate=rule)
+        new = Rule(id="new", title="New", text="", hold=hold(0), evaluate=rule)
         monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
         thresholds = thresholds_for({})
         evaluator, quorum, summaries = RuleEvaluator(thresholds), healthy(), set()
@@ -310,7 +310,7 @@ def test_another_order_of_equal_mappings_evaluates_the_rules(monkeypatch: pytest
         order = f"broker {next(iter(quorum.brokers))} and controller {next(iter(nodes))}"
         yield Finding(rule="new", subject="first", severity=Severity.INFO, summary=order, evidence={}, remedy=())
 
-    new = Rule(id="new", title="New", text="", thresholds=(hold(0), clear()), evaluate=first)
+    new = Rule(id="new", title="New", text="", hold=hold(0), evaluate=first)
     monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
     quorum = healthy()
     brokers = dict(sorted(quorum.brokers.items(), reverse=True))

@@ -6,7 +6,7 @@ import pytest
 
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for, with_overrides
-from rules.finding import Evaluation, NotApplicable, Rule, Severity, Thresholds, clear, hold
+from rules.finding import Evaluation, NotApplicable, Rule, Severity, Thresholds, hold
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.rule_evaluator import RuleEvaluator
@@ -52,7 +52,7 @@ def test_alert_of_a_rule_that_is_turned_off_does_not_resolve_as_if_its_condition
     assert resolved.summary == "Rule broker-fenced is not evaluated any more: disabled by the configuration."
 
 
-FAILING = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=lambda _quorum, _: 1 / 0)  # type: ignore[arg-type, return-value]
+FAILING = Rule(id="broken", title="", text="", hold=hold(1), evaluate=lambda _quorum, _: 1 / 0)  # type: ignore[arg-type, return-value]
 """A rule that raises: `monitor-blind` reports it."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.evaluate import RULES
-from rules.finding import Threshold, clear, hold
+from rules.finding import Threshold, hold
 from rules.rule_page import Page, inhibition_of, page_of, times_of
 
 TEXT = """The quorum has no leader,
@@ -44,7 +44,7 @@ def test_page_has_the_lead_and_the_text_below_each_heading() -> None:
     ],
 )
 def test_times_are_a_sentence(held: Threshold, times: str) -> None:
-    assert times_of(replace(RULES["no-leader"], thresholds=(held, clear()))) == times
+    assert times_of(replace(RULES["no-leader"], hold=held)) == times
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from tests.unit.rules.situation import (
     unknown,
     voter_not_fetching,
     voters_lagging,
+    with_history,
     with_past,
     with_rows,
 )
@@ -106,9 +107,7 @@ def test_a_voter_that_stopped_fetching_while_it_caught_up_fires() -> None:
     """Its last samples show a shrinking lag, and no sample can show that it catches up now."""
     stopped = voter_not_fetching(healthy(5), 2)
     shrinking = history(key(2), lags=[60_000 - 4_000 * n for n in range(12)], end=9_000, silent=True)
-    stopped = replace(stopped, histories={**stopped.histories, key(2): shrinking})
-
-    assert finding_lines(stopped) == ["warning voter-lagging: voter 2"]
+    assert finding_lines(with_history(stopped, shrinking)) == ["warning voter-lagging: voter 2"]
 
 
 def test_where_every_voter_is_in_sync_the_leader_is_what_the_remedy_restarts() -> None:
@@ -247,7 +246,7 @@ def test_a_voter_that_is_down_beside_one_that_fails_again_and_again_is_named_and
     """Its own alert, voter-lagging, is inhibited."""
     down = voter_not_fetching(healthy(5), 4)
     lasting = replace(down.histories[key(4)], outages=(Outage(since_ms=Millis(NOW - 120_000)),))
-    quorum = failing_again(failing_again(replace(down, histories={**down.histories, key(4): lasting}), 1, 9), 2, 9)
+    quorum = failing_again(failing_again(with_history(down, lasting), 1, 9), 2, 9)
     (finding,) = evaluation_of(quorum).findings
     assert finding.summary.startswith(
         "The quorum tolerates no further failure reliably: 4 of 5 voters are in sync now. Voter 4 has not fetched "
@@ -282,7 +281,7 @@ def test_an_outage_that_lasts_is_evaluated_when_its_time_is_enough() -> None:
     assert quorum.poll is not None
     at, known = quorum.poll.observed_at_ms, quorum.histories[key(2)]
     lasting = replace(known, outages=(*known.outages[1:], Outage(since_ms=Millis(at - 1_000))))
-    quorum = replace(quorum, histories={**quorum.histories, key(2): lasting})
+    quorum = with_history(quorum, lasting)
     holds: list[int | None] = []
     for second in range(0, 90, 3):
         now = later(quorum, second * 1_000, away=2)

@@ -6,7 +6,7 @@ import pytest
 
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, key, leaderless, observer, static
+from tests.unit.rules.situation import findings, healthy, key, leaderless, observer, static, with_controller
 
 pytestmark = pytest.mark.kip("C027")
 
@@ -17,7 +17,7 @@ def with_registered(quorum: Quorum, node: int, **changes: str) -> Quorum:
     """Returns the quorum with another listener in this controller's registration."""
     known = quorum.controllers[NodeId(node)]
     endpoints = tuple(replace(one, **changes) for one in known.endpoints)  # type: ignore[arg-type]
-    return replace(quorum, controllers={**quorum.controllers, NodeId(node): replace(known, endpoints=endpoints)})
+    return with_controller(quorum, replace(known, endpoints=endpoints))
 
 
 def all_with_protocol(protocol: str) -> Quorum:
@@ -82,7 +82,7 @@ def test_another_listener_beside_the_recorded_one_is_legal() -> None:
     known = quorum.controllers[NodeId(1)]
     extra = Endpoint(listener="EXTRA", host="c1.test", port=9094, protocol="SSL")
     changed = replace(known, endpoints=(*known.endpoints, extra))
-    assert findings(replace(quorum, controllers={**quorum.controllers, NodeId(1): changed}), RULE) == []
+    assert findings(with_controller(quorum, changed), RULE) == []
 
 
 def test_a_broker_on_a_clone_of_another_broker_is_reported() -> None:

@@ -20,6 +20,7 @@ from tests.unit.rules.situation import (
     unknown,
     unknown_reasons,
     voter_not_fetching,
+    with_history,
     with_poll,
 )
 
@@ -113,13 +114,13 @@ def test_after_an_election_an_observer_is_unknown_and_not_lagging() -> None:
     elected = with_poll(quorum, observers=present(quorum.poll).observers[:2])
     assert unknown_reasons(elected, RULE) == [(f"observer {key(4)}", f"the leader does not list observer {key(4)} yet")]
     long_ago = replace(quorum.histories[key(4)], last_seen_at_ms=Millis(NOW - 300_000))
-    gone = replace(elected, histories={**elected.histories, key(4): long_ago})
+    gone = with_history(elected, long_ago)
     assert (RULE, f"observer {key(4)}") not in unknown(gone)
 
     samples = quorum.histories[key(4)].samples
     without_progress = replace(samples[20], lag=None, lag_ms=None, fetch_age_ms=None)
     history = replace(quorum.histories[key(4)], samples=(*samples[:20], without_progress, *samples[21:]))
-    (finding,) = findings(replace(quorum, histories={**quorum.histories, key(4): history}), RULE)
+    (finding,) = findings(with_history(quorum, history), RULE)
     assert finding.evidence["readiness"] == "ready"
 
 
@@ -153,8 +154,7 @@ def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
 def test_the_former_directory_of_a_voter_is_not_unknown() -> None:
     """The directory was listed minutes ago and is not listed now. Its id belongs to a voter, so it cannot be added."""
     quorum = healthy()
-    former = {key(2, "oldDirOf2"): history(key(2, "oldDirOf2"))}
-    assert unknown(replace(quorum, histories={**quorum.histories, **former})) == []
+    assert unknown(with_history(quorum, history(key(2, "oldDirOf2")))) == []
 
 
 @pytest.mark.parametrize(("fetch_age_ms", "expected"), [(10_000, [(RULE, f"observer {key(4)}")]), (10_001, [])])

@@ -31,12 +31,14 @@ from tests.unit.rules.situation import (
     key,
     leaderless,
     name_not_found,
-    present,
     probed,
     refuses,
     registered_elsewhere,
     with_broker,
+    with_committed,
+    with_controller,
 )
+from tests.unit.rules.situation import with_protocols as with_controller_protocols
 
 pytestmark = pytest.mark.kip("A020", "A066", "A068", "A072", "A073", "A074", "A109", "A110", "K012")
 
@@ -51,15 +53,9 @@ def configuration_only() -> Quorum:
 def with_second_listener(quorum: Quorum, node: int) -> Quorum:
     """A controller has a second listener, in the voter set and in its registration."""
     both = (endpoint(node), replace(endpoint(node, port=19094), listener="SECOND"))
-    voters = tuple(
-        replace(one, endpoints=both) if one.key.id == node else one for one in present(quorum.committed).voters
-    )
+    voters = tuple(replace(one, endpoints=both) if one.key.id == node else one for one in quorum.voters)
     registered = replace(quorum.controllers[NodeId(node)], endpoints=both)
-    return replace(
-        quorum,
-        committed=replace(present(quorum.committed), voters=voters),
-        controllers={**quorum.controllers, NodeId(node): registered},
-    )
+    return with_controller(with_committed(quorum, voters=voters), registered)
 
 
 @pytest.mark.parametrize(
@@ -133,19 +129,11 @@ def test_every_command_has_a_login_on_a_secured_cluster() -> None:
 def with_protocols(quorum: Quorum, *, controllers: str, brokers: str) -> Quorum:
     """Returns the quorum with these security protocols in its nodes' registrations."""
 
-    def secured_by(endpoints: tuple[Endpoint, ...], protocol: str) -> tuple[Endpoint, ...]:
-        return tuple(replace(each, protocol=protocol) for each in endpoints)
-
-    return replace(
-        quorum,
-        controllers={
-            node: replace(one, endpoints=secured_by(one.endpoints, controllers))
-            for node, one in quorum.controllers.items()
-        },
-        brokers={
-            node: replace(one, endpoints=secured_by(one.endpoints, brokers)) for node, one in quorum.brokers.items()
-        },
-    )
+    secured = {
+        node: replace(one, endpoints=tuple(replace(each, protocol=brokers) for each in one.endpoints))
+        for node, one in quorum.brokers.items()
+    }
+    return replace(with_controller_protocols(quorum, *[controllers] * 3), brokers=secured)
 
 
 @pytest.mark.parametrize(

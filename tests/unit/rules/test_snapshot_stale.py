@@ -22,6 +22,7 @@ from tests.unit.rules.situation import (
     snapshots,
     unknown_reasons,
     view,
+    with_controller,
     with_past,
     with_views,
 )
@@ -45,7 +46,7 @@ def test_no_snapshot_is_due_while_nothing_is_written() -> None:
 
 def started(quorum: Quorum, ago_ms: int) -> Quorum:
     leader = replace(quorum.controllers[NodeId(3)], timestamp_ms=Millis(NOW - 300 - ago_ms))
-    return replace(quorum, controllers={**quorum.controllers, NodeId(3): leader})
+    return with_controller(quorum, leader)
 
 
 @pytest.mark.parametrize(("ago_ms", "expected"), [(HOUR_MS // 2, []), (3 * HOUR_MS, []), (3 * HOUR_MS + 1, FIRES)])

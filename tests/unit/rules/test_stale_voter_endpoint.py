@@ -35,6 +35,7 @@ from tests.unit.rules.situation import (
     voter_not_fetching,
     with_certificates,
     with_committed,
+    with_controller,
     with_rows,
 )
 
@@ -91,20 +92,13 @@ def test_stale_endpoint_is_reported_with_its_reason(quorum: Quorum, expected: li
         # Accepted without an answer: a process that hangs is at its recorded endpoint.
         probed(healthy(), 1, answer=Answer.NO_ANSWER),
         # Host names are case-insensitive.
-        replace(
-            healthy(),
-            controllers={**healthy().controllers, key(1).id: registration(1, endpoint(1, host="C1.TEST"))},
-        ),
+        with_controller(healthy(), registration(1, endpoint(1, host="C1.TEST"))),
         # The registration lists other listeners: only the listener with the same name is compared.
-        replace(
+        with_controller(
             healthy(),
-            controllers={
-                **healthy().controllers,
-                key(1).id: replace(
-                    registration(1),
-                    endpoints=(Endpoint(listener="PLAINTEXT", host="b1.test", port=9092), endpoint(1)),
-                ),
-            },
+            replace(
+                registration(1), endpoints=(Endpoint(listener="PLAINTEXT", host="b1.test", port=9092), endpoint(1))
+            ),
         ),
         # A new directory with the same id registered: the registration is not this voter's.
         registered_elsewhere(observer(voter_not_fetching(healthy(), 1), 1, directory="newDirOf1"), 1),

@@ -21,6 +21,7 @@ from tests.unit.rules.situation import (
     unknown_reasons,
     voter_not_fetching,
     with_committed,
+    with_history,
     with_poll,
 )
 
@@ -89,12 +90,8 @@ def test_first_directory_id_of_a_voter_without_one_is_no_replacement() -> None:
     known, nameless = key(2), ReplicaKey(id=NodeId(2))
     voters = tuple(replace(one, key=nameless) if one.key == known else one for one in present(quorum.committed).voters)
     rows = tuple(replace(row, key=nameless) if row.key == known else row for row in present(quorum.poll).voters)
-    quorum = replace(
-        quorum,
-        committed=replace(present(quorum.committed), voters=voters),
-        poll=replace(present(quorum.poll), voters=rows),
-        histories={nameless if each == known else each: one for each, one in quorum.histories.items()},
-    )
+    histories = {nameless if each == known else each: one for each, one in quorum.histories.items()}
+    quorum = replace(with_committed(with_poll(quorum, voters=rows), voters=voters), histories=histories)
     assert findings(quorum, RULE) == []
     assert unknown_reasons(quorum, RULE) == []
 
@@ -125,7 +122,7 @@ def test_old_directory_is_not_a_replacement_of_the_new_one() -> None:
     )
     old = key(2, "oldDirOf2")
     before = replace(quorum.histories[old], first_seen_at_ms=Millis(NOW - 7_200_000))
-    known = replace(quorum, histories={**quorum.histories, old: before})
+    known = with_history(quorum, before)
     assert (RULE, "controller 2") in unknown(quorum)
     assert (RULE, "controller 2") not in unknown(known)
     assert findings(known, RULE) == []
@@ -157,10 +154,6 @@ def test_after_several_removals_of_one_controller_the_newest_is_the_one_to_compl
 
     assert found is not None
     assert found.key == key(2)
-    day_ms = thresholds_for({})[RULE].ms("half_done")
-    last_chance, late = (removed(replaced(), 2, ago_ms=age) for age in (day_ms, day_ms + 1))
-    assert half_done_removal(last_chance, NEW, thresholds_for({})[RULE]) is not None
-    assert half_done_removal(late, NEW, thresholds_for({})[RULE]) is None
     (finding,) = findings(twice, RULE)
     assert str(key(2)) in finding.summary
     assert str(key(2, "oldDirOf2")) not in finding.summary

@@ -28,6 +28,8 @@ from tests.unit.rules.situation import (
     unknown,
     voter_not_fetching,
     voters_lagging,
+    with_committed,
+    with_history,
     with_past,
     with_poll,
 )
@@ -42,11 +44,10 @@ STUCK = f"warning {ID}: quorum"
 
 def removing(quorum: Quorum, node: int) -> Quorum:
     """Returns the quorum with a removal of this voter that is accepted and not committed."""
-    assert quorum.poll is not None
-    left = tuple(row for row in quorum.poll.voters if row.key.id != node)
-    gone = next(row for row in quorum.poll.voters if row.key.id == node)
-    poll = replace(quorum.poll, voters=left, observers=(*quorum.poll.observers, gone))
-    return replace(quorum, poll=poll)
+    poll = present(quorum.poll)
+    left = tuple(row for row in poll.voters if row.key.id != node)
+    gone = next(row for row in poll.voters if row.key.id == node)
+    return with_poll(quorum, voters=left, observers=(*poll.observers, gone))
 
 
 @pytest.mark.kip("K032")
@@ -78,12 +79,10 @@ def test_a_change_of_endpoints_alone_is_pending() -> None:
 
 def test_endpoints_in_another_order_or_not_reported_are_no_pending_change() -> None:
     quorum = healthy()
-    assert quorum.poll is not None and quorum.committed is not None
     extra = Endpoint(listener="EXTRA", host="c1.test", port=9094)
-    voters = tuple(replace(one, endpoints=(*one.endpoints, extra)) for one in quorum.committed.voters)
-    nodes = {node: (extra, *endpoints) for node, endpoints in quorum.poll.nodes.items()}
-    committed = replace(quorum.committed, voters=voters)
-    reordered = replace(quorum, committed=committed, poll=replace(quorum.poll, nodes=nodes))
+    voters = tuple(replace(one, endpoints=(*one.endpoints, extra)) for one in quorum.voters)
+    nodes = {node: (extra, *endpoints) for node, endpoints in present(quorum.poll).nodes.items()}
+    reordered = with_committed(with_poll(quorum, nodes=nodes), voters=voters)
     assert findings(reordered, "voter-change-stuck") == []
     assert findings(with_poll(quorum, nodes={}), "voter-change-stuck") == []
 
@@ -188,7 +187,7 @@ def test_a_controller_with_a_new_directory_fetched_when_that_one_did() -> None:
     quorum = listed_until(registered(healthy(), 9), 9, ago_ms=900_000, fetched_before_ms=500)
     assert findings(quorum, "ghost-registration")
     new = history(key(9, "newDirOf9"))
-    assert findings(replace(quorum, histories={**quorum.histories, new.key: new}), "ghost-registration") == []
+    assert findings(with_history(quorum, new), "ghost-registration") == []
 
 
 def test_a_controller_fetched_last_as_the_newest_poll_says() -> None:
@@ -198,7 +197,7 @@ def test_a_controller_fetched_last_as_the_newest_poll_says() -> None:
         for ago_ms, age_ms in ((60_000, 290_000), (55_000, 500))
     )
     fetched = replace(history(key(9)), samples=samples)
-    assert findings(replace(quorum, histories={**quorum.histories, fetched.key: fetched}), "ghost-registration") == []
+    assert findings(with_history(quorum, fetched), "ghost-registration") == []
 
 
 def listed_until(quorum: Quorum, node: int, *, ago_ms: int, fetched_before_ms: int | None) -> Quorum:
@@ -207,7 +206,7 @@ def listed_until(quorum: Quorum, node: int, *, ago_ms: int, fetched_before_ms: i
     age = None if fetched_before_ms is None else Millis(fetched_before_ms)
     newest = LagSample(observed_at_ms=at, lag=0, lag_ms=Millis(0), fetch_age_ms=age)
     seen = replace(history(key(node)), last_seen_at_ms=at, samples=(newest,))
-    return replace(quorum, histories={**quorum.histories, key(node): seen})
+    return with_history(quorum, seen)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rules.formatting import MOST_ENTRIES
 from rules.model.identifiers import NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules import situation
-from tests.unit.rules.situation import healthy, key, present
+from tests.unit.rules.situation import healthy, key
 
 THRESHOLDS = thresholds_for({})
 FEW, MANY = 150, 300
@@ -47,11 +47,7 @@ def lines_executed(call: Callable[[], object]) -> int:
 def with_observers(quorum: Quorum, count: int, *, lag_ms: int = 0) -> Quorum:
     keys = [key(node) for node in range(10_001, 10_001 + count)]
     rows = tuple(situation.row(one, lag_ms=lag_ms) for one in keys)
-    return replace(
-        quorum,
-        poll=replace(present(quorum.poll), observers=rows),
-        histories={**quorum.histories, **{one: situation.history(one) for one in keys}},
-    )
+    return situation.with_history(situation.with_poll(quorum, observers=rows), *map(situation.history, keys))
 
 
 def with_brokers(quorum: Quorum, count: int, *, fenced: bool = False) -> Quorum:
@@ -61,9 +57,7 @@ def with_brokers(quorum: Quorum, count: int, *, fenced: bool = False) -> Quorum:
 
 def with_controllers(quorum: Quorum, count: int) -> Quorum:
     nodes = range(10_001, 10_001 + count)
-    return replace(
-        quorum, controllers={**quorum.controllers, **{NodeId(node): situation.registration(node) for node in nodes}}
-    )
+    return situation.with_controller(quorum, *map(situation.registration, nodes))
 
 
 SITUATIONS: dict[str, Callable[[int], Quorum]] = {

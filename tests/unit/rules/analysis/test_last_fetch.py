@@ -15,26 +15,21 @@ from rules.analysis.replica_lag import (
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.quorum import LagSample, Quorum
-from tests.unit.rules.situation import LOG_END, NOW, healthy, key, present, row
+from tests.unit.rules.situation import LOG_END, NOW, healthy, key, present, row, with_history, with_rows
 
 POLLED_AT_MS = NOW - 200
 
 
 def only_reported_by_an_earlier_leader(sampled_ago_ms: int, fetch_age_ms: int) -> Quorum:
     """The new leader does not know when voter 2 fetched; the earlier leader's last answer is this old."""
-    quorum = healthy()
-    unknown = replace(row(key(2)), last_fetch_ms=None, last_caught_up_ms=None)
-    voters = tuple(unknown if each.key == key(2) else each for each in present(quorum.poll).voters)
+    quorum = with_rows(healthy(), 2, last_fetch_ms=None, last_caught_up_ms=None)
     at = Millis(POLLED_AT_MS - sampled_ago_ms)
     samples = (
         LagSample(observed_at_ms=Millis(at - 5_000), lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(0)),
         LagSample(observed_at_ms=at, lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(fetch_age_ms)),
         LagSample(observed_at_ms=Millis(POLLED_AT_MS), lag=None, lag_ms=None, fetch_age_ms=None),
     )
-    known = replace(quorum.histories[key(2)], samples=samples)
-    return replace(
-        quorum, poll=replace(present(quorum.poll), voters=voters), histories={**quorum.histories, key(2): known}
-    )
+    return with_history(quorum, replace(quorum.histories[key(2)], samples=samples))
 
 
 @pytest.mark.parametrize(

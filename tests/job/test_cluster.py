@@ -73,7 +73,7 @@ def test_a_checkpoint_that_executors_do_not_share_is_refused(folder: Path, lab: 
             capture_output=True,
             text=True,
             check=False,
-            timeout=240,
+            timeout=600,
         )
 
     sentence = ended.stderr.strip().splitlines()[-1]

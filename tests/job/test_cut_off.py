@@ -33,7 +33,7 @@ def job(folder: Path, labs: Mapping[str, Lab], webhook: HttpDouble) -> Iterator[
     job.write_config(
         clusters=[section(name, lab) for name, lab in labs.items()],
         sinks=[f"jsonl:{job.jsonl}", {"webhook": {"url": f"{webhook.url}/all", "name": "all"}}, only],
-        thresholds={"monitor-blind": {"hold": 6, "clear": 2}, "quorum-shape": {"hold": 1}},
+        thresholds={"monitor-blind": {"hold": 15, "clear": 2}, "quorum-shape": {"hold": 1}},
         rules={"quorum-shape": {"severity": "warning"}},
     )
     with job:

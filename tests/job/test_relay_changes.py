@@ -107,7 +107,6 @@ def test_relays_with_topics_of_their_own_do_not_reach_each_other(lab: Lab, topic
     finally:
         first.stop()
         second.stop()
-    assert {alert.rule for alert in job.alerts()} == {"quorum-shape", "data-contract-broken", "monitor-blind"}
 
 
 def delete_all_rows(topic_lab: Lab, relay: RelayProcess) -> None:

@@ -32,9 +32,10 @@ def job(folder: Path, lab: Lab, request: pytest.FixtureRequest) -> Iterator[Conf
         yield job
 
 
-def alert_counts(path: Path) -> Counter[tuple[str, str, str]]:
-    lines = path.read_text().split("\n")[:-1] if path.exists() else []
-    return Counter((line["cluster"], line["rule"], line["state"]) for line in map(json.loads, lines))
+def alert_counts(path: Path) -> Counter[tuple[str, str]]:
+    """Returns how often each cluster's quorum-shape fired and resolved; a stall of the machine may fire other rules."""
+    lines = map(json.loads, path.read_text().split("\n")[:-1] if path.exists() else [])
+    return Counter((line["cluster"], line["state"]) for line in lines if line["rule"] == "quorum-shape")
 
 
 def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob) -> None:
@@ -55,7 +56,7 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     job.write_config(
         clusters=[first, second], thresholds=NO_ALERTS | FIRE_SOON, sinks=[f"jsonl:{job.jsonl}", f"jsonl:{more}"]
     )
-    both = {("first", "quorum-shape", "firing"): 1, ("second", "quorum-shape", "firing"): 1}
+    both = {("first", "firing"): 1, ("second", "firing"): 1}
     eventually(lambda: alert_counts(job.jsonl) == both, within_s=60)
     # A new sink receives the active alerts.
     eventually(lambda: alert_counts(more) == both, within_s=60)
@@ -89,9 +90,9 @@ def test_restart_with_an_unavailable_new_cluster_monitors_the_others(lab: Lab, j
     assert "kraftwatch: cluster new: none of new.invalid:" in job.log.read_text()[log_before:]
     assert "cluster new: none of new.invalid:" in (job.checkpoint / "log" / "driver.log").read_text()
     job.wait_for("quorum-shape")
-    assert alert_counts(job.jsonl) == {("first", "quorum-shape", "firing"): 1}
+    assert alert_counts(job.jsonl) == {("first", "firing"): 1}
     hosts.write_text("127.0.0.1 new.invalid\n")
-    both = {("first", "quorum-shape", "firing"): 1, ("new", "quorum-shape", "firing"): 1}
+    both = {("first", "firing"): 1, ("new", "firing"): 1}
     # The job retries after 30 s.
     eventually(lambda: alert_counts(job.jsonl) == both, within_s=120)
     eventually(lambda: job.logged("was reloaded: changed clusters"), within_s=60)

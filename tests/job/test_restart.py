@@ -1,4 +1,7 @@
-"""The job is killed (SIGKILL) during a scenario: its alerts are the same as without the kill."""
+"""A job that starts again: alerts before Spark is up, its files, and its end.
+
+A killed gatherer is in tests/kafka/test_gather.py, a killed job in test_relay_job.py and `make kill-campaign`.
+"""
 
 import fnmatch
 import json
@@ -12,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from deploy.lab.lab import Lab
@@ -37,26 +39,7 @@ def _usual_umask() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, float]:
-    return short_thresholds("voter-disk-replaced", "no-leader")
-
-
-def test_killed_gatherer_is_restarted_and_nothing_is_lost(lab: Lab, job: JobProcess) -> None:
-    since = len(job.alerts())
-    children = gatherers(job.pid)
-    assert len(children) == 1
-
-    children[0].kill()
-
-    def replaced() -> None:
-        now = gatherers(job.pid)
-        assert len(now) == 1
-        assert now[0].pid != children[0].pid
-
-    eventually(replaced, within_s=60)
-    lab.pause(*lab.controllers[:2])
-    job.wait_for("no-leader", since=since)
-    lab.resume(*lab.controllers[:2])
-    wait_until_resolved(job)
+    return short_thresholds("no-leader")
 
 
 def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(job: JobProcess) -> None:
@@ -139,23 +122,6 @@ def java_that_waits_for(file: Path) -> Path:
 
 def webhook_reasons(server: HttpDouble) -> list[str]:
     return [json.loads(request.body)["reason"] for request in server.requests]
-
-
-def ended(process: psutil.Process) -> bool:
-    """Whether a process has ended; a zombie has ended too."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def gatherers(pid: int) -> list[psutil.Process]:
-    def is_gatherer(child: psutil.Process) -> bool:
-        with suppress(psutil.Error):  # the process ended meanwhile
-            return not ended(child) and "connectors.gather" in child.cmdline()
-        return False
-
-    return [child for child in psutil.Process(pid).children() if is_gatherer(child)]
 
 
 def modes(folder: Path) -> dict[str, int]:

@@ -30,9 +30,9 @@ def test_the_query_is_in_the_ui_and_in_the_event_log(folder: Path) -> None:
     )
     with job:
         wait_until_evaluated(job)
-        page = requests.get(f"http://127.0.0.1:{port}/StreamingQuery/", timeout=30).text
+        page = requests.get(f"http://127.0.0.1:{port}/StreamingQuery/", timeout=60).text
         assert ">kraftwatch<" in page
-        (application,) = requests.get(f"http://127.0.0.1:{port}/api/v1/applications", timeout=30).json()
+        (application,) = requests.get(f"http://127.0.0.1:{port}/api/v1/applications", timeout=60).json()
         assert application["name"] == "kraftwatch"
 
     files = events.glob("eventlog_v2_*/events_*")

@@ -21,7 +21,7 @@ LAB = {"controllers": 1, "brokers": 0}
 THRESHOLDS = {
     "failure-tolerance": {"hold": 3600},
     "quorum-shape": {"hold": 1, "clear": 1},
-    "monitor-blind": {"hold": 5, "clear": 3},
+    "monitor-blind": {"hold": 15, "clear": 3},
 }
 
 

@@ -133,7 +133,7 @@ def drain(session: SparkSession, journal: Path, folder: Path) -> tuple[Streaming
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(240)
+    assert query.awaitTermination(600)
     return query, batches
 
 

@@ -87,13 +87,6 @@ def failed_checkpoint(folder: Path) -> list[str]:
     return [one.message for one in check_host(job(folder, checkpoint=str(folder))) if one.status is CheckStatus.FAILS]
 
 
-def test_healthy_cluster_has_no_warning() -> None:
-    found = results(HEALTHY)
-    assert bad(found) == []
-    assert worst_status(found) is CheckStatus.OK
-    assert [one.message for one in found if one.name == "login"] == ["no login; metadata.version 30"]
-
-
 def test_missing_cluster_action_names_the_unknown_rules_and_the_command_that_grants_it() -> None:
     found = results(replace(HEALTHY, fetch=DENIED_FETCH), **SECURED)
     assert bad(found) == [("warning", "Fetch", "permission"), ("warning", "rules", "observability")]
@@ -107,8 +100,7 @@ def test_missing_cluster_action_names_the_unknown_rules_and_the_command_that_gra
 
 
 def test_without_any_permission_the_job_observes_nothing() -> None:
-    unknown = ObservationError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
-    found = results(replace(HEALTHY, quorum=DENIED_POLL, fetch=DENIED_FETCH, cluster=unknown, skew_ms=None), **SECURED)
+    found = results(replace(UNNAMED, quorum=DENIED_POLL, fetch=DENIED_FETCH, skew_ms=None), **SECURED)
     assert bad(found) == [
         ("fails", "DescribeQuorum", "permission"),
         ("warning", "Fetch", "permission"),
@@ -119,12 +111,42 @@ def test_without_any_permission_the_job_observes_nothing() -> None:
     assert "meta.properties" in remedy(found, "DescribeCluster")
 
 
-def test_known_cluster_id_need_not_be_reported() -> None:
-    unknown = ObservationError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
-    assert bad(results(replace(HEALTHY, cluster=unknown), cluster_id="id")) == []
-    assert bad(results(replace(HEALTHY, cluster=unknown), recorded="id")) == []
-    assert bad(results(HEALTHY, cluster_id="another")) == [("fails", "DescribeCluster", "identity")]
-    assert bad(results(HEALTHY, recorded="another")) == [("fails", "DescribeCluster", "identity")]
+UNNAMED = replace(HEALTHY, cluster=ObservationError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller)"))
+UNRESOLVABLE = ConnectivityCheck(
+    address=Address("c2", 9093),
+    configured=True,
+    failure=("dns", ObservationError(Reason.UNRESOLVABLE, "c2 does not resolve")),
+)
+OTHER_ID = ("fails", "DescribeCluster", "identity")
+
+
+@pytest.mark.parametrize(
+    ("connectivity", "keys", "expected"),
+    [
+        ([HEALTHY], {}, []),
+        ([UNNAMED], {"cluster_id": "id"}, []),
+        ([UNNAMED], {"recorded": "id"}, []),
+        ([HEALTHY], {"cluster_id": "another"}, [OTHER_ID]),
+        ([HEALTHY], {"recorded": "another"}, [OTHER_ID]),
+        ([HEALTHY, UNRESOLVABLE], {}, [("warning", "c2:9093", "dns")]),
+        ([UNRESOLVABLE], {}, [("fails", "c2:9093", "dns"), ("fails", "CLUSTER", "permission")]),
+    ],
+    ids=[
+        "healthy",
+        "configured id",
+        "recorded id",
+        "other id",
+        "other recorded id",
+        "one of two fails",
+        "the only one",
+    ],
+)
+def test_what_is_not_right_with_addresses_and_cluster_ids(
+    connectivity: list[ConnectivityCheck], keys: dict[str, Any], expected: list[tuple[str, str, str]]
+) -> None:
+    found = results(*connectivity, **keys)
+    assert bad(found) == expected
+    assert {one.message for one in found if one.name == "login"} <= {"no login; metadata.version 30"}
 
 
 @pytest.mark.parametrize(
@@ -139,14 +161,9 @@ def test_acl_command_names_the_principal_without_a_configured_user(keys: dict[st
     assert principal in remedy(results(replace(HEALTHY, fetch=DENIED_FETCH), **keys), "Fetch")
 
 
-def test_one_failing_address_of_two_is_a_warning_and_the_only_one_is_a_failure() -> None:
-    unresolvable = ConnectivityCheck(
-        address=Address("c2", 9093),
-        configured=True,
-        failure=("dns", ObservationError(Reason.UNRESOLVABLE, "c2 does not resolve")),
-    )
-    assert bad(results(HEALTHY, unresolvable)) == [("warning", "c2:9093", "dns")]
-    assert bad(results(unresolvable)) == [("fails", "c2:9093", "dns"), ("fails", "CLUSTER", "permission")]
+def test_the_worst_status_counts() -> None:
+    cases = ((HEALTHY,), (HEALTHY, UNRESOLVABLE), (UNRESOLVABLE,))
+    assert [worst_status(results(*each)) for each in cases] == [*CheckStatus]
 
 
 def test_certificate_that_expires_soon_and_clock_skew_are_warnings() -> None:

@@ -31,6 +31,8 @@ def server() -> Iterator[PostgresServer]:
 def place(server: PostgresServer, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> PostgresPlace:
     monkeypatch.setattr(active_role, "RENEW_S", 0.1)
     monkeypatch.setattr(active_role, "SINKS_FAIL_S", 0.2)
+    # No stall of the machine ends a lease, and no test waits for one that was not given up.
+    monkeypatch.setattr("connectors.store.lease.LEASE_S", 300.0)
     place = server.database(f"a{abs(hash(request.node.name))}")
     job_database(place).create()
     return place

@@ -42,7 +42,7 @@ def start_error(tmp_path: Path, java_script: str, settings: Mapping[str, str] | 
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=600,
     )
     return ended.stderr.splitlines()[-1]
 

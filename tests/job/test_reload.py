@@ -14,11 +14,12 @@ from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, second_section, section
 from tests.job.job_state import files_in
-from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatService
+from tests.sinks.server import HttpDouble
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 LAB = {"controllers": 1, "brokers": 0}
+SECRET = "do-not-print-me"
 NO_ALERTS = {"failure-tolerance": {"hold": 3600}}
 FIRE_SOON = {"quorum-shape": {"hold": 1}}
 """quorum-shape fires for a quorum of one voter after an hour by default."""
@@ -38,7 +39,7 @@ def alert_counts(path: Path) -> Counter[tuple[str, str]]:
     return Counter((line["cluster"], line["state"]) for line in lines if line["rule"] == "quorum-shape")
 
 
-def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob) -> None:
+def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob, webhook: HttpDouble) -> None:
     pid, spark = job.pid, java_of(job.pid)
     first = section("first", lab)
     second = second_section("second", lab, job.folder / "hosts", thresholds={"quorum-shape": {"hold": 2}})
@@ -61,13 +62,12 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     # A new sink receives the active alerts.
     eventually(lambda: alert_counts(more) == both, within_s=60)
 
-    with HeartbeatService() as service:
-        beat = {"url": service.url, "every": 1}
-        job.write_config(
-            clusters=[first, second], watch={"exclude": ["second"]}, thresholds=NO_ALERTS | FIRE_SOON, heartbeat=beat
-        )
-        eventually(lambda: job.logged("was reloaded: changed watch, sinks, heartbeat"), within_s=60)
-        eventually(lambda: service.paths != [], within_s=60)
+    beat = {"url": f"{webhook.url}/{SECRET}", "every": 1}
+    job.write_config(
+        clusters=[first, second], watch={"exclude": ["second"]}, thresholds=NO_ALERTS | FIRE_SOON, heartbeat=beat
+    )
+    eventually(lambda: job.logged("was reloaded: changed watch, sinks, heartbeat"), within_s=60)
+    eventually(lambda: webhook.requests != [], within_s=60)
     os.kill(job.pid, signal.SIGHUP)
     eventually(lambda: job.logged("was reloaded: no change"), within_s=60)
 

@@ -11,10 +11,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import (
     Observation,
-    ObservationFailed,
     ObservationKind,
-    ObservationsAudited,
-    QuorumPolled,
     to_json,
 )
 from connectors.sinks.jsonl import JsonlSink
@@ -24,9 +21,8 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason, Vantage
-from rules.model.quorum import Replica
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import initial_states
@@ -35,6 +31,7 @@ from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
+from tests.unit.streaming.replay.log_script import failed, poll, replica
 
 START_MS = 1_800_000_000_000
 BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")
@@ -49,27 +46,7 @@ def settings_of(name: str) -> ClusterSettings:
     )
 
 
-def poll_with_leader(name: str) -> QuorumPolled:
-    key = ReplicaKey(id=NodeId(1), directory_id=None)
-    row = Replica(key=key, log_end_offset=Offset(9), last_fetch_ms=None, last_caught_up_ms=None)
-    return QuorumPolled(
-        cluster_id=f"id-of-{name}",
-        endpoint="c1:9093",
-        leader_id=NodeId(1),
-        leader_epoch=Epoch(3),
-        high_watermark=Offset(9),
-        voters=(row,),
-        observers=(),
-        nodes=(),
-    )
-
-
-NO_LEADER = [
-    ObservationFailed(
-        source=ObservationSource.QUORUM, endpoint=endpoint, reason=Reason.NO_LEADER, detail="knows no leader"
-    )
-    for endpoint in BOOTSTRAP
-]
+NO_LEADER = [failed(Reason.NO_LEADER, place, ObservationSource.QUORUM) for place in BOOTSTRAP]
 
 
 class PipelineRun:
@@ -130,9 +107,6 @@ class PipelineRun:
     def row(self, kind: ObservationKind, payload: bytes, name: str = "prod", **changed: Any) -> Observation:
         return Observation(cluster=name, kind=kind, observed_at_ms=self.now_ms, payload=payload, **changed)
 
-    def observe(self, kind: ObservationKind, event: ObservationFailed | QuorumPolled | ObservationsAudited) -> None:
-        self.write(self.row(kind, to_json(event)))
-
     def lose_the_leader(self, *names: str, times: int = 1, seconds: float = 1) -> None:
         """Writes that no controller of `prod`, or of these clusters, knows a leader."""
         for _ in range(times):
@@ -143,7 +117,9 @@ class PipelineRun:
 
     def have_a_leader(self, *names: str, times: int = 1, seconds: float = 1) -> None:
         for _ in range(times):
-            rows = [self.row(ObservationKind.QUORUM, to_json(poll_with_leader(name)), name) for name in names or PROD]
+            voter = replica("1", 9, fetch=None, caught_up=None)
+            polls = {name: poll(voter, hw=9, cluster_id=f"id-of-{name}", nodes=()) for name in names or PROD}
+            rows = [self.row(ObservationKind.QUORUM, to_json(each), name) for name, each in polls.items()]
             self.write(*rows, seconds=seconds)
 
     def wait_until_committed(self) -> None:

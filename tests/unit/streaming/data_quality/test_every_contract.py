@@ -10,7 +10,6 @@ from connectors.observations.log_event import PartitionSet, RecordPosition, Unde
 from connectors.observations.observation import (
     Event,
     Observation,
-    ObservationFailed,
     ObservationKind,
     QuorumPolled,
     to_json,
@@ -18,7 +17,7 @@ from connectors.observations.observation import (
 from connectors.sinks.alert_json import to_object
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import Voter
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import Reason
 from rules.model.quorum import Replica
 from streaming.data_quality.suite_rows import (
     CLOCK_SKEW_MS,
@@ -34,6 +33,7 @@ from streaming.data_quality.suite_rows import (
 from streaming.replay.decoded_row import decode_observation
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+from tests.unit.streaming.replay.log_script import failed, poll
 
 NOW = 1_800_000_000_000
 WELL = "well"
@@ -86,8 +86,7 @@ def piece(cluster: str, number: int, end: int = 50) -> Observation:
 def failed_observation(
     cluster: str, reason: Reason = Reason.TIMED_OUT, *, kind: ObservationKind = ObservationKind.FAILED
 ) -> Observation:
-    event = ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=reason, detail="")
-    return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=to_json(event))
+    return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=to_json(failed(reason)))
 
 
 def observed(*rows: Observation) -> list[Row]:
@@ -170,18 +169,9 @@ def voters(key: ReplicaKey = KEY, port: int = 9093) -> VotersReplaced:
     return VotersReplaced(at=at(6), voters=(Voter(key=key, endpoints=(endpoint,)),))
 
 
-def polled(high_watermark: int = 90, epoch: int = 3, observers: tuple[Replica, ...] = ()) -> QuorumPolled:
+def polled(high_watermark: int = 90, **more: Any) -> QuorumPolled:
     row = Replica(key=KEY, log_end_offset=Offset(100), last_fetch_ms=None, last_caught_up_ms=None)
-    return QuorumPolled(
-        cluster_id="id",
-        endpoint="c1:9093",
-        leader_id=NodeId(1),
-        leader_epoch=Epoch(epoch),
-        high_watermark=Offset(high_watermark),
-        voters=(row,),
-        observers=observers,
-        nodes=(),
-    )
+    return poll(row, hw=high_watermark, **more)
 
 
 BOTH = (Replica(key=KEY, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None),)

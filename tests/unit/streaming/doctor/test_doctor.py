@@ -18,11 +18,11 @@ from connectors.gather.connectivity_check import ConnectivityCheck
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import ClusterDescription
 from connectors.kafka.messages import FetchResult
-from connectors.observations.observation import Observation, ObservationKind, QuorumPolled
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
 from streaming.cli.doctor import _report
 from streaming.config import ClusterSection, Config, checked
@@ -33,23 +33,14 @@ from streaming.pipeline.checkpoint import Checkpoint
 from tests.sinks.server import serving
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.situation import key, row
+from tests.unit.streaming.replay.log_script import poll
 
-POLLED = QuorumPolled(
-    cluster_id="id",
-    endpoint="c1:9093",
-    leader_id=NodeId(1),
-    leader_epoch=Epoch(4),
-    high_watermark=Offset(9),
-    voters=(row(key(1)), row(key(2)), row(key(3))),
-    observers=(),
-    nodes=(),
-)
 HEALTHY = ConnectivityCheck(
     address=Address("c1", 9093),
     configured=True,
     addresses=("10.0.0.1",),
     metadata_version=30,
-    quorum=POLLED,
+    quorum=poll(*(row(key(node)) for node in (1, 2, 3)), hw=9),
     fetch=FetchResult(error=6, leader_id=2, leader_epoch=4, leader=None),
     cluster=ClusterDescription(cluster_id="id", controllers=()),
     skew_ms=12,

@@ -13,21 +13,31 @@ from streaming.config import checked
 from streaming.metrics import heartbeat
 from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule, request_url
 from tests.eventually import eventually
+from tests.sinks.server import HttpDouble, HttpReply, serving
 from tests.unit.rules.situation import present
-from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatService
+
+SECRET = "4f1c2a90-do-not-print-me"
 
 
 @pytest.fixture
-def service() -> Iterator[HeartbeatService]:
-    with HeartbeatService() as service:
+def service() -> Iterator[HttpDouble]:
+    with serving() as service:
         yield service
 
 
-def schedule(service: HeartbeatService, every_s: float = 0.02) -> HeartbeatSchedule:
-    return HeartbeatSchedule(url=Secret(text=service.url), every_s=every_s)
+def url_of(service: HttpDouble) -> str:
+    return f"{service.url}/ping/{SECRET}"
 
 
-def test_heartbeats_are_sent_while_the_job_is_healthy_and_has_a_schedule(service: HeartbeatService) -> None:
+def paths(service: HttpDouble) -> list[str]:
+    return [request.path for request in service.requests]
+
+
+def schedule(service: HttpDouble, every_s: float = 0.02) -> HeartbeatSchedule:
+    return HeartbeatSchedule(url=Secret(text=url_of(service)), every_s=every_s)
+
+
+def test_heartbeats_are_sent_while_the_job_is_healthy_and_has_a_schedule(service: HttpDouble) -> None:
     now: list[HeartbeatSchedule | None] = [None]
     with Heartbeat(lambda: now[0], is_healthy=lambda: True) as heart:
         assert heart.counts is None
@@ -38,27 +48,24 @@ def test_heartbeats_are_sent_while_the_job_is_healthy_and_has_a_schedule(service
             assert (counts.sent > 2, counts.failed, counts.last_sent_at_ms is not None) == (True, 0, True)
 
         eventually(several, within_s=20)
-    assert set(service.paths) == {f"/ping/{SECRET}"}
+    assert set(paths(service)) == {f"/ping/{SECRET}"}
 
 
-def test_no_heartbeat_is_sent_while_the_job_is_not_healthy(service: HeartbeatService) -> None:
+def test_no_heartbeat_is_sent_while_the_job_is_not_healthy(service: HttpDouble) -> None:
     checked_once, healthy = threading.Event(), threading.Event()
 
     def is_healthy() -> bool:
         checked_once.set()
         return healthy.is_set()
 
-    def received() -> None:
-        assert service.paths
-
     with Heartbeat(lambda: schedule(service), is_healthy=is_healthy):
         assert checked_once.wait(60)
-        assert service.paths == []
+        assert service.requests == []
         healthy.set()
-        eventually(received, within_s=20)
+        eventually(lambda: service.requests != [], within_s=20)
 
 
-def test_url_is_requested_only_once_per_interval(service: HeartbeatService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_is_requested_only_once_per_interval(service: HttpDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "CHECK_EVERY_S", 0.01)
     checks = threading.Semaphore(0)
 
@@ -69,22 +76,18 @@ def test_url_is_requested_only_once_per_interval(service: HeartbeatService, monk
     with Heartbeat(hourly, is_healthy=lambda: True):
         for _ in range(4):
             assert checks.acquire(timeout=60)
-    assert len(service.paths) == 1
+    assert len(service.requests) == 1
 
 
 def test_failing_url_is_counted_and_logged_once_without_the_url(
-    service: HeartbeatService, caplog: pytest.LogCaptureFixture
+    service: HttpDouble, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service.status = 404
+    service.behave = lambda _: HttpReply(status=404)
     with (
         caplog.at_level(logging.DEBUG, logger="streaming"),
         Heartbeat(lambda: schedule(service), is_healthy=lambda: True) as heart,
     ):
-
-        def refused() -> None:
-            assert present(heart.counts).failed > 2
-
-        eventually(refused, within_s=20)
+        eventually(lambda: present(heart.counts).failed > 2, within_s=20)
     messages = [record.getMessage() for record in caplog.records if record.name == "streaming.metrics.heartbeat"]
     assert messages == ["The heartbeat failed and will be sent again: the service answered 404"]
 
@@ -105,12 +108,12 @@ def test_unreachable_url_has_a_reason_without_a_part_of_the_url(url: str) -> Non
     assert "no-such" not in why
 
 
-def test_url_is_read_from_a_file(service: HeartbeatService, tmp_path: Path) -> None:
+def test_url_is_read_from_a_file(service: HttpDouble, tmp_path: Path) -> None:
     file = tmp_path / "url"
     assert "no such file" in present(request_url(Secret(file=file)))
-    file.write_text(service.url + "\n")
+    file.write_text(url_of(service) + "\n")
     assert request_url(Secret(file=file)) is None
-    assert service.paths == [f"/ping/{SECRET}"]
+    assert paths(service) == [f"/ping/{SECRET}"]
 
 
 def configured(**heartbeat: object) -> HeartbeatSchedule | None:

@@ -1,78 +1,29 @@
 """Quiet clusters: the rows of a second of each, and the state that Spark keeps for one."""
 
-import base64
 from collections.abc import Iterator
 
-from connectors.observations.observation import (
-    Event,
-    NodeEndpoints,
-    Observation,
-    ObservationKind,
-    QuorumPolled,
-    to_json,
-)
-from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from connectors.observations.observation import Observation, ObservationKind, QuorumPolled, to_json
+from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
+from tests.unit.rules.situation import key
+from tests.unit.streaming.replay.log_script import poll
 
 START_MS = 1_795_000_000_000
 NODES = (1, 2, 3)
 _FIRST_OFFSET = 3
 
 
-def endpoint(node: int) -> Endpoint:
-    return Endpoint(listener="CONTROLLER", host=f"c{node}.kafka.example", port=9093)
-
-
-def uuid(node: int) -> bytes:
-    return bytes([*range(1, 15), node // 256, node % 256])
-
-
-def key(node: int) -> ReplicaKey:
-    text = base64.urlsafe_b64encode(uuid(node)).decode().rstrip("=")
-    return ReplicaKey(id=NodeId(node), directory_id=DirectoryId(text))
-
-
-def log_row(cluster: str, offset: int, payload: bytes, now_ms: int) -> Observation:
-    return Observation(
-        cluster=cluster,
-        kind=ObservationKind.RECORDS,
-        observed_at_ms=now_ms,
-        base_offset=offset,
-        last_offset=offset,
-        leader_epoch=1,
-        high_watermark=offset + 1,
-        payload=payload,
-    )
-
-
-def event_row(cluster: str, kind: ObservationKind, event: Event, now_ms: int) -> Observation:
-    return Observation(cluster=cluster, kind=kind, observed_at_ms=now_ms, payload=to_json(event))
-
-
-def poll(cluster: str, second: int, now_ms: int) -> QuorumPolled:
+def polled(cluster: str, second: int, now_ms: int) -> QuorumPolled:
     end = Offset(_FIRST_OFFSET + 2 * (second + 1))
-
-    def row(node: int) -> Replica:
-        ago = 0 if node == 1 else 200 + 37 * (node + second) % 300
-        return Replica(
-            key=key(node),
-            log_end_offset=end,
-            last_fetch_ms=Millis(now_ms - ago),
-            last_caught_up_ms=Millis(now_ms - ago),
-        )
-
-    return QuorumPolled(
-        cluster_id=f"id-of-{cluster}",
-        endpoint=str(endpoint(1)),
-        leader_id=NodeId(1),
-        leader_epoch=Epoch(1),
-        high_watermark=end,
-        voters=tuple(map(row, NODES)),
-        observers=(),
-        nodes=tuple(NodeEndpoints(id=NodeId(node), endpoints=(endpoint(node),)) for node in NODES),
+    ago_ms = {node: 0 if node == 1 else 200 + 37 * (node + second) % 300 for node in NODES}
+    rows = (
+        Replica(key=key(node), log_end_offset=end, last_fetch_ms=fetched_ms, last_caught_up_ms=fetched_ms)
+        for node in NODES
+        for fetched_ms in [Millis(now_ms - ago_ms[node])]
     )
+    return poll(*rows, hw=end, cluster_id=f"id-of-{cluster}")
 
 
 def quiet_second(cluster: str, second: int, start_ms: int = START_MS) -> Iterator[Observation]:
@@ -80,9 +31,19 @@ def quiet_second(cluster: str, second: int, start_ms: int = START_MS) -> Iterato
     offset = _FIRST_OFFSET + 2 * second
     for half in (0, 1):
         at_ms = now_ms + 500 * half
-        yield log_row(cluster, offset + half, batch([noop()], base_offset=offset + half, timestamp=at_ms), at_ms)
+        yield Observation(
+            cluster=cluster,
+            kind=ObservationKind.RECORDS,
+            observed_at_ms=at_ms,
+            base_offset=offset + half,
+            last_offset=offset + half,
+            leader_epoch=1,
+            high_watermark=offset + half + 1,
+            payload=batch([noop()], base_offset=offset + half, timestamp=at_ms),
+        )
     at_ms = now_ms + 600
-    yield event_row(cluster, ObservationKind.QUORUM, poll(cluster, second, at_ms), at_ms)
+    payload = to_json(polled(cluster, second, at_ms))
+    yield Observation(cluster=cluster, kind=ObservationKind.QUORUM, observed_at_ms=at_ms, payload=payload)
 
 
 def cluster_names(clusters: int) -> list[str]:
@@ -93,7 +54,7 @@ def settings_of(cluster: str) -> ClusterSettings:
     return ClusterSettings(
         name=cluster,
         cluster_id=f"id-of-{cluster}",
-        bootstrap=tuple(f"c{node}.kafka.example:9093" for node in NODES),
+        bootstrap=tuple(f"c{node}:9093" for node in NODES),
     )
 
 

@@ -157,13 +157,6 @@ class RelayProcess:
         finally:
             consumer.close()
 
-    def write_again(self, messages: Sequence[Message]) -> None:
-        """Writes messages again, each to its partition."""
-        producer = Producer({"bootstrap.servers": ",".join(self.section["bootstrap"]), "log_level": 0})
-        for one in messages:
-            producer.produce(self._topic, one.value(), one.key(), headers=one.headers(), partition=one.partition())
-        assert producer.flush(60) == 0
-
     def write(self, *messages: RelayMessage, topic: str | None = None) -> None:
         """Writes messages as whoever has the credential of a relay can do."""
         for one in messages:

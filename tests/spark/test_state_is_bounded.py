@@ -67,11 +67,7 @@ def test_java_keeps_no_frame_of_a_delivered_batch(spark: SparkSession, tmp_path:
         for _ in range(4):
             pipeline.have_a_leader()
             eventually(delivered, within_s=120)
-        eventually(lambda: known_are(spark, before), within_s=30)
+        eventually(lambda: frames_known_to_python(spark) <= before, within_s=60)
     finally:
         gc.enable()
         pipeline.close()
-
-
-def known_are(spark: SparkSession, frames: int) -> None:
-    assert frames_known_to_python(spark) <= frames

@@ -1,7 +1,7 @@
 """Clusters of one group do not affect each other: alerts and states are those of each cluster alone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -18,7 +18,7 @@ from streaming.pipeline.schema import GROUPS, group_of, pack, pack_states, unpac
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal, decoded
+from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal
 from tests.unit.streaming.pipeline.quiet_cluster import OneState, cluster_names, quiet_second, settings_of
 
 GROUP = 5
@@ -61,11 +61,7 @@ def seconds(names: Sequence[str], first: int, end: int) -> Iterator[Observation]
     for second in range(first, end):
         rows = [row for name in names for row in quiet_second(name, second)]
         for number, row in enumerate(rows):
-            yield numbered(row, 1_000 * second + number)
-
-
-def numbered(row: Observation, sequence: int) -> Observation:
-    return Observation(**{**{name: getattr(row, name) for name in row.__slots__}, "sequence": sequence})
+            yield replace(row, sequence=1_000 * second + number)
 
 
 def quiet_group(names: Sequence[str]) -> OneGroup:
@@ -87,21 +83,17 @@ def test_alerts_of_a_recording_are_those_of_each_cluster_alone(journal: Recorded
             Step._cache.clear()
     for cluster, group in alone.items():
         Step._cache.clear()
-        for row in (of_cluster := [row for row in rows if row.cluster == cluster])[::500]:
-            first = of_cluster.index(row)
+        of_cluster = [row for row in rows if row.cluster == cluster]
+        for first in range(0, len(of_cluster), 500):
             group.batch(of_cluster[first : first + 500])
 
     for cluster, group in alone.items():
         monitor = journal.monitor(cluster)
-        expected = [alert for row in of_journal(rows, cluster) for alert in monitor.apply([decoded(row)]).alerts]
+        expected = [alert for row in journal.rows(cluster) for alert in monitor.apply([row]).alerts]
         assert expected
         assert together.alerts(cluster) == group.alerts(cluster) == expected
         assert set(group.states) == {cluster}
         assert restored(clusters[cluster], together).tracked == restored(clusters[cluster], group).tracked
-
-
-def of_journal(rows: Sequence[Observation], cluster: str) -> list[Observation]:
-    return [row for row in rows if row.cluster == cluster]
 
 
 def restored(settings: ClusterSettings, group: OneGroup) -> ClusterMonitor:

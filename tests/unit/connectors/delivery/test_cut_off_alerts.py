@@ -116,26 +116,23 @@ def test_alerts_that_resolve_with_the_evidence_of_the_recovery_are_not_sent(host
     assert host.after(600) == []
 
 
-def test_fewer_than_half_are_one_page_each(host: Host) -> None:
-    host.pending = {"a", "b"}
-    assert host.after(0, *host.blind("a")) == ["firing critical a quorum"]
-    assert host.after(5, *host.blind("b")) == ["firing critical b quorum"]
-
-
-def test_half_of_the_clusters_are_one_page(tmp_path: Path) -> None:
-    host = Host(tmp_path, monitored=("a", "b", "c", "d"))
-    host.pending = {"a", "b"}
-    assert host.after(0, *host.blind("a")) == [ONE_PAGE]
-
-
 @pytest.mark.parametrize(
-    ("pending", "firing"), [({"a", "former"}, "a"), ({"a", "b"}, "former")], ids=["as one of two", "as the first"]
+    ("monitored", "pending", "firing", "page"),
+    [
+        ("abcde", {"a", "b"}, "a", "firing critical a quorum"),
+        ("abcd", {"a", "b"}, "a", ONE_PAGE),
+        ("a", {"a"}, "a", "firing critical a quorum"),
+        ("ab", {"a"}, "a", "firing critical a quorum"),
+        ("abc", {"a", "former"}, "a", "firing critical a quorum"),
+        ("abc", {"a", "b"}, "former", "firing critical former quorum"),
+    ],
+    ids=["fewer than half", "half", "the only one", "one of two", "with a former one", "a former one"],
 )
-def test_a_cluster_that_is_no_longer_monitored_does_not_make_a_page(
-    tmp_path: Path, pending: set[str], firing: str
+def test_several_monitored_clusters_that_are_at_least_half_are_one_page_and_others_are_not(
+    tmp_path: Path, monitored: str, pending: set[str], firing: str, page: str
 ) -> None:
-    host = Host(tmp_path, monitored=("a", "b", "c"), pending=pending)
-    assert host.after(0, *host.blind(firing)) == [f"firing critical {firing} quorum"]
+    host = Host(tmp_path, monitored=monitored, pending=pending)
+    assert host.after(0, *host.blind(firing)) == [page]
 
 
 def test_a_cluster_that_was_sent_before_the_others_is_resolved_too(host: Host) -> None:
@@ -148,13 +145,6 @@ def test_a_cluster_that_was_sent_before_the_others_is_resolved_too(host: Host) -
         "resolved critical a quorum",
         "resolved critical kraftwatch clusters",
     ]
-
-
-@pytest.mark.parametrize("monitored", [("a",), ("a", "b")])
-def test_one_blind_cluster_is_its_own_page(tmp_path: Path, monitored: Sequence[str]) -> None:
-    host = Host(tmp_path, monitored=monitored)
-    host.pending = {"a"}
-    assert host.after(0, *host.blind("a")) == ["firing critical a quorum"]
 
 
 def test_a_cluster_of_which_something_is_observed_or_that_is_no_longer_monitored_does_not_count(host: Host) -> None:

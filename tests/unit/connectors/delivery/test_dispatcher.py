@@ -1,6 +1,6 @@
 """The dispatcher records, sends and marks as delivered: nothing is lost, and a failing sink does not affect others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -36,6 +36,12 @@ def later(seconds: float) -> Millis:
 def dispatcher_with(path: Path, *sinks: Sink, **more: Any) -> Dispatcher:
     """Returns a dispatcher that waits for its sinks, however slow the machine is, unless the test changes that."""
     return Dispatcher(Ledger(job_database(path)), sinks, **{"deadline_s": 30, "patience_s": 30, **more})
+
+
+def deliver_in(dispatcher: Dispatcher, seconds: range, *alerts: Alert) -> Mapping[str, SinkResult]:
+    """Delivers the alerts in the first of the seconds and nothing in the others; returns the last results."""
+    dispatcher.deliver(alerts, later(seconds[0]))
+    return [dispatcher.deliver([], later(second)).sinks for second in seconds[1:]][-1]
 
 
 def test_every_sink_receives_each_transition_once_and_in_order(tmp_path: Path) -> None:
@@ -82,20 +88,15 @@ def test_a_rejected_document_is_sent_again_as_a_minimal_one(tmp_path: Path, capl
 def test_a_new_alert_does_not_wait_for_the_retry_of_an_old_one(tmp_path: Path) -> None:
     sink = RefusingSink(refused={"one"})
     dispatcher = dispatcher_with(tmp_path, sink)
-    for second in range(100):
-        dispatcher.deliver([incident("one")] if second == 0 else [], later(second))
-    dispatcher.deliver([incident("two")], later(100))
-    for second in range(101, 111):
-        dispatcher.deliver([], later(second))
+    deliver_in(dispatcher, range(100), incident("one"))
+    deliver_in(dispatcher, range(100, 111), incident("two"))
     assert sink.transitions == [incident("two")]
 
 
 def test_alerts_that_a_sink_refuses_are_retried_less_and_less_often_and_last(tmp_path: Path) -> None:
     sink, record = RefusingSink(refused={"one", "three", "four"}), RecordingSink("record")
     dispatcher = dispatcher_with(tmp_path, sink, record)
-    dispatcher.deliver([incident(each) for each in ("one", "three", "four", "two")], NOON_MS)
-    for second in range(1, 600):
-        dispatcher.deliver([], later(second))
+    deliver_in(dispatcher, range(600), *map(incident, ("one", "three", "four", "two")))
     assert sink.transitions == [incident("two")]
     assert sink.calls < 20
     # What was never sent precedes what failed.
@@ -106,8 +107,7 @@ def test_alerts_that_a_sink_refuses_are_retried_less_and_less_often_and_last(tmp
     assert "has not accepted 3 notifications since" in reported.summary
     assert {str(each).split()[0] for each in reported.evidence["not_accepted"]} == sink.refused  # type: ignore[union-attr]
     sink.refused = set()
-    for second in range(601, 800, 60):
-        result = dispatcher.deliver([], later(second)).sinks["recording"]
+    result = deliver_in(dispatcher, range(601, 800, 60))["recording"]
     assert (result.set_aside, result.failing, result.pending) == (0, None, 0)
     assert len(sink.transitions) == 5
 
@@ -171,18 +171,14 @@ def test_what_was_not_begun_in_time_is_sent_by_the_next_call_without_a_delay(tmp
 
 
 class RaisingSink(RecordingSink):
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
+    def respond(self, notifications: Sequence[Notification]) -> Sequence[Outcome]:
         raise RuntimeError("POST https://user:hunter2@hooks.example.com/T0/B1/s3cr3t failed, token=abc123")
 
 
 class MiscountingSink(RecordingSink):
     returned = 1
 
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
+    def respond(self, notifications: Sequence[Notification]) -> Sequence[Outcome]:
         return [Delivered()] * self.returned
 
 
@@ -206,13 +202,9 @@ class HangingSink(RecordingSink):
         super().__init__(name, mode)
         self.release = Event()
 
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
-        self.calls += 1
+    def respond(self, notifications: Sequence[Notification]) -> Sequence[Outcome]:
         assert self.release.wait(30)
-        self.transitions += [alert for notification in notifications for alert in notification.new_transitions]
-        return [Delivered()] * len(notifications)
+        return super().respond(notifications)
 
 
 def test_a_hanging_sink_costs_its_deadline_once_and_its_late_outcome_counts(
@@ -371,9 +363,7 @@ def test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by
     failing, good = RecordingSink("failing", mode=DeliveryMode.INCIDENTS), RecordingSink("good")
     dispatcher = dispatcher_with(tmp_path, failing, good)
     failing.unreachable = True
-    dispatcher.deliver([FIRST], NOON_MS)
-    for second in range(1, 301):
-        dispatcher.deliver([], later(second))
+    deliver_in(dispatcher, range(301), FIRST)
     assert good.transitions == [FIRST]
     dispatcher.deliver([], later(301))
     (sent,) = good.transitions[1:]
@@ -387,8 +377,7 @@ def test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by
     assert sent.evidence == {"sink": "failing", "reason": "unreachable", "failing_since_at_ms": NOON_MS, "waiting": 1}
     assert caplog.text.count("failing: delivery failed; retrying in 1 s") == 1
     failing.unreachable = False
-    for second in range(302, 400):
-        dispatcher.deliver([], later(second))
+    deliver_in(dispatcher, range(302, 400))
     assert [each.state for each in good.transitions[1:]] == ["firing", "resolved"]
     assert failing.transitions == [FIRST]
 
@@ -410,10 +399,7 @@ def test_a_sink_that_hangs_for_minutes_is_reported_by_the_other_sinks(tmp_path: 
 def test_an_alert_about_a_failing_sink_survives_a_restart(tmp_path: Path) -> None:
     def job(unreachable: bool, seconds: range) -> RecordingSink:
         broken, good = RecordingSink("broken", unreachable=unreachable), RecordingSink("good")
-        dispatcher = dispatcher_with(tmp_path, broken, good)
-        dispatcher.deliver([FIRST], later(seconds.start))
-        for second in seconds:
-            dispatcher.deliver([], later(second))
+        deliver_in(dispatcher_with(tmp_path, broken, good), seconds, FIRST)
         return good
 
     assert [each.state for each in job(unreachable=True, seconds=range(310)).transitions] == ["firing", "firing"]
@@ -428,8 +414,7 @@ def test_a_sink_that_fails_for_minutes_is_reported_although_two_jobs_take_turns(
         dispatcher = dispatcher_with(tmp_path, RecordingSink("broken", unreachable=True), good)
         if turn > 1:
             dispatcher.take_over(jobs[turn - 2], later(60 * turn))
-        for second in range(60 * turn, 60 * turn + 60):
-            dispatcher.deliver([FIRST], later(second))
+        deliver_in(dispatcher, range(60 * turn, 60 * turn + 60), FIRST)
         jobs.append(dispatcher)
 
     (alert_of_sink,) = [one for one in good.transitions if one.cluster_id == JOB_CLUSTER_ID]
@@ -442,8 +427,7 @@ def test_the_hold_of_a_failing_sink_begins_again_after_another_job_has_notified_
     before.deliver([FIRST], NOON_MS)
     after = dispatcher_with(tmp_path, broken, good)
     after.take_over(before, later(3_600))
-    for second in range(3_600, 3_900):
-        after.deliver([], later(second))
+    deliver_in(after, range(3_600, 3_900))
     assert good.transitions == [FIRST]
 
 
@@ -466,9 +450,7 @@ def test_the_hold_of_a_failing_sink_begins_again_when_it_has_worked_in_between()
 def test_an_alert_about_a_removed_sink_resolves(tmp_path: Path) -> None:
     broken, good = RecordingSink("broken", unreachable=True), RecordingSink("good")
     dispatcher = dispatcher_with(tmp_path, broken, good)
-    dispatcher.deliver([FIRST], NOON_MS)
-    for second in range(310):
-        dispatcher.deliver([], later(second))
+    deliver_in(dispatcher, range(310), FIRST)
     dispatcher.set_sinks([good])
     dispatcher.deliver([], later(311))
     dispatcher.deliver([], later(312))

@@ -90,27 +90,6 @@ def test_what_is_committed_after_another_use_of_the_file_is_seen_by_all_processe
     assert shown.stdout == "(3,)\n"
 
 
-def test_what_was_committed_before_a_kill_is_there_and_the_open_transaction_is_not(tmp_path: Path) -> None:
-    script = """
-import os, signal, sys
-from pathlib import Path
-from pydantic import TypeAdapter
-from sqlalchemy import insert
-from connectors.store import sqlite_file
-from connectors.store.collection import Collection
-from connectors.store.tables import ENTRIES, sqlite_database
-database = sqlite_database(Path(sys.argv[1]))
-Collection(database, "numbers", TypeAdapter(int)).put({"a": 1})
-with database.transaction() as connection:
-    connection.execute(insert(ENTRIES).values(collection="numbers", name="b", value=2))
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True)
-    assert killed.returncode == -9, killed.stderr
-    assert numbers(tmp_path, read_only=True).items() == {"a": 1}
-    assert sqlite_database(tmp_path).damage() is None
-
-
 def test_a_commit_is_synced(tmp_path: Path) -> None:
     with sqlite_database(tmp_path).transaction() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2

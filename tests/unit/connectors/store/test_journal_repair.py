@@ -60,9 +60,7 @@ def test_the_rows_after_a_damaged_page_are_kept(tmp_path: Path) -> None:
     assert [each.last_offset for each in journal.read(readable.first, 100)] == list(range(readable.first, 100))
     assert journal.first_sequence() == readable.first
     with JournalWriter(folder) as writer:
-        position = writer.follow_progress("prod")
-        assert position is not None
-        assert position.next_offset == 100
+        assert progress_of(writer, "prod").next_offset == 100
     assert journal_damage(folder) is None
     assert {path.name for path in folder.iterdir()} == {
         "lock",
@@ -98,8 +96,7 @@ def test_a_damaged_last_page_leaves_nothing_to_continue_with(tmp_path: Path) -> 
 def test_logs_are_read_again_from_the_start(tmp_path: Path) -> None:
     recorded(tmp_path, 4)
     with JournalWriter(tmp_path) as writer:
-        position = progress_of(writer, "prod")
-        assert position.next_offset == 4
+        assert progress_of(writer, "prod").next_offset == 4
         assert writer.read_logs_again() == 4
         writer.append([row(0)])
     reader = JournalReader(tmp_path)
@@ -111,21 +108,16 @@ def test_logs_are_read_again_from_the_start(tmp_path: Path) -> None:
         assert (position.next_offset, position.observed_at_ms) == (1, NOW + 3)
 
 
-def test_rows_after_a_wrong_clock_begin_with_the_right_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("clock_ms", "earliest_ms"), [(-7_200_000, -7_200_000), (7_200_000, 3)])
+def test_rows_after_a_wrong_clock_begin_with_the_right_time_but_never_after_those_before(
+    tmp_path: Path, clock_ms: int, earliest_ms: int
+) -> None:
     recorded(tmp_path, 4)
     with JournalWriter(tmp_path) as writer:
-        writer.read_logs_again(now_ms=NOW - 7_200_000)
+        writer.read_logs_again(now_ms=NOW + clock_ms)
     with JournalWriter(tmp_path) as writer:
         position = progress_of(writer, "prod")
-        assert (position.next_offset, position.observed_at_ms) == (None, NOW - 7_200_000)
-
-
-def test_rows_after_a_clock_that_was_behind_are_not_earlier_than_those_before(tmp_path: Path) -> None:
-    recorded(tmp_path, 4)
-    with JournalWriter(tmp_path) as writer:
-        writer.read_logs_again(now_ms=NOW + 7_200_000)
-        position = progress_of(writer, "prod")
-    assert position.observed_at_ms == NOW + 3
+    assert (position.next_offset, position.observed_at_ms) == (None, NOW + earliest_ms)
 
 
 def test_a_journal_that_was_trimmed_beyond_the_repair_begins_with_its_oldest_row(tmp_path: Path) -> None:

@@ -111,9 +111,6 @@ def test_a_folder_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: P
         JournalWriter(tmp_path / "file" / "journal").__enter__()
 
 
-# -- follow position and retention ----------------------------------------------------------------------------
-
-
 def test_the_follow_progress_survives_the_deletion_of_old_rows(tmp_path: Path) -> None:
     with JournalWriter(tmp_path, keep_bytes=0) as writer:
         writer.append([records(batch(41, 6), base=41, last=41, epoch=6)])
@@ -134,12 +131,10 @@ def test_the_log_of_a_cluster_that_is_no_longer_gathered_is_read_again(tmp_path:
         writer.append([records(batch(41, 6), base=41, last=41, epoch=6), poll(29_000, cluster="beta")])
     with JournalWriter(tmp_path) as writer:
         writer.keep_progress_of(["alpha"])
-        alpha = writer.follow_progress("alpha")
+        alpha = progress_of(writer, "alpha")
         writer.keep_progress_of(["beta"])
     with JournalWriter(tmp_path) as writer:
-        again = writer.follow_progress("alpha")
-        assert alpha is not None
-        assert again is not None
+        again = progress_of(writer, "alpha")
         assert (alpha.next_offset, again.next_offset, again.observed_at_ms) == (42, None, alpha.observed_at_ms)
         assert writer.follow_progress("beta") is not None
 
@@ -172,14 +167,9 @@ def test_numbers_continue_when_every_row_is_deleted(tmp_path: Path) -> None:
         with JournalWriter(tmp_path, keep_bytes=0) as writer:
             assert (journal.first_sequence(), journal.published_end(), writer.published_end) == (5, 5, 5)
     assert list(journal.read(5, 5)) == []
-    assert [row.sequence for row in written_from(tmp_path)] == [5]
-
-
-def written_from(directory: Path) -> list[Observation]:
-    with JournalWriter(directory) as writer:
+    with JournalWriter(tmp_path) as writer:
         writer.append([poll(9_000)])
-    journal = JournalReader(directory)
-    return list(journal.read(journal.first_sequence(), journal.published_end()))
+    assert [row.sequence for row in journal.read(journal.first_sequence(), journal.published_end())] == [5]
 
 
 def test_old_rows_are_deleted_while_writing_and_the_file_does_not_grow(

@@ -12,14 +12,17 @@ from rules.notifications.incident import STORM_AT, STORM_WINDOW_MS, IncidentGrou
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
+@pytest.fixture
+def grouper() -> IncidentGrouper:
+    return IncidentGrouper(RULES)
+
+
 def incident_of(grouper: IncidentGrouper, one: Alert, *, after_ms: int = 0) -> str:
     return grouper.assign(one, at_ms=Millis(NOON_MS + after_ms))
 
 
-def stale(subject: str, *, cluster: str = "alpha", resolved: bool = False) -> Alert:
-    return alert(
-        subject, rule="stale-voter-endpoint", cluster=cluster, cluster_id=f"id of {cluster}", resolved=resolved
-    )
+def stale(subject: str, *, cluster: str = "alpha", **changed: Any) -> Alert:
+    return alert(subject, rule="stale-voter-endpoint", cluster=cluster, cluster_id=f"id of {cluster}", **changed)
 
 
 @pytest.mark.parametrize(
@@ -41,58 +44,55 @@ def test_a_cause_and_its_consequence_are_one_incident_in_either_order(rules: tup
         assert len({incident_of(grouper, each) for each in order}) == 1
 
 
-def test_another_cluster_and_an_unrelated_rule_are_separate_incidents() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_another_cluster_and_an_unrelated_rule_are_separate_incidents(grouper: IncidentGrouper) -> None:
     ours, theirs = incident_of(grouper, stale("voter 1")), incident_of(grouper, stale("voter 1", cluster="beta"))
     recovering = alert("orders-0", rule="partition-stuck-recovering", cluster_id="id of alpha")
     assert len({ours, theirs, incident_of(grouper, recovering)}) == 3
 
 
-def test_a_cause_in_another_cluster_explains_nothing() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_a_cause_in_another_cluster_explains_nothing(grouper: IncidentGrouper) -> None:
     outage = incident_of(grouper, alert("quorum", rule="no-leader", cluster_id="id of alpha"))
     assert incident_of(grouper, alert("quorum", rule="failure-tolerance", cluster_id="id of beta")) != outage
 
 
-def test_an_incident_stays_open_until_its_last_alert_resolves() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_an_incident_stays_open_until_its_last_alert_resolves(grouper: IncidentGrouper) -> None:
     first = incident_of(grouper, stale("voter 1"))
     incident_of(grouper, stale("voter 2"))
     assert incident_of(grouper, stale("voter 1", resolved=True)) == first
     assert incident_of(grouper, stale("voter 3")) == first
     for voter in ("voter 2", "voter 3"):
         assert incident_of(grouper, stale(voter, resolved=True)) == first
-    later = alert("voter 1", rule="stale-voter-endpoint", cluster_id="id of alpha", started_at_ms=NOON_MS + 60_000)
+    later = stale("voter 1", started_at_ms=NOON_MS + 60_000)
     assert incident_of(grouper, later) != first
 
 
-def test_too_many_incidents_in_a_short_time_are_merged() -> None:
-    grouper = IncidentGrouper(RULES)
-    fleet = [stale("voter 1", cluster=f"cluster{number}") for number in range(STORM_AT + 10)]
-    ids = [incident_of(grouper, each) for each in fleet]
+def storm(grouper: IncidentGrouper, more: int = 1, **changed: Any) -> list[str]:
+    """Opens as many incidents as are not merged, and so many more; returns their ids."""
+    fleet = (stale("voter 1", cluster=f"cluster{number}", **changed) for number in range(STORM_AT + more))
+    return [incident_of(grouper, each) for each in fleet]
+
+
+def test_too_many_incidents_in_a_short_time_are_merged(grouper: IncidentGrouper) -> None:
+    ids = storm(grouper, 10)
     assert len(set(ids[:STORM_AT])) == STORM_AT
     assert len(set(ids[STORM_AT:])) == 1
     calm = incident_of(grouper, stale("voter 1", cluster="later"), after_ms=STORM_WINDOW_MS)
     assert calm not in ids
 
 
-def test_a_clock_that_is_set_back_ends_a_storm() -> None:
-    grouper = IncidentGrouper(RULES)
-    for number in range(STORM_AT):
-        incident_of(grouper, stale("voter 1", cluster=f"cluster{number}"))
+def test_a_clock_that_is_set_back_ends_a_storm(grouper: IncidentGrouper) -> None:
+    storm(grouper, 0)
     later = [incident_of(grouper, stale("voter 1", cluster=name), after_ms=-3_600_000) for name in ("one", "another")]
     assert len(set(later)) == 2
 
 
-def test_the_end_of_an_alert_without_incident_is_no_part_of_a_storm() -> None:
-    grouper = IncidentGrouper(RULES)
-    *_, storm = [incident_of(grouper, stale("voter 1", cluster=f"cluster{number}")) for number in range(STORM_AT + 1)]
-    assert incident_of(grouper, stale("voter 1", cluster="elsewhere", resolved=True)) != storm
+def test_the_end_of_an_alert_without_incident_is_no_part_of_a_storm(grouper: IncidentGrouper) -> None:
+    *_, merged = storm(grouper)
+    assert incident_of(grouper, stale("voter 1", cluster="elsewhere", resolved=True)) != merged
 
 
-def test_a_resolved_storm_incident_gets_no_further_alerts() -> None:
-    grouper = IncidentGrouper(RULES)
-    *_, merged = [incident_of(grouper, stale("voter 1", cluster=f"cluster{number}")) for number in range(STORM_AT + 1)]
+def test_a_resolved_storm_incident_gets_no_further_alerts(grouper: IncidentGrouper) -> None:
+    *_, merged = storm(grouper)
     assert incident_of(grouper, stale("voter 1", cluster=f"cluster{STORM_AT}", resolved=True)) == merged
     following = [incident_of(grouper, stale("voter 1", cluster=name)) for name in ("one more", "and another")]
     assert len(set(following)) == 1, "the storm continues"
@@ -109,15 +109,13 @@ def test_re_reading_a_ledger_gives_the_same_incidents() -> None:
         assert incident_of(first, later) == incident_of(again, later)
 
 
-def test_resolution_of_an_alert_that_did_not_fire_opens_no_incident() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_resolution_of_an_alert_that_did_not_fire_opens_no_incident(grouper: IncidentGrouper) -> None:
     over = incident_of(grouper, stale("voter 1", resolved=True))
-    later = alert("voter 1", rule="stale-voter-endpoint", cluster_id="id of alpha", started_at_ms=NOON_MS + 60_000)
+    later = stale("voter 1", started_at_ms=NOON_MS + 60_000)
     assert incident_of(grouper, later) != over
 
 
-def test_alerts_of_a_rule_that_no_longer_exists_are_one_incident() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_alerts_of_a_rule_that_no_longer_exists_are_one_incident(grouper: IncidentGrouper) -> None:
     former = [alert(subject, rule="a-former-rule", cluster_id="id of alpha") for subject in ("one", "another")]
     assert len({incident_of(grouper, each) for each in former}) == 1
 
@@ -150,8 +148,9 @@ def critical(rule: str, subject: str, at_s: int, *, observed_s: int) -> Alert:
     ],
     ids=lambda before: f"{before.severity} {before.rule}",
 )
-def test_an_outage_does_not_join_an_incident_that_began_long_before(rule: str, before: Alert) -> None:
-    grouper = IncidentGrouper(RULES)
+def test_an_outage_does_not_join_an_incident_that_began_long_before(
+    grouper: IncidentGrouper, rule: str, before: Alert
+) -> None:
     opened = incident_of(grouper, before)
     outage = incident_of(grouper, firing(rule, "quorum", 3_600))
     assert outage != opened
@@ -159,23 +158,20 @@ def test_an_outage_does_not_join_an_incident_that_began_long_before(rule: str, b
 
 
 @pytest.mark.parametrize("severity", [Severity.WARNING, Severity.CRITICAL])
-def test_what_began_together_with_the_outage_is_its_consequence(severity: Severity) -> None:
-    grouper = IncidentGrouper(RULES)
+def test_what_began_together_with_the_outage_is_its_consequence(grouper: IncidentGrouper, severity: Severity) -> None:
     fenced = incident_of(grouper, firing("broker-fenced", "broker 4", -1, severity))
     assert incident_of(grouper, firing("no-leader", "quorum", 0)) == fenced
     assert grouper.escalations(fenced) == (severity is Severity.WARNING), "it pages if the fenced broker was no page"
 
 
-def test_another_critical_subject_of_one_rule_later_is_another_incident() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_another_critical_subject_of_one_rule_later_is_another_incident(grouper: IncidentGrouper) -> None:
     first = incident_of(grouper, firing("broker-fenced", "broker 4", 0))
     assert incident_of(grouper, firing("broker-fenced", "broker 5", 9)) == first
     assert incident_of(grouper, firing("broker-fenced", "broker 6", 20)) == first, "a site fails within seconds"
     assert incident_of(grouper, firing("broker-fenced", "broker 7", 600)) != first
 
 
-def test_a_warning_that_becomes_critical_escalates_its_incident_once() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_a_warning_that_becomes_critical_escalates_its_incident_once(grouper: IncidentGrouper) -> None:
     incident = incident_of(grouper, warning("failure-tolerance", "quorum"))
     assert incident_of(grouper, critical("failure-tolerance", "quorum", 0, observed_s=600)) == incident
     assert grouper.escalations(incident) == 1
@@ -184,8 +180,7 @@ def test_a_warning_that_becomes_critical_escalates_its_incident_once() -> None:
     assert grouper.escalations(incident) == 1
 
 
-def test_a_return_to_critical_escalates_again_unless_the_decrease_was_not_sent_yet() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_a_return_to_critical_escalates_again_unless_the_decrease_was_not_sent_yet(grouper: IncidentGrouper) -> None:
     incident = incident_of(grouper, warning("failure-tolerance", "quorum"))
     for observed_s, severity, escalations in (
         (100, Severity.CRITICAL, 1),
@@ -199,9 +194,8 @@ def test_a_return_to_critical_escalates_again_unless_the_decrease_was_not_sent_y
         assert grouper.escalations(incident) == escalations
 
 
-def test_an_outage_that_returns_while_its_incident_is_open_escalates_it() -> None:
+def test_an_outage_that_returns_while_its_incident_is_open_escalates_it(grouper: IncidentGrouper) -> None:
     """Its key is that of the incident in every job: a new incident would have a key that only this job knows."""
-    grouper = IncidentGrouper(RULES)
     outage = incident_of(grouper, firing("no-leader", "quorum", 0))
     incident_of(grouper, warning("failure-tolerance", "quorum", 20))
     incident_of(grouper, firing("no-leader", "quorum", 0, state=AlertState.RESOLVED))
@@ -209,8 +203,9 @@ def test_an_outage_that_returns_while_its_incident_is_open_escalates_it() -> Non
     assert grouper.escalations(outage) == 1
 
 
-def test_another_alert_of_a_critical_incident_that_becomes_critical_escalates_it_unless_it_is_the_same_fault() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_another_alert_of_a_critical_incident_that_becomes_critical_escalates_it_unless_it_is_the_same_fault(
+    grouper: IncidentGrouper,
+) -> None:
     incident = incident_of(grouper, firing("broker-fenced", "broker 4", 0))
     incident_of(grouper, warning("broker-fenced", "broker 5", 5))
     incident_of(grouper, critical("broker-fenced", "broker 5", 5, observed_s=600))
@@ -223,20 +218,16 @@ def test_another_alert_of_a_critical_incident_that_becomes_critical_escalates_it
     assert grouper.escalations(election) == 0, "the election made the copy on that broker the only one"
 
 
-def test_a_storm_escalates_once() -> None:
-    grouper = IncidentGrouper(RULES)
-    names = [f"cluster{number}" for number in range(STORM_AT + 1)]
-    fleet = [alert(cluster=name, cluster_id=name, severity=Severity.WARNING) for name in names]
-    *_, storm = [incident_of(grouper, each) for each in fleet]
+def test_a_storm_escalates_once(grouper: IncidentGrouper) -> None:
+    *_, merged = storm(grouper, severity=Severity.WARNING)
     for number in range(50):
         observed_at_ms = Millis(NOON_MS + 60_000 * number)
         outage = alert(cluster=f"c{number}", cluster_id=f"c{number}", observed_at_ms=observed_at_ms)
-        assert grouper.assign(outage, at_ms=NOON_MS) == storm
-    assert grouper.escalations(storm) == 1
+        assert grouper.assign(outage, at_ms=NOON_MS) == merged
+    assert grouper.escalations(merged) == 1
 
 
-def test_the_number_of_escalations_is_known_again_although_older_alerts_were_dropped() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_the_number_of_escalations_is_known_again_although_older_alerts_were_dropped(grouper: IncidentGrouper) -> None:
     grouper.add(critical("failure-tolerance", "quorum", 0, observed_s=600), "1n", at_ms=NOON_MS, escalations=3)
     assert grouper.escalations("1n") == 3
 
@@ -257,8 +248,7 @@ def test_a_combined_node_that_fails_is_one_incident_in_either_order(first: Alert
         assert len({incident_of(grouper, each) for each in order}) == 1
 
 
-def test_a_controller_and_another_broker_that_fail_are_two_incidents() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_a_controller_and_another_broker_that_fail_are_two_incidents(grouper: IncidentGrouper) -> None:
     incident = incident_of(grouper, TOLERANCE)
     others = [
         of_node("broker-fenced", "broker 4", 4),
@@ -268,23 +258,22 @@ def test_a_controller_and_another_broker_that_fail_are_two_incidents() -> None:
     assert incident not in {incident_of(grouper, each) for each in others}
 
 
-def test_a_broker_joins_the_incident_of_its_own_process_before_that_of_other_brokers() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_a_broker_joins_the_incident_of_its_own_process_before_that_of_other_brokers(grouper: IncidentGrouper) -> None:
     incident_of(grouper, of_node("broker-fenced", "broker 4", 4))
     incident = incident_of(grouper, TOLERANCE)
     assert incident_of(grouper, of_node("broker-fenced", "broker 3", 3)) == incident
 
 
-def test_a_combined_node_that_may_hold_the_only_copy_escalates_its_incident() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_a_combined_node_that_may_hold_the_only_copy_escalates_its_incident(grouper: IncidentGrouper) -> None:
     incident = incident_of(grouper, TOLERANCE)
     only_copy = of_node("broker-fenced", "broker 3", 3, severity=Severity.CRITICAL, started_at_ms=NOON_MS + 300_000)
     assert incident_of(grouper, only_copy) == incident
     assert grouper.escalations(incident) == 1
 
 
-def test_a_critical_alert_joins_its_rules_warnings_only_if_it_began_with_the_first_of_them() -> None:
-    grouper = IncidentGrouper(RULES)
+def test_a_critical_alert_joins_its_rules_warnings_only_if_it_began_with_the_first_of_them(
+    grouper: IncidentGrouper,
+) -> None:
     incident = incident_of(grouper, warning("broker-fenced", "broker 4", 0))
     assert incident_of(grouper, warning("broker-fenced", "broker 5", 60)) == incident
 

@@ -12,7 +12,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.incident import IncidentGrouper
 from rules.notifications.notification import Notification, TransitionStatus
-from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlan, NotificationPlanner
+from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlanner
 from rules.notifications.route import NotMonitored, Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -34,11 +34,6 @@ class SimulatedSink:
         self.sent: Sequence[Notification] = ()
         """The notifications of the newest step."""
 
-    def plan(self) -> NotificationPlan:
-        return self.planner.plan(
-            self.transitions, last_notified_ms=self.last_notified_ms, silences=self.silences, now_ms=self.now
-        )
-
     def step(self, *alerts: Alert, after_ms: int = 0, reached: bool = True) -> list[str]:
         """Returns one line per notification: reason, severity, root cause, others; `+` marks new transitions."""
         self.now = Millis(self.now + after_ms)
@@ -46,27 +41,26 @@ class SimulatedSink:
             incident = self.grouper.assign(each, at_ms=self.now)
             status = TransitionStatus(alert=each, delivered=False, escalations=self.grouper.escalations(incident))
             self.transitions.setdefault(incident, []).append(status)
-        plan = self.plan()
+        plan = self.planner.plan(
+            self.transitions, last_notified_ms=self.last_notified_ms, silences=self.silences, now_ms=self.now
+        )
         self.sent = plan.notifications
-        lines = []
+        lines, delivered = [], set()
         for notification in plan.notifications:
             new = {each.fingerprint for each in notification.new_transitions}
             subjects = [f"{'+' if each.fingerprint in new else ''}{each.subject}" for each in notification.alerts]
             lines.append(f"{notification.reason} {notification.severity}: {' '.join(subjects)}")
             if reached:
                 self.last_notified_ms[notification.incident] = self.now
-                self.mark_delivered(notification.new_transitions)
+                delivered |= {each.key for each in notification.new_transitions}
         discarded = {each.key for each in plan.discarded}
         for incident, statuses in self.transitions.items():
-            self.transitions[incident] = [each for each in statuses if each.alert.key not in discarded]
-        return lines
-
-    def mark_delivered(self, alerts: Sequence[Alert]) -> None:
-        keys = {each.key for each in alerts}
-        for incident, statuses in self.transitions.items():
             self.transitions[incident] = [
-                replace(each, delivered=each.delivered or each.alert.key in keys) for each in statuses
+                replace(each, delivered=each.delivered or each.alert.key in delivered)
+                for each in statuses
+                if each.alert.key not in discarded
             ]
+        return lines
 
     def silence(self, **matching: Any) -> None:
         self.silences.append(
@@ -74,6 +68,11 @@ class SimulatedSink:
                 id="s1", starts_at_ms=self.now, ends_at_ms=Millis(self.now + HOUR), author="eva", comment="", **matching
             )
         )
+
+
+@pytest.fixture
+def sink() -> SimulatedSink:
+    return SimulatedSink()
 
 
 def stale(node: int, *, resolved: bool = False, severity: Severity = Severity.WARNING, at_ms: int = 0) -> Alert:
@@ -86,16 +85,14 @@ def stale(node: int, *, resolved: bool = False, severity: Severity = Severity.WA
     )
 
 
-def test_an_incident_is_sent_when_it_begins_and_when_it_resolves() -> None:
-    sink = SimulatedSink()
+def test_an_incident_is_sent_when_it_begins_and_when_it_resolves(sink: SimulatedSink) -> None:
     assert sink.step(stale(1)) == ["firing warning: +voter1"]
     assert sink.step(after_ms=10 * MINUTE) == []
     assert sink.step(stale(1, resolved=True), after_ms=1) == ["resolved warning: +voter1"]
     assert sink.step(after_ms=24 * HOUR) == []
 
 
-def test_minor_changes_are_collected_and_a_worse_severity_is_sent_immediately() -> None:
-    sink = SimulatedSink()
+def test_minor_changes_are_collected_and_a_worse_severity_is_sent_immediately(sink: SimulatedSink) -> None:
     sink.step(stale(1), stale(2))
     assert sink.step(stale(3), after_ms=1_000) == []
     assert sink.step(stale(2, resolved=True), after_ms=1_000) == []
@@ -109,8 +106,7 @@ def test_the_root_cause_is_listed_first_in_either_order() -> None:
     assert SimulatedSink().step(tolerance, stale(1)) == ["firing critical: +voter1 +quorum"]
 
 
-def test_a_resolved_cause_explains_no_firing_alert() -> None:
-    sink = SimulatedSink()
+def test_a_resolved_cause_explains_no_firing_alert(sink: SimulatedSink) -> None:
     lagging = alert("voter2", rule="voter-lagging", severity=Severity.WARNING, started_at_ms=Millis(NOON_MS - 1))
     sink.step(lagging)
     sink.step(
@@ -119,8 +115,7 @@ def test_a_resolved_cause_explains_no_firing_alert() -> None:
     assert sink.step(stale(1, resolved=True), after_ms=UPDATE_INTERVAL_MS) == ["changed warning: quorum voter2 +voter1"]
 
 
-def test_incident_whose_cause_resolved_stays_open_while_a_milder_consequence_fires() -> None:
-    sink = SimulatedSink()
+def test_incident_whose_cause_resolved_stays_open_while_a_milder_consequence_fires(sink: SimulatedSink) -> None:
     sink.step(alert("cluster", rule="no-leader"))
     left = alert("quorum", rule="failure-tolerance", severity=Severity.WARNING, observed_at_ms=Millis(NOON_MS + MINUTE))
     over = alert("cluster", rule="no-leader", resolved=True, observed_at_ms=Millis(NOON_MS + MINUTE))
@@ -131,8 +126,7 @@ def test_incident_whose_cause_resolved_stays_open_while_a_milder_consequence_fir
     assert sink.step(ended, after_ms=3 * MINUTE) == ["resolved critical: +quorum cluster"]
 
 
-def test_incident_of_which_the_sink_was_notified_as_resolved_fires_again() -> None:
-    sink = SimulatedSink()
+def test_incident_of_which_the_sink_was_notified_as_resolved_fires_again(sink: SimulatedSink) -> None:
     sink.silence(rule="failure-tolerance")
     sink.step(alert("voter1", rule="stale-voter-endpoint"), alert("quorum", rule="failure-tolerance"))
     assert sink.step(alert("voter1", rule="stale-voter-endpoint", resolved=True), after_ms=MINUTE) == [
@@ -145,8 +139,7 @@ def no_leader(*, resolved: bool = False, at_ms: int = 0) -> Alert:
     return alert("cluster", rule="no-leader", resolved=resolved, observed_at_ms=Millis(NOON_MS + at_ms))
 
 
-def test_a_consequence_is_not_sent_while_the_quorum_recovers() -> None:
-    sink = SimulatedSink()
+def test_a_consequence_is_not_sent_while_the_quorum_recovers(sink: SimulatedSink) -> None:
     fenced = alert("broker 5", rule="broker-fenced", resolved=True, observed_at_ms=Millis(NOON_MS + MINUTE + 500))
     sink.step(no_leader(), alert("broker 5", rule="broker-fenced"))
     assert sink.step(no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE) == []
@@ -154,15 +147,13 @@ def test_a_consequence_is_not_sent_while_the_quorum_recovers() -> None:
     assert sink.step(after_ms=HOUR) == []
 
 
-def test_a_consequence_that_outlives_the_recovery_is_sent() -> None:
-    sink = SimulatedSink()
+def test_a_consequence_that_outlives_the_recovery_is_sent(sink: SimulatedSink) -> None:
     sink.step(no_leader(), alert("broker 5", rule="broker-fenced"))
     assert sink.step(no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE) == []
     assert sink.step(after_ms=RECOVERY_MS) == ["changed critical: +broker 5 +cluster"]
 
 
-def test_an_incident_that_recovers_step_by_step_is_one_notification() -> None:
-    sink = SimulatedSink()
+def test_an_incident_that_recovers_step_by_step_is_one_notification(sink: SimulatedSink) -> None:
     sink.step(stale(1), stale(2))
     assert sink.step(stale(1, resolved=True, at_ms=10 * MINUTE), after_ms=10 * MINUTE) == []
     assert sink.step(stale(2, resolved=True, at_ms=10 * MINUTE + 5_000), after_ms=5_000) == [
@@ -173,8 +164,9 @@ def test_an_incident_that_recovers_step_by_step_is_one_notification() -> None:
 @pytest.mark.parametrize(
     ("earlier_ms", "listed"), [(RECOVERY_MS, "+voter1 +voter2"), (RECOVERY_MS + 1, "+voter2 +voter1")]
 )
-def test_an_alert_that_resolved_long_before_the_incident_is_listed_last(earlier_ms: int, listed: str) -> None:
-    sink = SimulatedSink()
+def test_an_alert_that_resolved_long_before_the_incident_is_listed_last(
+    sink: SimulatedSink, earlier_ms: int, listed: str
+) -> None:
     sink.step(stale(1), stale(2))
     sink.step(stale(1, resolved=True, at_ms=MINUTE), after_ms=MINUTE)
     ended = stale(2, resolved=True, at_ms=MINUTE + earlier_ms)
@@ -222,15 +214,7 @@ def test_the_end_of_a_possibly_delivered_alert_is_sent_although_it_is_silenced()
     assert sink.step(stale(1, resolved=True)) == ["resolved warning: +voter1"]
 
 
-def test_a_silence_of_the_future_has_no_effect_yet() -> None:
-    sink = SimulatedSink()
-    sink.silence()
-    sink.silences = [replace(each, starts_at_ms=Millis(sink.now + MINUTE)) for each in sink.silences]
-    assert sink.step(stale(1)) == ["firing warning: +voter1"]
-
-
-def test_minor_changes_are_sent_an_interval_after_the_first_of_them() -> None:
-    sink = SimulatedSink()
+def test_minor_changes_are_sent_an_interval_after_the_first_of_them(sink: SimulatedSink) -> None:
     sink.step(stale(1), stale(2))
     sink.now = Millis(sink.now + HOUR)
     assert sink.step(stale(2, resolved=True, at_ms=HOUR)) == []
@@ -238,8 +222,7 @@ def test_minor_changes_are_sent_an_interval_after_the_first_of_them() -> None:
     assert sink.step(after_ms=10_000) == ["changed warning: voter1 +voter3 +voter2"]
 
 
-def test_the_worst_of_several_root_causes_is_the_first() -> None:
-    sink = SimulatedSink()
+def test_the_worst_of_several_root_causes_is_the_first(sink: SimulatedSink) -> None:
     later = alert("voter2", rule="stale-voter-endpoint", started_at_ms=NOON_MS + 1)
     sink.step(stale(1), later)
     (sent,) = sink.sent
@@ -254,8 +237,7 @@ def test_a_cause_in_another_cluster_of_a_storm_holds_nothing_back() -> None:
     assert sink.step() == ["firing critical: +cluster +quorum"]
 
 
-def test_an_alert_that_fires_again_in_an_open_incident_is_another_alert() -> None:
-    sink = SimulatedSink()
+def test_an_alert_that_fires_again_in_an_open_incident_is_another_alert(sink: SimulatedSink) -> None:
     sink.step(stale(1), stale(2))
     sink.silence(subject="voter1")
     sink.step(stale(1, resolved=True), after_ms=2 * MINUTE)
@@ -266,14 +248,16 @@ def test_an_alert_that_fires_again_in_an_open_incident_is_another_alert() -> Non
 
 
 @pytest.mark.parametrize("other", [{"cluster": "beta"}, {"rule": "no-*"}, {"subject": "voter2"}, {"severity": "info"}])
-def test_a_silence_that_does_not_match_has_no_effect(other: dict[str, str]) -> None:
-    sink = SimulatedSink()
+def test_a_silence_that_does_not_match_or_is_of_the_future_has_no_effect(
+    sink: SimulatedSink, other: dict[str, str]
+) -> None:
     sink.silence(**other)
+    sink.silence()
+    sink.silences[-1] = replace(sink.silences[-1], starts_at_ms=Millis(sink.now + MINUTE))
     assert sink.step(stale(1)) == ["firing warning: +voter1"]
 
 
-def test_an_unreachable_sink_receives_everything_once_later() -> None:
-    sink = SimulatedSink()
+def test_an_unreachable_sink_receives_everything_once_later(sink: SimulatedSink) -> None:
     sink.step(stale(1), reached=False)
     sink.step(stale(1, resolved=True), after_ms=MINUTE, reached=False)
     sink.step(alert("cluster", rule="no-leader"), after_ms=MINUTE, reached=False)
@@ -281,8 +265,7 @@ def test_an_unreachable_sink_receives_everything_once_later() -> None:
     assert sink.step(after_ms=1) == []
 
 
-def test_a_clock_that_is_set_back_delays_nothing() -> None:
-    sink = SimulatedSink()
+def test_a_clock_that_is_set_back_delays_nothing(sink: SimulatedSink) -> None:
     sink.step(stale(1))
     assert sink.step(stale(2), after_ms=-HOUR) == ["changed warning: voter1 +voter2"]
     assert sink.step(after_ms=-24 * HOUR) == ["repeated warning: voter1 voter2"]
@@ -297,8 +280,7 @@ def grave(node: int = 1) -> Alert:
     return stale(node, severity=Severity.CRITICAL, at_ms=90_000)
 
 
-def test_an_incident_that_becomes_critical_supersedes_what_the_sink_was_notified_of() -> None:
-    sink = SimulatedSink()
+def test_an_incident_that_becomes_critical_supersedes_what_the_sink_was_notified_of(sink: SimulatedSink) -> None:
     sink.step(stale(1))
     assert escalations(sink) == [(0, 0, False)]
     assert sink.step(grave(), reached=False) == ["changed critical: +voter1"]
@@ -311,16 +293,14 @@ def test_an_incident_that_becomes_critical_supersedes_what_the_sink_was_notified
     assert escalations(sink) == [(1, 1, False)]
 
 
-def test_an_end_supersedes_all_pages_that_the_sink_may_have() -> None:
-    sink = SimulatedSink()
+def test_an_end_supersedes_all_pages_that_the_sink_may_have(sink: SimulatedSink) -> None:
     sink.step(stale(1))
     over = stale(1, resolved=True, severity=Severity.CRITICAL, at_ms=95_000)
     assert sink.step(grave(), over) == ["resolved critical: +voter1"]
     assert escalations(sink) == [(0, 1, False)]
 
 
-def test_a_sink_that_gets_only_critical_alerts_has_nothing_that_is_superseded() -> None:
-    sink = SimulatedSink()
+def test_a_sink_that_gets_only_critical_alerts_has_nothing_that_is_superseded(sink: SimulatedSink) -> None:
     incident = sink.grouper.assign(stale(1), at_ms=NOON_MS)
     assert sink.step(grave()) == ["firing critical: +voter1"]
     assert escalations(sink) == [(1, 1, False)]
@@ -330,8 +310,7 @@ def test_a_sink_that_gets_only_critical_alerts_has_nothing_that_is_superseded() 
     assert escalations(sink) == [(0, 1, False)], "a killed job may have sent anything"
 
 
-def test_a_silenced_alert_that_becomes_critical_is_no_page_until_the_silence_ends() -> None:
-    sink = SimulatedSink()
+def test_a_silenced_alert_that_becomes_critical_is_no_page_until_the_silence_ends(sink: SimulatedSink) -> None:
     sink.step(stale(1), stale(2))
     sink.silence(subject="voter2")
     sink.step(grave(2), stale(3, at_ms=90_000))
@@ -353,8 +332,7 @@ def test_a_silenced_alert_is_listed_as_the_sink_was_notified_of_it() -> None:
     assert sink.step(after_ms=90_000) == ["changed warning: voter1 voter2 +voter3"]
 
 
-def test_another_alert_that_is_as_severe_is_noticeable_and_a_minor_change_is_not() -> None:
-    sink = SimulatedSink()
+def test_another_alert_that_is_as_severe_is_noticeable_and_a_minor_change_is_not(sink: SimulatedSink) -> None:
     sink.step(stale(1), stale(2))
     sink.step(alert("quorum", rule="failure-tolerance", severity=Severity.WARNING), after_ms=1_000)
     assert escalations(sink) == [(0, 0, True)], "another rule: at once"

@@ -49,7 +49,7 @@ def test_a_combined_node_that_dies_is_one_page_and_a_lost_quorum_is_another(
     await_fetches_of_all_voters(lab)
     wait_until_delivered(job)
     marks, since = sinks.marks(), len(job.alerts())
-    pagerduty = sinks.services.pagerduty_double
+    pagerduty = sinks.services.pagerduty.double
     paged = len(pagerduty.alerts)
     # The fenced broker is sent more than 15 s after the failure: what becomes critical then is another fault. The alert
     # about the quorum names the failed node once its last fetch is 10 s old, also by a leader that was elected since.
@@ -99,4 +99,4 @@ def documents(sinks: CountedSinks, marks: tuple[int, int, int, int]) -> list[tup
 
 
 def assert_all_resolved(sinks: CountedSinks) -> None:
-    assert {each.state for each in sinks.services.pagerduty_double.alerts} == {"resolved"}
+    assert {each.state for each in sinks.services.pagerduty.double.alerts} == {"resolved"}

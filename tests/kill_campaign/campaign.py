@@ -36,7 +36,7 @@ COMPLETE_S = 240.0
 AVAILABILITY = (*[Availability.UP] * 3, Availability.SLOW, Availability.DOWN)
 SILENCE_SHARE = 0.35
 SILENCE_MS = (400_000, 2_000_000)
-SERVICE_NAMES = ("PagerDuty", "Slack")
+SERVICE_NAMES = {PAGERDUTY: "PagerDuty", SLACK: "Slack"}
 """As the names of kill points contain them."""
 CLOCK_FACTOR = 20.0
 TRANSITIONS_PER_KILL = 3
@@ -156,11 +156,11 @@ class Campaign:
 
     def _vary(self, services: SinkServices, order: KillOrder | None) -> None:
         """Changes the availability of the services; without a kill, both are up."""
-        for service, name in zip((services.pagerduty, services.slack), SERVICE_NAMES, strict=True):
+        for sink, name in SERVICE_NAMES.items():
             chosen = self.random.choice(AVAILABILITY)
             # A service that is down accepts no call, after which the job could be killed.
             needed = order is None or name in order.point
-            service.availability = Availability.UP if needed else chosen
+            services.named(sink).availability = Availability.UP if needed else chosen
 
     def _silence(self, job: CampaignJob, id_: str, cluster: str) -> None:
         now_ms = self._now_ms()
@@ -202,7 +202,7 @@ class Campaign:
         alerts = [record.alert for record in records]
         log, silences = delivery_log.read(job.folder), _silences(job).read()
         sinks = [check_file(job.jsonl, alerts)]
-        for sink in (PAGERDUTY, SLACK):
+        for sink in SERVICE_NAMES:
             status, service = stored[sink].status, services.named(sink)
             unsent = {one.number for one in records if status[one.number] is DeliveryStatus.DISCARDED}
             check = PeopleSinkCheck(
@@ -212,7 +212,6 @@ class Campaign:
                 log=log,
                 accepted=service.accepted,
                 refused=service.refused,
-                open_keys={one.key for one in services.pagerduty_double.alerts if one.state != "resolved"},
                 kills=execution.kills,
                 silences=silences,
             )

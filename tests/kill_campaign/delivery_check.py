@@ -82,8 +82,6 @@ class PeopleSinkCheck:
     log: DeliveryLog
     accepted: Sequence[AcceptedRequest]
     refused: Sequence[str] = ()
-    open_keys: Set[str] = frozenset()
-    """Of PagerDuty: the keys of the alerts that are open there."""
     kills: Sequence[ExecutedKill] = ()
     silences: Sequence[Silence] = ()
 
@@ -159,7 +157,8 @@ class PeopleSinkCheck:
         """`key` is PagerDuty's; None for an incident after which another one had the same key."""
         if self.sink == PAGERDUTY and key is not None:
             # An incident that escalates has a new alert, and the one before it is resolved.
-            return any(each.partition("-")[0] == key for each in self.open_keys)
+            newest = {request.subject: request.effect for request in self.accepted}
+            return any(each.partition("-")[0] == key and newest[each] in ("opened", "repeated") for each in newest)
         return attempts[-1].reason != "resolved"
 
     def _second_pages(self) -> Iterator[str]:

@@ -3,12 +3,12 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tests.kill_campaign import job_processes
 from tests.kill_campaign.instrumentation import SETTINGS, Settings
@@ -19,6 +19,7 @@ from tests.unit.connectors.kafka.certificates import authority
 
 PAGERDUTY, SLACK = "pagerduty", "slack"
 """The names of the sinks."""
+DoubleT = TypeVar("DoubleT", PagerdutyDouble, SlackDouble)
 SLOW_S = 2.0
 """Longer than a batch waits for a sink, shorter than the deadline of a call."""
 
@@ -56,12 +57,11 @@ class AcceptedRequest:
 
 
 @dataclass(kw_only=True)
-class SinkService:
+class SinkService(Generic[DoubleT]):
     """One service."""
 
     server: HttpDouble
-    apply: Callable[[ReceivedRequest], tuple[HttpReply, str, str]]
-    """Returns the reply, the effect and its subject; the effect is empty for a refused request."""
+    double: DoubleT
     availability: Availability = Availability.UP
     accepted: list[AcceptedRequest] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -79,11 +79,11 @@ class SinkService:
             if self.availability is Availability.DOWN:
                 self._attempts_while_down += 1
                 return ConnectionReset() if self._attempts_while_down % 2 else HttpReply(status=503)
-            reply, effect, subject = self.apply(request)
-            if effect:
-                self.accepted.append(AcceptedRequest(t=time.monotonic(), effect=effect, subject=subject))
-            else:
-                self.refused.append(reply.body.decode())
+            known = len(self.double.effects)
+            reply = self.double.reply(request)
+            new = self.double.effects[known:]
+            self.accepted += [AcceptedRequest(t=time.monotonic(), effect=one, subject=of) for one, of in new]
+            self.refused += [] if new else [reply.body.decode()]
         if self.availability is Availability.SLOW:
             time.sleep(SLOW_S)
         return reply
@@ -91,17 +91,15 @@ class SinkService:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkServices:
-    """Both services and their doubles."""
+    """Both services."""
 
     ca_file: str
-    pagerduty: SinkService
-    pagerduty_double: PagerdutyDouble
-    slack: SinkService
-    slack_double: SlackDouble
+    pagerduty: SinkService[PagerdutyDouble]
+    slack: SinkService[SlackDouble]
 
-    def named(self, sink: str) -> SinkService:
+    def named(self, sink: str) -> SinkService[Any]:
         """Returns the service of a sink."""
-        return {PAGERDUTY: self.pagerduty, SLACK: self.slack}[sink]
+        return self.pagerduty if sink == PAGERDUTY else self.slack
 
     def write_settings(self, folder: Path, **others: Any) -> Settings:
         """Writes the settings with which the job of this folder sends to these services; returns them."""
@@ -125,39 +123,9 @@ def running_services(folder: Path) -> Iterator[SinkServices]:
     """Runs both services on loopback, with a certificate of an authority in this folder."""
     trusted = authority(folder)
     context = trusted.server(trusted.issue("server"))
-    pagerduty, slack = PagerdutyDouble(), SlackDouble()
-    with serving(context) as pagerduty_server, serving(context) as slack_server:
+    with serving(context) as pagerduty, serving(context) as slack:
         yield SinkServices(
             ca_file=trusted.file,
-            pagerduty=SinkService(server=pagerduty_server, apply=lambda request: _pagerduty(pagerduty, request)),
-            pagerduty_double=pagerduty,
-            slack=SinkService(server=slack_server, apply=lambda request: _slack(slack, request)),
-            slack_double=slack,
+            pagerduty=SinkService(server=pagerduty, double=PagerdutyDouble()),
+            slack=SinkService(server=slack, double=SlackDouble()),
         )
-
-
-def _pagerduty(double: PagerdutyDouble, request: ReceivedRequest) -> tuple[HttpReply, str, str]:
-    event = json.loads(request.body)
-    opened, dropped, invalid = len(double.alerts), len(double.dropped), len(double.invalid)
-    reply = double.reply(request)
-    if len(double.invalid) > invalid:
-        return reply, "", ""
-    if len(double.dropped) > dropped:
-        effect = "dropped"
-    elif event["event_action"] == "resolve":
-        effect = "resolved"
-    else:
-        effect = "opened" if len(double.alerts) > opened else "repeated"
-    return reply, effect, event["dedup_key"]
-
-
-def _slack(double: SlackDouble, request: ReceivedRequest) -> tuple[HttpReply, str, str]:
-    reply = double.reply(request)
-    answer = json.loads(reply.body)
-    if not answer["ok"]:
-        return reply, "", ""
-    body = json.loads(request.body)
-    if request.path.endswith("chat.update"):
-        return reply, "edit", body["ts"]
-    thread = body.get("thread_ts")
-    return reply, "message" if thread is None else "reply", thread or answer["ts"]

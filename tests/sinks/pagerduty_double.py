@@ -34,6 +34,8 @@ class PagerdutyDouble:
     alerts: list[PagerdutyAlert] = field(default_factory=list)
     dropped: list[dict[str, Any]] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
+    effects: list[tuple[str, str]] = field(default_factory=list)
+    """Of each event that it understands: opened, repeated, resolved, dropped or acknowledged; and its key."""
 
     def open(self, key: str) -> PagerdutyAlert | None:
         return next((each for each in self.alerts if each.key == key and each.state != "resolved"), None)
@@ -56,19 +58,20 @@ class PagerdutyDouble:
         return _json_reply(202, {"status": "success", "message": "Event processed", "dedup_key": key})
 
     def _apply(self, event: dict[str, Any]) -> None:
-        alert = self.open(event["dedup_key"])
-        match event["event_action"]:
-            case "trigger" if alert is None:
-                self.alerts.append(PagerdutyAlert(event["dedup_key"], [event]))
-            case "trigger":
-                assert alert is not None
+        key = event["dedup_key"]
+        alert = self.open(key)
+        if event["event_action"] == "trigger":
+            effect = "opened" if alert is None else "repeated"
+            if alert is None:
+                self.alerts.append(PagerdutyAlert(key, [event]))
+            else:
                 alert.events.append(event)
-            case _ if alert is None:
-                self.dropped.append(event)
-            case "resolve":
-                alert.state = "resolved"
-            case _:
-                alert.state = "acknowledged"
+        elif alert is None:
+            effect = "dropped"
+            self.dropped.append(event)
+        else:
+            effect = alert.state = {"resolve": "resolved", "acknowledge": "acknowledged"}[event["event_action"]]
+        self.effects.append((effect, key))
 
 
 def _json_reply(status: int, body: dict[str, Any]) -> HttpReply:

@@ -47,6 +47,8 @@ class SlackDouble:
     """Error codes, by the call that responds with them."""
     invalid: list[str] = field(default_factory=list)
     """Errors of bodies that do not match the documented schema."""
+    effects: list[tuple[str, str]] = field(default_factory=list)
+    """Of each accepted call: message, reply or edit; and the time stamp of the message."""
     token: str | None = None
     lenient: bool = False
     """For an invalid body, responds with Slack's error code; otherwise with a code that no sink handles."""
@@ -79,6 +81,8 @@ class SlackDouble:
     def _post(self, body: dict[str, Any]) -> HttpReply:
         message = ChannelMessage(f"{1795150862 + len(self.messages)}.000100", body, body.get("thread_ts"))
         self.messages.append(message)
+        thread = message.thread_ts
+        self.effects.append(("message", message.ts) if thread is None else ("reply", thread))
         return json_reply({"ok": True, "channel": CHANNEL, "ts": message.ts, "message": {"type": "message"}})
 
     def _update(self, body: dict[str, Any]) -> HttpReply:
@@ -86,6 +90,7 @@ class SlackDouble:
             if message.ts == body["ts"]:
                 message.body = body
                 message.edits += 1
+                self.effects.append(("edit", message.ts))
                 return json_reply({"ok": True, "channel": CHANNEL, "ts": message.ts, "text": body["text"]})
         return json_reply({"ok": False, "error": "message_not_found"})
 

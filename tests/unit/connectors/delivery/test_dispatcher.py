@@ -44,16 +44,6 @@ def deliver_in(dispatcher: Dispatcher, seconds: range, *alerts: Alert) -> Mappin
     return [dispatcher.deliver([], later(second)).sinks for second in seconds[1:]][-1]
 
 
-def test_every_sink_receives_each_transition_once_and_in_order(tmp_path: Path) -> None:
-    one, two = RecordingSink("one"), RecordingSink("two")
-    dispatcher = dispatcher_with(tmp_path, one, two)
-    report = dispatcher.deliver([FIRST, SECOND], NOON_MS)
-    assert (report.recorded, report.sinks) == (2, {"one": SinkResult(delivered=2), "two": SinkResult(delivered=2)})
-    report = dispatcher.deliver([SECOND, RESOLVED], NOON_MS)
-    assert (report.recorded, report.sinks["one"]) == (1, SinkResult(delivered=1))
-    assert one.transitions == two.transitions == [FIRST, SECOND, RESOLVED]
-
-
 def test_a_failing_sink_receives_the_rest_later_in_order(tmp_path: Path) -> None:
     sink = RecordingSink(outcomes=[Delivered(), Retry(reason="unreachable"), Retry(reason="unreachable")])
     dispatcher = dispatcher_with(tmp_path, sink)
@@ -83,14 +73,6 @@ def test_a_rejected_document_is_sent_again_as_a_minimal_one(tmp_path: Path, capl
     assert (sent.key, sent.summary, sent.evidence) == (FIRST.key, FIRST.summary, {})
     dispatcher.deliver([], later(100))
     assert sink.calls == 2
-
-
-def test_a_new_alert_does_not_wait_for_the_retry_of_an_old_one(tmp_path: Path) -> None:
-    sink = RefusingSink(refused={"one"})
-    dispatcher = dispatcher_with(tmp_path, sink)
-    deliver_in(dispatcher, range(100), incident("one"))
-    deliver_in(dispatcher, range(100, 111), incident("two"))
-    assert sink.transitions == [incident("two")]
 
 
 def test_alerts_that_a_sink_refuses_are_retried_less_and_less_often_and_last(tmp_path: Path) -> None:

@@ -18,18 +18,6 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, aler
 FIRST, SECOND = alert("one"), alert("two")
 
 
-def test_a_kept_sink_continues_and_a_new_sink_receives_what_is_firing(tmp_path: Path) -> None:
-    kept, removed, added = RecordingSink("kept"), RecordingSink("removed"), RecordingSink("added")
-    dispatcher = dispatcher_with(tmp_path, kept, removed)
-    dispatcher.deliver([FIRST], NOON_MS)
-
-    dispatcher.set_sinks([kept, added])
-    dispatcher.deliver([SECOND], NOON_MS)
-
-    assert kept.transitions == added.transitions == [FIRST, SECOND]
-    assert removed.transitions == [FIRST]
-
-
 @pytest.mark.parametrize("mode", DeliveryMode)
 def test_a_sink_whose_route_is_widened_receives_what_is_firing(mode: DeliveryMode, tmp_path: Path) -> None:
     narrow, wide = RecordingSink("pager", mode, route=Route(clusters=("beta",))), RecordingSink("pager", mode)

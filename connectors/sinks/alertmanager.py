@@ -20,7 +20,7 @@ from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import plain_evidence, shortened
 from connectors.sinks.http_request import outcome_of_response, post
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, SerialSink
+from connectors.sinks.sink import Delivered, Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
@@ -84,9 +84,9 @@ class AlertmanagerSection(SinkSection):
         _check_url(url)
         return f"alertmanager:{host_of(url)}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AlertmanagerSink":
+    def open(self, links: MessageLinks, store: StorePlace) -> "AlertmanagerSink":
         """Opens the sink."""
-        return AlertmanagerSink(self, options=options, links=links)
+        return AlertmanagerSink(self, links)
 
     def expectation(self, name: str, severity: Severity) -> str:
         """Returns what a person should see after a test."""
@@ -104,9 +104,9 @@ class AlertmanagerSection(SinkSection):
 class AlertmanagerSink(SerialSink[bytes]):
     """Posts to one Alertmanager: for each notification, all firing alerts and the newly resolved ones."""
 
-    def __init__(self, section: AlertmanagerSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, section: AlertmanagerSection, links: MessageLinks) -> None:
         """Reads the secrets once, so that a missing one is reported at start-up."""
-        super().__init__(options)
+        super().__init__(section.options)
         self._section, self._url = section, section.required_secret("url")
         self._password, self._token = section.secret("password"), section.secret("token")
         self._links = links

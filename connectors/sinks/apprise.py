@@ -14,7 +14,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.evidence_format import alert_text, other_alert_lines, shortened, visible
 from connectors.sinks.http_request import excerpt
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
+from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
@@ -56,17 +56,17 @@ class AppriseSection(PeopleSection):
         """Returns the name in the ledger."""
         return f"apprise:{_schema_of(self.required_secret('url'))}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AppriseSink":
+    def open(self, links: MessageLinks, store: StorePlace) -> "AppriseSink":
         """Opens the sink."""
-        return AppriseSink(self, options=options, links=links)
+        return AppriseSink(self, links)
 
 
 class AppriseSink(SerialSink[tuple[str, str]]):
     """Sends to one service."""
 
-    def __init__(self, section: AppriseSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, section: AppriseSection, links: MessageLinks) -> None:
         """Reads the URL once, so that an invalid one is reported at start-up."""
-        super().__init__(options)
+        super().__init__(section.options)
         self._url = section.required_secret("url")
         self._links = links
         _client(self._url)
@@ -109,8 +109,7 @@ def body(notification: Notification, links: MessageLinks) -> str:
     """Returns the full text of the root cause, one line for each other alert, and the links."""
     root = notification.root
     lines = other_alert_lines(notification.alerts[1:], root.cluster, _MAX_OTHER_ALERTS)
-    urls = [url for url in (links.rule(root.rule), links.cluster(root.cluster)) if url is not None]
-    after = "\n".join([*(["Also in this incident"] if lines else []), *lines, *urls])
+    after = "\n".join([*(["Also in this incident"] if lines else []), *lines, *(url for url, _ in links.of(root))])
     before = shortened(visible(alert_text(root), keep="\n"), _MAX_BODY)
     return f"{before}\n{visible(after, keep=chr(10))[:_MAX_BODY]}".strip()
 

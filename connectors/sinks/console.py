@@ -14,7 +14,7 @@ from rich.text import Text
 
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import evidence_lines, visible
-from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry, minimal_alert
+from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Retry, minimal_alert
 from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert, AlertState
@@ -23,8 +23,6 @@ from rules.formatting import late_text
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
-OPTIONS = DeliveryOptions(name="console", mode=DeliveryMode.TRANSITIONS)
-"""Every transition, immediately."""
 _BADGE = {
     Severity.CRITICAL: "bold white on red",
     Severity.WARNING: "bold black on yellow",
@@ -45,17 +43,17 @@ class ConsoleSection(SinkSection):
         """Returns the name in the ledger."""
         return "console"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "ConsoleSink":
+    def open(self, links: MessageLinks, store: StorePlace) -> "ConsoleSink":
         """Opens the sink."""
-        return ConsoleSink(sys.stderr, options=options)
+        return ConsoleSink(sys.stderr, self)
 
 
 class ConsoleSink:
     """Writes alerts to a stream: with styles on a terminal, otherwise as plain text."""
 
-    def __init__(self, stream: TextIO, *, options: DeliveryOptions = OPTIONS) -> None:
+    def __init__(self, stream: TextIO, section: ConsoleSection | None = None) -> None:
         """Checks once whether `stream` is a terminal; NO_COLOR and FORCE_COLOR are respected."""
-        self.options = options
+        self.options = (section or ConsoleSection()).options
         self._stream = stream
         self._terminal = RichConsole(file=stream).is_terminal
 

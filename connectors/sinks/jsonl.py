@@ -47,9 +47,9 @@ class JsonlSection(SinkSection):
         """Returns the name in the ledger."""
         return f"jsonl:{self.path.resolve()}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "JsonlSink":
+    def open(self, links: MessageLinks, store: StorePlace) -> "JsonlSink":
         """Opens or creates the file."""
-        return JsonlSink(self.path, options=options)
+        return JsonlSink(self.path, options=self.options)
 
     def created_file(self) -> Path | None:
         """Returns the file, if it does not exist yet."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connectors.settings import Bootstrap, TopicName, TopicSection, host_port
-from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
+from connectors.sinks.sink import DeliveryMode, Sink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer
 from connectors.store.store_place import StorePlace
 
@@ -38,11 +38,11 @@ class KafkaSection(SinkSection, TopicSection):
         """Returns the name in the ledger."""
         return f"kafka:{','.join(self.bootstrap)}/{self.topic}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
+    def open(self, links: MessageLinks, store: StorePlace) -> Sink:
         """Opens the sink."""
         from connectors.sinks.kafka_topic import KafkaTopicSink
 
-        return KafkaTopicSink(self, options=options)
+        return KafkaTopicSink(self, self.options)
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the brokers; their TLS handshake is librdkafka's, with its own settings."""

@@ -35,7 +35,7 @@ _PERMANENT = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD}
 class KafkaTopicSink:
     """Produces to one topic. It is connected only while messages are in flight."""
 
-    def __init__(self, config: TopicSection, *, options: DeliveryOptions) -> None:
+    def __init__(self, config: TopicSection, options: DeliveryOptions) -> None:
         """Checks the settings, without a connection."""
         self.options = options
         self._config = config

@@ -27,7 +27,7 @@ from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import delay_text, other_alert_lines, plain_evidence, shortened, visible
 from connectors.sinks.http_request import HttpResponse, error_text, excerpt, outcome_of_response, tls_context
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
+from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
@@ -88,9 +88,9 @@ class PagerdutySection(PeopleSection):
         """Returns the name in the ledger."""
         return "pagerduty"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "PagerdutySink":
+    def open(self, links: MessageLinks, store: StorePlace) -> "PagerdutySink":
         """Opens the sink."""
-        return PagerdutySink(self, options=options, links=links, store=store)
+        return PagerdutySink(self, links, store)
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the server of the Events API."""
@@ -100,16 +100,13 @@ class PagerdutySection(PeopleSection):
 class PagerdutySink(SerialSink[dict[str, Any]]):
     """Triggers or resolves the incident of each notification, by one integration of one service."""
 
-    def __init__(
-        self, section: PagerdutySection, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace
-    ) -> None:
+    def __init__(self, section: PagerdutySection, links: MessageLinks, store: StorePlace) -> None:
         """Reads the routing key once, so that a missing one is reported at start-up."""
-        super().__init__(options)
+        super().__init__(section.options)
         self._section, self._key = section, section.required_secret("routing_key")
         self._links = links
-        self._triggered = SinkState(
-            store, options.name, TypeAdapter(str), if_lost="PagerDuty may get a resolved incident again"
-        )
+        lost = "PagerDuty may get a resolved incident again"
+        self._triggered = SinkState(store, self.options.name, TypeAdapter(str), if_lost=lost)
         problem = _key_problem(self._key.read())
         if problem is not None:
             raise UsageError(f"routing_key{self._key.place} {problem}")
@@ -162,10 +159,9 @@ def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
         "custom_details": _details(notification),
     }
     page = links.cluster(root.cluster)
-    hrefs = ((links.rule(root.rule), "What it means and what to do"), (page, "Cluster status"))
     return {
         "payload": payload,
-        "links": [{"href": href, "text": text} for href, text in hrefs if href is not None],
+        "links": [{"href": url, "text": text} for url, text in links.of(root, "What it means and what to do")],
         "client": "kraftwatch",
         **({} if page is None else {"client_url": page}),
     }

@@ -8,8 +8,8 @@ notifies people), which opens the sink and says what the doctor and the test not
 import logging
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlsplit
@@ -24,6 +24,7 @@ from connectors.settings import Duration, SecretsSection, Section
 from connectors.sinks.http_request import error_text, tls_context
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
+from rules.alert import Alert
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.notifications.route import JOB_CLUSTER_ID, Route
@@ -100,37 +101,18 @@ class MessageLinks:
             return "/".join(filter(None, (self.docs_url.rstrip("/"), "rules", name))) + "/"
         return None if self.page_url is None else "/".join(filter(None, (self.page_url.rstrip("/"), "rules", name)))
 
+    def of(self, alert: Alert, about_rule: str = "What it means") -> Iterator[tuple[str, str]]:
+        """Yields what there is of both for a message about an alert: each URL with its label."""
+        for url, label in ((self.rule(alert.rule), about_rule), (self.cluster(alert.cluster), "Cluster status")):
+            if url is not None:
+                yield url, label
+
     def cluster(self, cluster: str) -> str | None:
         """Returns the URL of the cluster's page; for an alert about the job itself, of the overview."""
         if self.page_url is None:
             return None
         root = self.page_url.rstrip("/")
         return f"{root}/" if cluster == JOB_CLUSTER_ID else f"{root}/clusters/{quote(cluster, safe='')}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkSpec:
-    """What a sink is opened with."""
-
-    section: "SinkSection"
-    links: MessageLinks = field(default_factory=MessageLinks)
-    """The links in its messages."""
-
-
-def open_sink(spec: SinkSpec, *, store: StorePlace) -> Sink:
-    """Opens a sink; `store`: the job's database, which holds what a sink remembers.
-
-    Raises UsageError if the destination cannot be written, or a file of the section cannot be read.
-    """
-    section = spec.section
-    options = DeliveryOptions(
-        name=section.name or section.default_name(),
-        mode=section.mode,
-        repeat_s=section.fixed_repeat_s or section.repeat_s,
-        expires=section.fixed_repeat_s is not None,
-        route=section.route,
-    )
-    return section.open(options, spec.links, store)
 
 
 class RuleFilter(Section):
@@ -197,6 +179,17 @@ class SinkSection(SecretsSection, ABC):
         return self.form.partition(":")[0]
 
     @property
+    def options(self) -> DeliveryOptions:
+        """How the dispatcher delivers to the sink. Raises UsageError as `default_name`."""
+        return DeliveryOptions(
+            name=self.name or self.default_name(),
+            mode=self.mode,
+            repeat_s=self.fixed_repeat_s or self.repeat_s,
+            expires=self.fixed_repeat_s is not None,
+            route=self.route,
+        )
+
+    @property
     def route(self) -> Route:
         """Which alerts are sent."""
         return Route(
@@ -219,8 +212,10 @@ class SinkSection(SecretsSection, ABC):
         """
 
     @abstractmethod
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
+    def open(self, links: MessageLinks, store: StorePlace) -> Sink:
         """Opens the sink. A library that is slow to load is imported here, so that only configured kinds load it.
+
+        `links`: in its messages; `store`: the job's database, which holds what a sink remembers.
 
         Raises UsageError if the destination cannot be written, or a file of the section cannot be read.
         """

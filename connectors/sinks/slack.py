@@ -21,7 +21,7 @@ from requests.structures import CaseInsensitiveDict
 
 from connectors.secret import Secret
 from connectors.sinks.http_request import HttpResponse, excerpt, outcome_of_response, post
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, SerialSink, Sink
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.webhook import host_of
@@ -101,11 +101,9 @@ class SlackSection(PeopleSection):
         """Returns the name in the ledger."""
         return "slack" if self.channel is None else f"slack:{self.channel}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
+    def open(self, links: MessageLinks, store: StorePlace) -> Sink:
         """Opens the sink."""
-        if self.channel is None:
-            return SlackWebhookSink(self, options=options, links=links)
-        return SlackSink(self, self.channel, options=options, links=links, store=store)
+        return SlackWebhookSink(self, links) if self.channel is None else SlackSink(self, links, store)
 
     def expectation(self, name: str, severity: Severity) -> str:
         """Returns what a person should see after a test."""
@@ -133,21 +131,27 @@ class SlackMessageRecord:
 _MESSAGE = TypeAdapter(SlackMessageRecord)
 
 
-class SlackSink(SerialSink[SlackDocument]):
-    """A bot in one channel: it updates or posts the message of each notification's incident."""
+class SlackFormat(SerialSink[SlackDocument]):
+    """What both ways to Slack send."""
 
-    def __init__(
-        self, section: SlackSection, channel: str, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace
-    ) -> None:
-        """Reads the token once, so that a missing one is reported at start-up."""
-        super().__init__(options)
-        self._section, self._channel, self._token = section, channel, section.required_secret("token")
-        self._links = links
-        self._messages = SinkState(store, options.name, _MESSAGE, if_lost="incidents that are firing are posted again")
-        self._token.read()
+    def __init__(self, section: SlackSection, links: MessageLinks) -> None:
+        super().__init__(section.options)
+        self._section, self._links = section, links
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> SlackDocument:
         return slack_document(notification, self._links)
+
+
+class SlackSink(SlackFormat):
+    """A bot in one channel: it updates or posts the message of each notification's incident."""
+
+    def __init__(self, section: SlackSection, links: MessageLinks, store: StorePlace) -> None:
+        """Reads the token once, so that a missing one is reported at start-up."""
+        super().__init__(section, links)
+        self._token = section.required_secret("token")
+        lost = "incidents that are firing are posted again"
+        self._messages = SinkState(store, self.options.name, _MESSAGE, if_lost=lost)
+        self._token.read()
 
     def _send_one(
         self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
@@ -166,7 +170,7 @@ class SlackSink(SerialSink[SlackDocument]):
         if message is not None and not _updated(client, message, document):
             message = None
         if message is None:
-            response = _sent(client.chat_postMessage, document, channel=self._channel)
+            response = _sent(client.chat_postMessage, document, channel=self._section.channel or "")
             # Stored immediately: a later failure must not post the message again.
             message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], newest=notification.id)
         elif message.newest != notification.id:
@@ -198,18 +202,14 @@ def _sent(method: Callable[..., Any], document: SlackDocument, **place: str) -> 
         return method(**place, **document.headline)
 
 
-class SlackWebhookSink(SerialSink[SlackDocument]):
+class SlackWebhookSink(SlackFormat):
     """An incoming webhook: it can only post."""
 
-    def __init__(self, section: SlackSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, section: SlackSection, links: MessageLinks) -> None:
         """Reads the URL once, so that an invalid one is reported at start-up."""
-        super().__init__(options)
-        self._url, self._ca_file = section.required_secret("webhook_url"), section.ca_file
-        self._links = links
+        super().__init__(section, links)
+        self._url = section.required_secret("webhook_url")
         host_of(self._url)
-
-    def _document(self, notification: Notification, sent_at_ms: Millis) -> SlackDocument:
-        return slack_document(notification, self._links)
 
     def _send_one(
         self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
@@ -223,7 +223,7 @@ class SlackWebhookSink(SerialSink[SlackDocument]):
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
         url = self._url.read()
         left_s = max(0.0, until - time.monotonic())
-        response = post(url, json.dumps(body).encode(), seconds=left_s, ca_file=self._ca_file)
+        response = post(url, json.dumps(body).encode(), seconds=left_s, ca_file=self._section.ca_file)
         return outcome_of_response(response, url, [url], server="Slack")
 
 

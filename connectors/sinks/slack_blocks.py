@@ -60,7 +60,8 @@ def message(notification: Notification, links: MessageLinks) -> dict[str, Any]:
     """Returns the message of an incident in its current state. The color requires an attachment around the blocks."""
     resolved = notification.state is AlertState.RESOLVED
     root = notification.root
-    blocks = [_context(_origin(notification), *_link_texts(root, links))]
+    texts = (f"<{escaped(url, _MAX_SECTION)}|{label}>" for url, label in links.of(root))
+    blocks = [_context(_origin(notification), *texts)]
     if not resolved:
         # Slack folds long messages: the remedy must be above the fold.
         blocks += [*_remedy(root), *_evidence(root)]
@@ -119,12 +120,6 @@ def _origin(notification: Notification) -> str:
         parts.append(f"open for {duration(notification.lasted_ms)}")
     delay = delay_text(notification, "Slack")
     return " · ".join(parts if delay is None else [*parts, delay])
-
-
-def _link_texts(root: Alert, links: MessageLinks) -> Iterator[str]:
-    for url, label in ((links.rule(root.rule), "What it means"), (links.cluster(root.cluster), "Cluster status")):
-        if url is not None:
-            yield f"<{escaped(url, _MAX_SECTION)}|{label}>"
 
 
 def _evidence(alert: Alert) -> Iterator[Block]:

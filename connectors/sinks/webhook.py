@@ -19,7 +19,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.alert_json import compact_json, iso, to_object
 from connectors.sinks.http_request import outcome_of_response, post
-from connectors.sinks.sink import DeliveryOptions, Outcome, SerialSink
+from connectors.sinks.sink import Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.store.store_place import StorePlace
 from rules.finding import Plain
@@ -67,9 +67,9 @@ class WebhookSection(PeopleSection):
         """Returns the name in the ledger."""
         return f"webhook:{host_of(self.required_secret('url'))}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "WebhookSink":
+    def open(self, links: MessageLinks, store: StorePlace) -> "WebhookSink":
         """Opens the sink."""
-        return WebhookSink(self, options=options, links=links)
+        return WebhookSink(self, links)
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the server of the URL."""
@@ -79,9 +79,9 @@ class WebhookSection(PeopleSection):
 class WebhookSink(SerialSink[bytes]):
     """Posts documents to one URL. It does not retry within a call: the dispatcher schedules retries."""
 
-    def __init__(self, section: WebhookSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, section: WebhookSection, links: MessageLinks) -> None:
         """Reads the secrets once, so that a missing one is reported at start-up."""
-        super().__init__(options)
+        super().__init__(section.options)
         self._url, self._ca_file = section.required_secret("url"), section.ca_file
         self._further_headers, self._signing_key = section.all_headers(), section.secret("signing_key")
         self._links = links

@@ -136,4 +136,7 @@ def _check_sinks(config: "Config", severity: Severity | None, *, send_test: bool
 
     with tempfile.TemporaryDirectory(prefix="kraftwatch-config-") as folder:
         store = Path(folder)
-        return [check_sink(spec, store=store, send_test=send_test, severity=severity) for spec in config.sink_specs()]
+        return [
+            check_sink(each.section, config.links, store=store, send_test=send_test, severity=severity)
+            for each in config.sinks
+        ]

@@ -20,7 +20,7 @@ from connectors.settings import (
     uri_scheme,
 )
 from connectors.sinks.console import ConsoleSection
-from connectors.sinks.sink_config import MessageLinks, SinkSpec
+from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.sink_entry import SinkEntry
 from connectors.store.store_place import PostgresPlace, StorePlace, check_url
 from rules.evaluate import thresholds_for, with_overrides
@@ -230,10 +230,10 @@ class Config(SecretsSection):
         """Returns the configuration without the clusters of these names."""
         return self.model_copy(update={"clusters": tuple(each for each in self.clusters if each.name not in names)})
 
-    def sink_specs(self) -> Sequence[SinkSpec]:
-        """Returns what each sink is opened with."""
-        links = MessageLinks(docs_url=self.docs_url, page_url=self.page_url or self._listen_url())
-        return [SinkSpec(section=sink.section, links=links) for sink in self.sinks]
+    @property
+    def links(self) -> MessageLinks:
+        """The links in the messages of all sinks."""
+        return MessageLinks(docs_url=self.docs_url, page_url=self.page_url or self._listen_url())
 
     def _listen_url(self) -> str | None:
         if self.listen is None:

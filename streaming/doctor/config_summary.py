@@ -10,7 +10,7 @@ from rich.text import Text
 
 from connectors.sinks.alert_json import iso
 from connectors.sinks.sink import DeliveryMode
-from connectors.sinks.sink_config import SinkSpec
+from connectors.sinks.sink_config import SinkSection
 from rules.finding import Plain
 from rules.model.identifiers import Millis
 from streaming.config import ClusterSection, Config
@@ -36,7 +36,7 @@ def config_summary(
         "warnings": [*warnings],
         "watched": [_cluster(section) for section in config.watched],
         "not_watched": [section.name for section in config.clusters if section not in config.watched],
-        "sinks": [_sink(spec, one, tested=tested) for spec, one in zip(config.sink_specs(), checks, strict=True)],
+        "sinks": [_sink(each.section, one, tested=tested) for each, one in zip(config.sinks, checks, strict=True)],
         "maintenance": [_window(section, now_ms) for section in config.maintenance],
         "thresholds": {**config.overrides()},
         "rules": _rules(config.rules),
@@ -93,15 +93,15 @@ def _cluster(section: ClusterSection) -> dict[str, Plain]:
     }
 
 
-def _sink(spec: SinkSpec, one: SinkCheck, *, tested: bool) -> dict[str, Plain]:
+def _sink(section: SinkSection, one: SinkCheck, *, tested: bool) -> dict[str, Plain]:
     return {
         "name": one.name,
-        "each_transition": spec.section.mode is DeliveryMode.TRANSITIONS,
-        "min_severity": spec.section.route.min_severity.value,
-        "clusters": [*spec.section.route.clusters],
-        "rules": [*spec.section.route.rules],
-        "excluded_rules": [*spec.section.route.excluded_rules],
-        "repeat_s": spec.section.repeat_s,
+        "each_transition": section.mode is DeliveryMode.TRANSITIONS,
+        "min_severity": section.route.min_severity.value,
+        "clusters": [*section.route.clusters],
+        "rules": [*section.route.rules],
+        "excluded_rules": [*section.route.excluded_rules],
+        "repeat_s": section.repeat_s,
         "test": None if not tested else one.test_error or one.not_sent or "delivered",
         "expect": one.expect,
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from connectors.errors import UsageError
 from connectors.secret import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from connectors.sinks.sink_config import TEST_RULE, SinkSpec, open_sink
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
 from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
@@ -39,7 +39,12 @@ class SinkCheck:
 
 
 def check_sink(
-    spec: SinkSpec, *, store: StorePlace, send_test: bool = False, severity: Severity | None = None
+    section: SinkSection,
+    links: MessageLinks,
+    *,
+    store: StorePlace,
+    send_test: bool = False,
+    severity: Severity | None = None,
 ) -> SinkCheck:
     """Opens one sink and, on request, sends a test notification.
 
@@ -48,7 +53,6 @@ def check_sink(
         send_test: False sends nothing and creates no alert file.
         severity: of the test; None: the lowest that the sink takes.
     """
-    section = spec.section
     try:
         if (file := section.created_file()) is not None:
             name, folder = section.name or section.default_name(), file.resolve().parent
@@ -59,7 +63,7 @@ def check_sink(
                 # The job, which runs as the owner of the folder, would not start any more.
                 reason = f"root would create {file}, which the job's user could not write: run the test as that user"
                 return SinkCheck(name=name, test_error=reason)
-        sink = open_sink(spec, store=store)
+        sink = section.open(links, store)
     except UsageError as problem:
         return SinkCheck(name=section.name or section.kind, problem=str(problem))
     name = sink.options.name
@@ -69,7 +73,7 @@ def check_sink(
     severity = severity or lowest
     if severity.rank < lowest.rank:
         return SinkCheck(name=name, not_sent=f"not sent: the sink takes {lowest} or worse")
-    error = _send_test(sink, spec, severity)
+    error = _send_test(sink, section, severity)
     return SinkCheck(name=name, test_error=error, expect=None if error else section.expectation(name, severity))
 
 
@@ -79,7 +83,7 @@ def _not_writable(folder: Path) -> str | None:
     return None if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable for this user"
 
 
-def _send_test(sink: Sink, spec: SinkSpec, severity: Severity) -> str | None:
+def _send_test(sink: Sink, section: SinkSection, severity: Severity) -> str | None:
     """Sends an alert that fires and resolves.
 
     Returns:
@@ -87,10 +91,10 @@ def _send_test(sink: Sink, spec: SinkSpec, severity: Severity) -> str | None:
     """
     now_ms = wall_ms()
     error = _send(sink, _alert(AlertState.FIRING, severity, now_ms))
-    if error is not None or not spec.section.test_resolves:
+    if error is not None or not section.test_resolves:
         return error
     try:
-        time.sleep(spec.section.test_open_s)
+        time.sleep(section.test_open_s)
     finally:
         # Also after ^C, so that no incident stays open in a pager.
         error = _send(sink, _alert(AlertState.RESOLVED, severity, now_ms))

@@ -360,7 +360,7 @@ class Job:
 
 
 def _sinks(opened: OpenSinks) -> Sequence[Sink]:
-    return [sink for _, sink in opened]
+    return [sink for *_, sink in opened]
 
 
 def _names(config: Config) -> str:

@@ -12,7 +12,7 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.signals import SignalFlag
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.database import Database
 from streaming.config import Config
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
@@ -22,7 +22,7 @@ from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, requir
 from streaming.replay.cluster_settings import ClusterSettings
 
 _STORE_RETRY_S = 1.0
-OpenSinks: TypeAlias = Sequence[tuple[SinkSpec, Sink]]
+OpenSinks: TypeAlias = Sequence[tuple[SinkSection, MessageLinks, Sink]]
 """Each open sink with the configuration that it was opened from."""
 
 
@@ -118,14 +118,14 @@ def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
     Raises UsageError if a sink cannot be opened: the sentence begins with its position, such as `sinks.0`.
     """
 
-    def sink(at: int, wanted: SinkSpec) -> Sink:
-        known = next((one for before, one in opened if before == wanted), None)
+    def sink(at: int, section: SinkSection) -> Sink:
+        known = next((one for *before, one in opened if before == [section, config.links]), None)
         try:
-            return known or open_sink(wanted, store=config.store_place)
+            return known or section.open(config.links, config.store_place)
         except UsageError as problem:
             raise UsageError(f"sinks.{at}: {problem}") from None
 
-    return [(wanted, sink(at, wanted)) for at, wanted in enumerate(config.sink_specs())]
+    return [(one.section, config.links, sink(at, one.section)) for at, one in enumerate(config.sinks)]
 
 
 def created(database: Database, stop: SignalFlag, say: Callable[[str], None]) -> Database:

@@ -51,7 +51,7 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[
     manifest: dict[str, Plain] = {"versions": {**_versions()}, "status": [*status]}
     if config is not None:
         manifest["config"] = config_without_secrets(config)
-        sections = [one.section for one in config.sink_specs()]
+        sections = [one.section for one in config.sinks]
         manifest["sinks"] = [{"kind": one.kind, "min_severity": one.min_severity.value} for one in sections]
     try:
         with (

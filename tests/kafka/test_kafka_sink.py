@@ -24,7 +24,6 @@ from connectors.delivery.ledger import Ledger
 from connectors.sinks import librdkafka
 from connectors.sinks.kafka_topic import KafkaTopicSink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from connectors.sinks.sink_config import open_sink
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
@@ -98,8 +97,7 @@ def entry(kafka: Lab, topic: str, password_file: Path) -> dict[str, Any]:
 
 def open_entry(entry: dict[str, Any], tmp_path: Path) -> Sink:
     config = checked({"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [{"kafka": entry}]}, "test")
-    (spec,) = config.sink_specs()
-    return open_sink(spec, store=tmp_path)
+    return config.sinks[0].section.open(config.links, tmp_path)
 
 
 def send(sink: Sink, *alerts: Alert) -> list[Outcome]:

@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import ObservationFailed, ObservationKind
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -310,7 +310,7 @@ def await_voters(lab: Lab) -> int:
 def notified(alerts: Sequence[Alert], folder: Path) -> list[dict[str, Any]]:
     """Returns the documents that a webhook receives for these alerts."""
     with serving() as server:
-        sink = open_sink(SinkSpec(section=WebhookSection(url=SecretStr(server.url))), store=folder)
+        sink = WebhookSection(url=SecretStr(server.url)).open(MessageLinks(), folder)
         dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
         for alert in alerts:
             dispatcher.deliver([alert], Millis(round(time.time() * 1000)))

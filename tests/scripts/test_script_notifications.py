@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -59,9 +59,9 @@ class SentNotifications:
     def __init__(
         self, server: HttpDouble, folder: Path, *, start_ms: int, min_severity: Severity = Severity.INFO
     ) -> None:
-        spec = SinkSpec(section=WebhookSection(url=SecretStr(f"{server.url}/hook"), min_severity=min_severity))
+        section = WebhookSection(url=SecretStr(f"{server.url}/hook"), min_severity=min_severity)
         folder.mkdir(parents=True, exist_ok=True)
-        sink = open_sink(spec, store=folder)
+        sink = section.open(MessageLinks(), folder)
         self._dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
         self._server, self._start_ms = server, start_ms
         self.lines: list[str] = []

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from connectors.sinks.pagerduty import PagerdutySection
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import SinkSection, SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.sinks.slack import SlackSection
 from connectors.store.store_place import StorePlace
 from tests.sinks.server import HttpReply, ReceivedRequest
@@ -59,7 +59,7 @@ class SinkKind:
     """Whether nothing but the status tells that the right server answered."""
 
     def open(self, url: str, ca_file: Path, store: StorePlace) -> Sink:
-        return open_sink(SinkSpec(section=self.section(url, ca_file)), store=store)
+        return self.section(url, ca_file).open(MessageLinks(), store)
 
     def __str__(self) -> str:
         return self.kind

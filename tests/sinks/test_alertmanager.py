@@ -14,7 +14,6 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alertmanager import REPEAT_S, AlertmanagerSection
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import open_sink
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
@@ -74,8 +73,7 @@ def opened(entry: Any, tmp_path: Path) -> Sink:
     config = checked(
         {"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [entry], "docs_url": DOCS_URL}, "test"
     )
-    (only,) = config.sink_specs()
-    return open_sink(only, store=tmp_path)
+    return config.sinks[0].section.open(config.links, tmp_path)
 
 
 class TimedDelivery:

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from connectors.errors import UsageError
 from connectors.sinks.apprise import AppriseSection, title
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks
 from rules.notifications.notification import single_alert_notification
 from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -38,7 +38,6 @@ def test_name_has_no_secret() -> None:
 @pytest.mark.parametrize("name", [None, "telegram"])
 @pytest.mark.parametrize("token", [SECRET, f"bot{SECRET}:AAF"])
 def test_a_token_in_place_of_the_url_is_not_shown(token: str, name: str | None, tmp_path: Path) -> None:
-    spec = SinkSpec(section=AppriseSection(url=SecretStr(token), name=name))
     with pytest.raises(UsageError, match="url is not an Apprise URL: write SCHEMA://") as raised:
-        open_sink(spec, store=tmp_path)
+        AppriseSection(url=SecretStr(token), name=name).open(MessageLinks(), tmp_path)
     assert SECRET[:8] not in str(raised.value)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from connectors.sinks.sink_config import SinkSpec
+from connectors.sinks.sink_config import MessageLinks
 from rules.finding import Severity
 from streaming.cli import app
 from streaming.doctor.sink_check import check_sink
@@ -83,8 +83,8 @@ def test_pager_keeps_the_test_open_and_then_resolves_it(
     with serving(trusted.server(trusted.issue("server"))) as server:
         server.behave = double.reply
         config = local_pagerduty(server.url, Path(trusted.file), KEY)
-        spec = SinkSpec(section=config.model_copy(update={"min_severity": Severity.WARNING}))
-        check = check_sink(spec, store=tmp_path, send_test=True)
+        section = config.model_copy(update={"min_severity": Severity.WARNING})
+        check = check_sink(section, MessageLinks(), store=tmp_path, send_test=True)
 
     assert (check.test_error, check.not_sent) == (None, None)
     (alert,) = double.alerts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connectors.sinks.sink import Delivered, Outcome, Retry
-from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -54,7 +54,7 @@ class PagerdutyService:
         self.restart()
 
     def restart(self) -> None:
-        self.sink = open_sink(SinkSpec(section=self._config, links=LINKS), store=self._store)
+        self.sink = self._config.open(LINKS, self._store)
 
     def send(self, notification: Notification) -> Outcome:
         (outcome,) = self.sink.send([notification], sent_at_ms=NOON_MS, deadline_s=30)

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.slack_blocks import escaped, message
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
@@ -58,7 +58,7 @@ class SlackWorkspace:
         config = local_slack(
             self._ca_file, channel="#kafka", token=SecretStr(self.token), api_url=f"{self.server.url}/api/"
         )
-        self.sink = open_sink(SinkSpec(section=config, links=LINKS), store=self._store)
+        self.sink = config.open(LINKS, self._store)
         return self.sink
 
     def send(self, notification: Notification) -> Outcome:
@@ -262,7 +262,7 @@ def test_an_incoming_webhook_posts_each_notification(
     server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
     config = local_slack(Path(trusted.file), webhook_url=SecretStr(f"{server.url}/services/T0/B0/x"))
-    sink = open_sink(SinkSpec(section=config), store=tmp_path)
+    sink = config.open(MessageLinks(), tmp_path)
     assert sink.options.name == "slack"
     assert sink.send([STARTED, ENDED], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered(), Delivered()]
     bodies = [json.loads(request.body) for request in server.requests]

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.sinks.sink import Delivered, Retry, Sink
-from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
@@ -48,7 +48,7 @@ def server() -> Iterator[HttpDouble]:
 
 def opened(server: HttpDouble, tmp_path: Path, **more: object) -> Sink:
     config = WebhookSection(url=SecretStr(f"{server.url}/hook?room=7"), **more)  # type: ignore[arg-type]
-    return open_sink(SinkSpec(section=config, links=LINKS), store=tmp_path)
+    return config.open(LINKS, tmp_path)
 
 
 def test_a_document_has_all_documented_fields(server: HttpDouble, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_every_example_of_the_page_about_alerts_is_a_configuration(example: str)
     data = yaml.safe_load(example)
     clusters = [{"name": name, "bootstrap": [f"{name}:9093"]} for name in ("prod-eu", "staging-eu")]
     config = checked({"clusters": clusters, **data}, "docs/alerts.md")
-    assert len(config.sink_specs()) == len(data["sinks"])
+    assert len(config.sinks) == len(data["sinks"])
 
 
 def slug(heading: str) -> str:

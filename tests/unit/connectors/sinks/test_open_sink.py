@@ -10,7 +10,7 @@ from connectors.sinks.alertmanager import AlertmanagerSection
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.sink import DeliveryMode, Sink
-from connectors.sinks.sink_config import PeopleSection, SinkSection, SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkSection
 from connectors.sinks.webhook import WebhookSection
 from rules.finding import Severity
 from rules.notifications.route import Route
@@ -22,7 +22,7 @@ def opened(section: SinkSection, tmp_path: Path, name: str | None = None) -> Sin
         "min_severity": Severity.CRITICAL,
         **({"repeat": 60} if isinstance(section, PeopleSection) else {}),
     }
-    return open_sink(SinkSpec(section=section.model_copy(update=keys)), store=tmp_path)
+    return section.model_copy(update=keys).open(MessageLinks(), tmp_path)
 
 
 def test_a_record_has_a_stable_name_and_repeats_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

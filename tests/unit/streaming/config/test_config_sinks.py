@@ -12,7 +12,7 @@ from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.pagerduty import PagerdutySection
-from connectors.sinks.sink_config import SinkSection, SinkSpec
+from connectors.sinks.sink_config import SinkSection
 from connectors.sinks.slack import SlackSection
 from connectors.sinks.webhook import WebhookSection
 from rules.finding import Severity
@@ -28,9 +28,9 @@ def configured(*sinks: Any, **more: Any) -> Config:
     return checked({"clusters": [{"name": "prod-eu", "bootstrap": ["h:1"]}], "sinks": list(sinks), **more}, "file.yaml")
 
 
-def wanted(sink: Any, **more: Any) -> SinkSpec:
-    (found,) = configured(sink, **more).sink_specs()
-    return found
+def wanted(sink: Any) -> SinkSection:
+    (found,) = configured(sink).sinks
+    return found.section
 
 
 @pytest.mark.parametrize(
@@ -48,29 +48,29 @@ def wanted(sink: Any, **more: Any) -> SinkSpec:
     ],
 )
 def test_a_text_names_kind_and_address(text: str, section: SinkSection) -> None:
-    assert wanted(text).section == section
+    assert wanted(text) == section
 
 
 def test_a_kind_with_its_keys() -> None:
-    slack = wanted({"slack": {"channel": "#kafka", "token_file": "/run/secrets/slack"}}).section
+    slack = wanted({"slack": {"channel": "#kafka", "token_file": "/run/secrets/slack"}})
     assert slack.secret("token") == Secret(file=Path("/run/secrets/slack"))
     assert slack.default_name() == "slack:#kafka"
-    eu = wanted({"pagerduty": {"routing_key": ROUTING_KEY, "region": "eu"}}).section
+    eu = wanted({"pagerduty": {"routing_key": ROUTING_KEY, "region": "eu"}})
     assert isinstance(eu, PagerdutySection)
     assert eu.api_url == "https://events.eu.pagerduty.com"
     webhook = {"url": "https://x", "headers": {"A": "1"}, "header_files": {"B": "/b"}, "signing_key": "s"}
-    section = wanted({"webhook": webhook}).section
+    section = wanted({"webhook": webhook})
     assert isinstance(section, WebhookSection)
     assert section.all_headers() == (("A", Secret(text="1")), ("B", Secret(file=Path("/b"))))
     # YAML's `- console:` has nothing behind it.
-    assert wanted({"console": None}).section == ConsoleSection()
+    assert wanted({"console": None}) == ConsoleSection()
 
 
 def test_every_kind_takes_the_common_keys() -> None:
     common = {"name": "pager", "min_severity": "critical", "clusters": ["prod-*"], "repeat": "90m"}
     found = wanted({"pagerduty": {"routing_key": ROUTING_KEY, **common}})
-    assert (found.section.name, found.section.repeat_s) == ("pager", 5_400)
-    assert found.section.route == Route(min_severity=Severity.CRITICAL, clusters=("prod-*",))
+    assert (found.name, found.repeat_s) == ("pager", 5_400)
+    assert found.route == Route(min_severity=Severity.CRITICAL, clusters=("prod-*",))
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_every_kind_takes_the_common_keys() -> None:
     ],
 )
 def test_firing_alerts_are_repeated_to_people_sinks_only(sink: Any, repeat_s: float | None) -> None:
-    assert wanted(sink).section.repeat_s == repeat_s
+    assert wanted(sink).repeat_s == repeat_s
 
 
 def test_a_printed_configuration_has_no_secret() -> None:
     config = configured({"webhook": {"url": SECRET, "headers": {"a": SECRET}, "signing_key": SECRET}})
     assert SECRET not in repr(config)
-    assert SECRET not in repr(config.sink_specs())
+    assert SECRET not in repr(config.sinks[0].section)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_printed_configuration_has_no_secret() -> None:
 )
 def test_a_notification_links_to_reachable_pages(more: dict[str, str], rule: str | None, cluster: str | None) -> None:
     config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "sinks": ["console"], **more}, "test")
-    links = config.sink_specs()[0].links
+    links = config.links
     assert (links.rule("no-leader"), links.cluster("prod")) == (rule, cluster)
 
 
@@ -126,4 +126,4 @@ def test_a_notification_links_to_reachable_pages(more: dict[str, str], rule: str
     ],
 )
 def test_sink_may_get_the_alerts_of_some_rules_only(rules: Any, route: Route) -> None:
-    assert wanted({"jsonl": {"path": "alerts.jsonl", "rules": rules}}).section.route == route
+    assert wanted({"jsonl": {"path": "alerts.jsonl", "rules": rules}}).route == route

@@ -91,6 +91,11 @@ class TimedDelivery:
         return result.failing
 
 
+@pytest.fixture
+def delivery(alertmanager: RealAlertmanager, tmp_path: Path) -> TimedDelivery:
+    return TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+
+
 def fired(subject: str, *, minutes_ago: float, **changed: Any) -> Alert:
     return alert(
         subject,
@@ -131,9 +136,8 @@ def test_a_firing_alert_has_its_labels_and_annotations(alertmanager: RealAlertma
 
 
 def test_a_firing_alert_is_sent_again_before_it_ends_and_after_a_restart(
-    alertmanager: RealAlertmanager, tmp_path: Path
+    alertmanager: RealAlertmanager, delivery: TimedDelivery
 ) -> None:
-    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
     delivery.deliver(fired("firing", minutes_ago=4), minutes_ago=4)
     ends_at = alertmanager.active_alerts()["firing", "critical"]["endsAt"]
     delivery.deliver(minutes_ago=4 - 0.9 * REPEAT_S / 60)
@@ -149,9 +153,8 @@ def test_a_firing_alert_is_sent_again_before_it_ends_and_after_a_restart(
 
 
 def test_an_alert_that_becomes_critical_is_new_in_a_new_group_and_the_previous_one_ends(
-    alertmanager: RealAlertmanager, tmp_path: Path
+    alertmanager: RealAlertmanager, delivery: TimedDelivery
 ) -> None:
-    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
     began = fired("worse", minutes_ago=2, severity=Severity.WARNING)
     delivery.deliver(began, minutes_ago=2)
     assert ("worse", "warning") in alertmanager.active_alerts()
@@ -167,8 +170,9 @@ def test_an_alert_that_becomes_critical_is_new_in_a_new_group_and_the_previous_o
     eventually(lambda: active() == [], within_s=10)
 
 
-def test_an_alert_that_is_no_longer_critical_is_a_warning_only(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
-    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+def test_an_alert_that_is_no_longer_critical_is_a_warning_only(
+    alertmanager: RealAlertmanager, delivery: TimedDelivery
+) -> None:
     began = fired("milder", minutes_ago=3)
     delivery.deliver(began, minutes_ago=3)
     milder = alert(
@@ -186,8 +190,9 @@ def test_an_alert_that_is_no_longer_critical_is_a_warning_only(alertmanager: Rea
     eventually(lambda: severities() == ["warning"], within_s=10)
 
 
-def test_an_alert_that_resolved_while_it_was_down_is_resolved(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
-    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+def test_an_alert_that_resolved_while_it_was_down_is_resolved(
+    alertmanager: RealAlertmanager, delivery: TimedDelivery
+) -> None:
     stays, ends = fired("stays", minutes_ago=3), fired("goes", minutes_ago=3)
     delivery.deliver(stays, ends, minutes_ago=3)
     alertmanager.stop()
@@ -198,9 +203,10 @@ def test_an_alert_that_resolved_while_it_was_down_is_resolved(alertmanager: Real
     assert set(alertmanager.active_alerts()) == {("stays", "critical")}
 
 
-def test_alert_from_before_the_clock_was_set_back_ends_at_once(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
+def test_alert_from_before_the_clock_was_set_back_ends_at_once(
+    alertmanager: RealAlertmanager, delivery: TimedDelivery
+) -> None:
     """The times of the rows never go back: they are an hour ahead of the job's clock after it was corrected."""
-    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
     ahead = fired("ahead", minutes_ago=-60)
     delivery.deliver(ahead, minutes_ago=-60)
     delivery.deliver()

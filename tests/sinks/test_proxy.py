@@ -7,7 +7,7 @@ import pytest
 
 from connectors.secret import Secret
 from connectors.sinks.sink import Delivered, Retry
-from rules.notifications.notification import Notification, NotifyReason
+from rules.notifications.notification import single_alert_notification
 from streaming.metrics.heartbeat import request_url
 from tests.sinks.connect_proxy import ConnectProxy, proxying
 from tests.sinks.server import HttpDouble
@@ -16,10 +16,7 @@ from tests.sinks.subjects import SINK_KINDS
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
-FIRING = alert()
-NOTIFICATION = Notification(
-    incident=FIRING.fingerprint, reason=NotifyReason.FIRING, alerts=(FIRING,), new_transitions=(FIRING,)
-)
+NOTIFICATION = single_alert_notification(alert())
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from connectors.store.lease import JobReport, Lease
 from connectors.store.postgres import close_connections
 from connectors.store.store_place import PostgresPlace, check_url
 from connectors.store.tables import job_database
-from rules.model.identifiers import Millis
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -121,7 +120,7 @@ def test_a_job_that_was_stopped_in_a_transaction_tries_again(place: PostgresPlac
 
 def test_a_user_without_privileges_is_told_so(server: PostgresServer, place: PostgresPlace) -> None:
     job_database(place).create()
-    name = str(place).rpartition("/")[2]
+    name = name_of(place)
     server.sql("DROP ROLE IF EXISTS reader")
     server.sql("CREATE ROLE reader LOGIN")
     reader = Collection(job_database(server.place(name, user="reader"), read_only=True), "numbers", NUMBERS)
@@ -169,15 +168,28 @@ def test_an_invalid_url_is_refused_in_one_sentence(url: str, problem: str) -> No
     assert "secret" not in str(raised.value)
 
 
-def lease_of(place: PostgresPlace, replica: str) -> Lease:
+def lease_of(place: PostgresPlace, job: str) -> Lease:
     database = job_database(place)
     database.create()
-    return Lease(database, replica)
+    return Lease(database, job)
 
 
-def test_one_of_two_jobs_has_the_lease_until_it_gives_it_up(place: PostgresPlace) -> None:
-    first, second = lease_of(place, "first"), lease_of(place, "second")
-    assert (first.take(), second.take(), first.held, second.held) == (True, False, True, False)
+@pytest.fixture
+def first(place: PostgresPlace) -> Lease:
+    """The lease as a job sees it that has taken it."""
+    lease = lease_of(place, "first")
+    assert lease.take()
+    return lease
+
+
+@pytest.fixture
+def second(place: PostgresPlace) -> Lease:
+    """The lease as another job sees it."""
+    return lease_of(place, "second")
+
+
+def test_one_of_two_jobs_has_the_lease_until_it_gives_it_up(first: Lease, second: Lease) -> None:
+    assert (second.take(), first.held, second.held) == (False, True, False)
     first.renew()
     first.give_up()
     assert (second.take(), first.held, second.held) == (True, False, True)
@@ -185,48 +197,37 @@ def test_one_of_two_jobs_has_the_lease_until_it_gives_it_up(place: PostgresPlace
         first.renew()
 
 
-def test_a_lease_that_expired_is_taken_and_its_former_owner_can_write_nothing(
-    server: PostgresServer, place: PostgresPlace
+@pytest.mark.parametrize("expires_at", ["now() - interval '1 second'", "expires_at + interval '5 minutes'"])
+def test_a_lease_that_expired_or_that_a_faster_clock_wrote_is_taken_and_its_former_owner_can_write_nothing(
+    server: PostgresServer, place: PostgresPlace, first: Lease, second: Lease, expires_at: str
 ) -> None:
-    first, second = lease_of(place, "first"), lease_of(place, "second")
-    first.take()
+    """Of the second, a server took over whose clock is five minutes behind, and the owner died with the one before."""
     ledger = Ledger(job_database(place), first)
     ledger.add_sink("slack")
-    expire(server, place)
+    server.sql(f"UPDATE leases SET expires_at = {expires_at}", name_of(place))
     assert second.take()
-    with pytest.raises(LeaseLostError):
-        ledger.record([alert("quorum")], Millis(NOON_MS))
-    with pytest.raises(LeaseLostError):
-        ledger.begin_call("slack", {})
+    for write in (
+        first.renew,
+        lambda: ledger.record([alert("quorum")], NOON_MS),
+        lambda: ledger.begin_call("slack", {}),
+    ):
+        with pytest.raises(LeaseLostError):
+            write()
     assert Ledger(job_database(place), second).history() == ()
 
 
-def test_a_lease_that_a_faster_clock_wrote_is_taken_at_once(server: PostgresServer, place: PostgresPlace) -> None:
-    """The server that took over has a clock that is five minutes behind, and the owner died with the one before."""
-    first, second = lease_of(place, "first"), lease_of(place, "second")
-    first.take()
-    server.sql("UPDATE leases SET expires_at = expires_at + interval '5 minutes'", name_of(place))
-    assert second.take()
+def test_an_expired_lease_that_nobody_took_is_renewed(
+    server: PostgresServer, place: PostgresPlace, first: Lease, second: Lease
+) -> None:
+    server.sql("UPDATE leases SET expires_at = now() - interval '1 second'", name_of(place))
+    first.renew()
+    assert not second.take()
+
+
+def test_a_restarted_job_takes_its_own_lease_at_once_with_a_new_token(place: PostgresPlace, first: Lease) -> None:
+    assert lease_of(place, "first").take()
     with pytest.raises(LeaseLostError):
         first.renew()
-
-
-def test_an_expired_lease_that_nobody_took_is_renewed(server: PostgresServer, place: PostgresPlace) -> None:
-    lease = lease_of(place, "first")
-    lease.take()
-    expire(server, place)
-    lease.renew()
-    assert not lease_of(place, "second").take()
-
-
-def test_a_restarted_job_takes_its_own_lease_at_once_with_a_new_token(
-    server: PostgresServer, place: PostgresPlace
-) -> None:
-    before, after = lease_of(place, "first"), lease_of(place, "first")
-    assert before.take()
-    assert after.take()
-    with pytest.raises(LeaseLostError):
-        before.renew()
 
 
 def test_of_ten_jobs_that_take_the_lease_at_once_one_has_it(place: PostgresPlace) -> None:
@@ -235,18 +236,15 @@ def test_of_ten_jobs_that_take_the_lease_at_once_one_has_it(place: PostgresPlace
         assert sorted(pool.map(Lease.take, leases)) == [False] * 9 + [True]
 
 
-def test_jobs_that_run_see_each_other(server: PostgresServer, place: PostgresPlace) -> None:
-    first, second = lease_of(place, "first"), lease_of(place, "second")
+def test_jobs_that_run_see_each_other(
+    server: PostgresServer, place: PostgresPlace, first: Lease, second: Lease
+) -> None:
     behind, ahead = JobReport(evaluated_ms=1, sinks_fail=True), JobReport(evaluated_ms=2, sinks_fail=False)
     assert first.report(behind) == []
     assert second.report(ahead) == [behind]
     assert first.report(behind) == [ahead]
     server.sql("UPDATE jobs SET seen_at = now() - interval '1 minute' WHERE id = 'second'", name_of(place))
     assert first.report(behind) == []
-
-
-def expire(server: PostgresServer, place: PostgresPlace) -> None:
-    server.sql("UPDATE leases SET expires_at = now() - interval '1 second'", name_of(place))
 
 
 def name_of(place: PostgresPlace) -> str:

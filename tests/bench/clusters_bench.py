@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 
 import psutil
 
-from streaming.demo.job_process import AlertLine
 from tests.bench.farm import address
 from tests.bench.farm_answers import NODES
 from tests.bench.job_cost import JobCost, cpu_s, percentiles
@@ -29,6 +28,8 @@ CHANGES_PER_S = 3.0
 _WARM_UP_S, _WARM_UP_S_PER_CLUSTER = 20.0, 0.2
 _DELIVERY_S = 15.0
 _RULE = "broker-fenced"
+Change = tuple[str, str, float]
+"""A cluster, the state of its alert, and when: the Unix time in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +40,8 @@ class FarmProcess:
     port: int
     fenced: set[int] = field(default_factory=set)
 
-    def change(self, number: int) -> tuple[str, str, float]:
-        """Fences or unfences the broker of a cluster; returns the cluster, the state of its alert, and when."""
+    def change(self, number: int) -> Change:
+        """Fences or unfences the broker of a cluster; returns when, and what its alert must be."""
         assert self.process.stdin is not None
         self.fenced.symmetric_difference_update({number})
         firing, at = number in self.fenced, time.time()
@@ -52,30 +53,20 @@ class FarmProcess:
 def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
     """Returns the age of changes at their alert in ms, the cost of the job, and of the farm in percent of a core."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-fleet-")))
-        farm = stack.enter_context(running_farm(clusters))
         url = stack.enter_context(serving()).url
-        job = ConfiguredJob(folder=folder / "watch", bootstrap=())
-        job.write_config(
-            clusters=[
-                {"name": _name(number), "bootstrap": [f"{address(number, node)}:{farm.port}" for node in NODES]}
-                for number in range(clusters)
-            ],
-            sinks=[f"jsonl:{job.jsonl}", {"webhook": {"url": url}}],
-            thresholds={_RULE: {"hold": 0, "clear": 0}},
-        )
-        stack.enter_context(job)
+        farm, job = started(stack, clusters, sinks=[{"webhook": {"url": url}}])
         time.sleep(_WARM_UP_S + _WARM_UP_S_PER_CLUSTER * clusters)
         farm_process = psutil.Process(farm.process.pid)
         cost, farm_s, began = JobCost(job), cpu_s(farm_process), time.monotonic()
-        changes: list[tuple[str, str, float]] = []
+        changes: list[Change] = []
         while (due := began + len(changes) / CHANGES_PER_S) < began + SECONDS:
             time.sleep(max(0.0, due - time.monotonic()))
             changes.append(farm.change(len(changes) % clusters))
         measured = cost.end()
         farm_s = cpu_s(farm_process) - farm_s
         time.sleep(_DELIVERY_S)
-        ages, others = ages_ms(changes, job.alerts())
+        sent = [(each.rule, (each.line["cluster"], each.state, each.sent_at)) for each in job.alerts()]
+    ages, others = ages_ms(changes, sent)
     return {
         "clusters": clusters,
         "changes": len(changes),
@@ -85,6 +76,25 @@ def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
         "farm_cpu_percent": round(100 * farm_s / SECONDS, 1),
         "other_alerts": others,
     }
+
+
+def started(
+    stack: ExitStack, clusters: int, *, sinks: Sequence[Any], thresholds: Mapping[str, Any] | None = None
+) -> tuple[FarmProcess, ConfiguredJob]:
+    """Starts the farm, and a job that monitors its clusters with holds at zero."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-farm-")))
+    farm = stack.enter_context(running_farm(clusters))
+    job = ConfiguredJob(folder=folder / "watch", bootstrap=())
+    job.write_config(
+        clusters=[
+            {"name": _name(number), "bootstrap": [f"{address(number, node)}:{farm.port}" for node in NODES]}
+            for number in range(clusters)
+        ],
+        sinks=[f"jsonl:{job.jsonl}", *sinks],
+        thresholds={_RULE: {"hold": 0, "clear": 0}, **(thresholds or {})},
+    )
+    stack.enter_context(job)
+    return farm, job
 
 
 @contextmanager
@@ -98,15 +108,15 @@ def running_farm(clusters: int) -> Iterator[FarmProcess]:
         process.stdin.close()
 
 
-def ages_ms(changes: Sequence[tuple[str, str, float]], alerts: Sequence[AlertLine]) -> tuple[list[float], int]:
+def ages_ms(changes: Sequence[Change], sent: Sequence[tuple[str, Change]]) -> tuple[list[float], int]:
     """Returns the age of each change when its alert was sent, and the number of alerts of other rules."""
-    sent: dict[tuple[str, str], list[float]] = {}
-    for alert in alerts:
-        if alert.rule == _RULE:
-            sent.setdefault((alert.line["cluster"], alert.state), []).append(alert.sent_at)
-    first = [next((at for at in sent.get((name, state), ()) if at >= began), None) for name, state, began in changes]
+    times: dict[tuple[str, str], list[float]] = {}
+    for rule, (cluster, state, at) in sent:
+        if rule == _RULE:
+            times.setdefault((cluster, state), []).append(at)
+    first = [next((at for at in times.get((name, state), ()) if at >= began), None) for name, state, began in changes]
     ages = [1_000 * (at - began) for at, (_, _, began) in zip(first, changes, strict=True) if at is not None]
-    return ages, sum(alert.rule != _RULE for alert in alerts)
+    return ages, sum(rule != _RULE for rule, _ in sent)
 
 
 def _name(number: int) -> str:

@@ -19,8 +19,6 @@ public class NodeMetrics {
         {"offline_partitions", "kafka.controller:type=KafkaController,name=OfflinePartitionsCount", "Value"},
         {"unclean_elections", "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec", "Count"},
         {"under_replicated", "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions", "Value"},
-        {"state", "kafka.server:type=raft-metrics", "current-state"},
-        {"leader", "kafka.server:type=raft-metrics", "current-leader"},
     };
 
     public static void main(String[] nodes) throws Exception {

@@ -23,6 +23,8 @@ _ROUTE = """
 route: {{receiver: people, group_by: [cluster_id, incident], group_wait: 0s, group_interval: 1s}}
 receivers: [{{name: people, webhook_configs: [{{url: "{url}/"}}]}}]
 """
+Marks = tuple[int, int, int, int]
+"""How many calls the webhook, Slack, PagerDuty and Alertmanager's receiver got."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,12 +44,12 @@ class CountedSinks:
         services = [each.server.url for each in (self.services.pagerduty, self.services.slack)]
         return [*services, *(one["url"] for entry in self.entries for one in entry.values() if "url" in one)]
 
-    def marks(self) -> tuple[int, int, int, int]:
+    def marks(self) -> Marks:
         """Returns how many calls each sink got so far."""
         slack, pagerduty = self.services.slack.accepted, self.services.pagerduty.accepted
         return len(self.webhook.documents), len(slack), len(pagerduty), len(self.receiver)
 
-    def notifications(self, since: tuple[int, int, int, int]) -> dict[str, int]:
+    def notifications(self, since: Marks) -> dict[str, int]:
         """Counts the documents of the webhook by kind."""
         kinds = self._kinds()[since[0] :]
         return {kind: kinds.count(kind) for kind in ("begin", "worse", "end", "other")}
@@ -65,7 +67,7 @@ class CountedSinks:
             kinds.append({"firing": "begin", "resolved": "end", "changed": worse}.get(document["reason"], "other"))
         return kinds
 
-    def by_sink(self, since: tuple[int, int, int, int]) -> dict[str, dict[str, int]]:
+    def by_sink(self, since: Marks) -> dict[str, dict[str, int]]:
         """Counts what the other sinks got, by effect."""
         _, slack, pagerduty, receiver = since
         found = {
@@ -76,7 +78,7 @@ class CountedSinks:
             found["Alertmanager"] = _counts([each["status"] for each in self.receiver[receiver:]])
         return found
 
-    def await_end(self, since: tuple[int, int, int, int]) -> None:
+    def await_end(self, since: Marks) -> None:
         """Waits until Alertmanager has sent the end of the newest fault to its receiver."""
         ended = "end" in self._kinds()[since[0] :]
         if ended and self.has_alertmanager:

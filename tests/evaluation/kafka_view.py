@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,47 +12,41 @@ TOOL_LIMIT_S = 30.0
 """After this time a person stops waiting; the tool itself gives up after a minute."""
 _METRICS = Path(__file__).with_name("NodeMetrics.java")
 _METRICS_LIMIT_S = 60.0
-_SHOWN = ("LeaderId", "LeaderEpoch", "MaxFollowerLag", "MaxFollowerLagTimeMs")
+_SHOWN = ("MaxFollowerLag", "MaxFollowerLagTimeMs")
 
 
 NodeReadings = Mapping[int, Mapping[str, Any] | None]
 """By node id: its metrics; None if it does not answer."""
 
 
-def describe_status(lab: Lab) -> dict[str, Any]:
+def describe_status(lab: Lab) -> str:
     """Runs `describe --status` as an operator does, with all controllers as bootstrap.
 
-    Returns `exit_code` (None if it did not end within `TOOL_LIMIT_S`), `seconds`, and `text`: the leader and the lags,
-    or the last line of the error.
+    Returns the exit code and the lags, or the last line of the error; or that it did not end within `TOOL_LIMIT_S`.
     """
     arguments = ["--bootstrap-controller", ",".join(lab.bootstrap), *lab.admin_options, "describe", "--status"]
     command = lab.jvm.tool_command("kafka-metadata-quorum", arguments)
-    began = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TOOL_LIMIT_S)
     except subprocess.TimeoutExpired:
-        return {"exit_code": None, "seconds": TOOL_LIMIT_S, "text": "no output"}
-    seconds = round(time.monotonic() - began, 1)
+        return f"no answer within {TOOL_LIMIT_S:.0f} s"
     if done.returncode == 0:
-        pairs = {name.strip(): value.strip() for name, _, value in map(_partition, done.stdout.splitlines())}
-        text = ", ".join(f"{name} {pairs[name]}" for name in _SHOWN if name in pairs)
-        return {"exit_code": 0, "seconds": seconds, "text": text}
-    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip() and not line[0].isspace()]
-    # The innermost cause is the last line of a stack trace that is not indented.
-    text = (lines or ["no output"])[-1].removeprefix("Caused by: ").rpartition("Exception: ")[2]
-    return {"exit_code": done.returncode, "seconds": seconds, "text": text[:160]}
+        pairs = dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
+        text = ", ".join(f"{name} {pairs[name].strip()}" for name in _SHOWN if name in pairs)
+    else:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip() and not line[0].isspace()]
+        # The innermost cause is the last line of a stack trace that is not indented.
+        text = (lines or ["no output"])[-1].removeprefix("Caused by: ").rpartition("Exception: ")[2]
+    return f"exit code {done.returncode}: {text[:160]}"
 
 
-def metrics_view(lab: Lab, before: NodeReadings) -> tuple[dict[str, Any], NodeReadings]:
-    """Returns what the metrics show now, and the readings; `before`: those before the fault.
+def metrics_view(lab: Lab, before: NodeReadings) -> tuple[list[str], NodeReadings]:
+    """Returns the alerts of the usual rules for Kafka that are true now, without their `for`, and the readings.
 
-    `states`: current-state of each controller that answers, by node id. `alerts` of the usual rules for Kafka, such as
-    `ActiveControllerCount != 1`, without their `for`.
+    `before` are the readings before the fault. Such a rule is `ActiveControllerCount != 1`.
     """
     now = read_metrics(lab)
-    answers = {node: values for node, values in now.items() if values and node in lab.controllers}
-    states = {node: str(values["state"]) for node, values in answers.items() if "state" in values}
-    return {"states": states, "alerts": list(_alerts(now, before))}, now
+    return list(_alerts(now, before)), now
 
 
 def read_metrics(lab: Lab) -> NodeReadings:
@@ -93,7 +86,3 @@ def _sum(readings: NodeReadings, name: str) -> int:
 
 def _most(readings: NodeReadings, name: str) -> int:
     return max(_values(readings, name), default=0)
-
-
-def _partition(line: str) -> tuple[str, str, str]:
-    return line.partition(":")

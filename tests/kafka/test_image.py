@@ -14,7 +14,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.metadata_image import differences, facts_by_key, kafka_facts, write_history
 from tests.kafka.parity import generated_files
 from tests.kafka.replay_output import Fact, ReplayCase, replay_facts
-from tests.kips.test_thresholds import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
+from tests.kips.test_limits import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 
 RECORDS = 8_000
 

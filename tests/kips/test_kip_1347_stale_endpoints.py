@@ -14,13 +14,23 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     name_not_found,
+    present,
     probed,
     registration,
     static,
     unknown,
     voter_not_fetching,
+    with_committed,
 )
-from tests.unit.streaming.replay.log_script import LogScript, apply, endpoint, machine, poll, replica, voter
+from tests.unit.streaming.replay.log_script import (
+    LogScript,
+    apply,
+    endpoint,
+    formed_quorum,
+    poll,
+    replica,
+    voter,
+)
 
 RULE = "stale-voter-endpoint"
 
@@ -76,10 +86,7 @@ def test_a_static_quorum_has_no_recorded_endpoints() -> None:
 
 def moved() -> tuple[LogScript, Machine]:
     """Controller 2 of three restarted at another endpoint and registered it; the voter set has the old one."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.kraft(1)
-    script.voters("1-a", "2-b", "3-c")
+    script, replay = formed_quorum("1-a", "2-b", "3-c")
     script.controller(2, port=9999)
     described = poll(*(replica(name) for name in ("1-a", "2-b", "3-c")))
     apply(replay, [script.read(), script.row(described)])
@@ -96,20 +103,17 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
     recovered = script.voters("1-a", "2-b", "3-c")
     script.events[-1] = replace(recovered, voters=(voter("1-a"), voter("2-b", port=9999), voter("3-c")))
     quorum = apply(replay, [script.read()])
-
-    assert quorum.committed is not None
-    assert quorum.committed.voters[1].endpoints == (endpoint(2, 9999),)
+    assert present(quorum.committed).voters[1].endpoints == (endpoint(2, 9999),)
     assert findings(quorum, RULE) == []
 
 
 @pytest.mark.kip("C004", "E004")
 def test_the_recorded_endpoint_is_the_first_one_which_voters_dial() -> None:
     quorum = name_not_found(healthy(), 1)
-    assert quorum.committed is not None
-    first, *others = quorum.committed.voters
+    first, *others = present(quorum.committed).voters
     both = replace(first, endpoints=(*first.endpoints, endpoint_of(1, "internal.test")))
 
-    (finding,) = findings(replace(quorum, committed=replace(quorum.committed, voters=(both, *others))), RULE)
+    (finding,) = findings(with_committed(quorum, voters=(both, *others)), RULE)
 
     assert finding.summary.startswith("Voter 1's recorded endpoint c1.test:9093 does not resolve.")
 

@@ -18,8 +18,18 @@ from streaming.status.build_voters import endpoint_verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch
 from tests.unit.connectors.metadata.test_record_to_event import UUID, metadata, raft
-from tests.unit.rules.situation import finding_lines, findings, healthy, registered_elsewhere, registration, unknown
-from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
+from tests.unit.rules.situation import (
+    finding_lines,
+    findings,
+    healthy,
+    present,
+    registered_elsewhere,
+    registration,
+    unknown,
+    with_committed,
+    with_poll,
+)
+from tests.unit.streaming.replay.log_script import apply, begun, poll, replica
 
 RULE = "stale-voter-endpoint"
 RANGE = {"min_supported_version": 0, "max_supported_version": 1}
@@ -51,9 +61,10 @@ def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
 
 
 def without_endpoints(quorum: Quorum, node: int) -> Quorum:
-    assert quorum.committed is not None
-    voters = tuple(replace(one, endpoints=()) if one.key.id == node else one for one in quorum.committed.voters)
-    return replace(quorum, committed=replace(quorum.committed, voters=voters))
+    voters = tuple(
+        replace(one, endpoints=()) if one.key.id == node else one for one in present(quorum.committed).voters
+    )
+    return with_committed(quorum, voters=voters)
 
 
 @pytest.mark.kip("C027")
@@ -94,10 +105,9 @@ def test_only_the_listener_of_the_same_name_is_compared(listener: str, stale: in
 def test_the_leaders_and_the_logs_voter_endpoints_are_both_reported() -> None:
     """An uncommitted endpoint change: DescribeQuorum has the new endpoint, the log the old one."""
     quorum = healthy()
-    assert quorum.poll is not None
     moved = Endpoint(listener="CONTROLLER", host="c1.test", port=19093)
-    nodes = {**quorum.poll.nodes, registration(1).id: (moved,)}
-    said = status(replace(quorum, poll=replace(quorum.poll, nodes=nodes)))
+    nodes = {**present(quorum.poll).nodes, registration(1).id: (moved,)}
+    said = status(with_poll(quorum, nodes=nodes))
 
     assert said["current_voters"][0]["endpoints"] == ["CONTROLLER://c1.test:19093"]
     assert said["committed_voters"]["voters"][0]["endpoints"] == ["CONTROLLER://c1.test:9093"]
@@ -126,8 +136,7 @@ def test_a_poll_has_every_listener_of_a_node() -> None:
 
 @pytest.mark.kip("A030", "E004")
 def test_a_static_quorum_has_the_voters_of_the_polls_and_a_dynamic_one_those_of_its_record() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     configured = poll(*map(replica, ("1", "2", "3")), nodes=())
     static = status(apply(replay, [script.read(), script.row(configured)]))
     assert (static["mode"], static["voters"], static["committed_voters"]) == ("static", 3, None)
@@ -149,13 +158,11 @@ def test_a_static_quorum_has_the_voters_of_the_polls_and_a_dynamic_one_those_of_
 def test_a_first_directory_id_is_not_a_replaced_disk() -> None:
     """After an upgrade the voter set has only ids, and the polls have directory ids."""
     quorum = healthy()
-    assert quorum.committed is not None
-    voters = tuple(replace(voter, key=ReplicaKey(id=voter.key.id)) for voter in quorum.committed.voters)
+    voters = tuple(replace(voter, key=ReplicaKey(id=voter.key.id)) for voter in present(quorum.committed).voters)
 
-    assert finding_lines(replace(quorum, committed=replace(quorum.committed, voters=voters))) == []
+    assert finding_lines(with_committed(quorum, voters=voters)) == []
 
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.kraft(1)
     for names in (("1-a", "2-b", "3"), ("1-a", "2-b")):
         script.voters(*names)

@@ -7,20 +7,24 @@ import pytest
 
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.identifiers import Endpoint, NodeId
-from rules.model.quorum import Quorum, Replica
+from rules.model.identifiers import Endpoint, NodeId, Offset, ReplicaKey
+from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import add_controller, describe_status, remove_controller, wait_for_pending_change
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, status_json
 from tests.unit.rules.situation import (
     NOW,
+    evaluation_of,
     findings,
     healthy,
     key,
     leaders_clock,
     observer,
+    present,
     row,
     voter_not_fetching,
+    with_poll,
+    with_rows,
 )
 from tests.unit.rules.test_voter_set_rules import removing
 
@@ -45,19 +49,16 @@ def status(quorum: Quorum) -> dict[str, Any]:
 @pytest.mark.kip("D098", "D100")
 def test_an_observer_far_behind_is_not_the_maximum() -> None:
     quorum = voter_not_fetching(healthy(3), 2, end=9_000)
-    assert quorum.poll is not None
-    slow = replace(quorum.poll, observers=(row(key(101), end=1, lag_ms=60_000),))
+    slow = with_poll(quorum, observers=(row(key(101), end=1, lag_ms=60_000),))
 
-    assert status(replace(quorum, poll=slow))["max_follower_lag"] == 1_000
-    ahead = tuple(row(key(1), end=10_050) if one.key == key(1) else one for one in quorum.poll.voters)
-    assert status(replace(quorum, poll=replace(slow, voters=ahead)))["max_follower_lag"] == 1_000, "behind the leader"
+    assert status(slow)["max_follower_lag"] == 1_000
+    ahead = with_rows(slow, 1, log_end_offset=Offset(10_050))
+    assert status(ahead)["max_follower_lag"] == 1_000, "behind the leader"
 
 
 def voting(quorum: Quorum, *nodes: int) -> Quorum:
     """Returns the quorum with these voters in the leader's latest set, committed or not."""
-    assert quorum.poll is not None
-    rows: tuple[Replica, ...] = tuple(row(key(node)) for node in nodes)
-    return replace(quorum, poll=replace(quorum.poll, voters=rows))
+    return with_poll(quorum, voters=tuple(row(key(node)) for node in nodes))
 
 
 @pytest.mark.kip("A080", "A096", "A099", "A100", "A101", "A102", "K031")
@@ -91,10 +92,9 @@ def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
 @pytest.mark.kip("K014", "A106")
 def test_voters_are_written_with_id_disk_and_endpoints() -> None:
     quorum = healthy(3)
-    assert quorum.poll is not None
     secure = Endpoint(listener="SECURE", host="fd00::1", port=9094)
-    nodes = {**quorum.poll.nodes, NodeId(1): (*quorum.poll.nodes[NodeId(1)], secure)}
-    (first, *_) = status(replace(quorum, poll=replace(quorum.poll, nodes=nodes)))["current_voters"]
+    nodes = {**present(quorum.poll).nodes, NodeId(1): (*present(quorum.poll).nodes[NodeId(1)], secure)}
+    (first, *_) = status(with_poll(quorum, nodes=nodes))["current_voters"]
     assert status(removing(healthy(3), 1))["could_be_voters"] == [], "a voter until its removal is committed"
 
     assert first == {
@@ -123,8 +123,7 @@ def test_commands_are_those_of_released_kafka() -> None:
 @pytest.mark.parametrize("leader", [1, 3])
 def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     quorum = healthy()
-    assert quorum.poll is not None
-    led = replace(quorum, leader_id=NodeId(leader), poll=replace(quorum.poll, leader_id=NodeId(leader)))
+    led = replace(with_poll(quorum, leader_id=NodeId(leader)), leader_id=NodeId(leader))
 
     assert f"c{leader}.test" not in remove_controller(led, key(leader)), "its removal is sent to another one"
     assert f"c{leader}.test" not in add_controller(led, NodeId(leader))[-1], "and its addition"
@@ -137,22 +136,14 @@ def test_a_removal_command_has_id_and_directory(leader: int) -> None:
 @pytest.mark.kip("A096", "A100", "C016")
 def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     quorum = observer(healthy(3), 4)
-    assert quorum.poll is not None
-    anonymous = tuple(
-        replace(one, key=replace(one.key, directory_id=None)) if one.key.id == 4 else one
-        for one in quorum.poll.observers
-    )
 
     assert len(status(quorum)["could_be_voters"]) == 1
-    assert status(replace(quorum, poll=replace(quorum.poll, observers=anonymous)))["could_be_voters"] == []
+    assert status(with_rows(quorum, 4, key=ReplicaKey(id=NodeId(4))))["could_be_voters"] == []
 
 
 @pytest.mark.kip("A072", "A111", "K014")
 def test_voters_without_a_known_directory_are_reported_as_such() -> None:
-    quorum = healthy(3)
-    assert quorum.poll is not None
-    rows = tuple(replace(one, key=replace(one.key, directory_id=None)) for one in quorum.poll.voters[:1])
-    mixed = replace(quorum, poll=replace(quorum.poll, voters=(*rows, *quorum.poll.voters[1:])))
+    mixed = with_rows(healthy(3), 1, key=ReplicaKey(id=NodeId(1)))
 
     assert [one["id"] for one in status(mixed)["current_voters"] if one["directory_id"] is None] == [1]
     assert findings(mixed, "voter-change-stuck") == [], "nobody was added or removed"
@@ -161,12 +152,10 @@ def test_voters_without_a_known_directory_are_reported_as_such() -> None:
 
 @pytest.mark.kip("A097")
 def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
-    quorum = healthy(3)
-    assert quorum.poll is not None
-    without = replace(quorum.poll, leader_id=NodeId(9))
+    quorum = replace(with_poll(healthy(3), leader_id=NodeId(9)), leader_views={})
 
-    assert liveness(quorum, without, key(2), thresholds_for({})["no-leader"]) is Liveness.UNKNOWN
-    evaluation = evaluate(replace(quorum, poll=without, leader_views={}), thresholds_for({}))
+    assert liveness(quorum, quorum.poll, key(2), thresholds_for({})["no-leader"]) is Liveness.UNKNOWN
+    evaluation = evaluation_of(quorum)
     assert [one for one in evaluation.findings if one.rule != "quorum-shape"] == []
     assert {one.rule for one in evaluation.unknown} >= {"failure-tolerance", "voter-lagging", "observer-lagging"}
 

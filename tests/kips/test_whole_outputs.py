@@ -39,6 +39,7 @@ from tests.unit.rules.situation import (
     log_regressed,
     name_not_found,
     observer,
+    present,
     probed,
     recovering,
     refuses,
@@ -47,7 +48,6 @@ from tests.unit.rules.situation import (
     registered_twice,
     removed_repeatedly,
     restarting,
-    row,
     static,
     unclean,
     upgraded,
@@ -58,6 +58,8 @@ from tests.unit.rules.situation import (
     with_certificates,
     with_contract_violation,
     with_invariant_violation,
+    with_poll,
+    with_rows,
     with_views,
 )
 from tests.unit.streaming.metrics.exposition import MetricsFixture
@@ -115,15 +117,10 @@ def in_the_middle_of_everything() -> Quorum:
     """Voter 2's disk was replaced, voter 4 is being added, voter 3 moves; partitions of two topics are recovering."""
     quorum = adding(observer(voter_not_fetching(healthy(3), 2, end=9_100, epoch=5), 2, directory="newDirOf2"), 4)
     quorum = observer(quorum, 6, fetched_ago_ms=400, lags=(900,) * 30)
-    assert quorum.poll is not None
     moved = (endpoint(3, port=19_093), Endpoint(listener="INTERNAL", host="fd00:0:0:0:0:0:0:3", port=40_123))
-    quorum = replace(
-        quorum,
-        poll=replace(quorum.poll, high_watermark=Offset(9_940), nodes={**quorum.poll.nodes, NodeId(3): moved}),
-        high_watermark=Offset(9_950),
-        leader_epoch=Epoch(8),
-        last_offset=Offset(9_949),
-    )
+    nodes = {**present(quorum.poll).nodes, NodeId(3): moved}
+    quorum = with_poll(quorum, high_watermark=Offset(9_940), nodes=nodes)
+    quorum = replace(quorum, high_watermark=Offset(9_950), leader_epoch=Epoch(8), last_offset=Offset(9_949))
     quorum = with_broker(registered(with_certificates(quorum, days={1: 9.5}), 9), 101, fenced=True)
     quorum = recovering(quorum, 0, 3, replicas=(101, 102, 103), for_ms=61_000)
     quorum = recovering(
@@ -135,11 +132,9 @@ def in_the_middle_of_everything() -> Quorum:
 def of_five() -> Quorum:
     """Voter 1 does not fetch, voter 2 lags, the name of 3 is lost and 4 has moved; 5 leads."""
     quorum = registered_elsewhere(name_not_found(voters_lagging(voter_not_fetching(healthy(5), 1), 2), 3), 4)
-    assert quorum.poll is not None
-    unheard = replace(row(key(4), end=None), last_fetch_ms=None, last_caught_up_ms=None)
-    voters = tuple(unheard if each.key.id == 4 else each for each in quorum.poll.voters)
+    quorum = with_rows(quorum, 4, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
     histories = {**quorum.histories, key(4): history(key(4), end=9_700, epoch=6)}
-    return replace(quorum, poll=replace(quorum.poll, voters=voters), histories=histories)
+    return replace(quorum, histories=histories)
 
 
 SITUATIONS = {

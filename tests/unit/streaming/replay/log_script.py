@@ -317,3 +317,11 @@ def begun() -> tuple[LogScript, Machine]:
     script = LogScript()
     script.leader(1)
     return script, machine()
+
+
+def formed_quorum(*names: str) -> tuple[LogScript, Machine]:
+    """Returns a log in which controller 1 leads these voters, and a machine that has read nothing of it."""
+    script, replay = begun()
+    script.kraft(1)
+    script.voters(*names)
+    return script, replay

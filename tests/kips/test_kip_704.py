@@ -1,4 +1,4 @@
-"""KIP-704, from the record to the alert: how RECOVERING may begin and end, and its alerts."""
+"""KIP-704: the leader recovery state in the bytes, how RECOVERING may begin and end, and its alerts."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,23 +6,162 @@ from typing import Any
 
 import pytest
 
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.metadata.record_schemas import record_schemas
+from connectors.observations.log_event import PartitionChanged, PartitionSet, Undecodable
+from connectors.observations.observation import Event
 from rules.finding import Finding
+from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import partitions_json
 from tests.kips.test_kip_856_gauges import state_of
-from tests.unit.rules.situation import findings, healthy
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged
+from tests.unit.connectors.metadata.metadata_record_schemas import written
+from tests.unit.rules.situation import evaluation_of, findings, healthy
 from tests.unit.rules.situation import recovering as several_recovering
-from tests.unit.streaming.replay.log_script import LogScript, apply, machine
+from tests.unit.streaming.replay.log_script import LogScript, apply, begun, machine
+
+TOPIC = bytes(range(16))
+PARTITION = (
+    bytes(4) + TOPIC + ints([101, 102]) + ints([102]) + ints([]) + ints([]) + (102).to_bytes(4, "big") + bytes(8)
+)
+"""PartitionRecord version 0 of partition 0, up to its tagged fields: leader 102, in sync 102."""
+CHANGE = bytes(4) + TOPIC
+
+
+def one(value: bytes) -> Event:
+    table = decode_records(batch([value]), base_offset=0, last_offset=0, leader_epoch=1, high_watermark=1)
+    event, _ = table.events()
+    return event
+
+
+def of_three_partitions(api_key: int, version: int, fields: bytes) -> list[bytes]:
+    """Returns a record of partitions 0, 1 and 2, with the same fields after the partition's number."""
+    return [data(api_key, version, number.to_bytes(4, "big") + fields) for number in range(3)]
+
+
+@pytest.mark.kip("B032")
+def test_each_tagged_field_of_a_change_is_read_by_its_tag() -> None:
+    """Tags 3 and 4, the replicas that a reassignment removes and adds, are not needed."""
+    lists = {"t0": ints([103]), "t2": ints([101, 102, 103]), "t3": ints([101]), "t4": ints([103])}
+    fields = {**lists, "t1": (103).to_bytes(4, "big"), "t6": ints([102]), "t7": ints([101])}
+    records = of_three_partitions(5, 2, TOPIC + tagged(**{tag: fields[tag] for tag in sorted(fields)}))
+
+    table = decode_records(batch(records), base_offset=0, last_offset=2, leader_epoch=1, high_watermark=3)
+    *changes, _ = table.events()
+
+    for number, event in enumerate(changes):
+        assert isinstance(event, PartitionChanged)
+        assert (event.partition, event.isr, event.replicas) == (number, (103,), (101, 102, 103))
+        assert (event.leader, event.elr, event.last_known_elr) == (103, (102,), (101,))
+
+
+@pytest.mark.kip("B004", "B005")
+def test_records_of_unclean_elections_leave_each_leader_alone_in_sync_and_recovering() -> None:
+    """The elections of several partitions are decoded together."""
+    before = of_three_partitions(3, 0, PARTITION[4:] + tagged())
+    elections = of_three_partitions(5, 0, TOPIC + tagged(t0=ints([101]), t1=(101).to_bytes(4, "big"), t5=b"\1"))
+    records = batch([*before, *elections])
+    replay = machine()
+
+    table = decode_records(records, base_offset=0, last_offset=5, leader_epoch=1, high_watermark=6)
+    replay.apply(table, sequence=1, observed_at_ms=Millis(9_000))
+
+    quorum = replay.quorum()
+    assert [(one.leader, one.isr, one.elected) for one in quorum.recovering] == [(101, (101,), True)] * 3
+    assert [(one.elections, one.passed_over) for one in quorum.history.unclean] == [(3, (102,))]
+
+
+@pytest.mark.kip("B007", "B009", "B014", "B024", "B026", "B038")
+def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None:
+    """Records that differ in the partition only are decoded and replayed together."""
+    replay = machine()
+
+    def read(records: list[bytes]) -> list[tuple[int, tuple[int, ...]]]:
+        first = replay.log.position + 1
+        table = decode_records(
+            batch(records, base_offset=first),
+            base_offset=first,
+            last_offset=first + 2,
+            leader_epoch=1,
+            high_watermark=first + 3,
+        )
+        replay.apply(table, sequence=first + 1, observed_at_ms=Millis(9_000))
+        return [(one.partition, one.isr) for one in replay.quorum().recovering]
+
+    assert read(of_three_partitions(3, 0, PARTITION[4:] + tagged(t0=b"\1"))) == [(0, (102,)), (1, (102,)), (2, (102,))]
+    grown = [(0, (101, 102)), (1, (101, 102)), (2, (101, 102))]
+    assert read(of_three_partitions(5, 0, TOPIC + tagged(t0=ints([101, 102])))) == grown
+    (finding,) = findings(replay.quorum(), "recovery-invariant-broken")
+    assert finding.summary.startswith("3 partitions of topic")
+    assert read(of_three_partitions(5, 0, TOPIC + tagged(t5=b"\0"))) == []
+
+
+@pytest.mark.kip("B016", "B052")
+@pytest.mark.parametrize("state", [False, True])
+def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
+    """Such a record has none of the known layouts and is read field by field."""
+    byte = bytes([state])
+
+    for value in (PARTITION + tagged(t0=byte, t77=b"later"), CHANGE + tagged(t5=byte, t77=b"later")):
+        event = one(data(3 if value.startswith(PARTITION) else 5, 0, value))
+        assert isinstance(event, PartitionSet | PartitionChanged)
+        assert event.recovering is state
+
+
+@pytest.mark.kip("B006", "B056")
+@pytest.mark.parametrize(
+    ("state", "known"), [(b"\0", True), (b"\1", True), (b"\2", False), (b"\x7f", False), (b"\xfe", False)]
+)
+def test_the_state_is_one_byte_with_two_values(state: bytes, known: bool) -> None:
+    for value in (data(3, 0, PARTITION + tagged(t0=state)), data(5, 0, CHANGE + tagged(t5=state))):
+        assert isinstance(one(value), Undecodable) is not known
+    assert isinstance(one(data(5, 0, CHANGE + tagged(t5=b"\0" + state))), Undecodable), "and never two bytes"
+
+
+@pytest.mark.kip("B029", "B031")
+def test_a_snapshot_contains_the_state() -> None:
+    header = control(
+        3, written(record_schemas().control[3].versions[0][0], {"version": 0, "last_contained_log_timestamp": 5_000})
+    )
+    footer = control(4, written(record_schemas().control[4].versions[0][0], {"version": 0}))
+    states = (b"\0", b"\1", b"\1")
+    partitions = [
+        data(3, 0, number.to_bytes(4, "big") + PARTITION[4:] + tagged(t0=state)) for number, state in enumerate(states)
+    ]
+    file = batch([header]) + batch(partitions, base_offset=1) + batch([footer], base_offset=4)
+    replay = machine()
+    table = decode_snapshot_piece(file, end_offset=40, epoch=1)
+
+    replay.apply(table, sequence=1, observed_at_ms=Millis(9_000))
+
+    assert [
+        (one.partition, one.leader, one.isr, one.since_timestamp_ms, one.at_least) for one in replay.quorum().recovering
+    ] == [(1, 102, (102,), 5_000, True), (2, 102, (102,), 5_000, True)]
+
+
+@pytest.mark.kip("B034", "B045")
+def test_a_reassignment_keeps_the_state() -> None:
+    script, replay = begun()
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, recovering=True)
+    began = apply(replay, [script.read()]).recovering[0]
+    script.change("orders", 0, replicas=(101, 102, 103))
+    script.change("orders", 0, replicas=(101, 103), isr=(101,))
+
+    (recovery,) = apply(replay, [script.read()]).recovering
+
+    assert (recovery.replicas, recovery.since_offset) == ((101, 103), began.since_offset)
+
 
 STUCK, BREACH = "partition-stuck-recovering", "recovery-invariant-broken"
 
 
-def written(topic: str = "orders") -> tuple[LogScript, Machine]:
+def in_sync(topic: str = "orders") -> tuple[LogScript, Machine]:
     """Returns a partition of three in-sync replicas led by 101; every broker is unfenced."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     for node in (101, 102, 103):
         script.broker(node, fenced=False)
     script.topic(topic)
@@ -33,7 +172,7 @@ def written(topic: str = "orders") -> tuple[LogScript, Machine]:
 
 def recovering(topic: str = "orders") -> tuple[LogScript, Machine]:
     """Returns the partition after an unclean election of 102."""
-    script, replay = written(topic)
+    script, replay = in_sync(topic)
     script.change(topic, 0, isr=(102,), leader=102, recovering=True)
     apply(replay, [script.read()])
     return script, replay
@@ -51,7 +190,7 @@ def later(script: LogScript, replay: Machine, after_ms: int) -> Quorum:
 @pytest.mark.kip("B004", "B025", "B036", "B037")
 @pytest.mark.parametrize("leader", [None, 101], ids=["no leader named", "the same leader named"])
 def test_recovering_without_another_leader_is_a_violation(leader: int | None) -> None:
-    script, replay = written()
+    script, replay = in_sync()
     script.change("orders", 0, isr=(101,), leader=leader, recovering=True)
 
     quorum = apply(replay, [script.read()])
@@ -215,3 +354,25 @@ def test_internal_topics_have_a_higher_severity(topic: str, severities: list[str
     assert [fresh.severity, old.severity] == severities
     consequence = old.summary.partition("may be lost")[2].partition("Do not start")[0]
     assert ("may" in consequence) is topic.startswith("__"), "and what may follow is said"
+
+
+@pytest.mark.kip("B010", "B039", "B040", "K047")
+@pytest.mark.parametrize(("isr", "breaches"), [((103,), 0), ((102, 103), 1), ((102,), 1)])
+def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tuple[int, ...], breaches: int) -> None:
+    script, replay = recovering()
+    script.change("orders", 0, isr=isr, leader=103)
+
+    quorum = apply(replay, [script.read()])
+
+    assert quorum.recovering[0].leader == 103, "and it stays RECOVERING"
+    (unclean,) = quorum.history.unclean
+    assert unclean.elections == (2 if isr == (103,) else 1), "where no in-sync replica is left of the former ones"
+    assert len(findings(quorum, BREACH)) == breaches
+
+
+@pytest.mark.kip("B050")
+def test_from_metadata_version_3_2_on_recovery_is_evaluated() -> None:
+    quorum = replace(several_recovering(healthy(), 0), metadata_version=3)
+
+    assert evaluation_of(quorum).not_applicable == ()
+    assert len(findings(quorum, STUCK)) == 1

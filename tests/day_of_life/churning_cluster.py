@@ -13,7 +13,7 @@ from rules.model.identifiers import TopicId
 from rules.model.monitoring import Reason
 from tests.day_of_life.log_bytes import batches, position, uuid_text
 from tests.kill_campaign.recording import recorded
-from tests.scripts.compaction import snapshot
+from tests.record_image import snapshot
 from tests.scripts.script_quorum import SECOND, ScriptedQuorum
 
 VOTERS, BROKERS = (1, 2, 3), (101, 102, 103)

@@ -38,7 +38,7 @@ from rules.model.membership import FeatureRange, Voter
 from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution, Snapshot
 from rules.model.quorum import Replica
 from streaming.replay.decoded_row import DecodedRow
-from tests.scripts.compaction import snapshot
+from tests.record_image import snapshot
 
 START = Millis(1_700_000_000_000)
 LEADER_CLOCK_OFFSET_MS = 43_456

@@ -13,9 +13,9 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
+from tests.record_image import RecordImage
 from tests.simulation.controller import SimulatedController, supporting
 from tests.simulation.metadata import MetadataActivity
-from tests.simulation.oracle import Oracle
 from tests.simulation.replica import ReplicaProgress
 
 
@@ -62,7 +62,7 @@ class ClusterActivity:
 
     random: Random
     nodes: list[SimulatedController]
-    oracle: Oracle
+    oracle: RecordImage
     faults: frozenset[str] = frozenset()
     phase: Phase = Phase.QUIET_RULES
     metadata: MetadataActivity = field(init=False)
@@ -94,7 +94,7 @@ class ClusterActivity:
         clock = now_ms + leader.skew_ms
         for broker in self.brokers:
             registered, held = self.oracle.brokers.get(broker.id), leader.progress.get(broker.key)
-            if registered is None or registered[1] or not broker.fetches:
+            if registered is None or registered.fenced or not broker.fetches:
                 continue
             if broker.applies or held is None:
                 leader.progress[broker.key] = ReplicaProgress(len(leader.log), clock, clock)
@@ -132,7 +132,7 @@ class ClusterActivity:
         for node in self.nodes:
             incarnation = f"{node.id}-{node.directory}-{node.incarnation}"
             held = known.controllers.get(node.id)
-            if node.up and node.leader == leader.id and (held is None or held[0] != incarnation):
+            if node.up and node.leader == leader.id and (held is None or held.incarnation_id != incarnation):
                 leader.write_record(
                     now_ms,
                     ControllerRegistered,

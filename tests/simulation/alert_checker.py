@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+from connectors.observations.log_event import PartitionSet
 from rules.alert import Alert, AlertState
 from rules.evaluate import evaluate
+from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.stored_topics import Assignment
+from tests.record_image import RecordImage, RecoveryBeginning
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
-from tests.simulation.oracle import Oracle, OraclePartition
 from tests.simulation.simulated_monitor import RedeliveredMonitor, simulated_monitor
 
 BY_VOTERS = {"observer-could-be-voter", "stale-voter-endpoint", "voter-disk-replaced"}
@@ -33,7 +35,7 @@ class AlertChecker:
     strict: bool = True
     redelivered: bool = False
     """Whether a second monitor gets all rows in batches and redelivered: it costs as much as the first."""
-    oracle: Oracle = field(default_factory=Oracle)
+    oracle: RecordImage = field(default_factory=RecordImage)
     alerts: list[Alert] = field(default_factory=list)
     rows: int = 0
     restarts: int = 0
@@ -101,12 +103,8 @@ class AlertChecker:
         quorum = machine.quorum()
         self._same("the committed voters", oracle.voters, None if quorum.committed is None else quorum.committed.keys)
         self._same("kraft.version", oracle.kraft_version, quorum.kraft_version or 0)
-        controllers = {one.id: (one.incarnation_id, one.endpoints[0]) for one in quorum.controllers.values()}
-        self._same("the controllers", oracle.controllers, controllers)
-        brokers = {
-            one.id: (one.incarnation_id, one.fenced, one.in_controlled_shutdown) for one in quorum.brokers.values()
-        }
-        self._same("the brokers", oracle.brokers, brokers)
+        self._same("the controllers", _controllers(oracle), _controllers(quorum))
+        self._same("the brokers", _brokers(oracle), _brokers(quorum))
         self._check_recoveries()
         if machine.visible_image is machine.log.image:
             opened = None if quorum.open_transaction is None else quorum.open_transaction.since_offset
@@ -120,25 +118,25 @@ class AlertChecker:
         recovering = {(one.topic_id, one.partition): one for one in self.monitor.machine.quorum().recovering}
         self._same("the RECOVERING partitions", known.keys(), recovering.keys())
         for position, one in recovering.items():
-            true, name = known[position], self.oracle.topics[position[0]]
+            true, name = known[position], self.oracle.topics[position[0]].name
             self._same(
                 f"the RECOVERING {position}",
-                (name, true.replicas, true.isr, true.leader, true.leader_epoch, true.partition_epoch),
+                (name, true.replicas, true.isr, true.leader, true.partition_leader_epoch, true.partition_epoch),
                 (one.topic, one.replicas, one.isr, one.leader, one.leader_epoch, one.partition_epoch),
             )
             if not one.at_least:
-                found = (one.since_offset, {*(one.previous_isr or ())})
-                self._same(f"since when {position} is RECOVERING, and the ISR before", (true.since, true.before), found)
+                found = RecoveryBeginning(one.since_offset, frozenset(one.previous_isr or ()))
+                self._same(f"the beginning of {position}'s recovery", self.oracle.recoveries.get(position), found)
 
     def _check_topics(self) -> None:
         """Compares every partition, also those that no rule uses."""
         found = {
-            (topic_id, number): (topic.name, one.replicas, one.isr, *_eligible(one))
+            (topic_id, number): (topic.name, one.leader_epoch, *_replicas(one))
             for topic_id, topic in self.monitor.machine.log.partitions.topics.items()
             for number, one in topic.partitions.items()
         }
         known = {
-            position: (self.oracle.topics[position[0]], one.replicas, one.isr, *_eligible(one))
+            position: (self.oracle.topics[position[0]].name, one.partition_leader_epoch, *_replicas(one))
             for position, one in self.oracle.partitions.items()
         }
         self._same("the partitions", known, found)
@@ -170,6 +168,13 @@ class AlertChecker:
             self._check(False, f"{what}: the quorum has {true}, the monitor {found}")
 
 
-def _eligible(one: OraclePartition | Assignment) -> tuple[object, ...]:
-    """Returns the leader, the eligible replicas and the epochs."""
-    return (one.elr, one.last_known_elr, one.leader, one.leader_epoch, one.partition_epoch)
+def _controllers(of: RecordImage | Quorum) -> object:
+    return {one.id: (one.incarnation_id, one.endpoints[0]) for one in of.controllers.values()}
+
+
+def _brokers(of: RecordImage | Quorum) -> object:
+    return {one.id: (one.incarnation_id, one.fenced, one.in_controlled_shutdown) for one in of.brokers.values()}
+
+
+def _replicas(one: PartitionSet | Assignment) -> tuple[object, ...]:
+    return (one.replicas, one.isr, one.elr, one.last_known_elr, one.leader, one.partition_epoch)

@@ -30,7 +30,7 @@ from rules.model.monitoring import (
 )
 from rules.model.quorum import Replica
 from streaming.replay.decoded_row import DecodedRow
-from tests.scripts.compaction import snapshot
+from tests.record_image import snapshot
 from tests.simulation.controller import SimulatedController
 from tests.simulation.metadata_log import LogEntry
 from tests.simulation.network import EndpointState, Network

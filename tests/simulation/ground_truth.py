@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import ReplicaKey
 from rules.model.membership import Voter
+from tests.record_image import RecordImage
 from tests.simulation.metadata_log import LogEntry, MetadataLog
-from tests.simulation.oracle import Oracle, OraclePartition
 
 if TYPE_CHECKING:
     from tests.simulation.replica import SimulatedReplica
@@ -34,7 +34,7 @@ class GroundTruth:
         self.epochs: dict[ReplicaKey, int] = {}
         self.high_watermarks: dict[tuple[ReplicaKey, int], int] = {}
         self.entries: dict[tuple[int, int], LogEntry] = {}
-        self.oracle = Oracle()
+        self.oracle = RecordImage()
         self.violations: list[str] = []
         self.forced_offsets: set[int] = set()
         """Where a voter set may differ by several voters: an operator forced it."""
@@ -103,7 +103,7 @@ class GroundTruth:
                 self._reconfigured(entry.event.voters)
             self.committed.append(entry)
             self.oracle.apply(entry.event)
-        for partition, one in self._checked_recoveries():
+        for partition, one in () if self.faulty_recoveries else self.oracle.recovering.items():
             alone = one.isr == (one.leader,) or (one.leader is None and len(one.isr) <= 1)
             self.check(alone, f"K047: {partition} is RECOVERING with leader {one.leader} and ISR {one.isr}")
 
@@ -127,9 +127,6 @@ class GroundTruth:
                     end -= 1
                 same = all(a is b for a, b in zip(one[:end], other[:end], strict=True))
                 self.check(same, f"log matching: two logs differ below offset {end}")
-
-    def _checked_recoveries(self) -> list[tuple[tuple[str, int], OraclePartition]]:
-        return [] if self.faulty_recoveries else list(self.oracle.recovering.items())
 
     def _reconfigured(self, voters: tuple[Voter, ...]) -> None:
         before, after = self.oracle.voters, frozenset(voter.key for voter in voters)

@@ -78,7 +78,7 @@ class IncidentScene:
 
     def register(self, node: int, incarnation: str, endpoint: Endpoint) -> None:
         """Writes the registration of a controller's process, with the features of the others."""
-        features = self.simulation.ground_truth.oracle.features["controller", self.leader.id]
+        features = self.simulation.ground_truth.oracle.controllers[self.leader.id].features
         names = {"id": NodeId(node), "incarnation_id": incarnation}
         self.write(ControllerRegistered, **names, endpoints=(endpoint,), features=features)
 

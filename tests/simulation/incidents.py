@@ -112,9 +112,9 @@ def restart_again(scene: IncidentScene) -> Iterator[int]:
 def register_copy(scene: IncidentScene) -> Iterator[int]:
     """A second process of a controller and the first one register in turn; the first one stays."""
     node = scene.followers[0].id
-    own, endpoint = scene.simulation.ground_truth.oracle.controllers[node]
-    for incarnation in ("copy", own) * 4:
-        scene.register(node, incarnation, endpoint)
+    own = scene.simulation.ground_truth.oracle.controllers[node]
+    for incarnation in ("copy", own.incarnation_id) * 4:
+        scene.register(node, incarnation, own.endpoints[0])
         yield 8_000
     yield scene.fires("duplicate-node-id", f"node {node}")
     yield int(DUPLICATE_WINDOW_S * 1_000)

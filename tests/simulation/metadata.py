@@ -16,8 +16,8 @@ from connectors.observations.log_event import (
     TopicRemoved,
 )
 from rules.model.identifiers import Endpoint, NodeId, TopicId
+from tests.record_image import Position, RecordImage
 from tests.simulation.controller import SimulatedController, supporting
-from tests.simulation.oracle import Oracle, OraclePartition
 
 BROKERS = (101, 102, 103)
 TOPICS_MAX = 12
@@ -34,9 +34,9 @@ class MetadataActivity:
     created: int = 0
     now_ms: int = 0
     leader: SimulatedController = field(init=False)
-    known: Oracle = field(init=False)
+    known: RecordImage = field(init=False)
 
-    def of(self, now_ms: int, leader: SimulatedController, known: Oracle) -> "MetadataActivity":
+    def of(self, now_ms: int, leader: SimulatedController, known: RecordImage) -> "MetadataActivity":
         """From now on this leader writes the records."""
         self.now_ms, self.leader, self.known = now_ms, leader, known
         return self
@@ -54,7 +54,7 @@ class MetadataActivity:
         elif dice < 0.07 and known.topics:
             self._write(TopicRemoved, topic_id=TopicId(self.random.choice(sorted(known.topics))))
         elif dice < 0.08:
-            self._write(ElrCleared, topic=self.random.choice([None, *known.topics.values()]))
+            self._write(ElrCleared, topic=self.random.choice([None, *known.topic_names]))
         elif dice < 0.16:
             self._broker(self.random.choice(BROKERS))
         elif dice < 0.4 and known.partitions:
@@ -64,7 +64,7 @@ class MetadataActivity:
     def repair(self) -> None:
         """Takes one step to a cluster with unfenced brokers and partitions in sync, if it is none."""
         for broker in BROKERS:
-            if self.known.brokers.get(broker, ("", True, False))[1]:
+            if not self._lives(broker):
                 self._unfence(broker)
                 return
         for partition, one in self.known.partitions.items():
@@ -78,19 +78,23 @@ class MetadataActivity:
     def _write(self, record: Callable[..., LogEvent], **fields: object) -> None:
         self.leader.write_record(self.now_ms, record, **fields)
 
+    def _lives(self, broker: int) -> bool:
+        """Whether a broker is registered and not fenced."""
+        return broker in self.known.brokers and not self.known.brokers[broker].fenced
+
     # --- brokers -------------------------------------------------------------------------------------------------
 
     def _broker(self, broker: int) -> None:
         held = self.known.brokers.get(broker)
         dice = self.random.random()
-        if held is None or (held[1] and dice < 0.5):
+        if held is None or (held.fenced and dice < 0.5):
             self._register(broker, fenced=True)
-        elif held[1] and dice < 0.6 and not any(broker in one.replicas for one in self.known.partitions.values()):
+        elif held.fenced and dice < 0.6 and not any(broker in one.replicas for one in self.known.partitions.values()):
             self._write(BrokerUnregistered, id=NodeId(broker))
-        elif held[1]:
+        elif held.fenced:
             self._unfence(broker)
         else:
-            leaves = dice < 0.5 and not held[2]
+            leaves = dice < 0.5 and not held.in_controlled_shutdown
             shutdown, fenced = (True, None) if leaves else (None, True)
             self._write(BrokerChanged, id=NodeId(broker), fenced=fenced, in_controlled_shutdown=shutdown)
             self._leave(broker)
@@ -109,7 +113,7 @@ class MetadataActivity:
         )
 
     def _unfence(self, broker: int) -> None:
-        if broker not in self.known.brokers or self.known.brokers[broker][2]:
+        if broker not in self.known.brokers or self.known.brokers[broker].in_controlled_shutdown:
             # A broker that shut down cleanly returns as another incarnation.
             self._register(broker, fenced=False)
         else:
@@ -134,17 +138,17 @@ class MetadataActivity:
         # A name may be reused with another id.
         name = self.random.choice([f"t{self.created}", "again"])
         topic_id = TopicId(f"id-{at.leader_epoch}-{at.offset}")
-        if name in self.known.topics.values():
+        if name in self.known.topic_names:
             return
         replicas = tuple(NodeId(one) for one in self.random.sample(BROKERS, self.random.randint(1, 3)))
         self._write(TopicCreated, topic_id=topic_id, name=name)
         for number in range(self.random.randint(1, 2)):
             self._write(PartitionSet, **new_partition(topic_id, number, replicas))
 
-    def _partition(self, partition: tuple[str, int]) -> None:
+    def _partition(self, partition: Position) -> None:
         """Elects a leader for a partition without one; otherwise grows the ISR or changes the leader."""
         one = self.known.partitions[partition]
-        living = [node for node in one.replicas if not self.known.brokers.get(node, ("", True, False))[1]]
+        living = [node for node in one.replicas if self._lives(node)]
         if one.leader is None or (len(one.replicas) > 1 and self.random.random() < 0.3):
             self._elect(partition, one, living)
         elif one.recovering and "isr-grows" in self.faults and len(one.replicas) > 1:
@@ -158,7 +162,7 @@ class MetadataActivity:
             ends = _ends(one) if isr != one.isr or len(one.replicas) == 1 else None
             self._change(partition, one, isr=isr, elr=() if full else one.elr, recovering=ends)
 
-    def _elect(self, partition: tuple[str, int], one: OraclePartition, living: Collection[int]) -> None:
+    def _elect(self, partition: Position, one: PartitionSet, living: Collection[int]) -> None:
         """Elects from the ISR or the ELR cleanly; otherwise elects any live replica uncleanly."""
         eligible = [node for node in (*one.isr, *one.elr) if node in living]
         if eligible and (one.leader is None or self.random.random() < 0.5):
@@ -175,8 +179,8 @@ class MetadataActivity:
 
     def _change(
         self,
-        partition: tuple[str, int],
-        one: OraclePartition,
+        partition: Position,
+        one: PartitionSet,
         *,
         isr: Iterable[int],
         elr: Iterable[int] | None = None,
@@ -205,7 +209,7 @@ class MetadataActivity:
             )
 
     def _last_known(
-        self, one: OraclePartition, isr: tuple[int, ...], elr: tuple[int, ...], leader: int | None
+        self, one: PartitionSet, isr: tuple[int, ...], elr: tuple[int, ...], leader: int | None
     ) -> tuple[NodeId, ...] | None:
         """Returns the last known leader if no replica is in sync or eligible; None: unchanged."""
         if not isr and not elr and one.leader is not None:
@@ -230,5 +234,5 @@ def new_partition(topic_id: TopicId, number: int, replicas: tuple[NodeId, ...], 
     }
 
 
-def _ends(one: OraclePartition) -> bool | None:
+def _ends(one: PartitionSet) -> bool | None:
     return False if one.recovering else None

@@ -5,20 +5,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from kafka.protocol.admin import DescribeQuorumResponse
 from kafka.protocol.consumer import FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
-from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.messages import (
     FetchResult,
-    fetch_snapshot_request,
-    parse_describe_quorum,
     parse_fetch,
 )
-from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import (
@@ -33,29 +28,17 @@ from rules.model.identifiers import Epoch, Millis, SnapshotId
 from rules.model.monitoring import Answer, ObservationSource
 from streaming.replay.machine import Machine
 from tests.unit.connectors.gather.log_bytes import batch as log_batch
+from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, received
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, tagged, text, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 from tests.unit.connectors.metadata.test_record_to_event import UUID as TOPIC_ID
 from tests.unit.rules.situation import findings, healthy, present, probed
 from tests.unit.streaming.replay.log_script import LogScript, apply, begun, key, machine
 
-PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 
-
-def answer(*, error: int = 0, records: bytes = b"", version: int = 17, **more: Any) -> Any:
+def answer(**partition: Any) -> Any:
     """Returns an encoded and decoded response with node 2 as the leader of epoch 7."""
-    settings = {"high_watermark": 5, **more}
-    partition = PARTITION(
-        partition_index=0,
-        error_code=error,
-        current_leader=PARTITION.LeaderIdAndEpoch(leader_id=2, leader_epoch=7),
-        aborted_transactions=None,
-        records=records,
-        **settings,
-    )
-    topic = FetchResponse.FetchableTopicResponse(topic="", topic_id=UUID(int=1), partitions=[partition])
-    whole = FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic])
-    return FetchResponse.decode(whole.encode(version=version), version=version)
+    return received(fetch_answer(leader=2, epoch=7, **partition), 17)
 
 
 def int32(value: int) -> bytes:
@@ -142,75 +125,6 @@ def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> Non
         nothing.accept(parse_fetch(answer(records=read, high_watermark=0)), now_ms=0)
         nothing.accept(parse_fetch(answer(diverging_epoch=diverging, high_watermark=0)), now_ms=0)
         assert nothing.fetch_position(7) == FetchPosition(offset=0, epoch=0), "nothing was committed yet"
-
-
-@pytest.mark.kip("D066")
-def test_the_leaders_address_is_that_of_the_node_with_its_id() -> None:
-    ends = [FetchResponse.NodeEndpoint(node_id=node, host=f"c{node}", port=9093) for node in (1, 2, 3)]
-    redirected = answer(error=6)
-    redirected.node_endpoints = ends
-
-    assert parse_fetch(redirected).leader == Address("c2", 9093)
-
-
-@pytest.mark.kip("D070")
-def test_every_other_field_of_a_fetch_response_is_read_at_its_place() -> None:
-    """Aborted transactions, last stable offset, session, throttling and preferred replica are for consumers."""
-    records = log_batch(2, 3, epoch=1)
-
-    said = parsed(records=records, t1=LEADER)
-
-    assert (said.error, said.high_watermark, said.start_offset, said.records) == (0, 5, 2, records)
-
-
-@pytest.mark.kip("D004", "D031", "D032", "D092")
-@pytest.mark.parametrize("cluster_id", [None, "the-cluster"])
-def test_a_snapshots_fetch_has_the_leader_epoch_and_the_cluster_id_too(cluster_id: str | None) -> None:
-    snapshot = SnapshotId(end_offset=50, epoch=4)
-
-    request = fetch_snapshot_request(
-        cluster_id=cluster_id, leader_epoch=7, snapshot=snapshot, position=0, max_bytes=1000
-    )
-
-    read = FetchSnapshotRequest.decode(request.encode(version=1), version=1)
-    assert read.cluster_id == cluster_id
-    assert (read.topics[0].name, [one.partition for one in read.topics[0].partitions]) == ("__cluster_metadata", [0])
-    assert read.topics[0].partitions[0].current_leader_epoch == 7
-
-
-@pytest.mark.kip("A093", "C023", "D014", "D085")
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observers(version: int) -> None:
-    kind = DescribeQuorumResponse.TopicData.PartitionData
-    rows = [
-        kind.ReplicaState(
-            replica_id=node,
-            log_end_offset=end,
-            last_fetch_timestamp=1_000 + node,
-            last_caught_up_timestamp=2_000 + node,
-        )
-        for node, end in ((1, 20), (2, -1), (101, 18))
-    ]
-    partition = kind(
-        partition_index=0,
-        error_code=0,
-        leader_id=2,
-        leader_epoch=7,
-        high_watermark=19,
-        current_voters=rows[:2],
-        observers=rows[2:],
-    )
-    topic = DescribeQuorumResponse.TopicData(topic_name="x", partitions=[partition])
-    whole = DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
-    read = DescribeQuorumResponse.decode(whole.encode(version=version), version=version)
-
-    said = parse_describe_quorum(read, cluster_id=None, address=Address("c1", 9093))
-
-    assert (said.leader_id, said.leader_epoch, said.high_watermark) == (2, 7, 19)
-    assert [(one.key.id, one.log_end_offset) for one in said.voters] == [(1, 20), (2, None)]
-    assert [(one.key.id, one.log_end_offset) for one in said.observers] == [(101, 18)]
-    times = [(one.last_fetch_ms, one.last_caught_up_ms) for one in (*said.voters, *said.observers)]
-    assert times == ([(1_001, 2_001), (1_002, 2_002), (1_101, 2_101)] if version else [(None, None)] * 3)
 
 
 TOPIC = data(2, 0, text("orders") + TOPIC_ID + b"\0")
@@ -380,16 +294,13 @@ def test_a_repeated_update_in_the_log_is_accepted() -> None:
     assert again.since_offset == repeated.since_offset
 
 
-TOPICS = FetchResponse.FetchableTopicResponse
-PARTITION = TOPICS.PartitionData
-
-
-def response_with(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
+def response_with(*topics: tuple[int, list[tuple[int, int]]]) -> Any:
     """Returns a response with these topics, their partitions and high watermarks."""
+    kind = FetchResponse.FetchableTopicResponse
     responses = [
-        TOPICS(
+        kind(
             topic="",
-            topic_id=topic,
+            topic_id=UUID(int=topic),
             partitions=[
                 PARTITION(partition_index=index, error_code=0, high_watermark=high_watermark, records=b"")
                 for index, high_watermark in partitions
@@ -397,17 +308,16 @@ def response_with(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
         )
         for topic, partitions in topics
     ]
-    whole = FetchResponse(throttle_time_ms=0, error_code=0, responses=responses)
-    return FetchResponse.decode(whole.encode(version=17), version=17)
+    return received(FetchResponse(throttle_time_ms=0, error_code=0, responses=responses), 17)
 
 
 @pytest.mark.kip("D004", "D006")
 def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
-    metadata, other = UUID(int=1), UUID(int=7)
+    metadata, other = 1, (7, [(0, 99)])
 
     assert parse_fetch(response_with((metadata, [(1, 11), (0, 10)]))).high_watermark == 10
-    assert parse_fetch(response_with((other, [(0, 99)]), (metadata, [(0, 10)]))).high_watermark == 10
-    for foreign in (response_with((other, [(0, 99)])), response_with((metadata, [(1, 11)])), response_with()):
+    assert parse_fetch(response_with(other, (metadata, [(0, 10)]))).high_watermark == 10
+    for foreign in (response_with(other), response_with((metadata, [(1, 11)])), response_with()):
         with pytest.raises(ObservationError, match="does not contain the partition"):
             parse_fetch(foreign)
 

@@ -56,11 +56,11 @@ class OwnNetwork:
     def reach(self, *ports: int) -> None:
         """Makes ports of this machine's loopback reachable, at the same ports of the own one."""
         for port in ports:
-            self._listen(self._own_socket(), port, self._machine_socket)
+            self._listen(self._own_socket(), port, socket.socket)
 
     def publish(self) -> int:
         """Returns a port of this machine at which the same port of the own network is reached; it is never cut."""
-        listening = self._machine_socket()
+        listening = socket.socket()
         listening.bind((_LOOPBACK, 0))
         port: int = listening.getsockname()[1]
         self._listen(listening, port, self._own_socket)
@@ -75,9 +75,6 @@ class OwnNetwork:
         """What was sent meanwhile arrives now."""
         for each in self._passes.values():
             each.set()
-
-    def _machine_socket(self) -> socket.socket:
-        return socket.socket()
 
     def _own_socket(self) -> socket.socket:
         """A socket stays in the network in which its thread was when it made it."""

@@ -8,7 +8,6 @@ import pytest
 
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
-from rules.notifications.route import Silence
 from streaming.status.build_status import job_cluster_status
 from tests.browser.chromium import PHONE, Browser
 from tests.browser.page_fixture import PageFixture
@@ -177,23 +176,6 @@ def test_page_fits_a_phone_and_no_word_is_broken_into_letters(
     assert browser.console_messages() == []
     header = browser.run("return document.querySelector('header.top').getBoundingClientRect().height")
     assert header <= 120, "the header takes at most three lines"
-
-
-def test_silenced_alert_shows_its_silence(fixture: PageFixture, browser: Browser) -> None:
-    silence = Silence(
-        id="ab12cd34",
-        cluster="prod",
-        rule="no-*",
-        starts_at_ms=Millis(fixture.now_ms - 1_000),
-        ends_at_ms=Millis(fixture.now_ms + 3_600_000),
-        author="ann",
-        comment="disk swap, CHG-1",
-    )
-    fixture.silences.append(silence)
-    fixture.pass_s(1)
-    browser.open(fixture.url("/clusters/prod"))
-    assert "Silenced by ann until" in browser.text(".alert")
-    assert "disk swap, CHG-1" in browser.text()
 
 
 def test_page_reports_that_the_job_does_not_answer(tmp_path: Path, browser: Browser) -> None:

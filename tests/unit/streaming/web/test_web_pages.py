@@ -199,12 +199,17 @@ def test_page_shows_the_rules_that_the_configuration_changes(tmp_path: Path) -> 
     assert "version-drift</a>: disabled by the configuration" in html
 
 
-def test_each_pattern_of_a_silence_has_its_own_place_on_the_page() -> None:
+def test_silenced_alert_shows_its_silence_and_each_pattern_has_its_own_place_on_the_page() -> None:
     times: dict[str, Any] = {"starts_at_ms": NOON_MS, "ends_at_ms": Millis(NOON_MS + 60_000)}
     one = Silence(id="1f0c9b2e", rule="no-leader", **times, author="eva", comment="CHG-1")
 
-    html = rendered(NO_OBSERVATION, silences=[one, replace(one, rule="voter-*")])
+    html = rendered(
+        NO_OBSERVATION,
+        silences=[replace(one, rule="voter-*"), one],
+        history=[alert("quorum", cluster="prod")],
+    )
 
+    assert "<strong>Silenced</strong> by eva until 2026-11-20 05:02:02 UTC: CHG-1" in html
     ids = re.findall(r'<li id="(s-[^"]+)"', html)
     assert len(ids) == len(set(ids)) == 2
 

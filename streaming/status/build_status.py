@@ -74,7 +74,9 @@ def cluster_status(
         recovering_limit: how many recovering partitions are named; None: all.
     """
     quorum, evaluation, history = state.quorum, state.evaluation, state.quorum.history
-    longest = _longest_recovering(quorum)
+    longest = sorted(
+        quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition)
+    )
     return replace(
         _present_state(state),
         elections=tuple(copied(parts.ElectionStatus, one, at_ms=one.timestamp_ms) for one in history.elections),
@@ -169,10 +171,6 @@ def _pending(tracked: TrackedConditions) -> tuple[PendingCondition, ...]:
         (one for one in tracked.conditions.values() if one.notified_severity is None), key=lambda one: one.due_at_ms
     )
     return tuple(copied(PendingCondition, one) for one in pending[:PENDING_LIMIT])
-
-
-def _longest_recovering(quorum: Quorum) -> list[Recovery]:
-    return sorted(quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition))
 
 
 def _forced_reconfiguration(one: VoterChange) -> parts.ForcedReconfigurationStatus:

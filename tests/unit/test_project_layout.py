@@ -96,11 +96,7 @@ def test_rules_in_the_readme_exist_and_have_their_default_hold() -> None:
     assert {rule: float(hold) for rule, hold in rows}.items() <= holds.items()
 
 
-def test_the_rules_index_lists_every_rule() -> None:
-    index = (ROOT / "docs" / "rules" / "index.md").read_text()
-    rows = re.findall(r"^\| \[`([a-z-]+)`\]\(([a-z-]+)\.md\) \|", index, re.MULTILINE)
-
-    assert sorted(rows) == [(rule, rule) for rule in sorted(RULES)], "`make goldens` writes docs/rules/index.md"
+def test_the_readme_has_the_number_of_all_rules() -> None:
     assert f"[All {len(RULES)} rules](docs/rules/index.md)" in (ROOT / "README.md").read_text()
 
 
@@ -129,7 +125,7 @@ def test_kraftwatch_commands_in_documents_are_valid(document: str, words: str) -
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_every_rule_has_cases_a_golden_and_a_page(rule: str) -> None:
+def test_every_rule_has_cases_and_a_golden(rule: str) -> None:
     tests = ROOT / "tests" / "unit" / "rules"
     for_all_rules = {"test_evaluate.py", "test_goldens.py"}
 
@@ -141,7 +137,6 @@ def test_every_rule_has_cases_a_golden_and_a_page(rule: str) -> None:
     assert list((tests / "goldens").glob(f"{rule}.*.txt")), (
         "add a situation to CASES in test_goldens.py, then run `make goldens`"
     )
-    assert (ROOT / "docs" / "rules" / f"{rule}.md").exists(), "`make goldens` writes its page"
 
 
 def test_goldens_are_of_existing_rules() -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from streaming.config import load
 from streaming.config.exposure import open_page
-from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, Manifest, of_kind, validate
+from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, STATEFUL, Manifest, of_kind, selectors, validate
 
 ROOT = Path(__file__).parents[4]
 CHART = ROOT / "deploy" / "helm" / "kraftwatch"
@@ -77,11 +77,11 @@ def test_defaults_render_the_manifests_of_the_kubernetes_folder(tmp_path: Path) 
     """Apart from labels: there is one description of how the job runs on Kubernetes."""
     manifests = rendered(tmp_path, {"podMonitor": {"enabled": True}})
 
-    ours, theirs = (each["spec"]["template"]["spec"] for each in (manifests["StatefulSet"], of_kind("StatefulSet")))
+    ours, theirs = (each["template"]["spec"] for each in (manifests["StatefulSet"]["spec"], STATEFUL))
     ours["containers"][0].pop("imagePullPolicy")
     assert ours == theirs
     for key in ("replicas", "serviceName", "volumeClaimTemplates"):
-        assert manifests["StatefulSet"]["spec"][key] == of_kind("StatefulSet")["spec"][key]
+        assert manifests["StatefulSet"]["spec"][key] == STATEFUL[key]
     assert yaml.safe_load(manifests["ConfigMap"]["data"]["kraftwatch.yaml"])["listen"] == "0.0.0.0:9847"
     documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "kraftwatch.yaml").read_text())
     (policy,) = (each for each in documents if each["kind"] == "NetworkPolicy")
@@ -129,16 +129,10 @@ def test_every_value_has_an_effect(tmp_path: Path) -> None:
 def test_selectors_match_the_pod(tmp_path: Path) -> None:
     manifests = rendered(tmp_path, EVERYTHING)
     labels = manifests["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
-    selectors = [
-        manifests["StatefulSet"]["spec"]["selector"]["matchLabels"],
-        manifests["Service"]["spec"]["selector"],
-        manifests["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
-        manifests["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
-        manifests["PodMonitor"]["spec"]["selector"]["matchLabels"],
-    ]
+    found = [*selectors(manifests.values())]
 
-    assert all(selector.items() <= labels.items() for selector in selectors)
-    assert all(len(selector) == 2 for selector in selectors), "two releases in one namespace do not select each other"
+    assert all(selector.items() <= labels.items() for selector in found)
+    assert [len(selector) for selector in found] == [2] * 5, "two releases in one namespace do not select each other"
 
 
 def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> None:

@@ -39,7 +39,6 @@ from streaming.status.recording import (
     recorded_state,
     replay_recording,
 )
-from streaming.status.recording import replayed as replayed_rows
 from streaming.status.status_tables import status_table
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
 from tests.unit.rules.situation import key, present, row
@@ -202,16 +201,6 @@ def test_query_is_incomplete_until_the_log_and_a_poll_are_answered() -> None:
     live.apply(observed(polled(), at + 9_000))
     assert live.missing() == ("the metadata log was not answered",)
     assert (live.complete(), live.state().answered) == (False, True)
-
-
-def test_machine_after_each_row_up_to_a_time_is_passed_on(tmp_path: Path) -> None:
-    folder = journal(tmp_path, [observed(polled(epoch), 1_000 * epoch) for epoch in (7, 8, 9, 10)])
-
-    each = replayed_rows(
-        open_journal(folder).rows(), settings_of, upto=AtTime(at_ms=Millis(9_000)), evaluates_from_ms=None
-    )
-
-    assert [one.machine.quorum().leader_epoch for one, _ in each] == [7, 8, 9, 9]
 
 
 def replayed(tmp_path: Path, upto: PointInTime | None) -> ReplayedJournal:

@@ -5,17 +5,18 @@ raise: unreadable records and batches are reported at their position, and the du
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import MAGIC, MAGIC_AT, BadBatch, RecordBatch, TornTail, rejection_reason, scan
-from connectors.metadata.field_readers import FieldReader, read_fitting, schema_readers
+from connectors.metadata.field_readers import read_fitting, schema_readers
 from connectors.metadata.record_framing import FramedRecord, framed_record, framed_records, record_header
 from connectors.metadata.record_layouts import read_records
 from connectors.metadata.record_rendering import FieldStyle, Json, rendered, text_of
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, record_schemas
 
 CONTROL_NAMES: Final = {
     "LeaderChangeMessage": "LeaderChange",
@@ -104,28 +105,22 @@ def dump_texts(segment: bytes, *, style: FieldStyle, secrets: bool = False) -> I
     for batch in readable_batches(segment):
         if isinstance(batch, DumpGap):
             yield batch
-        else:
-            yield from _dump_batch(segment, batch, style, secrets=secrets)
-
-
-def _dump_batch(
-    segment: bytes, batch: RecordBatch, style: FieldStyle, *, secrets: bool
-) -> Iterator[DumpedRecord | RecordText]:
-    base_offset, epoch = batch.base_offset, batch.leader_epoch
-    timestamp = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else batch.base_timestamp
-    for position, delta, layout, found in read_records(segment, batch):
-        if layout is None:
-            yield dump_record(segment, batch, found, None, secrets=secrets)
             continue
-        try:
-            data = text_of(layout, style, secrets=secrets)(found)
-        except UnicodeDecodeError:
-            data = None
-        if data is None:
-            record = framed_record(segment, position, batch, delta)
-            yield dump_record(segment, batch, record, None, secrets=secrets)
-        else:
-            yield RecordText(base_offset + delta, epoch, timestamp, layout.constant, layout.version, data)
+        base_offset, epoch = batch.base_offset, batch.leader_epoch
+        timestamp = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else batch.base_timestamp
+        for position, delta, layout, found in read_records(segment, batch):
+            if layout is None:
+                yield dump_record(segment, batch, found, None, secrets=secrets)
+                continue
+            try:
+                data = text_of(layout, style, secrets=secrets)(found)
+            except UnicodeDecodeError:
+                data = None
+            if data is None:
+                record = framed_record(segment, position, batch, delta)
+                yield dump_record(segment, batch, record, None, secrets=secrets)
+            else:
+                yield RecordText(base_offset + delta, epoch, timestamp, layout.constant, layout.version, data)
 
 
 def readable_batches(segment: bytes) -> Iterator[RecordBatch | DumpGap]:
@@ -172,55 +167,34 @@ def dump_record(
 ) -> DumpedRecord:
     """Decodes one record step by step, so that a damaged record still shows the parts that can be read."""
     appended = batch.attributes & LOG_APPEND_TIME
-    timestamp = batch.max_timestamp if appended else batch.base_timestamp + record.timestamp_delta
-    type_: str | None = None
-    version: int | None = None
-    number: int | None = None
-    data: dict[str, Json] | None = None
-    reason: str | None = None
-    damaged = False
     start, end = record.value or (record.start, record.end)
-    try:
-        type_number, version, body = record_header(segment, batch, record)
-        known, control = record_schemas(kafka), batch.is_control
-        schema = (known.control if control else known.records).get(type_number)
-        if schema is None:
-            type_, number = UNKNOWN, type_number
-            what = "control record type" if control else "record type"
-            reason = f"{what} {type_number} is not known to {known.known_to}"
-        else:
-            type_ = schema.constant or CONTROL_NAMES[schema.name]
-            if version not in schema.versions:
-                reason = f"version {version} of {type_} is not known to {known.known_to}"
-            else:
-                readers = schema_readers(type_number, version, control=control, kafka=kafka)
-                blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(schema.name, frozenset())
-                data = _data(schema.versions[version], readers, segment[body], blank)
-    except UndecodableError as error:
-        reason, damaged = str(error), True
-    return DumpedRecord(
+    dumped = partial(
+        DumpedRecord,
         offset=batch.base_offset + record.delta,
         epoch=batch.leader_epoch,
-        timestamp=timestamp,
-        type=type_,
-        version=version,
-        data=data,
+        timestamp=batch.max_timestamp if appended else batch.base_timestamp + record.timestamp_delta,
         length=end - start,
-        reason=reason,
-        damaged=damaged,
-        number=number,
     )
-
-
-def _data(
-    schemas: Sequence[FieldType], readers: Sequence[FieldReader], body: bytes, blank: Set[str]
-) -> dict[str, Json]:
+    known, control = record_schemas(kafka), batch.is_control
+    type_: str | None = None
+    version: int | None = None
     try:
-        number, values = read_fitting(readers, body)
+        number, version, body = record_header(segment, batch, record)
+        schema = (known.control if control else known.records).get(number)
+        if schema is None:
+            reason = f"{'control record' if control else 'record'} type {number} is not known to {known.known_to}"
+            return dumped(type=UNKNOWN, version=version, data=None, reason=reason, number=number)
+        type_ = schema.constant or CONTROL_NAMES[schema.name]
+        if version not in schema.versions:
+            reason = f"version {version} of {type_} is not known to {known.known_to}"
+            return dumped(type=type_, version=version, data=None, reason=reason)
+        fitting, values = read_fitting(schema_readers(number, version, control=control, kafka=kafka), segment[body])
     except UndecodableError as error:
-        raise UndecodableError(f"the record {error}") from None
-    data: dict[str, Json] = rendered(schemas[number], values, blank=blank)
-    return data
+        reason = str(error) if type_ is None else f"the record {error}"
+        return dumped(type=type_, version=version, data=None, reason=reason, damaged=True)
+    blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(schema.name, frozenset())
+    data: dict[str, Json] = rendered(schema.versions[version][fitting], values, blank=blank)
+    return dumped(type=type_, version=version, data=data)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -147,48 +147,31 @@ def test_transactions_are_resolved(tmp_path: Path) -> None:
     assert read.voters["voters"] == moved["voters"] != VOTERS["voters"], "control records are not part of transactions"
 
 
+TWO_TOPICS = dynamic_log([topic("a", 1)], [topic("b", 2)])
+
+
 @pytest.mark.parametrize(
-    ("batches", "reason"),
+    ("segments", "reason"),
     [
-        ([[marker(23), topic("a", 1)]], "that began at offset 3 is still open"),
-        ([[marker(23), marker(23)]], "begins at offset 4 while another transaction is open"),
-        ([[marker(24)]], "ends at offset 3 while no transaction is open"),
-        ([[topic("a", 1), marker(25)]], "is aborted at offset 4 while no transaction is open"),
+        ({0: dynamic_log([marker(23), topic("a", 1)])}, "that began at offset 3 is still open"),
+        ({0: dynamic_log([marker(23), marker(23)])}, "begins at offset 4 while another transaction is open"),
+        ({0: dynamic_log([marker(24)])}, "ends at offset 3 while no transaction is open"),
+        ({0: dynamic_log([topic("a", 1), marker(25)])}, "is aborted at offset 4 while no transaction is open"),
+        ({40: noops(40, 3)}, "begins at offset 40, and no whole snapshot"),
+        ({0: leader_change() + noops(1, 3)}, "static quorum"),
+        ({0: TWO_TOPICS[:-5], 5: noops(5, 2)}, "is damaged at byte .* and later segments follow it"),
     ],
 )
-def test_log_with_an_unresolved_transaction_is_refused(batches: list[list[bytes]], reason: str, tmp_path: Path) -> None:
-    folder = write_log_dir(tmp_path / "log", {0: dynamic_log(*batches)})
+def test_log_of_which_no_whole_snapshot_can_be_written_is_refused(
+    segments: dict[int, bytes], reason: str, tmp_path: Path
+) -> None:
+    folder = write_log_dir(tmp_path / "log", segments)
 
     with pytest.raises(UsageError, match=reason):
         complete(folder)
 
 
-def test_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
-    folder = write_log_dir(tmp_path / "log", {40: noops(40, 3)})
-
-    with pytest.raises(UsageError, match="begins at offset 40, and no whole snapshot"):
-        complete(folder)
-
-
-def test_static_quorum_is_refused(tmp_path: Path) -> None:
-    folder = write_log_dir(tmp_path / "log", {0: leader_change() + noops(1, 3)})
-
-    with pytest.raises(UsageError, match="static quorum"):
-        complete(folder)
-
-
 def test_torn_end_of_the_last_segment_is_left_out_as_kafka_does(tmp_path: Path) -> None:
-    whole = dynamic_log([topic("a", 1)], [topic("b", 2)])
-    folder = write_log_dir(tmp_path / "log", {0: whole[:-5]})
-
-    read = complete(folder)
+    read = complete(write_log_dir(tmp_path / "log", {0: TWO_TOPICS[:-5]}))
 
     assert (read.end_offset, read.records, len(read.damaged)) == (4, 1, 1)
-
-
-def test_damage_before_the_last_segment_is_refused(tmp_path: Path) -> None:
-    whole = dynamic_log([topic("a", 1)], [topic("b", 2)])
-    folder = write_log_dir(tmp_path / "log", {0: whole[:-5], 5: noops(5, 2)})
-
-    with pytest.raises(UsageError, match=r"is damaged at byte .* and later segments follow it"):
-        complete(folder)

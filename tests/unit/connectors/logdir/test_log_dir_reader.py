@@ -25,10 +25,6 @@ def offset_ranges(items: list[LogDirItem]) -> list[tuple[int | None, int | None]
     return [(item.base_offset, item.last_offset) for item in items if isinstance(item, Observation)]
 
 
-def last(items: list[LogDirItem]) -> LogDirItem:
-    return items[-1]
-
-
 def test_segments_are_read_in_order_and_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_log_dir(tmp_path, {0: noops(0, 6), 6: noops(6, 2)})
     monkeypatch.setattr(log_dir_reader, "PIECE_BYTES", 3 * len(noops(0, 1)))
@@ -86,19 +82,30 @@ def test_a_snapshot_without_its_footer_is_reported_as_damaged(tmp_path: Path) ->
     assert second == ReadStart(snapshot="00000000000000000000-0000000000.checkpoint", offset=0)
 
 
-@pytest.mark.parametrize("torn", [8, 11, 12, 60, 61, -1])
-def test_a_torn_tail_is_ignored_and_reported(tmp_path: Path, torn: int) -> None:
-    """The last batch is half written, by a running Kafka or because of a power failure."""
-    whole, more = noops(0, 3), noops(3, 1)
-    folder = write_log_dir(tmp_path, {0: whole + more[:torn]})
+ONE = len(noops(0, 1))
+DAMAGED = noops(0, 3) + bytes((*noops(3, 1)[:-1], noops(3, 1)[-1] ^ 1)) + noops(4, 1)
+CRC = "the CRC-32C does not match: the batch is damaged"
 
-    items = read_all(folder)
+
+@pytest.mark.parametrize(
+    ("segments", "damaged", "position", "size", "reason"),
+    [
+        # The last batch is half written, by a running Kafka or because of a power failure.
+        *(
+            ({0: noops(0, 3) + noops(3, 1)[:size]}, 0, 3 * ONE, size, "the last batch is torn")
+            for size in (8, 11, 12, 60, 61, ONE - 1)
+        ),
+        ({0: DAMAGED, 5: noops(5, 2)}, 0, 3 * ONE, 2 * ONE, CRC),
+        ({0: noops(0, 3), 5: noops(5, 2)}, 5, 0, 2 * ONE, "base offset 5, expected 3"),
+    ],
+)
+def test_everything_after_a_torn_or_damaged_batch_or_a_missing_segment_is_ignored_and_reported(
+    tmp_path: Path, segments: dict[int, bytes], damaged: int, position: int, size: int, reason: str
+) -> None:
+    items = read_all(write_log_dir(tmp_path, segments))
 
     assert offset_ranges(items) == [(0, 2)]
-    size = len(more[:torn])
-    assert last(items) == DamagedFile(
-        file="00000000000000000000.log", position=len(whole), size=size, reason="the last batch is torn"
-    )
+    assert items[-1] == DamagedFile(file=f"{damaged:020d}.log", position=position, size=size, reason=reason)
 
 
 def test_preallocated_zeros_are_not_reported_as_damage(tmp_path: Path) -> None:
@@ -108,37 +115,22 @@ def test_preallocated_zeros_are_not_reported_as_damage(tmp_path: Path) -> None:
     assert not any(isinstance(item, DamagedFile) for item in items)
 
 
-def test_everything_after_a_damaged_batch_or_a_missing_segment_is_ignored(tmp_path: Path) -> None:
-    one = len(noops(0, 1))
-    damaged = bytearray(noops(0, 5))
-    damaged[3 * one + 30] ^= 1
+@pytest.mark.parametrize(
+    ("upto", "ranges", "following"),
+    [
+        (AtOffset(offset=Offset(3)), [(0, 3)], 4),
+        (AtTime(at_ms=Millis(AT + 2_000)), [(0, 2)], 3),
+        (AtTime(at_ms=Millis(AT + 1_999)), [(0, 1)], 2),
+        (AtTime(at_ms=Millis(AT - 1)), [], 0),
+    ],
+)
+def test_reading_up_to_an_offset_or_a_millisecond_reports_the_next_batch(
+    tmp_path: Path, upto: PointInTime, ranges: list[tuple[int, int]], following: int
+) -> None:
+    items = read_all(write_log_dir(tmp_path, {0: noops(0, 6)}), upto)
 
-    items = read_all(write_log_dir(tmp_path / "damaged", {0: bytes(damaged), 5: noops(5, 2)}))
-    assert offset_ranges(items) == [(0, 2)]
-    damage = last(items)
-    assert isinstance(damage, DamagedFile)
-    assert (damage.position, damage.size, "CRC" in damage.reason) == (3 * one, 2 * one, True)
-
-    items = read_all(write_log_dir(tmp_path / "missing", {0: noops(0, 3), 5: noops(5, 2)}))
-    assert offset_ranges(items) == [(0, 2)]
-    assert last(items) == DamagedFile(
-        file="00000000000000000005.log", position=0, size=2 * one, reason="base offset 5, expected 3"
-    )
-
-
-def test_reading_up_to_an_offset_reports_the_next_batch(tmp_path: Path) -> None:
-    items = read_all(write_log_dir(tmp_path, {0: noops(0, 6)}), AtOffset(offset=Offset(3)))
-
-    assert offset_ranges(items) == [(0, 3)]
-    assert last(items) == LogContinues(offset=4, timestamp_ms=AT + 4_000)
-
-
-def test_reading_up_to_a_time_includes_the_records_of_that_millisecond(tmp_path: Path) -> None:
-    folder = write_log_dir(tmp_path, {0: noops(0, 6)})
-
-    assert offset_ranges(read_all(folder, AtTime(at_ms=Millis(AT + 2_000)))) == [(0, 2)]
-    assert offset_ranges(read_all(folder, AtTime(at_ms=Millis(AT + 1_999)))) == [(0, 1)]
-    assert last(read_all(folder, AtTime(at_ms=Millis(AT - 1)))) == LogContinues(offset=0, timestamp_ms=AT)
+    assert offset_ranges(items) == ranges
+    assert items[-1] == LogContinues(offset=following, timestamp_ms=AT + 1_000 * following)
 
 
 @pytest.mark.parametrize(("offset", "snapshot"), [(36, 37), (35, 0), (2, 0)])

@@ -228,62 +228,42 @@ def test_records_whose_whole_body_was_redacted_are_quarantined() -> None:
     ]
 
 
-def test_unreadable_batches_are_quarantined_at_their_expected_offset() -> None:
-    damaged = bytearray(batch([noop(), noop()], base_offset=1))
-    damaged[-1] ^= 1
-    torn = batch([noop()], base_offset=4)[:-2]
-    payload = batch([noop()]) + bytes(damaged) + batch([noop()], base_offset=3) + torn
-
-    crc, tail = faults(redact(payload))
-
-    assert (crc.offset, crc.length) == (1, len(damaged))
-    assert crc.reason == "the CRC-32C does not match: the batch is damaged"
-    assert (tail.offset, tail.length) == (4, len(torn))
-    assert tail.reason == "the batch is torn: its end is missing"
+def damaged(content: bytes) -> bytes:
+    return content[:-1] + bytes((content[-1] ^ 1,))
 
 
-@pytest.mark.parametrize("base_offset", [0, 30, LARGEST_OFFSET])
-def test_a_damaged_first_batch_is_quarantined_at_the_observations_base_offset(base_offset: int) -> None:
-    """Redaction must overwrite its offset: no batch before it in the payload confirms it."""
-    damaged = bytearray(batch([noop(), noop()], base_offset=base_offset))
-    damaged[-1] ^= 1
-
-    bad, end = events(redact(bytes(damaged)), base=base_offset, last=base_offset)
-
-    assert isinstance(bad, Undecodable)
-    assert (bad.offset, bad.length) == (base_offset, len(damaged))
-    assert isinstance(end, LogAdvanced)
+CRC = "the CRC-32C does not match: the batch is damaged"
+GZIP = "compressed with gzip, which KRaft never writes: not read"
+TORN = batch([noop()], base_offset=4)[:-2]
+LAST = damaged(batch([noop()], base_offset=99))
 
 
-def test_a_first_batch_at_another_offset_than_the_observations_is_quarantined() -> None:
-    (bad,) = faults(batch([noop()], base_offset=9))
-
-    assert (bad.offset, bad.reason) == (0, "base offset 9, expected 0")
-
-
-def test_an_unreadable_batch_after_a_damaged_one_is_quarantined_at_its_own_offset() -> None:
-    """A damaged batch does not show how many records it has."""
-    damaged = bytearray(batch([noop()]))
-    damaged[-1] ^= 1
-
-    _, compressed = faults(bytes(damaged) + batch([noop()], base_offset=7, attributes=1))
-
-    assert (compressed.offset, compressed.reason) == (7, "compressed with gzip, which KRaft never writes: not read")
-
-
-@pytest.mark.parametrize("records", [1, 4])
-@pytest.mark.parametrize("attributes", [0, 1], ids=["readable", "compressed"])
-def test_a_damaged_batch_is_quarantined_at_the_offset_that_follows_the_batch_before(
-    records: int, attributes: int
+@pytest.mark.parametrize(
+    ("payload", "base", "reasons"),
+    [
+        # No batch before it confirms its own offset, which redaction overwrites.
+        *((damaged(batch([noop()] * 2, base_offset=at)), at, [(at, CRC)]) for at in (0, 30, LARGEST_OFFSET)),
+        (batch([noop()], base_offset=9), 0, [(0, "base offset 9, expected 0")]),
+        # A damaged batch does not show how many records it has.
+        (damaged(batch([noop()])) + batch([noop()], base_offset=7, attributes=1), 0, [(0, CRC), (7, GZIP)]),
+        # Its own offset may be what is damaged.
+        (batch([noop()] * 2) + batch([noop()], base_offset=2) + LAST, 0, [(3, CRC)]),
+        (batch([noop()] * 2) + batch([noop()] * 4, base_offset=2, attributes=1) + LAST, 0, [(2, GZIP), (6, CRC)]),
+        (
+            batch([noop()]) + damaged(batch([noop()] * 2, base_offset=1)) + batch([noop()], base_offset=3) + TORN,
+            0,
+            [(1, CRC), (4, "the batch is torn: its end is missing")],
+        ),
+    ],
+)
+def test_unreadable_batches_are_quarantined_at_their_expected_offset(
+    payload: bytes, base: int, reasons: list[tuple[int, str]]
 ) -> None:
-    """Its own offset may be what is damaged."""
-    before = batch([noop()] * 2) + batch([noop()] * records, base_offset=2, attributes=attributes)
-    damaged = bytearray(batch([noop()], base_offset=99))
-    damaged[-1] ^= 1
-
-    *_, crc = faults(redact(before + bytes(damaged)))
-
-    assert crc.offset == 2 + records
+    for content in (payload, redact(payload)):
+        *bad, end = events(content, base=base)
+        assert [(each.offset, each.reason) for each in bad if isinstance(each, Undecodable)] == reasons
+        assert isinstance(end, LogAdvanced)
+    assert bad[-1].length == len(TORN) or not payload.endswith(TORN)  # type: ignore[union-attr]
 
 
 def test_records_of_an_invalid_shape_are_quarantined_one_by_one() -> None:

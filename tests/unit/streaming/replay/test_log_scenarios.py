@@ -29,6 +29,7 @@ from rules.model.monitoring import FailedObservation, LeaderLog, ObservationSour
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import BEHIND_MS, Machine
 from streaming.replay.probe_state import LOST_MS, PROBE_MS
+from streaming.replay.recent_history import EPISODE_MS
 from tests.unit.streaming.replay.log_script import (
     LogScript,
     again,
@@ -441,6 +442,61 @@ def log_reading() -> Iterator[Step]:
     yield "a poll of its leader", script.row(poll(replica("3-c"), leader=3, epoch=1))
 
 
+def leaderless(script: LogScript, number: int, *, elr: tuple[int, ...], last: int) -> None:
+    """The last in-sync replica was fenced: with ELR (KIP-966) the ISR is empty, and Kafka stores the last leader."""
+    change = script.change("orders", number, isr=(), elr=elr, last_known_elr=(last,), leader=-1)
+    script.events[-1] = replace(change, leader=None)
+
+
+def elect(script: LogScript, number: int, elected: int, *, last: int, recovering: bool | None = True) -> None:
+    """The last leader crashed, which empties the ELR; then this replica is elected."""
+    leaderless(script, number, elr=(last,), last=last)
+    script.change("orders", number, elr=())
+    script.change("orders", number, isr=(elected,), leader=elected, last_known_elr=(), recovering=recovering)
+
+
+def unclean_elections() -> Iterator[Step]:
+    """KIP-704 and KIP-966: which replicas an election passes over, and how elections are summed by topic."""
+    script = LogScript()
+    script.leader(1)
+    script.topic("orders")
+    for number in range(4):
+        script.partition("orders", number, *(101, 102, 103)[: 1 + 2 * (number < 3)])
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    yield "an election of a log that is read for the first time", script.read()
+    script.change("orders", 0, isr=(103,), leader=103)
+    script.partition("orders", 5, 101)
+    yield "another one, which the rules see at the end of what is read", script.read()
+    script.change("orders", 0, replicas=(103,), isr=(103,), leader=103, recovering=False)
+    yield "a recovery that ends with a reassignment is no election", script.read()
+    script.change("orders", 1, isr=(101,), elr=())
+    elect(script, 1, 102, last=101)
+    yield "a replica is elected instead of the last leader", script.read()
+    elect(script, 1, 102, last=102, recovering=None)
+    yield "the last leader is elected while recovering: it passes over no other", script.read()
+    script.change("orders", 2, isr=(101,), elr=())
+    elect(script, 2, 101, last=101)
+    yield "the last leader of another partition", script.read()
+    elect(script, 2, 102, last=101, recovering=None)
+    yield "a second election of it passes the last leader over", script.read()
+    script.change("orders", 3, isr=(102,), leader=102, recovering=True)
+    yield "an election of a partition with one replica", script.read()
+    script.change("orders", 3, isr=(101, 102), recovering=False)
+    script.now_ms += EPISODE_MS - 1_000
+    script.change("orders", 3, isr=(101,), leader=101, recovering=True)
+    yield "ten minutes later", script.read()
+    script.change("orders", 3, isr=(101, 102), recovering=False)
+    script.now_ms += EPISODE_MS - 999
+    script.change("orders", 3, isr=(102,), elr=(), last_known_elr=(101,), leader=102, recovering=True)
+    yield "more than ten minutes later: another matter", script.read()
+    script.write(ElrCleared(at=script.at(), topic="orders"))
+    yield "the last known ELR is cleared, which changes the partition", script.read()
+    records: list[LogEvent] = [script.topic("pay"), script.partition("pay", 0, 101, 102, recovering=True)]
+    script.events.clear()
+    for row in script.snapshot(records):
+        yield "a snapshot neither adds nor removes elections", row
+
+
 def later_state() -> list[LogEvent]:
     """Returns the records of a snapshot: voters 1 and 2, broker 102, a recovering partition."""
     script = LogScript()
@@ -514,7 +570,7 @@ def snapshots() -> Iterator[Step]:
 
 SCENARIOS: dict[str, Callable[[], Iterator[Step]]] = {
     each.__name__.replace("_", "-"): each
-    for each in (recoveries, voter_changes, registrations, log_reading, failures, probes, snapshots)
+    for each in (recoveries, voter_changes, registrations, unclean_elections, log_reading, failures, probes, snapshots)
 }
 
 
@@ -523,7 +579,7 @@ SCENARIOS: dict[str, Callable[[], Iterator[Step]]] = {
 @pytest.mark.kip("B010", "B014", "B016", "B024", "B026", "B031", "B033", "B034", "B035", "B036", "B037", "B038", "B039")
 @pytest.mark.kip("B040", "B041", "B042", "B043", "B044", "B045", "B046", "B048", "B051", "B052", "D052", "D055", "D118")
 @pytest.mark.kip("D119", "D120", "D121", "D122", "D145", "E002", "E045", "E046", "E047", "E078", "E096", "E097", "K003")
-@pytest.mark.kip("A076", "D017", "D077", "E043", "K006", "C024", "D044", "D131", "D089", "E073")
+@pytest.mark.kip("B004", "A076", "D017", "D077", "E043", "K006", "C024", "D044", "D131", "D089", "E073")
 @pytest.mark.kip("K008", "K010", "K011", "K024", "K033", "K043", "K044", "K045", "K046", "K047", "K048")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_changes_with_each_observation(scenario: str) -> None:

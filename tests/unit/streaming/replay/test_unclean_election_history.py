@@ -1,16 +1,15 @@
 """Unclean elections are kept by topic, from the log; snapshots do not hold them."""
 
-from dataclasses import replace
-
 import pytest
 
-from connectors.observations.log_event import ElrCleared, LogEvent, TopicCreated, TopicRemoved
+from connectors.observations.log_event import ElrCleared, TopicCreated, TopicRemoved
 from rules.analysis.start_conditions import only_copies
 from rules.model.history import UncleanElections
 from rules.model.identifiers import NodeId, TopicId
 from rules.model.quorum import Quorum
-from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED_MS, TOPICS
+from streaming.replay.recent_history import PARTITIONS, REMEMBERED_MS, TOPICS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
+from tests.unit.streaming.replay.test_log_scenarios import leaderless
 
 pytestmark = pytest.mark.kip("B002", "B004", "B005", "B010", "B036", "B039", "B048")
 
@@ -27,24 +26,6 @@ def with_orders() -> LogScript:
 def of_orders(quorum: Quorum) -> UncleanElections:
     (one,) = quorum.history.unclean
     return one
-
-
-def test_only_an_election_after_what_the_rules_saw_has_the_time_at_which_they_saw_it() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    first = of_orders(apply(replay, [script.read()]))
-    assert first.read_timestamp_ms is None, "the log is read for the first time"
-    script.change("orders", 0, isr=(103,), leader=103)
-    script.partition("orders", 5, 101)
-    second = apply(replay, [script.read()])
-    assert of_orders(second).read_timestamp_ms == second.newest_timestamp_ms
-    assert of_orders(again(replay.to_bytes()).quorum()) == of_orders(second)
-
-
-def leaderless(script: LogScript, number: int, *, elr: tuple[int, ...], last: int) -> None:
-    """The last in-sync replica was fenced: with ELR (KIP-966) the ISR is empty, and Kafka stores the last leader."""
-    change = script.change("orders", number, isr=(), elr=elr, last_known_elr=(last,), leader=-1)
-    script.events[-1] = replace(change, leader=None)
 
 
 def test_the_last_leader_that_restarts_after_a_crash_passes_over_no_other_replica() -> None:
@@ -111,85 +92,6 @@ def test_the_last_leader_that_is_elected_while_another_replica_is_eligible_passe
     assert (recovery.last_leader, recovery.previous_elr) == (False, ids(101))
 
 
-def test_the_replicas_of_a_topic_are_those_of_its_largest_partition() -> None:
-    script, replay = with_orders(), machine()
-    script.partition("orders", 3, 101)
-    for number in (0, 3):
-        script.change("orders", number, isr=(102,), leader=102, recovering=True)
-    assert of_orders(apply(replay, [script.read()])).most_replicas == 3
-
-
-@pytest.mark.kip("B002")
-def test_a_replica_that_is_elected_instead_of_the_last_leader_passes_it_over() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(101,), elr=())
-    leaderless(script, 0, elr=(101,), last=101)
-    # Broker 101 registered after its crash, and crashed again.
-    script.change("orders", 0, elr=())
-    script.change("orders", 0, isr=(102,), leader=102, last_known_elr=(), recovering=True)
-    quorum = apply(replay, [script.read()])
-    (recovery,) = quorum.recovering
-
-    assert (of_orders(quorum).last_leaders, of_orders(quorum).passed_over) == (0, ids(101))
-    assert (recovery.last_leader, recovery.previous_elr) == (False, ids(101))
-
-
-def test_a_second_election_while_recovering_counts_only_if_it_passes_over_the_last_leader() -> None:
-    script, replay = with_orders(), machine()
-    for elected in (101, 102):
-        script.change("orders", 0, isr=(101,), elr=())
-        leaderless(script, 0, elr=(101,), last=101)
-        script.change("orders", 0, elr=())
-        recovering = True if elected == 101 else None
-        script.change("orders", 0, isr=(elected,), leader=elected, last_known_elr=(), recovering=recovering)
-    leaderless(script, 0, elr=(102,), last=102)
-    script.change("orders", 0, elr=())
-    script.change("orders", 0, isr=(102,), leader=102, last_known_elr=())
-    quorum = apply(replay, [script.read()])
-    (recovery,) = quorum.recovering
-
-    one = of_orders(quorum)
-    assert (one.elections, one.last_leaders, one.passed_over) == (2, 1, ids(101))
-    assert (recovery.last_leader, recovery.previous_elr) == (False, ids(101)), "the records of 101 stay lost"
-
-
-@pytest.mark.parametrize(("later_ms", "elections"), [(EPISODE_MS, [2]), (EPISODE_MS + 1, [1, 1])])
-def test_elections_of_a_topic_are_summed_only_if_they_follow_each_other_soon(
-    later_ms: int, elections: list[int]
-) -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    apply(replay, [script.read()])
-    script.change("orders", 0, isr=(102, 103), recovering=False)
-    script.now_ms += later_ms - 1_000
-    script.change("orders", 0, isr=(101,), leader=101, recovering=True)
-    remembered = apply(again(replay.to_bytes()), [script.read()]).history.unclean
-
-    assert [one.elections for one in remembered] == elections
-    assert remembered[-1].last_timestamp_ms - remembered[0].first_timestamp_ms == later_ms
-
-
-@pytest.mark.kip("B045")
-def test_a_recovery_that_ends_with_a_reassignment_is_no_election() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    script.change("orders", 0, replicas=(103,), isr=(103,), leader=103, recovering=False)
-    assert apply(replay, [script.read()]).history.elected_recovered == ()
-
-
-@pytest.mark.kip("K048")
-def test_a_snapshot_adds_and_removes_no_unclean_elections() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    apply(replay, [script.read()])
-    records: list[LogEvent] = [script.topic("pay"), script.partition("pay", 0, 101, 102, recovering=True)]
-    script.events.clear()
-    script.noops(9)
-    quorum = apply(replay, script.snapshot(records))
-    assert [one.topic for one in quorum.history.unclean] == ["orders"]
-    assert [one.topic for one in quorum.recovering] == ["pay"]
-
-
 def test_many_unclean_elections_do_not_fill_the_state() -> None:
     script, replay, last = LogScript(), machine(), f"t{TOPICS + 4}"
     script.leader(1)
@@ -215,14 +117,6 @@ def test_many_unclean_elections_do_not_fill_the_state() -> None:
     later = of_orders(apply(replay, [script.read()]))
     assert (later.topic, later.elections, later.partitions, later.leaders) == (last, 1, (30,), ids(103))
     assert later.first_timestamp_ms == later.last_timestamp_ms
-
-
-def test_clearing_the_last_known_elr_alone_is_a_change_of_the_partition() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), elr=(), last_known_elr=(103,), leader=102, recovering=True)
-    script.write(ElrCleared(at=script.at(), topic="orders"))
-    (recovery,) = apply(replay, [script.read()]).recovering
-    assert recovery.partition_epoch == 2
 
 
 @pytest.mark.parametrize("stored", [False, True])

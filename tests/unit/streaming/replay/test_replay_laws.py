@@ -1,6 +1,7 @@
 """Properties of every history: redelivery, storing, batching, and a snapshot instead of the log."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -8,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.observations.log_event import (
-    BrokerRegistered,
     BrokerUnregistered,
-    ControllerRegistered,
     ElrCleared,
-    LogEvent,
     TopicRemoved,
 )
 from rules.model.identifiers import Millis, NodeId, TopicId
@@ -20,6 +18,7 @@ from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
+from tests.record_image import RecordImage
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
 from tests.unit.streaming.replay.stored_state import stored_values
 
@@ -158,35 +157,17 @@ def log_facts(quorum: Quorum) -> object:
     )
 
 
-def image_of(script: LogScript, log: list[LogEvent]) -> list[LogEvent]:
-    """Returns the records of a snapshot of this log: the newest record of each key, computed the simple way."""
-    replay = machine()
-    other = LogScript(events=list(log), offset=script.offset, epoch=script.epoch, now_ms=script.now_ms)
-    apply(replay, [other.read()])
-    image, writer = replay.log.image, LogScript()
-    if image.kraft_version is not None:
-        writer.kraft(image.kraft_version)
-    if image.committed is not None:
-        writer.write(replace(writer.voters(), voters=image.committed.voters))
-        del writer.events[-2]
-    for name, level in image.features.items():
-        writer.feature(name, level)
-    newest = {
-        (type(event), event.id): event for event in log if isinstance(event, ControllerRegistered | BrokerRegistered)
-    }
-    for event in newest.values():
-        if isinstance(event, ControllerRegistered):
-            writer.write(event)
-        elif event.id in image.brokers:
-            writer.write(replace(event, fenced=image.brokers[event.id].fenced))
-    for topic_id, topic in replay.log.partitions.topics.items():
-        if topic.name is not None:
-            writer.topic(topic.name)
-        for number, held in topic.partitions.items():
-            recovering = any((one.topic_id, one.partition) == (topic_id, number) for one in image.recovering)
-            whole = writer.partition("orders", number, 1, recovering=recovering)
-            writer.events[-1] = replace(whole, replicas=held.replicas, isr=held.isr, elr=held.elr, leader=held.leader)
-    return writer.events
+def written(script: LogScript, steps: list[str]) -> RecordImage:
+    """Writes the steps that change what exists, as Kafka does; returns what they leave."""
+    image, known = RecordImage(), []
+    for step in steps:
+        write(script, step)
+    for event in script.events:
+        with suppress(KeyError):
+            image.apply(event)
+            known.append(event)
+    script.events = known
+    return image
 
 
 TAIL = st.lists(STEP.filter(lambda step: step not in ("begin", "end", "abort")), max_size=12)
@@ -199,10 +180,8 @@ def test_a_snapshot_and_the_records_after_it_equal_the_whole_log(
 ) -> None:
     script = LogScript()
     script.leader(1)
-    for step in before:
-        write(script, step)
-    log = list(script.events)
-    snapshot = script.snapshot(image_of(script, log), chunks=chunks)
+    image = written(script, before)
+    log, snapshot = list(script.events), script.snapshot(image.records(), chunks=chunks)
     contained_at = Millis(script.now_ms - 1_000 * len(snapshot))
     advanced = replace(script.advanced(script.offset), newest_timestamp_ms=contained_at)
     first = DecodedRow(1, snapshot[0].observed_at_ms, (*log, advanced))

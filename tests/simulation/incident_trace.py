@@ -4,7 +4,6 @@ The simulated quorum does not depend on its monitor. So the trace of one inciden
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
@@ -39,89 +38,10 @@ class ExpectedAlert(NamedTuple):
     until_ms: int
 
 
-@dataclass(slots=True)
-class IncidentScene:
-    """What an incident acts on: a simulation that has just recovered completely, and random choices."""
-
-    simulation: Simulation
-    random: Random
-    began_ms: int
-    expected: list[ExpectedAlert] = field(default_factory=list)
-
-    @property
-    def now_ms(self) -> int:
-        return self.simulation.now_ms
-
-    @property
-    def leader(self) -> SimulatedController:
-        """The leader of the newest epoch."""
-        leading = [node for node in self.simulation.nodes if node.up and node.leads]
-        assert leading, "an incident begins in a quorum with a leader, and waits for one before it ends"
-        return max(leading, key=lambda node: node.epoch)
-
-    @property
-    def followers(self) -> list[SimulatedController]:
-        """The other voters, in random order."""
-        leader = self.leader
-        followers = [node for node in self.simulation.nodes if node.key in leader.log.keys and node is not leader]
-        self.random.shuffle(followers)
-        return followers
-
-    @property
-    def at(self) -> RecordPosition:
-        """The position of the next record."""
-        return self.leader.at(self.now_ms)
-
-    def write(self, record: Callable[..., LogEvent], **fields: object) -> None:
-        """Writes a record of this type as the active controller."""
-        self.leader.write_record(self.now_ms, record, **fields)
-
-    def register(self, node: int, incarnation: str, endpoint: Endpoint) -> None:
-        """Writes the registration of a controller's process, with the features of the others."""
-        features = self.simulation.ground_truth.oracle.controllers[self.leader.id].features
-        names = {"id": NodeId(node), "incarnation_id": incarnation}
-        self.write(ControllerRegistered, **names, endpoints=(endpoint,), features=features)
-
-    def change(
-        self, topic: TopicId, *, isr: tuple[int, ...], leader: int | None = None, recovering: bool | None = None
-    ) -> None:
-        """Writes a change of partition 0 of a topic."""
-        changed = {"isr": isr, "leader": leader, "leader_set": leader is not None, "recovering": recovering}
-        self.write(PartitionChanged, topic_id=topic, partition=0, replicas=None, elr=None, **changed)
-
-    def voters_without(self, *removed: SimulatedController) -> tuple[Voter, ...]:
-        """Returns the leader's voters without these."""
-        return tuple(voter for voter in self.leader.log.voters if voter.key not in {node.key for node in removed})
-
-    def restart(self, node: SimulatedController) -> None:
-        node.stop()
-        node.start(self.now_ms)
-
-    def cut_off(self, *nodes: SimulatedController) -> None:
-        """Cuts these controllers off from all others, but not from the gatherer."""
-        for node in nodes:
-            for other in self.simulation.nodes:
-                if other is not node:
-                    self.simulation.network.one_way |= {(node.id, other.id), (other.id, node.id)}
-
-    def fires(self, rule: str, subject: str, *, after_s: float = 0.0) -> int:
-        """Expects an alert; returns how long its condition must last from now on, in milliseconds.
-
-        Args:
-            rule: the rule's id.
-            subject: of the alert.
-            after_s: how long the fault lasts before it is a condition.
-        """
-        hold_ms = THRESHOLDS[rule].ms(HOLD)
-        within_ms = hold_ms + int(after_s * 1_000) + NOTICED_MS
-        self.expected.append(ExpectedAlert(rule, subject, self.began_ms + hold_ms - EARLY_MS, self.now_ms + within_ms))
-        return within_ms
-
-
 class Incident(NamedTuple):
     """One incident. It yields, after each step, how long it waits in milliseconds."""
 
-    happen: Callable[[IncidentScene], Iterator[int]]
+    happen: Callable[["IncidentSimulation"], Iterator[int]]
     rules: tuple[str, ...]
     """The rules whose alerts must fire."""
     controllers: tuple[int, ...]
@@ -134,7 +54,7 @@ class Incident(NamedTuple):
 
 def incident(
     *rules: str, controllers: tuple[int, ...] = (3, 5), static: bool = False, also: tuple[str, ...] = ()
-) -> Callable[[Callable[[IncidentScene], Iterator[int]]], Incident]:
+) -> Callable[[Callable[["IncidentSimulation"], Iterator[int]]], Incident]:
     """Decorates the function of an incident."""
     return lambda happen: Incident(happen, rules, controllers, static, also)
 
@@ -175,17 +95,84 @@ class IncidentTrace(NamedTuple):
 
 
 class IncidentSimulation(Simulation):
-    """A simulation of one incident. No monitor gets what is observed: it is recorded."""
+    """A simulation of one incident, which happens after QUIET_MS. What is observed is recorded, for no monitor."""
 
     def __init__(self, seed: int, incident: Incident) -> None:
-        random = Random(f"incident of {seed}")
-        controllers = random.choice(incident.controllers)
-        super().__init__(seed, controllers=controllers, static=incident.static and random.random() < 0.5)
+        self.choices = Random(f"incident of {seed}")
+        controllers = self.choices.choice(incident.controllers)
+        super().__init__(seed, controllers=controllers, static=incident.static and self.choices.random() < 0.5)
+        self.incident = incident
+        self.expected: list[ExpectedAlert] = []
         self.seconds: list[tuple[int, Sequence[DecodedRow]]] = []
         self.gatherer.skew_ms = 0
         self.gatherer.slow_probability = 0.0
         self.phase_ends_ms = self.now_ms + 10**12
-        self.scene = IncidentScene(self, random, self.now_ms + QUIET_MS)
+        self.began_ms = self.now_ms + QUIET_MS
+
+    @property
+    def leader(self) -> SimulatedController:
+        """The leader of the newest epoch."""
+        leading = [node for node in self.nodes if node.up and node.leads]
+        assert leading, "an incident begins in a quorum with a leader, and waits for one before it ends"
+        return max(leading, key=lambda node: node.epoch)
+
+    @property
+    def followers(self) -> list[SimulatedController]:
+        """The other voters, in random order."""
+        leader = self.leader
+        followers = [node for node in self.nodes if node.key in leader.log.keys and node is not leader]
+        self.choices.shuffle(followers)
+        return followers
+
+    @property
+    def at(self) -> RecordPosition:
+        """The position of the next record."""
+        return self.leader.at(self.now_ms)
+
+    def write(self, record: Callable[..., LogEvent], **fields: object) -> None:
+        """Writes a record of this type as the active controller."""
+        self.leader.write_record(self.now_ms, record, **fields)
+
+    def register(self, node: int, incarnation: str, endpoint: Endpoint) -> None:
+        """Writes the registration of a controller's process, with the features of the others."""
+        features = self.ground_truth.oracle.controllers[self.leader.id].features
+        names = {"id": NodeId(node), "incarnation_id": incarnation}
+        self.write(ControllerRegistered, **names, endpoints=(endpoint,), features=features)
+
+    def change(
+        self, topic: TopicId, *, isr: tuple[int, ...], leader: int | None = None, recovering: bool | None = None
+    ) -> None:
+        """Writes a change of partition 0 of a topic."""
+        changed = {"isr": isr, "leader": leader, "leader_set": leader is not None, "recovering": recovering}
+        self.write(PartitionChanged, topic_id=topic, partition=0, replicas=None, elr=None, **changed)
+
+    def voters_without(self, *removed: SimulatedController) -> tuple[Voter, ...]:
+        """Returns the leader's voters without these."""
+        return tuple(voter for voter in self.leader.log.voters if voter.key not in {node.key for node in removed})
+
+    def restart(self, node: SimulatedController) -> None:
+        node.stop()
+        node.start(self.now_ms)
+
+    def cut_off(self, *nodes: SimulatedController) -> None:
+        """Cuts these controllers off from all others, but not from the gatherer."""
+        for node in nodes:
+            for other in self.nodes:
+                if other is not node:
+                    self.network.one_way |= {(node.id, other.id), (other.id, node.id)}
+
+    def fires(self, rule: str, subject: str, *, after_s: float = 0.0) -> int:
+        """Expects an alert; returns how long its condition must last from now on, in milliseconds.
+
+        Args:
+            rule: the rule's id.
+            subject: of the alert.
+            after_s: how long the fault lasts before it is a condition.
+        """
+        hold_ms = THRESHOLDS[rule].ms(HOLD)
+        within_ms = hold_ms + int(after_s * 1_000) + NOTICED_MS
+        self.expected.append(ExpectedAlert(rule, subject, self.began_ms + hold_ms - EARLY_MS, self.now_ms + within_ms))
+        return within_ms
 
     def deliver(self, rows: Sequence[DecodedRow]) -> None:
         self.seconds.append((self.now_ms, rows))
@@ -196,22 +183,22 @@ class IncidentSimulation(Simulation):
         while self.now_ms < end_ms:
             self.step()
 
-    def trace(self, incident: Incident) -> IncidentTrace:
+    def trace(self) -> IncidentTrace:
         """Lets the incident happen, and its alerts resolve."""
         self.run_for(QUIET_MS)
         self.phase = self.activity.phase = Phase.INCIDENT
-        for delay_ms in incident.happen(self.scene):
+        for delay_ms in self.incident.happen(self):
             self.tick_new_nodes()
             self.run_for(delay_ms)
         self.tick_new_nodes()
         self.phase = self.activity.phase = Phase.QUIET_RULES
         self.run_for(AFTERWARDS_MS)
-        return IncidentTrace(incident, self.gatherer.bootstrap, tuple(self.scene.expected), tuple(self.seconds))
+        return IncidentTrace(self.incident, self.gatherer.bootstrap, tuple(self.expected), tuple(self.seconds))
 
 
 def traced_incident(incident: Incident, seed: int) -> IncidentTrace:
     """Returns the trace of an incident."""
-    return IncidentSimulation(seed, incident).trace(incident)
+    return IncidentSimulation(seed, incident).trace()
 
 
 def _check(kept: bool, sentence: str) -> None:

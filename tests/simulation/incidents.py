@@ -17,7 +17,7 @@ from connectors.observations.log_event import (
 )
 from rules.model.identifiers import Endpoint, Millis, NodeId, TopicId
 from tests.simulation.gatherer import MONITOR_ID
-from tests.simulation.incident_trace import NOTICED_MS, Incident, IncidentScene, incident
+from tests.simulation.incident_trace import NOTICED_MS, Incident, IncidentSimulation, incident
 from tests.simulation.metadata import new_partition
 from tests.simulation.network import EndpointState
 from tests.simulation.simulated_monitor import (
@@ -39,16 +39,16 @@ CERTAIN_S = 22.0
 
 
 @incident("broker-fenced", static=True)
-def fence_broker(scene: IncidentScene) -> Iterator[int]:
-    broker = NodeId(scene.random.choice((101, 102, 103)))
+def fence_broker(scene: IncidentSimulation) -> Iterator[int]:
+    broker = NodeId(scene.choices.choice((101, 102, 103)))
     scene.write(BrokerChanged, id=broker, fenced=True, in_controlled_shutdown=None)
     yield scene.fires("broker-fenced", f"broker {broker}")
     scene.write(BrokerChanged, id=broker, fenced=False, in_controlled_shutdown=None)
 
 
 @incident("broker-flapping", static=True)
-def flap_broker(scene: IncidentScene) -> Iterator[int]:
-    broker = NodeId(scene.random.choice((101, 102, 103)))
+def flap_broker(scene: IncidentSimulation) -> Iterator[int]:
+    broker = NodeId(scene.choices.choice((101, 102, 103)))
     for _ in range(5):
         for fenced in (True, False):
             scene.write(BrokerChanged, id=broker, fenced=fenced, in_controlled_shutdown=None)
@@ -58,40 +58,39 @@ def flap_broker(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("open-transaction", static=True)
-def leave_transaction(scene: IncidentScene) -> Iterator[int]:
+def leave_transaction(scene: IncidentSimulation) -> Iterator[int]:
     scene.write(TransactionBegan, name="left open")
     yield scene.fires("open-transaction", "metadata log")
-    scene.write(TransactionEnded, aborted=scene.random.random() < 0.5)
+    scene.write(TransactionEnded, aborted=scene.choices.random() < 0.5)
 
 
 @incident("committed-metadata-lost")
-def lose_metadata(scene: IncidentScene) -> Iterator[int]:
+def lose_metadata(scene: IncidentSimulation) -> Iterator[int]:
     """The idle quorum loses NoOps only: which records are lost does not matter to the rule."""
     yield LOST_RECORDS * 1_000
-    simulation = scene.simulation
-    end = len(simulation.ground_truth.committed) - LOST_RECORDS
-    for node in simulation.nodes:
+    end = len(scene.ground_truth.committed) - LOST_RECORDS
+    for node in scene.nodes:
         node.stop()
-    for node in simulation.nodes:
+    for node in scene.nodes:
         node.lose_records(end)
         node.start(scene.now_ms)
-    simulation.ground_truth.lose(end)
+    scene.ground_truth.lose(end)
     yield scene.fires("committed-metadata-lost", "metadata log", after_s=10.0)
-    simulation.suspend(HOUR_MS)
+    scene.suspend(HOUR_MS)
     yield NOTICED_MS
 
 
 @incident("data-contract-broken", static=True)
-def damage_record(scene: IncidentScene) -> Iterator[int]:
-    scene.simulation.gatherer.faults.damaged = True
+def damage_record(scene: IncidentSimulation) -> Iterator[int]:
+    scene.gatherer.faults.damaged = True
     yield scene.fires("data-contract-broken", "every-record-decodes")
     yield int(KEEP_FIRING_S * 1_000)
 
 
 @incident("epoch-churn", static=True)
-def churn(scene: IncidentScene) -> Iterator[int]:
+def churn(scene: IncidentSimulation) -> Iterator[int]:
     """As many elections as all controllers' starts explain, and a few more."""
-    for _ in range(6 + len(scene.simulation.nodes)):
+    for _ in range(6 + len(scene.nodes)):
         scene.leader.resign(scene.now_ms)
         yield 5_000
     yield scene.fires("epoch-churn", "quorum", after_s=15.0)
@@ -99,7 +98,7 @@ def churn(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("node-restarting", static=True)
-def restart_again(scene: IncidentScene) -> Iterator[int]:
+def restart_again(scene: IncidentSimulation) -> Iterator[int]:
     node = scene.followers[0]
     for _ in range(3):
         scene.restart(node)
@@ -109,10 +108,10 @@ def restart_again(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("duplicate-node-id", static=True)
-def register_copy(scene: IncidentScene) -> Iterator[int]:
+def register_copy(scene: IncidentSimulation) -> Iterator[int]:
     """A second process of a controller and the first one register in turn; the first one stays."""
     node = scene.followers[0].id
-    own = scene.simulation.ground_truth.oracle.controllers[node]
+    own = scene.ground_truth.oracle.controllers[node]
     for incarnation in ("copy", own.incarnation_id) * 4:
         scene.register(node, incarnation, own.endpoints[0])
         yield 8_000
@@ -121,10 +120,10 @@ def register_copy(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("forced-reconfiguration", controllers=(5,))
-def force_voters(scene: IncidentScene) -> Iterator[int]:
+def force_voters(scene: IncidentSimulation) -> Iterator[int]:
     leader, removed = scene.leader, scene.followers[:2]
     left = scene.voters_without(*removed)
-    scene.simulation.ground_truth.forced_offsets.add(len(leader.log))
+    scene.ground_truth.forced_offsets.add(len(leader.log))
     within_ms = scene.fires("forced-reconfiguration", f"voter set at offset {len(leader.log)}")
     scene.write(VotersReplaced, voters=left)
     yield within_ms
@@ -132,23 +131,23 @@ def force_voters(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("ghost-registration", controllers=(3,))
-def leave_registration(scene: IncidentScene) -> Iterator[int]:
+def leave_registration(scene: IncidentSimulation) -> Iterator[int]:
     """A controller registered long ago and was switched off; later it is started again."""
-    node = len(scene.simulation.nodes) + 1
+    node = len(scene.nodes) + 1
     endpoint = Endpoint(listener="CONTROLLER", host=f"c{node}.test", port=9_093, protocol=scene.leader.protocol)
     scene.register(node, f"former {node}", endpoint)
     yield scene.fires("ghost-registration", f"controller {node}")
-    scene.simulation.fault_injection.add_controller(scene.now_ms)
+    scene.fault_injection.add_controller(scene.now_ms)
     yield 1
 
 
 @incident("partition-stuck-recovering", "unclean-election", static=True)
-def elect_uncleanly(scene: IncidentScene) -> Iterator[int]:
+def elect_uncleanly(scene: IncidentSimulation) -> Iterator[int]:
     topic, subject = _elected_uncleanly(scene)
     scene.fires("unclean-election", subject)
     stuck_ms = scene.fires("partition-stuck-recovering", subject)
     yield stuck_ms
-    if scene.random.random() < 0.5:
+    if scene.choices.random() < 0.5:
         scene.write(TopicRemoved, topic_id=topic)
     else:
         scene.change(topic, isr=(102, 101), recovering=False)
@@ -158,18 +157,18 @@ def elect_uncleanly(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("recovery-invariant-broken", static=True, also=("unclean-election",))
-def grow_isr(scene: IncidentScene) -> Iterator[int]:
-    scene.simulation.ground_truth.faulty_recoveries = True
+def grow_isr(scene: IncidentSimulation) -> Iterator[int]:
+    scene.ground_truth.faulty_recoveries = True
     topic, subject = _elected_uncleanly(scene)
     yield 5_000
     scene.change(topic, isr=(102, 101))
     yield scene.fires("recovery-invariant-broken", subject, after_s=5.0)
     scene.write(TopicRemoved, topic_id=topic)
     yield 5_000
-    scene.simulation.ground_truth.faulty_recoveries = False
+    scene.ground_truth.faulty_recoveries = False
 
 
-def _elected_uncleanly(scene: IncidentScene) -> tuple[TopicId, str]:
+def _elected_uncleanly(scene: IncidentSimulation) -> tuple[TopicId, str]:
     """Creates a topic and elects its leader uncleanly; returns its id and the subject of its alerts."""
     name, replicas = f"uncleanly-{scene.at.offset}", (NodeId(101), NodeId(102))
     topic = TopicId(f"id-{name}")
@@ -180,20 +179,20 @@ def _elected_uncleanly(scene: IncidentScene) -> tuple[TopicId, str]:
 
 
 @incident("snapshot-stale", static=True)
-def stop_snapshots(scene: IncidentScene) -> Iterator[int]:
-    for node in scene.simulation.nodes:
+def stop_snapshots(scene: IncidentSimulation) -> Iterator[int]:
+    for node in scene.nodes:
         node.snapshots.fails = True
     yield scene.fires("snapshot-stale", "metadata log", after_s=SNAPSHOT_AGE_S + 20.0)
-    for node in scene.simulation.nodes:
+    for node in scene.nodes:
         node.snapshots.fails = False
     yield 20_000
 
 
 @incident("version-drift", static=True)
-def upgrade_half(scene: IncidentScene) -> Iterator[int]:
+def upgrade_half(scene: IncidentSimulation) -> Iterator[int]:
     """One controller is started with a newer version, or with one that no longer supports the finalized level."""
     node = scene.followers[0]
-    node.highest_level = scene.random.choice((26, 28))
+    node.highest_level = scene.choices.choice((26, 28))
     scene.restart(node)
     if node.highest_level == 26:
         scene.fires("version-drift", f"controller {node.id}", after_s=10.0)
@@ -204,7 +203,7 @@ def upgrade_half(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("failure-tolerance", static=True)
-def stop_reserve(scene: IncidentScene) -> Iterator[int]:
+def stop_reserve(scene: IncidentSimulation) -> Iterator[int]:
     """Exactly a majority keeps running."""
     stopped = scene.followers[: (len(scene.followers) + 1) // 2]
     for node in stopped:
@@ -215,7 +214,7 @@ def stop_reserve(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("voter-lagging", controllers=(5,), static=True)
-def stop_voter(scene: IncidentScene) -> Iterator[int]:
+def stop_voter(scene: IncidentSimulation) -> Iterator[int]:
     node = scene.followers[0]
     node.stop()
     yield scene.fires("voter-lagging", f"voter {node.id}", after_s=CERTAIN_S)
@@ -223,7 +222,7 @@ def stop_voter(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("high-watermark-stalled", static=True)
-def fill_disks(scene: IncidentScene) -> Iterator[int]:
+def fill_disks(scene: IncidentSimulation) -> Iterator[int]:
     """The followers fetch and cannot append: the leader stays, and nothing is committed."""
     followers = scene.followers
     for node in followers:
@@ -234,7 +233,7 @@ def fill_disks(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("voter-change-stuck")
-def block_voter_change(scene: IncidentScene) -> Iterator[int]:
+def block_voter_change(scene: IncidentSimulation) -> Iterator[int]:
     leader, followers = scene.leader, scene.followers
     for node in followers:
         node.disk_full = True
@@ -246,48 +245,48 @@ def block_voter_change(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("monitor-blind", static=True)
-def cut_monitor_off(scene: IncidentScene) -> Iterator[int]:
-    scene.simulation.network.one_way |= {(MONITOR_ID, node.id) for node in scene.simulation.nodes}
+def cut_monitor_off(scene: IncidentSimulation) -> Iterator[int]:
+    scene.network.one_way |= {(MONITOR_ID, node.id) for node in scene.nodes}
     yield scene.fires("monitor-blind", "quorum")
-    scene.simulation.network.one_way.clear()
+    scene.network.one_way.clear()
 
 
 @incident("monitor-blind", static=True)
-def deny_log(scene: IncidentScene) -> Iterator[int]:
-    scene.simulation.gatherer.faults.log_denied = True
+def deny_log(scene: IncidentSimulation) -> Iterator[int]:
+    scene.gatherer.faults.log_denied = True
     yield scene.fires("monitor-blind", "quorum") + 10_000
-    scene.simulation.gatherer.faults.log_denied = False
+    scene.gatherer.faults.log_denied = False
 
 
 @incident("monitor-blind")
-def break_resolver(scene: IncidentScene) -> Iterator[int]:
-    scene.simulation.gatherer.faults.resolver_fails = True
+def break_resolver(scene: IncidentSimulation) -> Iterator[int]:
+    scene.gatherer.faults.resolver_fails = True
     yield scene.fires("monitor-blind", "names")
-    scene.simulation.gatherer.faults.resolver_fails = False
+    scene.gatherer.faults.resolver_fails = False
     yield 10_000
 
 
 @incident("no-leader", static=True)
-def separate_controllers(scene: IncidentScene) -> Iterator[int]:
-    scene.cut_off(*scene.simulation.nodes)
+def separate_controllers(scene: IncidentSimulation) -> Iterator[int]:
+    scene.cut_off(*scene.nodes)
     yield scene.fires("no-leader", "quorum") + 10_000
-    scene.simulation.network.one_way.clear()
+    scene.network.one_way.clear()
     yield 10_000
 
 
 @incident("views-disagree", static=True, also=("voter-lagging", "failure-tolerance"))
-def isolate_voter(scene: IncidentScene) -> Iterator[int]:
+def isolate_voter(scene: IncidentSimulation) -> Iterator[int]:
     node = scene.followers[0]
     scene.cut_off(node)
     yield scene.fires("views-disagree", f"controller {node.id}", after_s=15.0)
-    scene.simulation.network.one_way.clear()
+    scene.network.one_way.clear()
     yield 5_000
 
 
 @incident("node-records-conflict", controllers=(3,), also=("observer-could-be-voter",))
-def clone_disk(scene: IncidentScene) -> Iterator[int]:
+def clone_disk(scene: IncidentSimulation) -> Iterator[int]:
     """A new controller is started on a copy of another one's disk; later its own directory is formatted."""
-    clone = scene.simulation.fault_injection.add_controller(scene.now_ms, copy_of=scene.followers[0])
+    clone = scene.fault_injection.add_controller(scene.now_ms, copy_of=scene.followers[0])
     yield scene.fires("node-records-conflict", f"directory {clone.directory}", after_s=5.0)
     clone.lose_disk(f"dir{clone.id}")
     clone.start(scene.now_ms)
@@ -295,7 +294,7 @@ def clone_disk(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("node-records-conflict")
-def change_protocol(scene: IncidentScene) -> Iterator[int]:
+def change_protocol(scene: IncidentSimulation) -> Iterator[int]:
     node = scene.followers[0]
     before, node.protocol = node.protocol, "PLAINTEXT"
     scene.restart(node)
@@ -306,24 +305,24 @@ def change_protocol(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("observer-could-be-voter", controllers=(3,))
-def add_observer(scene: IncidentScene) -> Iterator[int]:
-    observer = scene.simulation.fault_injection.add_controller(scene.now_ms)
+def add_observer(scene: IncidentSimulation) -> Iterator[int]:
+    observer = scene.fault_injection.add_controller(scene.now_ms)
     yield scene.fires("observer-could-be-voter", f"observer {observer.key}", after_s=10.0)
 
 
 @incident("leader-clock-skew", static=True)
-def set_leader_clock(scene: IncidentScene) -> Iterator[int]:
+def set_leader_clock(scene: IncidentSimulation) -> Iterator[int]:
     """The clock of the leader's host is set some hours ahead or back. No age may change."""
     leader = scene.leader
-    leader.clock_ahead_ms = scene.random.choice((3, -2)) * 3_600_000
+    leader.clock_ahead_ms = scene.choices.choice((3, -2)) * 3_600_000
     yield scene.fires("leader-clock-skew", f"controller {leader.id}", after_s=10.0)
     leader.clock_ahead_ms = 0
     yield 5_000
 
 
 @incident("observer-lagging", static=True)
-def stop_broker_fetches(scene: IncidentScene) -> Iterator[int]:
-    broker = scene.random.choice(scene.simulation.brokers)
+def stop_broker_fetches(scene: IncidentSimulation) -> Iterator[int]:
+    broker = scene.choices.choice(scene.brokers)
     broker.fetches = False
     yield scene.fires("observer-lagging", f"broker {broker.id}", after_s=CERTAIN_S)
     broker.fetches = True
@@ -331,8 +330,8 @@ def stop_broker_fetches(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("observer-lagging", static=True)
-def stop_broker_progress(scene: IncidentScene) -> Iterator[int]:
-    broker = scene.random.choice(scene.simulation.brokers)
+def stop_broker_progress(scene: IncidentSimulation) -> Iterator[int]:
+    broker = scene.choices.choice(scene.brokers)
     broker.applies = False
     yield scene.fires("observer-lagging", f"broker {broker.id}", after_s=45.0)
     broker.applies = True
@@ -340,45 +339,43 @@ def stop_broker_progress(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("quorum-shape", also=("observer-could-be-voter",))
-def remove_voter(scene: IncidentScene) -> Iterator[int]:
+def remove_voter(scene: IncidentSimulation) -> Iterator[int]:
     assert scene.leader.change_voters(scene.now_ms, scene.voters_without(scene.followers[0]))
     yield scene.fires("quorum-shape", "quorum", after_s=5.0)
 
 
 @incident("raft-invariant-broken", static=True)
-def impersonate_leader(scene: IncidentScene) -> Iterator[int]:
-    simulation, other = scene.simulation, scene.followers[0]
-    simulation.gatherer.faults.impostor = NodeId(other.id)
+def impersonate_leader(scene: IncidentSimulation) -> Iterator[int]:
+    other = scene.followers[0]
+    scene.gatherer.faults.impostor = NodeId(other.id)
     yield 3_000
-    simulation.gatherer.faults.impostor = None
+    scene.gatherer.faults.impostor = None
     yield scene.fires("raft-invariant-broken", "two-leaders")
-    simulation.suspend(HOUR_MS)
+    scene.suspend(HOUR_MS)
     yield NOTICED_MS
 
 
 @incident("stale-voter-endpoint")
-def break_endpoint(scene: IncidentScene) -> Iterator[int]:
+def break_endpoint(scene: IncidentSimulation) -> Iterator[int]:
     node = scene.followers[0]
     endpoint = node.endpoint
-    scene.simulation.network.endpoint_states[endpoint] = scene.random.choice([*EndpointState])
+    scene.network.endpoint_states[endpoint] = scene.choices.choice([*EndpointState])
     yield scene.fires("stale-voter-endpoint", f"voter {node.id}", after_s=5.0)
-    del scene.simulation.network.endpoint_states[endpoint]
+    del scene.network.endpoint_states[endpoint]
     yield 5_000
 
 
 @incident("certificate-expiring")
-def let_certificates_expire(scene: IncidentScene) -> Iterator[int]:
+def let_certificates_expire(scene: IncidentSimulation) -> Iterator[int]:
     """The certificates of all controllers expire in some days, and are renewed."""
-    scene.simulation.gatherer.faults.certificates_expire_at_ms = Millis(
-        scene.now_ms + scene.random.randint(1, 13) * DAY_MS
-    )
+    scene.gatherer.faults.certificates_expire_at_ms = Millis(scene.now_ms + scene.choices.randint(1, 13) * DAY_MS)
     yield scene.fires("certificate-expiring", "certificates", after_s=5.0)
-    scene.simulation.gatherer.faults.certificates_expire_at_ms = None
+    scene.gatherer.faults.certificates_expire_at_ms = None
     yield 10_000
 
 
 @incident("voter-disk-replaced")
-def replace_disk(scene: IncidentScene) -> Iterator[int]:
+def replace_disk(scene: IncidentSimulation) -> Iterator[int]:
     node = scene.followers[0]
     node.lose_disk(f"{node.directory}-{scene.at.offset}")
     node.start(scene.now_ms)
@@ -386,7 +383,7 @@ def replace_disk(scene: IncidentScene) -> Iterator[int]:
 
 
 @incident("voter-log-regressed", static=True)
-def restore_log(scene: IncidentScene) -> Iterator[int]:
+def restore_log(scene: IncidentSimulation) -> Iterator[int]:
     """A voter's directory is restored from an older copy, and it catches up slowly."""
     yield RESTORED_RECORDS * 1_000
     node = scene.followers[0]

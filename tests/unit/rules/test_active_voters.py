@@ -309,12 +309,3 @@ def test_restarts_one_after_the_other_are_a_rolling_restart() -> None:
     for node in (1, 2, 3):
         quorum = failing_again(quorum, node, 2, every_ms=100_000 * node)
     assert findings(quorum, "failure-tolerance") == []
-
-
-def test_a_voter_that_fails_again_now_fires_without_a_hold() -> None:
-    away = failing_again(voter_not_fetching(healthy(), 2), 2, 9)
-    (finding,) = findings(away, "failure-tolerance")
-    assert finding.hold_ms == 0
-    assert finding.summary.endswith("It tolerated none for 9 min of the last 15 min: voter 2 was not in sync 9 times.")
-    (first,) = findings(voter_not_fetching(healthy(), 2), "failure-tolerance")
-    assert first.hold_ms is None

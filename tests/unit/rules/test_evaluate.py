@@ -46,10 +46,8 @@ def test_every_rule_has_its_page_and_its_thresholds(rule: Rule) -> None:
     headings = ["What it means", "What to do", "What not to do"]
     lines = rule.text.splitlines()
     assert [line for line in lines if line in headings] == headings
-    numbers = {threshold.name: threshold.default for threshold in rule.thresholds}
-    assert len(numbers) == len(rule.thresholds)
-    assert "hold" in numbers
-    assert numbers["clear"] == 10
+    assert [each.name for each in rule.thresholds[:2]] == ["hold", "clear"]
+    assert len({each.name for each in rule.thresholds}) == len(rule.thresholds)
     assert set(rule.inhibited_by) <= set(RULES)
 
 
@@ -199,16 +197,9 @@ def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: Fault, voter
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
         ("no-leader", 1, r"rule 'no-leader' has no threshold '': known names: hold, clear, .*"),
-        ("no-leader.hold", -1, "invalid value -1 for threshold 'no-leader.hold': expected a number of 0 or more"),
-        (
-            "no-leader.hold",
-            float("nan"),
-            "invalid value nan for threshold 'no-leader.hold': expected a number of 0 or more",
-        ),
-        (
-            "no-leader.hold",
-            float("inf"),
-            "invalid value inf for threshold 'no-leader.hold': expected a number of 0 or more",
+        *(
+            ("no-leader.hold", value, f"invalid value {value:g} for threshold .*: expected a number of 0 or more")
+            for value in (-1, float("nan"), float("inf"))
         ),
     ],
 )

@@ -6,7 +6,17 @@ import pytest
 
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, key, leaderless, observer, static, with_controller
+from tests.unit.rules.situation import (
+    endpoint,
+    findings,
+    healthy,
+    key,
+    leaderless,
+    observer,
+    registration,
+    static,
+    with_controller,
+)
 
 pytestmark = pytest.mark.kip("C027")
 
@@ -37,10 +47,6 @@ def test_one_directory_id_under_two_node_ids_is_reported() -> None:
     assert finding.remedy[0].startswith("# Stop node 4, delete its metadata directory")
 
 
-def test_a_clone_that_does_not_fetch_is_not_reported() -> None:
-    assert findings(observer(healthy(), 4, directory="dirOf2", fetched_ago_ms=11_000, lags=(11_000,)), RULE) == []
-
-
 @pytest.mark.kip("C027")
 def test_of_two_protocols_that_are_as_frequent_the_leaders_is_the_usual_one() -> None:
     quorum = healthy(2)
@@ -61,35 +67,26 @@ def test_a_recorded_listener_that_is_not_registered_is_reported() -> None:
     assert finding.evidence["registered_listeners"] == ["CONTROLLER_SSL at c3.test:9093"]
 
 
-@pytest.mark.parametrize(
-    "quorum",
-    [
-        all_with_protocol("SASL_SSL"),
-        with_registered(healthy(), 1, protocol="SSL"),
-        with_registered(healthy(), 1, listener="controller"),
-        replace(healthy(), controllers={}),
-        static(with_registered(all_with_protocol("SSL"), 1, protocol="PLAINTEXT")),
-        leaderless(with_registered(healthy(), 3, listener="OTHER"), 1, 2, 3),
-    ],
-    ids=["one protocol", "one known protocol", "case", "no registrations", "static", "no leader"],
-)
-def test_no_finding(quorum: Quorum) -> None:
-    assert findings(quorum, RULE) == []
+EXTRA = Endpoint(listener="EXTRA", host="c1.test", port=9094, protocol="SSL")
+LEGAL = {
+    "one protocol": all_with_protocol("SASL_SSL"),
+    "one known protocol": with_registered(healthy(), 1, protocol="SSL"),
+    "the case of a listener": with_registered(healthy(), 1, listener="controller"),
+    "another listener": with_controller(healthy(), replace(registration(1), endpoints=(endpoint(1), EXTRA))),
+    "two directories of one node": observer(healthy(), 2, directory="newDirOf2"),
+    "a clone that does not fetch": observer(healthy(), 4, directory="dirOf2", fetched_ago_ms=11_000, lags=(11_000,)),
+    "no registrations": replace(healthy(), controllers={}),
+    "static": static(with_registered(all_with_protocol("SSL"), 1, protocol="PLAINTEXT")),
+    "no leader": leaderless(with_registered(healthy(), 3, listener="OTHER"), 1, 2, 3),
+}
 
 
-def test_another_listener_beside_the_recorded_one_is_legal() -> None:
-    quorum = healthy()
-    known = quorum.controllers[NodeId(1)]
-    extra = Endpoint(listener="EXTRA", host="c1.test", port=9094, protocol="SSL")
-    changed = replace(known, endpoints=(*known.endpoints, extra))
-    assert findings(with_controller(quorum, changed), RULE) == []
+@pytest.mark.parametrize("what", LEGAL)
+def test_no_finding(what: str) -> None:
+    assert findings(LEGAL[what], RULE) == []
 
 
 def test_a_broker_on_a_clone_of_another_broker_is_reported() -> None:
     (finding,) = findings(observer(healthy(), 103, directory="dirOf101", registered=False), RULE)
     assert finding.evidence["node_ids"] == [101, 103]
     assert finding.remedy[0].startswith("# Stop the one of nodes 101 and 103 that was added last")
-
-
-def test_two_directories_of_one_node_are_no_clone() -> None:
-    assert findings(observer(healthy(), 2, directory="newDirOf2"), RULE) == []

@@ -36,7 +36,6 @@ from tests.unit.rules.situation import (
     with_certificates,
     with_committed,
     with_controller,
-    with_rows,
 )
 
 pytestmark = [
@@ -214,17 +213,8 @@ def test_severity_depends_on_the_result_of_an_election_now(
     ]
 
 
-@pytest.mark.kip("A095")
-def test_new_leader_does_not_make_it_critical() -> None:
-    """A new leader does not know yet when the others fetched (-1): they are not down because of that."""
-    fresh = with_rows(name_not_found(healthy(), 1), 1, 2, last_fetch_ms=None, last_caught_up_ms=None)
-    assert stale(fresh) == ["warning voter 1: name-gone"]
-
-
 @pytest.mark.kip("E073")
-def test_probes_from_outside_are_at_most_a_warning() -> None:
-    outside = replace(name_not_found(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE)
-    assert {each.severity for each in findings(outside, RULE)} == {Severity.WARNING}
+def test_from_outside_what_the_log_shows_is_critical() -> None:
     by_the_log = replace(registered_elsewhere(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE)
     assert {each.severity for each in findings(by_the_log, RULE)} == {Severity.CRITICAL}
 

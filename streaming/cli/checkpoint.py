@@ -36,11 +36,6 @@ or before a start with another pipeline.partitions.
 )
 
 
-@app.callback()
-def checkpoint() -> None:
-    """Repair a job's checkpoint folder, or change its number of partitions."""
-
-
 @app.command("repair")
 def repair(
     checkpoint: CheckpointFolder = None,

@@ -59,15 +59,14 @@ def explain(
     if name == GLOSSARY:
         console.print(_glossary())
         return
-    found = RULES.get(name)
-    if found is None and (meaning := _meaning(rule.strip().lower())) is not None:
+    if name in RULES:
+        console.print(_page(RULES[name]))
+    elif (meaning := _meaning(rule.strip().lower())) is not None:
         console.print(meaning)
-        return
-    if found is None:
+    else:
         near = difflib.get_close_matches(rule, RULES, n=1, cutoff=0.4)
         hint = f"did you mean '{near[0]}'?" if near else f"known rules: {', '.join(RULES)}"
         raise UsageError(f"unknown rule '{rule}': {hint}")
-    console.print(_page(found))
 
 
 def _rule_list() -> RenderableType:

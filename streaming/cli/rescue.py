@@ -25,11 +25,6 @@ Backup: TypeAlias = Annotated[
 ]
 
 
-@app.callback()
-def rescue() -> None:
-    """Recover a quorum whose recorded voter endpoints no longer lead to the voters."""
-
-
 @app.command("plan")
 def plan(
     log_dir: Annotated[
@@ -152,9 +147,9 @@ def undo(log_dir: OneLogDir, backup: Backup = None, *, as_json: AsJson = False) 
     from streaming.rescue.apply_voters import undo as undo_apply
 
     place, changed = undo_apply(log_dir, backup)
-    done = f"Restored from {visible(str(place))}. The backup is kept."
     if as_json:
         print_json({"restored": changed, "backup": str(place)})
+    elif changed:
+        print_text(f"Restored from {visible(str(place))}. The backup is kept.")
     else:
-        text = done if changed else "Nothing to do: the node is as it was before the rescue."
-        print_text(text)
+        print_text("Nothing to do: the node is as it was before the rescue.")

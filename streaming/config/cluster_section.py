@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
@@ -39,13 +39,10 @@ class RuleSection(Section):
 
 def overrides_in_force(common: Mapping[str, RuleSection], own: Mapping[str, RuleSection]) -> Mapping[str, Thresholds]:
     """Returns the overrides of one cluster by rule id; each key of the cluster's own ones wins."""
-    found: dict[str, Thresholds] = {}
-    for rule in [*common, *(each for each in own if each not in common)]:
-        sections = [section for section in (own.get(rule), common.get(rule)) if section is not None]
-        severity = next((each.severity for each in sections if each.severity is not None), None)
-        enabled = next((each.enabled for each in sections if each.enabled is not None), True)
-        found[rule] = Thresholds(severity=severity, enabled=enabled)
-    return found
+    given: dict[str, dict[str, Any]] = {}
+    for rule, section in (*common.items(), *own.items()):
+        given.setdefault(rule, {}).update(section.model_dump(exclude_none=True))
+    return {rule: Thresholds(**keys) for rule, keys in given.items()}
 
 
 def threshold_value(rule: str, name: str, value: object) -> float:

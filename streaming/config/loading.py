@@ -45,16 +45,15 @@ def load(path: Path, *, complete: bool = True) -> Config:
     Raises:
         UsageError: the file cannot be read, is not YAML, or has an invalid value: the first one.
     """
-    config, wrong = _validated(_read(path), complete=complete)
-    if config is None or wrong:
-        raise UsageError(f"{path}: {wrong[0]}")
-    return config
+    document = _read(path)
+    return _accepted(*_validated(document.data, document, complete=complete), str(path))
 
 
 def mistakes(path: Path) -> Sequence[str]:
     """Returns all that is wrong with a YAML file, without opening the files that it names; empty when it is valid."""
     try:
-        _, wrong = _validated(_read(path))
+        document = _read(path)
+        _, wrong = _validated(document.data, document)
     except UsageError as problem:
         return [str(problem)]
     return [f"{path}: {sentence}" for sentence in wrong]
@@ -66,12 +65,12 @@ def checked(data: Mapping[str, Any], source: str) -> Config:
     Raises:
         UsageError: one sentence for the first invalid value.
     """
-    try:
-        config = Config.model_validate(data)
-    except ValidationError as problem:
-        raise UsageError(f"{source}: {_sentences(problem, None)[0]}") from None
-    for path, sentence in (*contradictions(config), *mistakes_between_parts(config)):
-        raise UsageError(f"{source}: {_place(None, path)}: {sentence}")
+    return _accepted(*_validated(data, None), source)
+
+
+def _accepted(config: Config | None, wrong: Sequence[str], source: str) -> Config:
+    if config is None or wrong:
+        raise UsageError(f"{source}: {wrong[0]}")
     return config
 
 
@@ -86,9 +85,10 @@ def _read(path: Path) -> Document:
     return document
 
 
-def _validated(document: Document, *, complete: bool = True) -> tuple[Config | None, Sequence[str]]:
+def _validated(data: Any, document: Document | None, *, complete: bool = True) -> tuple[Config | None, Sequence[str]]:
+    """Returns the configuration, if its parts are valid, and what is wrong; data without lines has no document."""
     try:
-        config = Config.model_validate(document.data)
+        config = Config.model_validate(data)
     except ValidationError as problem:
         return None, _sentences(problem, document)
     between = [*contradictions(config), *(mistakes_between_parts(config) if complete else ())]
@@ -96,7 +96,7 @@ def _validated(document: Document, *, complete: bool = True) -> tuple[Config | N
 
 
 def _sentences(problem: ValidationError, document: Document | None) -> Sequence[str]:
-    """Returns a sentence for each error, without a value that may be secret; data without lines has no document."""
+    """Returns a sentence for each error, without a value that may be secret."""
     found = problem.errors(include_url=False)
     # pydantic does not count an invalid item.
     within = {each["loc"][:-length] for each in found for length in range(1, len(each["loc"]))}

@@ -26,7 +26,7 @@ from connectors.store.stored_json import json_safe
 from connectors.store.tables import job_database
 from streaming.config import Config
 from streaming.dataframes.journal_dataframe import EVENT, JournalDataFrameSource, arrow_rows, require_journal
-from streaming.dataframes.source_columns import timestamp_us
+from streaming.dataframes.metadata_log_source import timestamp_us
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
 from streaming.pipeline.schema import OBSERVATION, REFUSED

@@ -24,8 +24,7 @@ from connectors.observations.log_event import LogAdvanced, PartitionChanged, Par
 from connectors.observations.observation import Event, Observation, to_json
 from connectors.observations.partition_run import each_event
 from connectors.store.journal_reader import JournalReader
-from streaming.dataframes.metadata_log_source import local_path
-from streaming.dataframes.source_columns import require_columns, timestamp_us
+from streaming.dataframes.metadata_log_source import local_path, require_columns, timestamp_us
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
 from streaming.replay.decoded_row import decoded_row

@@ -35,9 +35,10 @@ from connectors.metadata.dump_log import (
 )
 from connectors.metadata.value_limits import LARGEST_INT32
 from connectors.observations.log_event import TopicCreated
-from streaming.dataframes.source_columns import require_columns, timestamp_us
+from connectors.sinks.sink import LATEST_MS
 
 ROWS_PER_BATCH: Final = 4096
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _CONTROL_TYPES: Final = frozenset(CONTROL_NAMES.values())
 _TOPIC_RESOURCE: Final = 2
 """org.apache.kafka.common.config.ConfigResource.Type.TOPIC."""
@@ -93,10 +94,6 @@ def _unread(gap: DumpGap, part: LogByteRange) -> DumpedRecord:
     )
 
 
-def _data(row: _Row) -> str | None:
-    return None if row.record.data is None else json.dumps(row.record.data, separators=(",", ":"))
-
-
 def _control(row: _Row) -> bool | None:
     type_ = row.record.type
     return None if type_ is None or type_ == UNKNOWN else type_ in _CONTROL_TYPES
@@ -141,7 +138,7 @@ _COLUMNS: Final[Mapping[str, tuple[DataType, Callable[[_Row], object]]]] = {
     "control": (_BOOLEAN, _control),
     "type": (_TEXT, lambda row: row.record.type),
     "version": (_INT, _version),
-    "data": (_TEXT, _data),
+    "data": (_TEXT, lambda row: None if row.record.data is None else _encode(row.record.data)),
     "length": (_LONG, lambda row: row.record.length),
     "reason": (_TEXT, lambda row: row.record.reason),
     "topic_id": (_TEXT, lambda row: row.data.get("topicId")),
@@ -226,6 +223,26 @@ def _find_files(options: MutableMapping[str, str]) -> list[Path]:
     if not any(paths):
         raise UsageError("no path is given: use load(PATH) with a metadata log directory, a .log or a .checkpoint file")
     return list(dict.fromkeys(file for path in paths for file in find_log_files(local_path(path))))
+
+
+def require_columns(full: StructType, requested: StructType) -> None:
+    """Raises UsageError if a schema of `.schema(...)` has a column that does not exist or has another type.
+
+    PySpark's data source API passes no column choice, so `.schema(...)` names the columns of a query.
+    """
+    for field in requested:
+        if field.name not in full.names:
+            raise UsageError(f"there is no column {field.name}: the columns are {', '.join(full.names)}")
+        expected = full[field.name].dataType
+        if field.dataType != expected:
+            raise UsageError(
+                f"the column {field.name} is of type {expected.simpleString()}, not {field.dataType.simpleString()}"
+            )
+
+
+def timestamp_us(milliseconds: int | None) -> int | None:
+    """Returns a time in microseconds, as Spark stores it; None if not in the years 1970 to 9999, which Spark prints."""
+    return milliseconds * 1000 if milliseconds is not None and 0 <= milliseconds <= LATEST_MS else None
 
 
 def local_path(path: str) -> Path:

@@ -31,8 +31,8 @@ _EXPLAINING: Final = {"name", "bootstrap", "cluster_id", "vantage", "metadata_lo
 _FILES: Final = ("cluster.json", "log/gather-stats.json")
 
 
-def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[Plain], output: Path) -> int:
-    """Writes the bundle; a running job is not disturbed. Returns its size in bytes.
+def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[Plain], output: Path) -> None:
+    """Writes the bundle; a running job is not disturbed.
 
     Args:
         status: the status of each cluster as `status --json` prints it.
@@ -66,7 +66,6 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[
                 if path.is_file():
                     _add_database(packed, path, checkpoint)
         temporary.replace(output)
-        return output.stat().st_size
     except StoreError:
         temporary.unlink(missing_ok=True)
         raise

@@ -1,6 +1,7 @@
 """`kraftwatch` in the process of the test."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,13 @@ def usage_error(*words: object) -> str:
 def log_dirs(stopped: Path, *nodes: int) -> list[str]:
     """Returns the options that name the disks of these nodes."""
     return [part for node in nodes for part in ("--log-dir", str(stopped / f"node-{node}"))]
+
+
+def free_port() -> int:
+    """Returns a port of 127.0.0.1 at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
 
 
 def json_lines(ended: Result, *, exit_code: int = 0) -> list[dict[str, Any]]:

@@ -7,17 +7,17 @@ import sys
 import pytest
 
 
-def kraftwatch(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-m", "streaming", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=180, env={**os.environ, **environment}
-    )
-
-
 def bash_completions(typed: str) -> list[str]:
     """Returns what bash offers for the last word."""
-    words = typed.split(" ")
-    ended = kraftwatch(_KRAFTWATCH_COMPLETE="complete_bash", COMP_WORDS=typed.rstrip(), COMP_CWORD=str(len(words) - 1))
+    at = {"COMP_WORDS": typed.rstrip(), "COMP_CWORD": str(len(typed.split(" ")) - 1)}
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "streaming"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+        env={**os.environ, "_KRAFTWATCH_COMPLETE": "complete_bash", **at},
+    )
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout.split()
 

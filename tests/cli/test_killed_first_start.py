@@ -5,14 +5,12 @@ import sqlite3
 from functools import partial
 from pathlib import Path
 
-from typer.testing import CliRunner
-
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.killed_process import killed_at
+from tests.cli.program import kraftwatch
 
 CALLS = ("open", "write", "pwrite", "fsync", "ftruncate", "rename", "mkdir", "unlink", "close")
 """The functions of `os` by which files are changed."""
@@ -50,7 +48,7 @@ def test_next_start_works_and_repair_finds_nothing(tmp_path: Path) -> None:
         checkpoint.journal.mkdir(exist_ok=True)
         files = {path.name: path.stat().st_size for path in checkpoint.journal.iterdir()}
 
-        repair = CliRunner().invoke(app, ["checkpoint", "repair", "--checkpoint", str(checkpoint.folder)])
+        repair = kraftwatch("checkpoint", "repair", "--checkpoint", checkpoint.folder)
         assert (repair.exit_code, repair.stdout) == (0, ""), f"{calls}: {files}: {repair.output} {repair.exception}"
         checkpoint.check_journal()
         first_start(checkpoint.journal)

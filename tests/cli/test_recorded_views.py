@@ -1,13 +1,12 @@
 """`status` and `check` of a cluster that does not answer: both fall back to what the job recorded; `--only` selects."""
 
 import json
-import socket
 from pathlib import Path
 
 import pytest
 
 from connectors.store.journal_writer import JournalWriter
-from tests.cli.program import kraftwatch, usage_error
+from tests.cli.program import free_port, kraftwatch, usage_error
 from tests.recordings import TWO_CLUSTERS, recorded_checkpoint
 
 
@@ -26,12 +25,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"checkpoint: {checkpoint.folder}\nclusters: [{{name: prod, bootstrap: ['127.0.0.1:{bootstrap}']}}]\n"
     )
     return folder
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def test_check_falls_back_to_the_recorded_state_as_status_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """`rescue plan` without a list: what answers at the proposed endpoints, against real sockets."""
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ from kafka.protocol.admin import DescribeConfigsResponse
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.membership import Voter
 from streaming.rescue.plan_output import EndpointResult, ProbedEndpoint, probed_endpoints
-from tests.cli.program import json_lines, kraftwatch, log_dirs
+from tests.cli.program import free_port, json_lines, kraftwatch, log_dirs
 from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode, never_answers, sends_bytes
 from tests.unit.connectors.kafka.lying_node import DESCRIBE_CONFIGS, TRUTH, controller
 
@@ -49,12 +48,6 @@ def voter(number: int, port: int, host: str = "127.0.0.1") -> Voter:
 
 def probed(*voters: Voter, within_s: float = 30.0) -> list[ProbedEndpoint]:
     return [*probed_endpoints(voters, CLUSTER_ID, say=lambda _: None, within_s=within_s)]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def test_what_answers_at_each_endpoint_is_distinguished(listen: Listen) -> None:

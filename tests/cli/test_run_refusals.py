@@ -5,14 +5,12 @@ from functools import partialmethod
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from connectors.errors import UsageError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
-from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
+from tests.cli.program import usage_error
 from tests.unit.connectors.kafka.fake_node import FakeNode
 from tests.unit.connectors.kafka.lying_node import TRUTH, controller
 
@@ -36,10 +34,7 @@ def port() -> Iterator[int]:
 
 
 def refusal(checkpoint: Checkpoint, port: int) -> str:
-    options = ["--cluster", f"test=127.0.0.1:{port}", "--checkpoint", str(checkpoint.folder)]
-    ended = CliRunner().invoke(app, ["run", *options])
-    assert isinstance(ended.exception, UsageError), ended.output
-    return str(ended.exception)
+    return usage_error("run", "--cluster", f"test=127.0.0.1:{port}", "--checkpoint", checkpoint.folder)
 
 
 def test_checkpoint_in_use_is_refused(checkpoint: Checkpoint, port: int, monkeypatch: pytest.MonkeyPatch) -> None:

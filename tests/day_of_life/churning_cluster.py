@@ -38,7 +38,7 @@ _MOST_RECORDS = 5_000
 
 
 class Action(NamedTuple):
-    """A method to call at a time. A cluster can be pickled: a gatherer that is started again continues it."""
+    """A method of the cluster or, without an underscore, of its quorum to call at a time; it can be pickled."""
 
     at_ms: int
     method: str
@@ -78,7 +78,7 @@ class ChurningCluster:
         due = [each for each in self._later if each.at_ms <= self.now_ms]
         self._later = [each for each in self._later if each.at_ms > self.now_ms]
         for action in due:
-            getattr(self, action.method)(*action.args)
+            getattr(self if action.method.startswith("_") else self._quorum, action.method)(*action.args)
         for what, every_s in EVERY_S.items():
             if self._random.random() < 1 / every_s:
                 self._do(what)
@@ -146,10 +146,7 @@ class ChurningCluster:
     def _stop_for(self, seconds: int, *nodes: int) -> None:
         for node in nodes:
             self._quorum.stop(node)
-            self._after(seconds, "_start", node)
-
-    def _start(self, node: int) -> None:
-        self._quorum.start(node)
+            self._after(seconds, "start", node)
 
     def _restart_broker(self) -> None:
         self._stop_for(self._random.randint(20, 120), self._random.choice(BROKERS))
@@ -169,15 +166,12 @@ class ChurningCluster:
         self._number += 1
         node = self._random.choice([node for node in VOTERS if node != self._quorum.leader])
         self._quorum.wipe(node, f"dir{node}-{self._number}")
-        self._after(200, "_add_voter", node)
+        self._after(200, "add", node)
 
     def _remove_and_add_voter(self) -> None:
         node = self._random.choice([node for node in VOTERS if node != self._quorum.leader])
         self._quorum.remove(node)
-        self._after(400, "_add_voter", node)
-
-    def _add_voter(self, node: int) -> None:
-        self._quorum.add(node)
+        self._after(400, "add", node)
 
     def _unreachable(self) -> None:
         self._quorum.observations_fail = self._random.choice([Reason.TIMED_OUT, Reason.REFUSED])

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from streaming.cli import app
 from streaming.config import Config
 from streaming.config.loading import PATTERN_SENTENCES
 from tests.cli.foreign_checkpoint import owned_by_another_user
+from tests.cli.program import kraftwatch
 from tests.sinks.server import HttpDouble, HttpReply, serving
 from tests.unit.streaming.config.section_models import all_models
 
@@ -34,21 +34,32 @@ def requested(server: HttpDouble, method: str) -> int:
 def write_config(folder: Path, **keys: Any) -> Path:
     path = folder / "kraftwatch.yaml"
     path.write_text(yaml.safe_dump({"clusters": [CLUSTER], "checkpoint": str(folder / "checkpoint"), **keys}))
+    path.chmod(0o644)
     return path
 
 
 def checked(path: Path, *options: str) -> Result:
-    ended = CliRunner().invoke(app, ["config", "check", str(path), *options])
+    ended = kraftwatch("config", "check", path, *options)
     assert SECRET not in ended.output
     return ended
 
 
-def test_check_prints_clusters_and_sinks_and_writes_nothing(tmp_path: Path) -> None:
+def test_check_prints_clusters_sinks_rules_and_warnings_and_writes_nothing(tmp_path: Path) -> None:
+    chosen = {"include": ["voter-*", "no-leader"], "exclude": ["voter-lagging"]}
     path = write_config(
         tmp_path,
-        clusters=[CLUSTER, {"name": "lab", "bootstrap": ["l1:9093"]}],
+        clusters=[
+            {**CLUSTER, "rules": {"no-leader": {"severity": "warning"}}},
+            {"name": "lab", "bootstrap": ["l1:9093"]},
+        ],
         watch={"exclude": ["lab"]},
-        sinks=["console", f"jsonl:{tmp_path / 'alerts.jsonl'}", {"webhook": {"url": f"https://hook.example/{SECRET}"}}],
+        sinks=[
+            {"console": {"rules": chosen}},
+            f"jsonl:{tmp_path / 'alerts.jsonl'}",
+            {"webhook": {"url": f"https://hook.example/{SECRET}"}},
+        ],
+        rules={"version-drift": {"enabled": False}},
+        listen="0.0.0.0:9847",
         maintenance=[{"days": ["sat"], "from": "22:00", "for": "4h", "comment": "CHG-1"}],
         thresholds={"no-leader": {"hold": 9}},
     )
@@ -65,8 +76,21 @@ def test_check_prints_clusters_and_sinks_and_writes_nothing(tmp_path: Path) -> N
         ("webhook:hook.example", False, None),
     ]
     assert (summary["maintenance"][0]["from"], summary["thresholds"]) == ("22:00", {"no-leader.hold": 9.0})
-    for text in ("prod", "not watched  lab", "webhook:hook.example", "repeat_s 14400", "CHG-1"):
-        assert text in ended.stdout
+    assert summary["rules"] == {"version-drift": {"severity": None, "enabled": False}}
+    assert summary["watched"][0]["rules"] == {"no-leader": {"severity": "warning", "enabled": None}}
+    assert [summary["sinks"][0][key] for key in ("rules", "excluded_rules")] == [chosen["include"], chosen["exclude"]]
+    of_file, of_page = summary["warnings"]
+    assert of_page.startswith("listen: 0.0.0.0:9847 is not a loopback address")
+    assert of_file.endswith(f"is readable by every user of this machine: chmod 600 {path}")
+    text = " ".join(ended.stdout.split())
+    for part in (
+        *("prod", "not watched lab", "webhook:hook.example", "repeat_s 14400", "CHG-1"),
+        "rules voter-* no-leader, excluded_rules voter-lagging",
+        "rules no-leader severity warning",
+        "rules version-drift enabled no",
+        *(f"warning: {sentence}" for sentence in summary["warnings"]),
+    ):
+        assert part in text
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -166,41 +190,3 @@ def test_every_pattern_of_the_configuration_has_its_sentence() -> None:
     patterns = {getattr(each, "pattern", None) for field in fields for each in field.metadata} - {None}
     assert len(patterns) > 5
     assert patterns == {*PATTERN_SENTENCES}
-
-
-def test_check_warns_about_an_open_page_and_a_file_with_a_secret_that_others_can_read(tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text(SECRET)
-    token.chmod(0o644)
-    path = write_config(tmp_path, listen="0.0.0.0:9847", listen_token_file=str(token))
-    sentences = [
-        f"listen_token_file: {token} is readable by every user of this machine: chmod 600 {token}",
-        "listen: 0.0.0.0:9847 is not a loopback address, and others can read the page or its token: "
-        "set listen_certfile, or listen on 127.0.0.1",
-    ]
-
-    ended = checked(path)
-
-    assert (ended.exit_code, json.loads(checked(path, "--json").stdout)["warnings"]) == (0, sentences)
-    for sentence in sentences:
-        assert f"warning: {sentence}" in " ".join(ended.stdout.split())
-
-
-def test_check_shows_the_rules_of_sinks_and_the_rules_that_are_changed(tmp_path: Path) -> None:
-    path = write_config(
-        tmp_path,
-        clusters=[{**CLUSTER, "rules": {"no-leader": {"severity": "warning"}}}],
-        rules={"version-drift": {"enabled": False}},
-        sinks=[{"console": {"rules": {"include": ["voter-*", "no-leader"], "exclude": ["voter-lagging"]}}}],
-    )
-
-    summary = json.loads(checked(path, "--json").stdout)
-    text = " ".join(checked(path).stdout.split())
-
-    assert summary["rules"] == {"version-drift": {"severity": None, "enabled": False}}
-    assert summary["watched"][0]["rules"] == {"no-leader": {"severity": "warning", "enabled": None}}
-    (sink,) = summary["sinks"]
-    assert (sink["rules"], sink["excluded_rules"]) == (["voter-*", "no-leader"], ["voter-lagging"])
-    assert "rules voter-* no-leader, excluded_rules voter-lagging" in text
-    assert "rules no-leader severity warning" in text
-    assert "rules version-drift enabled no" in text

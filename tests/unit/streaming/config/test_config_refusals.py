@@ -54,8 +54,6 @@ KEYS: dict[str, str] = {
     "thresholds: {no-leader: {holds: 3}}": "thresholds.no-leader.holds: rule 'no-leader' has no threshold 'holds': did",
     "thresholds: {no-leader: {hold: soon}}": f"thresholds.no-leader.hold: invalid value 'soon': {NOT_SOON}",
     "thresholds: {no-leader: {hold: true}}": f"thresholds.no-leader.hold: invalid value 'true': {NOT_SOON}",
-    "thresholds: {epoch-churn: {elections: 5m}}": "thresholds.epoch-churn.elections: invalid value '5m': expected a",
-    "thresholds: {epoch-churn: {elections: many}}": "thresholds.epoch-churn.elections: invalid value 'many': expected",
     "pipeline: {partitions: true}": "pipeline.partitions: should be a valid integer",
     "maintenance: [{from: '22:00', for: 24h, comment: a}]": "maintenance.0: the window lasts until it begins again,",
     "maintenance: [{from: 22, for: 4h, comment: a}]": 'maintenance.0.from: invalid time of day: write "22:00"',

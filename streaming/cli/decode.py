@@ -130,10 +130,10 @@ def _read_log(path: Path) -> bytes:
 def _record_writer(*, as_json: bool) -> EntryWriter:
     """Returns the function that prints one record; for people, prints the column headings first."""
     write = sys.stdout.write
-    if as_json:
-        return lambda entry: None if isinstance(entry, DumpGap) else write(_json_line(entry))
-    write(_COLUMNS % ("offset", "epoch", "time (UTC)", "type", "v", "data") + "\n")
-    return lambda entry: None if isinstance(entry, DumpGap) else write(_text_line(entry))
+    if not as_json:
+        write(_COLUMNS % ("offset", "epoch", "time (UTC)", "type", "v", "data") + "\n")
+    line = _json_line if as_json else _text_line
+    return lambda entry: None if isinstance(entry, DumpGap) else write(line(entry))
 
 
 def _json_line(record: DumpedRecord | RecordText) -> str:

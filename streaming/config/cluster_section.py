@@ -90,10 +90,7 @@ ClusterId = Annotated[str, AfterValidator(_checked)]
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
 _SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")
 """Files that are read at each login."""
-_OPTIONS = (
-    *("security_protocol", "ssl_check_hostname", "ssl_password", "sasl_mechanism", "sasl_plain_username"),
-    *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", *_FILES, *_SECRET_FILES),
-)
+_OPTIONS = (*LoginSection.model_fields, "sasl_kerberos_service_name", "sasl_kerberos_domain_name")
 """The keys of the connection and the login, which the client takes under the same names."""
 
 

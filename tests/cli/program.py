@@ -1,14 +1,18 @@
-"""`kraftwatch` in the process of the test."""
+"""`kraftwatch` in the process of the test, and what its commands are given."""
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
 from streaming.cli import app
+
+OTHER_USER = 54_321
 
 
 def kraftwatch(*words: object) -> Result:
@@ -41,3 +45,11 @@ def json_lines(ended: Result, *, exit_code: int = 0) -> list[dict[str, Any]]:
     """Returns the JSON lines that a command printed."""
     assert ended.exit_code == exit_code, f"{ended.output} {ended.exception}"
     return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def owned_by_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a command in this process run as root on a folder of another user."""
+    if os.geteuid() == 0:
+        os.chown(folder, OTHER_USER, OTHER_USER)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -14,8 +14,7 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import CheckpointSource, checkpoint_source, record_source
-from tests.cli.foreign_checkpoint import owned_by_another_user
-from tests.cli.program import kraftwatch, usage_error
+from tests.cli.program import kraftwatch, owned_by_another_user, usage_error
 
 NO_DATABASE = b"x" * 20_000
 PAYLOAD = b"<payload of a row>" * 20

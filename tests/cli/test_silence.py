@@ -12,8 +12,7 @@ from typer.testing import Result
 from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
 from streaming.pipeline.checkpoint import Checkpoint
-from tests.cli.foreign_checkpoint import owned_by_another_user
-from tests.cli.program import json_lines, kraftwatch, usage_error
+from tests.cli.program import json_lines, kraftwatch, owned_by_another_user, usage_error
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 

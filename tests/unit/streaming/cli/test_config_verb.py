@@ -11,8 +11,7 @@ from typer.testing import Result
 
 from streaming.config import Config
 from streaming.config.loading import PATTERN_SENTENCES
-from tests.cli.foreign_checkpoint import owned_by_another_user
-from tests.cli.program import kraftwatch
+from tests.cli.program import kraftwatch, owned_by_another_user
 from tests.sinks.server import HttpDouble, HttpReply, serving
 from tests.unit.streaming.config.section_models import all_models
 

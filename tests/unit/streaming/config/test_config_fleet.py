@@ -30,8 +30,10 @@ clusters:
   bootstrap: ["lab.example:9093"]
   security_protocol: PLAINTEXT
   sasl_mechanism: null
+  rules: {no-leader: {severity: warning}, broker-fenced: {enabled: true}}
 watch: {include: ["prod-*"], exclude: ["*-us"]}
 thresholds: {no-leader: {hold: 7, clear: 3}}
+rules: {no-leader: {severity: critical}, broker-fenced: {severity: info, enabled: false}}
 """
 
 
@@ -165,26 +167,9 @@ def test_what_yaml_merges_is_found_where_it_was_written(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-RULES_FLEET = """
-clusters:
-- {name: prod, bootstrap: ["c1:9093"]}
-- name: lab
-  bootstrap: ["c2:9093"]
-  rules:
-    no-leader: {severity: warning}
-    broker-fenced: {enabled: true}
-rules:
-  no-leader: {severity: critical}
-  broker-fenced: {severity: info, enabled: false}
-"""
-
-
-def test_rules_of_a_cluster_override_the_common_ones_key_by_key(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.yaml"
-    path.write_text(RULES_FLEET)
-
-    for config in (load(path), resolved(path)):
-        prod, lab = (config.thresholds_in_force(section) for section in config.clusters)
+def test_rules_of_a_cluster_override_the_common_ones_key_by_key(fleet: Path) -> None:
+    for config in (load(fleet), resolved(fleet)):
+        prod, _, lab = (config.thresholds_in_force(section) for section in config.clusters)
         assert (prod["no-leader"].severity, lab["no-leader"].severity) == (Severity.CRITICAL, Severity.WARNING)
         assert (prod["broker-fenced"].enabled, lab["broker-fenced"].enabled) == (False, True)
         assert (prod["broker-fenced"].severity, lab["broker-fenced"].severity) == (Severity.INFO, Severity.INFO)

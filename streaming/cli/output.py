@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console, RenderableType
@@ -12,7 +12,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rules.finding import Plain
 
-T = TypeVar("T")
 FILE_WIDTH = 1_000
 """The width of tables in a file or a pipe, where lines are not wrapped."""
 

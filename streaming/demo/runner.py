@@ -44,6 +44,8 @@ class ScenarioRunner:
     incidents: dict[str, Sequence[str]] = field(default_factory=dict)
     """The incidents that began in each scenario, by its name."""
     _printed_sentences: tuple[str, ...] = ()
+    _fault: tuple[float, float] = (0.0, 0.0)
+    """When the newest fault began, and when it was complete."""
 
     def run(self, number: int, of: int, scenario: Scenario) -> None:
         """Runs one scenario: injects the fault, waits for the alerts, fixes it, waits until the alerts resolve."""
@@ -54,8 +56,8 @@ class ScenarioRunner:
         self.console.print(Panel(Text(scenario.description), title=title, title_align="left"))
         began_at = time.time()
         scenario.inject(self.context)
-        fault = (began_at, time.time())
-        fired = [self._await(expectation, first, fault) for expectation in scenario.expected]
+        self._fault = (began_at, time.time())
+        fired = [self._await(expectation, first) for expectation in scenario.expected]
         alerts = [each for each in fired if each is not None]
         fixed = scenario.fix is not None and len(alerts) == len(fired)
         if len(alerts) == len(fired):
@@ -64,7 +66,7 @@ class ScenarioRunner:
                 scenario.fix(self.context, alerts)
         for expectation, alert in zip(scenario.expected, fired, strict=True):
             resolved = fixed and alert is not None and self._resolved(alert)
-            self._add_outcome(scenario, expectation, alert, fault, resolved=resolved)
+            self._add_outcome(scenario, expectation, alert, resolved=resolved)
         if fixed:
             self._await_end(earlier)
         self.incidents[name] = self.counter.incidents[earlier:]
@@ -78,7 +80,7 @@ class ScenarioRunner:
         if counts != expected:
             self.problems.append(f"WRONG NOTIFICATIONS: {name}: {dict(counts)}, expected {dict(expected)}")
 
-    def _await(self, expectation: Expectation, first: int, fault: tuple[float, float]) -> AlertLine | None:
+    def _await(self, expectation: Expectation, first: int) -> AlertLine | None:
         hold = self.holds[expectation.rule]
         with self.console.status(Text(f"waiting for {expectation.rule} (hold {hold:g} s)")):
             try:
@@ -92,16 +94,16 @@ class ScenarioRunner:
             except JobProcessError as problem:
                 self.console.print(Text(f"  NO ALERT: {problem}", style="bold red"))
                 return None
-        self._show(alert, fault)
+        self._show(alert)
         return alert
 
-    def _show(self, alert: AlertLine, fault: tuple[float, float]) -> None:
+    def _show(self, alert: AlertLine) -> None:
         badge = Text("  ").append(f" {alert.severity} ", style=COLOURS[alert.severity])
         self.console.print(badge.append(f" {alert.rule}", style="bold").append(f"  {alert.subject}"))
         self.console.print(Padding(Text(str(alert.line["summary"])), INDENT))
         delays = (
             f"alerted {self._after_hold(alert):.1f} s after the hold expired, "
-            f"{_after_fault(alert, fault):.1f} s after the fault"
+            f"{self._after_fault(alert):.1f} s after the fault"
         )
         self.console.print(Padding(Text(delays, style="dim"), INDENT))
         sentences = tuple(step for step in alert.remedy if step.startswith("#"))
@@ -144,13 +146,7 @@ class ScenarioRunner:
                 time.sleep(0.1)
 
     def _add_outcome(
-        self,
-        scenario: Scenario,
-        expectation: Expectation,
-        alert: AlertLine | None,
-        fault: tuple[float, float],
-        *,
-        resolved: bool,
+        self, scenario: Scenario, expectation: Expectation, alert: AlertLine | None, *, resolved: bool
     ) -> None:
         name = "" if any(row[0] == scenario.name for row in self.outcomes) else scenario.name
         end = "still firing" if scenario.fix is None else "yes" if resolved else "NO"
@@ -159,13 +155,18 @@ class ScenarioRunner:
         else:
             after_hold_s = self._after_hold(alert)
             self.delays_s.append(after_hold_s)
-            delays = (f"{after_hold_s:.1f} s", f"{_after_fault(alert, fault):.1f} s")
+            delays = (f"{after_hold_s:.1f} s", f"{self._after_fault(alert):.1f} s")
             self.outcomes.append((name, f"{alert.rule} {alert.subject}", *delays, end))
         if alert is None or (scenario.fix is not None and not resolved):
             self.problems.append(f"{'NO ALERT' if alert is None else 'NOT RESOLVED'}: {self.outcomes[-1][1]}")
 
     def _after_hold(self, alert: AlertLine) -> float:
         return max(0.0, alert.sent_at - alert.started_at - self.holds[alert.rule])
+
+    def _after_fault(self, alert: AlertLine) -> float:
+        """Returns the seconds since the fault was complete, or since it began for an alert that came before that."""
+        began, done = self._fault
+        return alert.sent_at - (done if alert.sent_at >= done else began)
 
     def report(self) -> None:
         """Prints the tables at the end of the demo."""
@@ -188,12 +189,6 @@ class ScenarioRunner:
             self.console.print(Text("Not every scenario ended as expected: see above.", style="bold red"))
         else:
             self.console.print(Text("Every expected alert fired, no false alert fired.", style="bold green"))
-
-
-def _after_fault(alert: AlertLine, fault: tuple[float, float]) -> float:
-    """Returns the seconds since the fault was complete, or since it began for an alert that came before that."""
-    began, done = fault
-    return alert.sent_at - (done if alert.sent_at >= done else began)
 
 
 def _table(title: str, names: Sequence[str], numbers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -24,21 +24,29 @@ FILES: dict[str, str] = {
     "clusters: [": "line 1: not YAML: expected the node content, but found '<stream end>'",
     "clusters:\n- prod=c1:9093": "line 2: clusters.0: expected a mapping: write KEY: VALUE",
     "clusters:\n- {name: {{ cluster }}}": "line 2: a key must be a plain text: put a text that begins with { or [",
-    'clusters: [{name: a, bootstrap: ["${C1:9"]}]': "invalid '${': write ${NAME}, ${NAME:-default}, or $${ for a liter",
+    'clusters: [{name: a, bootstrap: ["${C1:9"]}]': "invalid '${': write ${NAME}, ${NAME:-default}, or $${ for a",
     f"defaults: {{sasl_mecanism: PLAIN}}\n{PROD}": "line 1: defaults.sasl_mecanism: unknown key; did you mean 'sasl_me",
     f"defaults:\n  name: a\n{PROD}": f"line 2: defaults.name: unknown key; known keys: {', '.join(DEFAULTS)}",
     f"defaults:\n  security_protocol: TLS\n{TWO}": "line 2: defaults.security_protocol: should be 'PLAINTEXT', 'SSL'",
     PROD * 2: "line 3: the key 'clusters' is given twice",
-    f"{PROD}- {{name: prod, bootstrap: [a:1]}}": "line 3: clusters.1.name: two clusters are named prod: give each",
-    f"{PROD}- {{name: a, bootstrap: [C1:9093]}}": "line 3: clusters.1.bootstrap.0: C1:9093 is also in the bootstrap",
+    f"{PROD}- {{name: prod, bootstrap: [a:1]}}": (
+        "line 3: clusters.1.name: two clusters are named prod: give each its own name"
+    ),
+    f"{PROD}- {{name: a, bootstrap: [C1:9093]}}": (
+        "line 3: clusters.1.bootstrap.0: C1:9093 is also in the bootstrap of cluster prod: give each cluster its own"
+    ),
     f"{TWO}watch: {{include: [dev-*]}}": "line 4: watch.include.0: 'dev-*' matches no cluster; known: prod, staging",
-    f"{TWO}watch: {{exclude: ['*']}}": "line 4: watch: excludes all clusters (prod, staging): correct its",
+    f"{TWO}watch: {{exclude: ['*']}}": (
+        "line 4: watch: excludes all clusters (prod, staging): correct its include and exclude"
+    ),
 }
 KEYS: dict[str, str] = {
     "sink: [console]": "sink: unknown key; did you mean 'sinks'?",
     "sinks: console": "sinks: expected a list: begin each entry with `- `, or write [A, B]",
     f"sinks: [console, {{webhook: {{ulr: {SECRET}}}}}]": "sinks.1.webhook.ulr: unknown key; did you mean 'url'?",
-    f"sinks: [{{pagerduty: {{routing_key: *{SECRET} }}}}]": "not YAML: found undefined alias: put a text that begins",
+    f"sinks: [{{pagerduty: {{routing_key: *{SECRET} }}}}]": (
+        "not YAML: found undefined alias: put a text that begins with * or ! in quotation marks"
+    ),
     f"sinks: [{{pagerduty: {{routing_key: !{SECRET} }}}}]": "put a text that begins with ! in quotation marks",
     "sinks: [{pagerduty: {routing_key: abc}}]": (
         "sinks.0.pagerduty.routing_key: has 3 characters, but an integration key has 32 letters and digits: copy it "
@@ -48,17 +56,22 @@ KEYS: dict[str, str] = {
         "sinks.0.alertmanager.url: is not the address of an Alertmanager: write http://HOST:9093, without /api, ? or #"
     ),
     f"sinks: [{{webhook: {{url: {SECRET}, repeat: so}}}}]": f"sinks.0.webhook.repeat: invalid value 'so': {NOT_SOON}",
-    f"sinks: [{{webhook: {{url: {SECRET}, clusters: [prod, prd*]}}}}]": "sinks.0.webhook.clusters.1: 'prd*' matches no "
-    "cluster; did you mean 'prod'?",
+    f"sinks: [{{webhook: {{url: {SECRET}, clusters: [prod, prd*]}}}}]": (
+        "sinks.0.webhook.clusters.1: 'prd*' matches no cluster; did you mean 'prod'?"
+    ),
     "thresholds: {no-leader: 5s}": "thresholds.no-leader: expected a mapping: write KEY: VALUE",
     "thresholds: {no-leader: {holds: 3}}": "thresholds.no-leader.holds: rule 'no-leader' has no threshold 'holds': did",
     "thresholds: {no-leader: {hold: soon}}": f"thresholds.no-leader.hold: invalid value 'soon': {NOT_SOON}",
     "thresholds: {no-leader: {hold: true}}": f"thresholds.no-leader.hold: invalid value 'true': {NOT_SOON}",
     "pipeline: {partitions: true}": "pipeline.partitions: should be a valid integer",
-    "maintenance: [{from: '22:00', for: 24h, comment: a}]": "maintenance.0: the window lasts until it begins again,",
+    "maintenance: [{from: '22:00', for: 24h, comment: a}]": (
+        "maintenance.0: the window lasts until it begins again, so it never ends: shorten `for` or remove days"
+    ),
     "maintenance: [{from: 22, for: 4h, comment: a}]": 'maintenance.0.from: invalid time of day: write "22:00"',
     f"maintenance: [{{{WINDOW}, days: [saturday]}}]": "maintenance.0.days.0: should be 'mon', 'tue',",
-    f"maintenance: [{{{WINDOW}, timezone: Berlin}}]": "maintenance.0.timezone: unknown time zone 'Berlin': write one",
+    f"maintenance: [{{{WINDOW}, timezone: Berlin}}]": (
+        "maintenance.0.timezone: unknown time zone 'Berlin': write one such as Europe/Berlin or UTC"
+    ),
     f"maintenance: [{{{WINDOW}, zone: UTC}}]": "maintenance.0.zone: unknown key; did you mean 'timezone'?",
     f"maintenance: [{{{WINDOW}, clusters: [prd]}}]": "maintenance.0.clusters.0: 'prd' matches no cluster; did you mean",
     f"maintenance: [{{{WINDOW}, rules: [no-leadr]}}]": "maintenance.0.rules.0: 'no-leadr' matches no rule; did you",
@@ -80,10 +93,12 @@ CLUSTER: dict[str, str] = {
     f"sasl_plain_password: {SECRET}, sasl_plain_password_file: x": "give sasl_plain_password or sasl_plain_pass",
     "security_protocol: SASL_SSL": "needs sasl_mechanism (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI)",
     "security_protocol: SASL_SSL, sasl_mechanism: OAUTHBEARER": "OAUTHBEARER needs sasl_oauth_token_file",
-    "security_protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_plain_username: u": "sasl_mechanism PLAIN needs "
-    "sasl_plain_username and sasl_plain_password (or sasl_plain_password_file)",
-    f"sasl_mechanism: PLAIN, sasl_plain_username: u, sasl_plain_password: {SECRET}": "sasl_mechanism is given, but "
-    "security_protocol PLAINTEXT never logs in: set SASL_SSL (or SASL_PLAINTEXT)",
+    "security_protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_plain_username: u": (
+        "sasl_mechanism PLAIN needs sasl_plain_username and sasl_plain_password (or sasl_plain_password_file)"
+    ),
+    f"sasl_mechanism: PLAIN, sasl_plain_username: u, sasl_plain_password: {SECRET}": (
+        "sasl_mechanism is given, but security_protocol PLAINTEXT never logs in: set SASL_SSL (or SASL_PLAINTEXT)"
+    ),
 }
 """Of the only cluster of a file, after its name in line 2."""
 RELAY: dict[str, Any] = {"bootstrap": ["k1:9092"], "topic": "observations"}

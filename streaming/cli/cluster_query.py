@@ -150,15 +150,13 @@ def _targets(config: Config, journal: Path | None, *, file: Path | None) -> list
     def settings_of(name: str) -> ClusterSettings | None:
         return config.cluster_settings(sections[name]) if name in sections else None
 
-    def recording() -> "Recording | None":
-        if file is None or journal is not None or (config.source != "kafka" and not has_journal(config.folder)):
-            return given
-        return RecordedJob(RecordedOptions(config=file), [*sections]).recording()
-
     @cache
     def recorded() -> Mapping[str, ReplayedJournal]:
+        found: Recording | None = given
         try:
-            if (found := recording()) is None:
+            if found is None and file is not None and (config.source == "kafka" or has_journal(config.folder)):
+                found = RecordedJob(RecordedOptions(config=file), [*sections]).recording()
+            if found is None:
                 return {}
             print_progress(f"no leader answers: reading the recorded state in {found.place}")
             return replay_recording(found, settings_of)

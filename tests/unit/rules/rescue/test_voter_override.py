@@ -88,12 +88,6 @@ def test_two_voters_at_one_address_are_refused_as_a_typo(host: str) -> None:
         parse_controllers(",".join(reversed(items)), "CONTROLLER")
 
 
-@pytest.mark.kip("E020")
-def test_two_voters_on_one_host_with_different_ports_are_legal() -> None:
-    items = [f"{node}@c1.test:{9090 + node}:{key(node).directory_id}" for node in (1, 2, 3)]
-    assert len(parse_controllers(",".join(items), "CONTROLLER")) == 3
-
-
 @pytest.mark.kip("E076")
 def test_the_list_has_the_endpoint_that_voters_dial_of_several() -> None:
     other = Endpoint(listener="SECURE", host="c1.secure.test", port=9094)

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from connectors.errors import UsageError
 from streaming.rescue.apply_voters import apply_voters
 from tests.cli.killed_process import killed_at
-from tests.cli.program import kraftwatch, log_dirs
+from tests.cli.program import kraftwatch, log_dirs, usage_error
 from tests.unit.connectors.logdir.log_dirs import MOVED, noops
 
 SNAPSHOT = "00000000000000000061-0000000001.checkpoint"
@@ -26,6 +25,10 @@ def node(stopped: Path) -> Path:
 
 def rescue(verb: str, folder: Path, *more: str) -> Result:
     return kraftwatch("rescue", verb, "--log-dir", folder, *more)
+
+
+def refusal(verb: str, folder: Path, *more: str) -> str:
+    return usage_error("rescue", verb, "--log-dir", folder, *more)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -97,9 +100,7 @@ def test_undo_is_refused_after_the_node_was_started(node: Path) -> None:
     rescue("apply", node, "--initial-controllers", MOVED, "--yes")
     (node / "__cluster_metadata-0" / "quorum-state").write_text("{}")
 
-    ended = rescue("undo", node)
-
-    assert "the node was started, so nothing is undone" in refusal(ended)
+    assert "the node was started, so nothing is undone" in refusal("undo", node)
     assert (node / "__cluster_metadata-0" / SNAPSHOT).exists()
 
 
@@ -125,7 +126,7 @@ def test_running_node_is_refused(node: Path) -> None:
         os.waitpid(child, os.WUNTRACED)
         try:
             for verb, more in (("apply", ("--initial-controllers", MOVED)), ("undo", ("--backup", str(node)))):
-                assert "a Kafka process uses it" in refusal(rescue(verb, node, *more))
+                assert "a Kafka process uses it" in refusal(verb, node, *more)
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
@@ -143,7 +144,7 @@ def test_running_node_is_refused(node: Path) -> None:
 def test_list_that_changes_more_than_endpoints_is_refused(node: Path, wanted: str, reason: str) -> None:
     before = contents(node.parent)
 
-    assert reason in refusal(rescue("apply", node, "--initial-controllers", wanted, "--yes"))
+    assert reason in refusal("apply", node, "--initial-controllers", wanted, "--yes")
     assert contents(node.parent) == before
 
 
@@ -156,20 +157,20 @@ def test_plan_of_all_nodes_is_followed(node: Path, tmp_path: Path) -> None:
     plan.write_text(written.stdout)
     options = ("--initial-controllers", MOVED, "--plan", str(plan))
 
-    assert "no majority of the voters has its records from offset 61 to 70" in refusal(rescue("apply", node, *options))
+    assert "no majority of the voters has its records from offset 61 to 70" in refusal("apply", node, *options)
     assert rescue("apply", node.parent / "node-2", *options).exit_code == 0
     other = MOVED.replace("c3.new", "c4.new")
     assert "is a plan for other voters" in refusal(
-        rescue("apply", node.parent / "node-2", "--initial-controllers", other, "--plan", str(plan))
+        "apply", node.parent / "node-2", "--initial-controllers", other, "--plan", str(plan)
     )
-    assert "does not have node 101-" in refusal(rescue("apply", node.parent / "node-101", *options))
+    assert "does not have node 101-" in refusal("apply", node.parent / "node-101", *options)
     third = node.parent / "node-3" / "__cluster_metadata-0" / "00000000000000000000.log"
     third.write_bytes(third.read_bytes() + noops(57, 1))
     assert "ended at offset 57 in epoch 1 when the plan was made, and ends at 58" in refusal(
-        rescue("apply", node.parent / "node-3", *options)
+        "apply", node.parent / "node-3", *options
     )
     plan.write_text("[]")
-    assert "is not a plan" in refusal(rescue("apply", node.parent / "node-2", *options))
+    assert "is not a plan" in refusal("apply", node.parent / "node-2", *options)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +183,8 @@ def test_backup_with_which_kafka_would_not_start_or_that_cannot_be_written_is_re
     (node.parent / "file").write_text("")
     before = contents(node)
 
-    ended = rescue("apply", node, "--initial-controllers", MOVED, "--yes", "--backup", str(node.parent / backup))
-
-    assert reason in refusal(ended)
+    options = ("--initial-controllers", MOVED, "--yes", "--backup", str(node.parent / backup))
+    assert reason in refusal("apply", node, *options)
     assert contents(node) == before
 
 
@@ -209,9 +209,3 @@ def test_killed_at_any_write_the_node_is_as_before_or_finished(node: Path, call:
     assert not [name for name in contents(node) if name.endswith((".part", ".new"))]
     assert rescue("undo", node).exit_code == 0
     assert contents(node) == before
-
-
-def refusal(ended: Result) -> str:
-    """The sentence with which a command ended; the command line turns it into exit code 2."""
-    assert isinstance(ended.exception, UsageError), ended.output
-    return str(ended.exception)

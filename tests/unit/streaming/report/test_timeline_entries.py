@@ -24,6 +24,11 @@ class ObservedHistory:
     def __init__(self) -> None:
         self.machine, self.events = Machine(ClusterSettings(name="a")), EventHistory()
 
+    def read(self, script: LogScript) -> None:
+        """Applies what the script has written."""
+        apply(self.machine, [script.read()])
+        self.events.add(self.machine)
+
 
 def observed(folder: Path) -> ObservedHistory:
     found = ObservedHistory()
@@ -56,8 +61,7 @@ def test_a_row_that_raises_is_skipped_and_changes_no_entry(tmp_path: Path, monke
 def test_an_election_names_the_voters_that_granted_their_votes() -> None:
     history, script = ObservedHistory(), LogScript()
     script.events[-1] = replace(script.leader(1), granting_voter_ids=(NodeId(1), NodeId(3)))
-    apply(history.machine, [script.read()])
-    history.events.add(history.machine)
+    history.read(script)
 
     assert [one.text for one in entries(history)] == ["controller 1 was elected, epoch 1, 2 votes: 1 and 3"]
 
@@ -69,8 +73,7 @@ def test_a_change_of_more_than_one_voter_has_its_own_kind() -> None:
     script.kraft(1)
     for names in (("1-a", "2-b", "3-c"), ("1-a", "2-b"), ("1-a", "4-d", "5-e")):
         script.voters(*names)
-        apply(history.machine, [script.read()])
-        history.events.add(history.machine)
+        history.read(script)
 
     changes = [one for one in entries(history) if one.kind in (EntryKind.VOTER_CHANGE, EntryKind.FORCED_CHANGE)]
     assert [(one.kind, one.text) for one in changes] == [
@@ -109,19 +112,14 @@ def test_a_gap_that_began_before_the_first_time_is_an_entry() -> None:
 def test_an_election_that_was_lost_with_committed_metadata_stays() -> None:
     """The log was rewritten from offset 30 on: there is another election at the same offset."""
     history, script = ObservedHistory(), LogScript()
-
-    def read() -> None:
-        apply(history.machine, [script.read()])
-        history.events.add(history.machine)
-
     script.leader(1)
     script.noops(29)
     script.leader(3, epoch=2)
     script.noops(20)
-    read()
+    history.read(script)
     script.offset = 30
     script.leader(2, epoch=3)
-    read()
+    history.read(script)
 
     assert [one.text for one in entries(history) if one.kind is EntryKind.ELECTION] == [
         "controller 1 was elected, epoch 1",

@@ -1,6 +1,7 @@
 """CommitBuffer against a simulated leader: for all elections and response sizes, the committed records that it returns
 are the committed log, as whole batches, each once and in order."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -75,9 +76,39 @@ def fetched(*, epoch: int, **more: Any) -> FetchResult:
     return FetchResult(error=0, leader_id=1, leader_epoch=epoch, leader=None, **more)
 
 
-def read(buffer: CommitBuffer, leader: Leader, *, max_batches: int = 100, now_ms: int = 0) -> CommittedRecords | None:
+def fetch(buffer: CommitBuffer, leader: Leader, *, max_batches: int = 100, now_ms: int = 0) -> AcceptResult:
     answer = leader.respond(buffer.next_offset, buffer.last_epoch, max_batches=max_batches)
-    return buffer.accept(answer, now_ms=now_ms).committed
+    return buffer.accept(answer, now_ms=now_ms)
+
+
+def read(buffer: CommitBuffer, leader: Leader) -> CommittedRecords:
+    return committed_of(fetch(buffer, leader))
+
+
+def committed_of(result: AcceptResult) -> CommittedRecords:
+    assert result.committed is not None
+    return result.committed
+
+
+def offsets(records: CommittedRecords) -> tuple[int, int]:
+    return records.base_offset, records.last_offset
+
+
+def refusal(step: Callable[[], object]) -> str:
+    """Returns why a response that Kafka does not send is refused."""
+    with pytest.raises(ObservationError) as problem:
+        step()
+    assert problem.value.reason is Reason.INVALID_RESPONSE
+    return problem.value.detail
+
+
+def leader_of(*counts: int, high_watermark: int = 0, epoch: int = 1) -> Leader:
+    """A leader with batches of so many records."""
+    leader = Leader(epoch=epoch)
+    for count in counts:
+        leader.append(count)
+    leader.high_watermark = high_watermark
+    return leader
 
 
 STEPS = st.one_of(
@@ -102,13 +133,13 @@ def test_returned_records_are_the_committed_log_each_batch_once_in_order(steps: 
             case "elect":
                 leader.elect(keep=number)
             case _:
-                got = read(buffer, leader, max_batches=number)
+                got = fetch(buffer, leader, max_batches=number).committed
                 committed += got.batches if got else b""
                 assert buffer.committed_end <= leader.high_watermark
                 assert buffer.committed_end <= buffer.next_offset
     leader.high_watermark = leader.end
     for _ in range(len(leader.batches) + 3):
-        got = read(buffer, leader)
+        got = fetch(buffer, leader).committed
         committed += got.batches if got else b""
 
     assert committed == b"".join(batch(base, count, epoch=epoch) for base, count, epoch in leader.batches)
@@ -116,32 +147,22 @@ def test_returned_records_are_the_committed_log_each_batch_once_in_order(steps: 
 
 
 def test_committed_records_carry_their_offset_range() -> None:
-    leader, buffer = Leader(), CommitBuffer(START)
-    for count in (2, 3, 1):
-        leader.append(count)
-    leader.high_watermark = 5
+    leader, buffer = leader_of(2, 3, 1, high_watermark=5), CommitBuffer(START)
 
     got = read(buffer, leader)
-    assert got is not None
-    assert (got.base_offset, got.last_offset, got.leader_epoch, got.high_watermark) == (0, 4, 1, 5)
-
+    assert (*offsets(got), got.leader_epoch, got.high_watermark) == (0, 4, 1, 5)
     got = read(buffer, leader)
-    assert got is not None
-    assert (got.base_offset, got.last_offset, got.batches) == (5, 4, b"")
+    assert (*offsets(got), got.batches) == (5, 4, b"")
 
 
-@pytest.mark.kip("D073", "D077")
+@pytest.mark.kip("D077")
 def test_election_truncates_uncommitted_records_without_a_loss_report() -> None:
-    leader, buffer = Leader(), CommitBuffer(START)
-    leader.append(1)
-    leader.high_watermark = 1
-    leader.append(5)
+    leader, buffer = leader_of(1, 5, high_watermark=1), CommitBuffer(START)
     read(buffer, leader)
     assert buffer.next_offset == 6
 
     leader.elect(keep=1)
-    result = buffer.accept(leader.respond(buffer.next_offset, buffer.last_epoch, max_batches=9), now_ms=0)
-    assert (result.lost, result.pause) == (None, False), "the committed part is fetched from at once"
+    assert fetch(buffer, leader).lost is None
     assert (buffer.next_offset, buffer.last_epoch) == (1, 1)
 
 
@@ -156,26 +177,21 @@ def restore_older_log(leader: Leader, buffer: CommitBuffer, *, at: int) -> None:
 def test_loss_is_reported_when_a_committing_leader_lacks_committed_records() -> None:
     leader, buffer = Leader(), CommitBuffer(START)
     restore_older_log(leader, buffer, at=4)
-    first = buffer.accept(leader.respond(buffer.next_offset, buffer.last_epoch, max_batches=9), now_ms=0)
+    first = fetch(buffer, leader)
     assert (first.lost, first.pause) == (None, True)
 
     leader.append(1)
     leader.high_watermark = 5
-    second = buffer.accept(leader.respond(buffer.next_offset, buffer.last_epoch, max_batches=9), now_ms=100)
-    assert second.lost is not None
-    assert "offset 9 of epoch 1 was committed" in second.lost
-    assert "epoch 1 ends at offset 4" in second.lost
+    lost = fetch(buffer, leader, now_ms=100).lost or ""
+    assert "offset 9 of epoch 1 was committed" in lost
+    assert "epoch 1 ends at offset 4" in lost
 
     buffer.restart(START)
-    got = read(buffer, leader)
-    assert got is not None
-    assert (got.base_offset, got.last_offset) == (0, 4)
+    assert offsets(read(buffer, leader)) == (0, 4)
 
 
 def test_leader_with_an_older_epoch_is_fetched_from_offset_0_and_reported_when_it_commits() -> None:
-    leader, buffer = Leader(epoch=7), CommitBuffer(START)
-    leader.append(10)
-    leader.high_watermark = 10
+    leader, buffer = leader_of(10, high_watermark=10, epoch=7), CommitBuffer(START)
     read(buffer, leader)
     restored = Leader(epoch=3, batches=[(0, 4, 2)], high_watermark=4)
 
@@ -184,19 +200,15 @@ def test_leader_with_an_older_epoch_is_fetched_from_offset_0_and_reported_when_i
     assert buffer.accept(restored.respond(0, 0, max_batches=1), now_ms=0).lost is None
     restored.append(1)
     restored.high_watermark = 5
-    lost = buffer.accept(restored.respond(0, 0, max_batches=1), now_ms=1).lost
-    assert lost is not None
+    lost = buffer.accept(restored.respond(0, 0, max_batches=1), now_ms=1).lost or ""
     assert "the leader of epoch 3 does not know that epoch" in lost
 
 
 def test_loss_is_reported_after_the_confirmation_time_if_the_leader_commits_nothing() -> None:
     leader, buffer = Leader(), CommitBuffer(START)
     restore_older_log(leader, buffer, at=4)
-    answer = leader.respond(buffer.next_offset, buffer.last_epoch, max_batches=9)
-
-    assert buffer.accept(answer, now_ms=0).lost is None
-    assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS - 1).lost is None
-    assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None
+    times_ms = (0, LOSS_CONFIRM_MS - 1, LOSS_CONFIRM_MS)
+    assert [fetch(buffer, leader, now_ms=at).lost is not None for at in times_ms] == [False, False, True]
 
 
 @pytest.mark.kip("D043")
@@ -213,59 +225,47 @@ def test_batch_around_the_position_is_returned_whole_with_its_own_base_offset() 
     """A snapshot may end inside a batch of the log."""
     buffer = CommitBuffer(FetchPosition(offset=5, epoch=1))
     records = batch(3, 4, epoch=1)
-    answer = fetched(epoch=1, high_watermark=7, records=records)
-    got = buffer.accept(answer, now_ms=0).committed
-    assert got is not None
-    assert (got.base_offset, got.last_offset, got.batches) == (3, 6, records)
+    got = committed_of(buffer.accept(fetched(epoch=1, high_watermark=7, records=records), now_ms=0))
+    assert (*offsets(got), got.batches) == (3, 6, records)
 
 
 @pytest.mark.kip("D071")
 def test_fetch_continues_after_the_newest_of_several_uncommitted_batches_with_its_epoch() -> None:
     buffer = CommitBuffer(START)
     records = batch(0, 2, epoch=1) + batch(2, 1, epoch=2)
-    answer = fetched(epoch=2, high_watermark=0, records=records)
-    buffer.accept(answer, now_ms=0)
+    buffer.accept(fetched(epoch=2, high_watermark=0, records=records), now_ms=0)
     assert buffer.fetch_position(2) == FetchPosition(offset=3, epoch=2)
 
 
-def test_snapshot_that_ends_where_the_log_was_read_to_in_another_epoch_is_a_loss() -> None:
-    buffer = CommitBuffer(FetchPosition(offset=50, epoch=1))
+@pytest.mark.parametrize("committed_end", [50, 500])
+def test_snapshot_of_another_epoch_that_ends_at_or_below_the_committed_offset_is_a_loss(committed_end: int) -> None:
+    buffer = CommitBuffer(FetchPosition(offset=committed_end, epoch=1))
     answer = fetched(epoch=2, snapshot=SnapshotId(end_offset=50, epoch=2))
     first = buffer.accept(answer, now_ms=0)
     assert (first.snapshot, first.pause) == (None, True)
     assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None
 
 
-@pytest.mark.kip("D121")
-def test_snapshot_is_requested_when_the_log_starts_after_the_position() -> None:
-    buffer = CommitBuffer(FetchPosition(offset=5, epoch=1))
-    answer = fetched(epoch=2, snapshot=SnapshotId(end_offset=50, epoch=2))
-    assert buffer.accept(answer, now_ms=0).snapshot == SnapshotId(end_offset=50, epoch=2)
-    assert buffer.accept(answer, now_ms=0).lost is None
-
-
-def test_snapshot_that_ends_below_the_committed_offset_is_a_loss() -> None:
-    buffer = CommitBuffer(FetchPosition(offset=500, epoch=1))
-    answer = fetched(epoch=2, snapshot=SnapshotId(end_offset=50, epoch=2))
-    assert buffer.accept(answer, now_ms=0).pause
-    assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None
+@pytest.mark.kip("D081", "D121")
+@pytest.mark.parametrize(("offset", "end_offset"), [(5, 50), (0, 50), (0, 0)])
+def test_a_reader_before_the_start_of_the_log_is_sent_to_its_snapshot(offset: int, end_offset: int) -> None:
+    """An empty reader also to the snapshot that a formatted directory begins with."""
+    buffer = CommitBuffer(FetchPosition(offset=offset, epoch=1 if offset else 0))
+    snapshot = SnapshotId(end_offset=end_offset, epoch=2)
+    assert buffer.accept(fetched(epoch=2, snapshot=snapshot), now_ms=0) == AcceptResult(snapshot=snapshot)
 
 
 def test_incomplete_last_batch_is_fetched_again() -> None:
-    leader, buffer = Leader(high_watermark=0), CommitBuffer(START)
-    leader.append(2)
-    leader.append(2)
-    answer = leader.respond(0, 0, max_batches=9)
-    torn = fetched(epoch=1, high_watermark=0, records=answer.records[:-1])
-    buffer.accept(torn, now_ms=0)
+    buffer = CommitBuffer(START)
+    whole = leader_of(2, 2).respond(0, 0, max_batches=9).records
+    buffer.accept(fetched(epoch=1, high_watermark=0, records=whole[:-1]), now_ms=0)
     assert buffer.next_offset == 2
 
 
 @pytest.mark.kip("K043")
 def test_missing_offset_is_rejected() -> None:
     buffer = CommitBuffer(START)
-    with_gap = batch(0, 1, epoch=1) + batch(2, 1, epoch=1)
-    answer = fetched(epoch=1, high_watermark=3, records=with_gap)
+    answer = fetched(epoch=1, high_watermark=3, records=batch(0, 1, epoch=1) + batch(2, 1, epoch=1))
     with pytest.raises(UndecodableError, match="offset 1 is missing"):
         buffer.accept(answer, now_ms=0)
     assert buffer.next_offset == 0
@@ -276,18 +276,14 @@ def test_damaged_batch_is_returned_unchanged() -> None:
     damaged = bytearray(batch(0, 3, epoch=1))
     damaged[-1] ^= 1
     records = bytes(damaged) + batch(3, 1, epoch=1)
-    answer = fetched(epoch=1, high_watermark=4, records=records)
-    got = buffer.accept(answer, now_ms=0).committed
-    assert got is not None
+    got = committed_of(buffer.accept(fetched(epoch=1, high_watermark=4, records=records), now_ms=0))
     assert (got.last_offset, got.batches) == (3, records)
 
 
 def test_buffer_above_its_size_limit_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_buffer, "BUFFER_BYTES_MAX", 200)
-    leader, buffer = Leader(), CommitBuffer(START)
-    leader.append(300)
-    result = buffer.accept(leader.respond(0, 0, max_batches=9), now_ms=0)
-    assert result.pause
+    buffer = CommitBuffer(START)
+    assert fetch(buffer, leader_of(300)).pause
     assert (buffer.committed_end, buffer.next_offset) == (0, 0)
 
 
@@ -297,7 +293,7 @@ def test_records_that_were_committed_do_not_count_towards_the_size_limit(monkeyp
     for end in range(1, 10):
         leader.append(1)
         leader.high_watermark = end
-        result = buffer.accept(leader.respond(end - 1, buffer.last_epoch, max_batches=1), now_ms=0)
+        result = fetch(buffer, leader)
         assert (result.pause, buffer.committed_end) == (False, end)
 
 
@@ -342,11 +338,11 @@ def test_snapshot_pieces_end_with_whole_batches(counts: list[int], cuts: list[in
 )
 def test_snapshot_beyond_its_bounds_is_refused(pieces: list[tuple[int, bytes]], text: str) -> None:
     snapshot = SnapshotBuffer(SnapshotId(end_offset=99, epoch=3))
-    with pytest.raises(ObservationError) as problem:
-        for size, records in pieces:
-            snapshot.receive(position=snapshot.position, size=size, records=records)
-    assert problem.value.reason is Reason.INVALID_RESPONSE
-    assert problem.value.detail.startswith(text), problem.value.detail
+    *accepted, (size, records) = pieces
+    for announced, piece in accepted:
+        snapshot.receive(position=snapshot.position, size=announced, records=piece)
+    detail = refusal(lambda: snapshot.receive(position=snapshot.position, size=size, records=records))
+    assert detail.startswith(text), detail
 
 
 def test_piece_at_another_position_is_refused() -> None:
@@ -375,10 +371,8 @@ def test_configured_snapshot_size_is_the_limit() -> None:
 def test_batch_that_can_never_arrive_is_refused_at_once(records: bytes, text: str) -> None:
     buffer = CommitBuffer(START)
     answer = fetched(epoch=1, high_watermark=1, records=records)
-    with pytest.raises(ObservationError) as problem:
-        buffer.accept(answer, now_ms=0)
-    assert problem.value.reason is Reason.INVALID_RESPONSE
-    assert problem.value.detail.startswith(text), problem.value.detail
+    detail = refusal(lambda: buffer.accept(answer, now_ms=0))
+    assert detail.startswith(text), detail
     assert (buffer.next_offset, buffer.committed_end) == (0, 0), "the buffer is unchanged"
 
 
@@ -386,21 +380,5 @@ def test_diverging_answer_to_a_follower_without_records_is_refused_and_no_loss()
     buffer = CommitBuffer(START)
     diverging = fetched(epoch=3, diverging=SnapshotId(end_offset=0, epoch=0))
     for now_ms in (0, LOSS_CONFIRM_MS + 1):
-        with pytest.raises(ObservationError) as problem:
-            buffer.accept(diverging, now_ms=now_ms)
-        assert problem.value.reason is Reason.INVALID_RESPONSE
-    leader = Leader()
-    leader.append(2)
-    leader.high_watermark = 2
-    committed = read(buffer, leader)
-    assert committed is not None
-    assert committed.last_offset == 1, "it recovers when the leader tells the truth"
-
-
-@pytest.mark.kip("D081")
-def test_an_empty_reader_is_sent_to_any_snapshot() -> None:
-    """Also to the one that a formatted directory begins with."""
-    for snapshot in (SnapshotId(end_offset=0, epoch=0), SnapshotId(end_offset=50, epoch=2)):
-        tail = CommitBuffer(START)
-        answer = fetched(epoch=2, snapshot=snapshot)
-        assert tail.accept(answer, now_ms=0) == AcceptResult(snapshot=snapshot)
+        refusal(lambda now_ms=now_ms: buffer.accept(diverging, now_ms=now_ms))  # type: ignore[misc]
+    assert read(buffer, leader_of(2, high_watermark=2)).last_offset == 1, "it recovers when the leader tells the truth"

@@ -1,7 +1,7 @@
 """ObservationWriter: redacted rows, timestamps that never decrease, and urgency only for changes."""
 
-import dataclasses
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -108,25 +108,99 @@ def write_records(writer: ObservationWriter, records: CommittedRecords) -> None:
     writer.write_records(records, redacted_batches(records.batches))
 
 
-def test_changed_leader_view_is_urgent_and_an_unchanged_one_is_not(
-    writer: ObservationWriter, publisher: RecordedRows
+def viewed(epoch: int, node: int = 1) -> LeaderViewPolled:
+    return LeaderViewPolled(
+        endpoint=f"c{node}:9093",
+        node=NodeId(node),
+        this_cluster=True,
+        leader_id=NodeId(1),
+        leader_epoch=Epoch(epoch),
+        log=None,
+    )
+
+
+def valid_for(days: int) -> EndpointProbed:
+    certificate = ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=Millis(86_400_000 * days))
+    return replace(PROBED, certificate=certificate)
+
+
+def audited(*broken: BrokenContract) -> ObservationsAudited:
+    return ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=broken)
+
+
+def write(writer: ObservationWriter, event: object) -> None:
+    match event:
+        case bytes():
+            write_records(writer, committed(event))
+        case QuorumPolled():
+            writer.write_poll(event)
+        case LeaderViewPolled():
+            writer.write_leader_view(event)
+        case EndpointProbed():
+            writer.write_probe(event)
+        case ObservationsAudited():
+            writer.write_audit(event)
+        case _:
+            assert isinstance(event, ObservationFailed)
+            writer.write_failure(event)
+
+
+REFUSED, OTHER_NODE = failed(Reason.REFUSED), replace(PROBED, node=NodeId(2), answer=Answer.OTHER_NODE)
+LOG_REFUSED = failed(Reason.REFUSED, source=ObservationSource.LOG)
+BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
+
+
+@pytest.mark.parametrize(
+    ("events", "urgent"),
+    [
+        ([batch([noop()]), b"", batch([config_record("x")])], [False, False, True]),
+        ([polled(), polled(lag=5), polled(leader=2), polled(leader=2)], [True, False, True, False]),
+        ([polled(port=port) for port in (9093, 9093, 9193, 9193)], [True, False, True, False]),
+        ([viewed(1), viewed(1), viewed(1, node=2), viewed(2), viewed(2)], [True, False, True, True, False]),
+        (
+            [PROBED, replace(PROBED, addresses=PROBED.addresses[::-1]), replace(PROBED, connection=Connection.REFUSED)],
+            [True, False, True],
+        ),
+        ([valid_for(1), valid_for(1), valid_for(90)], [True, False, True]),
+        ([PROBED, OTHER_NODE, PROBED, OTHER_NODE], [True, True, False, False]),
+        ([audited(), audited(BROKEN)], [False, True]),
+        ([REFUSED, REFUSED, failed(Reason.NO_LEADER)], [True, False, True]),
+        ([REFUSED, failed(Reason.NO_LEADER, endpoint="c2:9093")] * 2, [True, True, False, False]),
+        (
+            [LOG_REFUSED, REFUSED, polled(), LOG_REFUSED, REFUSED, b"", LOG_REFUSED, REFUSED],
+            [True, True, True, False, True, False, True, False],
+        ),
+    ],
+    ids=[
+        *("records", "leader of a poll", "endpoint of a poll", "view", "probe", "certificate", "probes of two nodes"),
+        *("audit", "reason of a failure", "failures at two endpoints", "failure after a success of its source"),
+    ],
+)
+def test_only_a_change_is_urgent(
+    writer: ObservationWriter, publisher: RecordedRows, events: list[object], urgent: list[bool]
 ) -> None:
-    def view_of(epoch: int, node: int = 1) -> LeaderViewPolled:
-        return LeaderViewPolled(
-            endpoint=f"c{node}:9093",
-            node=NodeId(node),
-            this_cluster=True,
-            leader_id=NodeId(1),
-            leader_epoch=Epoch(epoch),
-            log=None,
-        )
+    for event in events:
+        write(writer, event)
 
-    for view in (view_of(1), view_of(1), view_of(1, node=2), view_of(2), view_of(2)):
-        writer.write_leader_view(view)
+    assert publisher.urgencies == urgent
+    written = [from_json(row.payload) for row, _ in publisher.rows if row.kind is not ObservationKind.RECORDS]
+    assert [*map(without_clock, written)] == [event for event in events if not isinstance(event, bytes)]
+    failures = Counter(event for event in events if isinstance(event, ObservationFailed))
+    assert publisher.failures == {("a", event.source, event.reason): count for event, count in failures.items()}
 
-    assert publisher.urgencies == [True, False, True, True, False]
-    assert {row.kind for row, _ in publisher.rows} == {ObservationKind.VIEW}
-    assert from_json(publisher.rows[3][0].payload) == view_of(2)
+
+def without_clock(event: object) -> object:
+    return replace(event, clock_ahead_ms=polled().clock_ahead_ms) if isinstance(event, QuorumPolled) else event
+
+
+def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:
+    write_records(writer, committed(batch([noop()], base_offset=7), base=7))
+    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, redacted_batches(batch([noop()])))
+    records, piece = (row for row, _ in publisher.rows)
+
+    assert (records.kind, records.base_offset, records.last_offset) == (ObservationKind.RECORDS, 7, 7)
+    assert (records.leader_epoch, records.high_watermark) == (1, 8)
+    assert (piece.kind, piece.base_offset, piece.last_offset, piece.leader_epoch) == (ObservationKind.SNAPSHOT, 9, 3, 2)
 
 
 def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: RecordedRows) -> None:
@@ -146,89 +220,6 @@ def test_the_voters_in_fetched_records_are_probed(writer: ObservationWriter, nod
     write_records(writer, committed(tinylog()[0]))
 
     assert [target.node for target in nodes.probe_targets()] == [1000, 1001, 1002]
-
-
-def test_noops_are_not_urgent_and_other_records_are(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    write_records(writer, committed(batch([noop()])))
-    write_records(writer, committed(b""))
-    write_records(writer, committed(batch([config_record("x")])))
-    assert publisher.urgencies == [False, False, True]
-
-
-def test_poll_is_urgent_if_leader_or_members_change(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    for poll in (polled(), polled(lag=5), polled(leader=2), polled(leader=2)):
-        writer.write_poll(poll)
-    assert publisher.urgencies == [True, False, True, False]
-
-
-def test_poll_is_urgent_if_an_endpoint_of_a_node_changes(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    for port in (9093, 9093, 9193, 9193):
-        writer.write_poll(polled(port=port))
-    assert publisher.urgencies == [True, False, True, False]
-
-
-def test_failure_is_urgent_if_its_reason_is_new(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    for event in (failed(Reason.REFUSED), failed(Reason.REFUSED), failed(Reason.NO_LEADER)):
-        writer.write_failure(event)
-    writer.write_poll(polled())
-    writer.write_failure(failed(Reason.NO_LEADER))
-    assert publisher.urgencies == [True, False, True, True, True]
-
-
-def test_failures_at_two_endpoints_are_urgent_once_each(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    for _ in range(2):
-        writer.write_failure(failed(Reason.REFUSED, endpoint="c1:9093"))
-        writer.write_failure(failed(Reason.NO_LEADER, endpoint="c2:9093"))
-    assert publisher.urgencies == [True, True, False, False]
-
-
-def test_a_success_makes_the_next_failure_urgent_of_its_own_source_only(
-    writer: ObservationWriter, publisher: RecordedRows
-) -> None:
-    log, quorum = ObservationSource.LOG, ObservationSource.QUORUM
-    for source in (log, quorum):
-        writer.write_failure(failed(Reason.REFUSED, source=source))
-    writer.write_poll(polled())
-    for source in (log, quorum):
-        writer.write_failure(failed(Reason.REFUSED, source=source))
-    write_records(writer, committed(b""))
-    for source in (log, quorum):
-        writer.write_failure(failed(Reason.REFUSED, source=source))
-    failures = [urgent for row, urgent in publisher.rows if row.kind is ObservationKind.FAILED]
-    assert failures == [True, True, False, True, True, False]
-
-
-def test_probe_is_urgent_if_its_result_changes(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    reordered = dataclasses.replace(PROBED, addresses=("10.0.0.2", "10.0.0.1"))
-    refused = dataclasses.replace(PROBED, connection=Connection.REFUSED)
-    for event in (PROBED, reordered, refused):
-        writer.write_probe(event)
-    assert publisher.urgencies == [True, False, True]
-
-
-def test_probe_is_urgent_if_the_certificate_changes(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    for day in (1, 1, 90):
-        certificate = ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=Millis(86_400_000 * day))
-        writer.write_probe(dataclasses.replace(PROBED, certificate=certificate))
-    assert publisher.urgencies == [True, False, True]
-
-
-def test_probes_of_two_nodes_at_one_endpoint_are_compared_apart(
-    writer: ObservationWriter, publisher: RecordedRows
-) -> None:
-    other = dataclasses.replace(PROBED, node=NodeId(2), answer=Answer.OTHER_NODE, answered_by=NodeId(1))
-    for event in (PROBED, other, PROBED, other):
-        writer.write_probe(event)
-    assert publisher.urgencies == [True, True, False, False]
-
-
-def test_only_an_audit_that_finds_a_broken_contract_is_urgent(
-    writer: ObservationWriter, publisher: RecordedRows
-) -> None:
-    broken = BrokenContract(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
-    for found in ((), (broken,)):
-        writer.write_audit(ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=found))
-    assert publisher.urgencies == [False, True]
 
 
 class SetClock:
@@ -340,24 +331,3 @@ def test_gap_is_written_before_the_first_row_after_it(publisher: RecordedRows) -
     assert isinstance(gap, ObservationFailed)
     assert gap.reason is Reason.INTERRUPTED
     assert gap.detail == "no observations for 7250 ms: the gatherer did not run"
-
-
-def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    write_records(writer, committed(batch([noop()], base_offset=7), base=7))
-    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, redacted_batches(batch([noop()])))
-    writer.write_failure(failed(Reason.DENIED))
-    records, piece, failure = (row for row, _ in publisher.rows)
-
-    assert (records.kind, records.base_offset, records.last_offset) == (ObservationKind.RECORDS, 7, 7)
-    assert (records.leader_epoch, records.high_watermark) == (1, 8)
-    assert (piece.kind, piece.base_offset, piece.last_offset, piece.leader_epoch) == (ObservationKind.SNAPSHOT, 9, 3, 2)
-    assert from_json(failure.payload) == failed(Reason.DENIED)
-
-
-def test_failed_observations_are_counted_by_source_and_reason(
-    writer: ObservationWriter, publisher: RecordedRows
-) -> None:
-    for event in (failed(Reason.REFUSED), failed(Reason.REFUSED), failed(Reason.DENIED, source=ObservationSource.LOG)):
-        writer.write_failure(event)
-
-    assert publisher.failures == {("a", "quorum", "refused"): 2, ("a", "log", "denied"): 1}

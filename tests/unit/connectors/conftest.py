@@ -9,12 +9,14 @@ import pytest
 
 from connectors.kafka import event_loop
 from connectors.kafka.event_loop import EventLoop
+from tests.unit.connectors.kafka.clients import close_clients
 
 
 @pytest.fixture
 def loop() -> Iterator[EventLoop]:
     created = EventLoop()
     yield created
+    close_clients()
     created.close()
 
 

@@ -24,6 +24,7 @@ from connectors.kafka.messages import FetchResult
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch, torn_batch
+from tests.unit.connectors.observation_failure import failure_of
 
 START = FetchPosition(offset=0, epoch=0)
 
@@ -96,10 +97,9 @@ def offsets(records: CommittedRecords) -> tuple[int, int]:
 
 def refusal(step: Callable[[], object]) -> str:
     """Returns why a response that Kafka does not send is refused."""
-    with pytest.raises(ObservationError) as problem:
-        step()
-    assert problem.value.reason is Reason.INVALID_RESPONSE
-    return problem.value.detail
+    problem = failure_of(step)
+    assert problem.reason is Reason.INVALID_RESPONSE
+    return problem.detail
 
 
 def leader_of(*counts: int, high_watermark: int = 0, epoch: int = 1) -> Leader:

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,15 @@ import pytest
 
 from connectors.errors import ObservationError
 from connectors.gather.endpoint_probe import EndpointProbe
-from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.node_directory import KnownEndpoints, NodeDirectory
 from connectors.kafka.client import Client
-from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.request_pacing import RateLimiter
-from connectors.kafka.resolver import Lookup, Resolver
-from connectors.observations.log_event import RecordPosition, VotersReplaced
 from connectors.observations.observation import EndpointProbed
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import Voter
+from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
-from tests.unit.connectors.gather.scripted_cluster import RecordedOutput
+from tests.unit.connectors.gather.scripted_cluster import RecordedOutput, run_until
 from tests.unit.connectors.kafka.certificates import authority
+from tests.unit.connectors.kafka.clients import client_of
 from tests.unit.connectors.kafka.descriptors import no_descriptor_left
 from tests.unit.connectors.kafka.fake_node import (
     Behaviour,
@@ -34,18 +30,16 @@ from tests.unit.connectors.kafka.fake_node import (
 )
 from tests.unit.connectors.kafka.kafka_answers import INCONSISTENT_CLUSTER_ID, fetch_answer
 
-AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
-
 
 class ProbeRunner:
-    """Probes one voter's endpoint a given number of times."""
+    """Probes one voter's endpoint."""
 
     def __init__(self, loop: EventLoop) -> None:
         self.loop = loop
         self.output = RecordedOutput()
-        self.client: Client | None = None
 
     def __call__(self, port: int, *, count: int = 1, **more: Any) -> EndpointProbed:
+        """Returns the last one of this many probes."""
         self.until(lambda: len(self.output.probes) >= count, port, **more)
         return self.output.probes[-1]
 
@@ -54,37 +48,24 @@ class ProbeRunner:
         condition: Callable[[], bool],
         port: int,
         *,
-        dns: Lookup = lambda _: ("127.0.0.1",),
-        timeout_ms: int = 60_000,
         interval_ms: int = 50,
         options: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:
-        cluster = ClusterConnection(
-            name="a", bootstrap=(("c1.test", port),), request_timeout_ms=timeout_ms, options=options or {}
+        client = client_of(self.loop, options or {}, **more)
+        endpoint = Endpoint(listener="CONTROLLER", host="c1.test", port=port)
+        nodes = NodeDirectory(
+            configured=(),
+            cluster_id="the-cluster",
+            known_endpoints=KnownEndpoints(voters={NodeId(1): (endpoint,)}),
         )
-        self.client = Client(self.loop, cluster, RateLimiter())
-        self.client.resolver = Resolver(self.loop, resolve={}, hosts_file=None, dns=dns)
-        nodes = NodeDirectory(configured=(), cluster_id="the-cluster")
-        voter = Voter(
-            key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="CONTROLLER", host="c1.test", port=port),)
-        )
-        nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
-        probe = EndpointProbe(self.client, nodes)
-
-        async def run_until_probed() -> None:
-            self.loop.spawn(probe.run(self.output, interval_ms=interval_ms))  # type: ignore[arg-type]
-            while not condition():
-                await self.loop.sleep(0.01)
-
-        self.loop.run(run_until_probed)
+        task = EndpointProbe(client, nodes).run(self.output, interval_ms=interval_ms)  # type: ignore[arg-type]
+        run_until(self.loop, task, condition, within_s=60)
 
 
 @pytest.fixture
-def run_probe(loop: EventLoop) -> Iterator[ProbeRunner]:
-    created = ProbeRunner(loop)
-    yield created
-    if created.client is not None:
-        created.client.close()
+def run_probe(loop: EventLoop) -> ProbeRunner:
+    return ProbeRunner(loop)
 
 
 def test_unresolvable_name_is_a_probe_result_and_no_failure(run_probe: ProbeRunner) -> None:
@@ -207,7 +188,7 @@ def test_a_node_that_refuses_the_cluster_id_is_of_another_cluster(
 
 
 def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(run_probe: ProbeRunner) -> None:
-    output = run_probe.output
+    output, port = run_probe.output, 9093
 
     def is_recorded() -> bool:
         take_freed()
@@ -216,6 +197,11 @@ def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(run_
         return bool(output.failures)
 
     with no_descriptor_left() as take_freed:
-        run_probe.until(is_recorded, 9093)
-    assert output.failures[0].reason is Reason.TOO_FEW_DESCRIPTORS
+        run_probe.until(is_recorded, port)
+    (failed, *_) = output.failures
+    assert (failed.reason, failed.detail) == (
+        Reason.TOO_FEW_DESCRIPTORS,
+        f"127.0.0.1:{port}: this process has no file descriptor left for a socket: raise its limit "
+        "(ulimit -n, LimitNOFILE) (EMFILE)",
+    )
     assert output.probes == []

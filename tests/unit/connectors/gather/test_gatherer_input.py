@@ -5,6 +5,7 @@ import pytest
 from connectors.errors import UsageError
 from connectors.gather.gatherer_input import (
     AuditResult,
+    ControlMessage,
     GathererSettings,
     PollRequest,
     message_from_line,
@@ -48,30 +49,21 @@ def test_missing_settings_line_is_rejected() -> None:
         settings_from_line(b"")
 
 
-def test_poll_request_round_trips_as_one_line() -> None:
-    request = PollRequest(cluster="prod", at_ms=1_800_000_000_000)
-
-    line = message_to_line(request)
-
-    assert line.count(b"\n") == 1
-    assert message_from_line(line) == request
-
-
 @pytest.mark.parametrize("line", [b"", b"\n", b"{}", b"prod 5", b'{"cluster": "a", "at_ms": "soon"}'])
 def test_invalid_control_message_is_rejected(line: bytes) -> None:
     with pytest.raises(ValueError, match="validation error"):
         message_from_line(line)
 
 
-def test_audit_result_round_trips_as_one_line() -> None:
-    broken = BrokenContract(
-        contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12
-    )
-    result = AuditResult(
-        cluster="prod", audited=ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broken=(broken,))
-    )
+BROKEN = BrokenContract(contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12)
+AUDITED = ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broken=(BROKEN,))
 
-    line = message_to_line(result)
+
+@pytest.mark.parametrize(
+    "message", [PollRequest(cluster="prod", at_ms=1_800_000_000_000), AuditResult(cluster="prod", audited=AUDITED)]
+)
+def test_control_message_round_trips_as_one_line(message: ControlMessage) -> None:
+    line = message_to_line(message)
 
     assert line.count(b"\n") == 1
-    assert message_from_line(line) == result
+    assert message_from_line(line) == message

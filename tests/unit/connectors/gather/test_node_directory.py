@@ -1,12 +1,24 @@
+from pathlib import Path
+
 import pytest
 
-from connectors.gather.node_directory import MAX_NODES, NodeDirectory
+from connectors.gather.node_directory import (
+    ENDPOINTS_JSON,
+    MAX_NODES,
+    KnownEndpoints,
+    NodeDirectory,
+    ProbeTarget,
+    stored_endpoints,
+)
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import ControllerRegistered, RecordPosition, VotersReplaced
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
+from tests.unit.connectors.store.journal_rows import poll
 
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 
@@ -193,3 +205,37 @@ def test_number_of_contacted_nodes_is_bounded_and_configured_ones_come_first() -
     assert len(nodes.controllers()) == MAX_NODES + 1
     assert len(nodes.probe_targets()) == MAX_NODES
     assert len(nodes.known_endpoints.registered) == MAX_NODES
+
+
+KNOWN = KnownEndpoints(
+    voters={NodeId(1): (endpoint("c1"),)},
+    registered={NodeId(1): (endpoint("c1"),), NodeId(2): (endpoint("c2"),)},
+    polled={NodeId(1): (endpoint("c1"),)},
+)
+
+
+def test_stored_endpoints_are_read_back_and_kept_for_clusters_that_are_not_monitored_now(tmp_path: Path) -> None:
+    for cluster, known in (("prod", KNOWN), ("other", KnownEndpoints())):
+        with JournalWriter(tmp_path) as writer:
+            writer.note_endpoints({cluster: ENDPOINTS_JSON.dump_json(known).decode()})
+            writer.append([poll()])
+
+    assert {name: stored_endpoints(text) for name, text in JournalReader(tmp_path).endpoints().items()} == {
+        "prod": KNOWN,
+        "other": KnownEndpoints(),
+    }
+    with JournalWriter(tmp_path) as writer:
+        assert stored_endpoints(writer.endpoints("prod")) == KNOWN
+        assert writer.endpoints("absent") is None
+
+
+def test_damaged_or_missing_endpoints_are_unknown() -> None:
+    assert stored_endpoints("{") == stored_endpoints('{"voters": 1}') == stored_endpoints(None) == KnownEndpoints()
+
+
+@pytest.mark.kip("D132")
+def test_restarted_gatherer_probes_the_cached_voters_at_once() -> None:
+    nodes = NodeDirectory(configured=(), cluster_id=None, known_endpoints=KNOWN)
+
+    assert nodes.probe_targets() == (ProbeTarget(node=NodeId(1), endpoint=endpoint("c1")),)
+    assert nodes.known_endpoints == KNOWN

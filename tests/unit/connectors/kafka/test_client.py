@@ -5,7 +5,6 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,17 +12,16 @@ import pytest
 
 from connectors.errors import ObservationError
 from connectors.kafka.client import Client
-from connectors.kafka.cluster_connection import Address, ClusterConnection
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, fetch_request, parse_describe_quorum
 from connectors.kafka.request_pacing import MAX_REQUESTS_PER_SECOND, RateLimiter
-from connectors.kafka.resolver import Resolver
-from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from tests.eventually import eventually
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
+from tests.unit.connectors.kafka.clients import AMPLE_MS, ask, client_of
 from tests.unit.connectors.kafka.fake_node import (
     FakeNode,
     answer_api_versions,
@@ -36,6 +34,7 @@ from tests.unit.connectors.kafka.fake_node import (
     rejects_login,
     sends_bytes,
 )
+from tests.unit.connectors.observation_failure import failure_of
 
 PASSWORD = "secret-password"
 PLAIN = {
@@ -46,50 +45,19 @@ PLAIN = {
 }
 
 
-AMPLE_MS = 60_000
-"""Timeout for a response that arrives, even on a busy machine."""
 SHORT_MS = 400
 """Timeout for a response that never arrives."""
 
-_OPEN: list[Client] = []
-
-
-@pytest.fixture(autouse=True)
-def _close_clients(loop: EventLoop) -> Iterator[None]:
-    yield
-    while _OPEN:
-        _OPEN.pop().close()
-
-
-def client_of(
-    loop: EventLoop,
-    options: Mapping[str, str | int | bool | None],
-    *,
-    timeout_ms: int = AMPLE_MS,
-    rate_limiter: RateLimiter | None = None,
-) -> Client:
-    cluster = ClusterConnection(name="a", bootstrap=(("localhost", 1),), options=options, request_timeout_ms=timeout_ms)
-    client = Client(loop, cluster, rate_limiter or RateLimiter())
-    client.resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
-    _OPEN.append(client)
-    return client
-
 
 def cluster_id(loop: EventLoop, client: Client, port: int, *, host: str = "localhost") -> str:
-    async def query() -> str:
-        request = describe_cluster_request(controllers=True)
-        return parse_describe_cluster(
-            await client.send(Address(host, port), request, source=ObservationSource.QUORUM)
-        ).cluster_id
-
-    return loop.run(query)
+    request = describe_cluster_request(controllers=True)
+    return parse_describe_cluster(ask(loop, client, port, request, host=host)).cluster_id
 
 
 def failure(loop: EventLoop, client: Client, port: int, *, host: str = "localhost") -> ObservationError:
-    with pytest.raises(ObservationError) as problem:
-        cluster_id(loop, client, port, host=host)
-    assert PASSWORD not in str(problem.value)
-    return problem.value
+    problem = failure_of(lambda: cluster_id(loop, client, port, host=host))
+    assert PASSWORD not in str(problem)
+    return problem
 
 
 def tls(authority: CertificateAuthority, **more: str) -> dict[str, str | int | bool | None]:
@@ -123,14 +91,7 @@ def test_a_poll_is_sent_in_the_newest_version_that_both_know(
 
     client = client_of(loop, {})
     with FakeNode(answers_nothing).up() as port:
-
-        async def poll_quorum() -> object:
-            return await client.send(
-                Address("localhost", port), describe_quorum_request(), source=ObservationSource.QUORUM
-            )
-
-        with pytest.raises(ObservationError):
-            loop.run(poll_quorum)
+        failure_of(lambda: ask(loop, client, port, describe_quorum_request()))
 
     assert versions == [sent]
 
@@ -142,14 +103,9 @@ def test_unsupported_request_is_reported_and_other_requests_use_the_same_connect
     node = FakeNode(answers_describe_quorum_v0)
     client = client_of(loop, {})
     with node.up() as port:
-        address = Address("localhost", port)
-
-        async def poll_quorum() -> QuorumPolled:
-            answer = await client.send(address, describe_quorum_request(), source=ObservationSource.QUORUM)
-            return parse_describe_quorum(answer, cluster_id=None, address=address)
-
         unsupported = failure(loop, client, port)
-        poll = loop.run(poll_quorum)
+        answer = ask(loop, client, port, describe_quorum_request())
+    poll = parse_describe_quorum(answer, cluster_id=None, address=Address("localhost", port))
 
     assert unsupported.reason is Reason.UNSUPPORTED
     assert node.connections == 1
@@ -167,15 +123,9 @@ def test_a_fetch_without_cluster_id_and_last_fetched_epoch_is_not_sent_to_an_old
 
     client = client_of(loop, {})
     with FakeNode(knows_fetch_11).up() as port:
+        problem = failure_of(lambda: ask(loop, client, port, fetch_request(cluster_id="the-cluster")))
 
-        async def fetch() -> object:
-            request = fetch_request(cluster_id="the-cluster")
-            return await client.send(Address("localhost", port), request, source=ObservationSource.LOG)
-
-        with pytest.raises(ObservationError) as problem:
-            loop.run(fetch)
-
-    assert problem.value.reason is Reason.UNSUPPORTED
+    assert problem.reason is Reason.UNSUPPORTED
 
 
 def test_refused_connection_is_reported_as_refused(loop: EventLoop) -> None:

@@ -7,7 +7,6 @@ import pytest
 from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import (
     FetchResult,
@@ -30,6 +29,7 @@ from tests.unit.connectors.kafka.kafka_answers import (
     received,
     replica_row,
 )
+from tests.unit.connectors.observation_failure import failure_of
 
 ADDRESS = Address("c1", 9093)
 
@@ -129,9 +129,7 @@ def test_reported_leader_may_have_no_address(version: int, at: Address | None) -
     ],
 )
 def test_errors_unrelated_to_the_leader_are_classified(top: int, error: int, reason: Reason) -> None:
-    with pytest.raises(ObservationError) as problem:
-        parse_fetch(fetch_answer(top=top, error=error))
-    assert problem.value.reason is reason
+    assert failure_of(lambda: parse_fetch(fetch_answer(top=top, error=error))).reason is reason
 
 
 @pytest.mark.kip("D021", "D038", "D086")
@@ -146,10 +144,11 @@ def test_errors_unrelated_to_the_leader_are_classified(top: int, error: int, rea
     ],
 )
 def test_poll_without_a_leader_is_classified(answer: dict[str, Any], reason: Reason) -> None:
-    with pytest.raises(ObservationError) as problem:
-        parse_describe_quorum(quorum_answer(**answer), cluster_id=None, address=ADDRESS)
-    assert problem.value.reason is reason
-    assert parse_describe_quorum(quorum_answer(leader=0), cluster_id=None, address=ADDRESS).leader_id == 0
+    def parsed(**answer: Any) -> QuorumPolled:
+        return parse_describe_quorum(quorum_answer(**answer), cluster_id=None, address=ADDRESS)
+
+    assert failure_of(lambda: parsed(**answer)).reason is reason
+    assert parsed(leader=0).leader_id == 0
 
 
 @pytest.mark.kip("A115", "D004", "D005", "D030", "D084", "K019")

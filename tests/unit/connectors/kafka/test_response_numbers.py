@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse
 
-from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import parse_describe_cluster
 from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
@@ -23,6 +22,7 @@ from tests.unit.connectors.kafka.kafka_answers import (
     quorum_answer,
     replica_row,
 )
+from tests.unit.connectors.observation_failure import failure_of
 
 YEAR_10000_MS = 253_402_300_800_000
 
@@ -85,10 +85,8 @@ def cluster(*, port: int = 9093, cluster_id: str | None = "x", host: str | None 
     ],
 )
 def test_number_that_kafka_cannot_write_is_refused_with_its_field(parse: Callable[[], None], text: str) -> None:
-    with pytest.raises(ObservationError) as problem:
-        parse()
-    assert problem.value.reason is Reason.INVALID_RESPONSE
-    assert problem.value.detail.startswith(text), problem.value.detail
+    problem = failure_of(parse)
+    assert (problem.reason, problem.detail[: len(text)]) == (Reason.INVALID_RESPONSE, text)
 
 
 @pytest.mark.kip("C005")
@@ -101,10 +99,10 @@ def test_largest_numbers_of_kafka_are_accepted() -> None:
 
 @pytest.mark.parametrize("topics", [[], [FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[])]], ids=len)
 def test_fetch_snapshot_response_without_the_partition_is_refused(topics: list[Any]) -> None:
-    with pytest.raises(ObservationError) as problem:
-        parse_fetch_snapshot(FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=topics))
-    assert problem.value.reason is Reason.INVALID_RESPONSE
-    assert problem.value.detail == "FetchSnapshot: the response does not contain the partition"
+    answer = FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=topics)
+    problem = failure_of(lambda: parse_fetch_snapshot(answer))
+    assert problem.reason is Reason.INVALID_RESPONSE
+    assert problem.detail == "FetchSnapshot: the response does not contain the partition"
 
 
 @pytest.mark.kip("D028")

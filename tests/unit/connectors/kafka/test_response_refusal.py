@@ -7,22 +7,18 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import ObservationError
-from connectors.kafka.client import Client
-from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, fetch_request, fetch_snapshot_request
-from connectors.kafka.request_pacing import RateLimiter
-from connectors.kafka.resolver import Resolver
 from connectors.kafka.response_limits import MAX_BATCH_BYTES
 from rules.model.identifiers import SnapshotId
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import Reason
 from tests.unit.connectors.kafka.certificates import authority
+from tests.unit.connectors.kafka.clients import ask, client_of
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, read_request, send
 from tests.unit.connectors.metadata.metadata_bytes import uvarint
+from tests.unit.connectors.observation_failure import failure_of
 
 FETCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT = 1, 55, 59
-AMPLE_MS = 60_000
 METADATA = b"\x13__cluster_metadata"
 
 
@@ -79,30 +75,15 @@ REQUESTS: dict[int, Callable[[], Any]] = {
 }
 
 
-def client_of(loop: EventLoop, options: dict[str, str | int | bool | None] | None = None) -> Client:
-    cluster = ClusterConnection(
-        name="a", bootstrap=(("localhost", 1),), request_timeout_ms=AMPLE_MS, options=options or {}
-    )
-    client = Client(loop, cluster, RateLimiter())
-    client.resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
-    return client
-
-
 def response(loop: EventLoop, behaviour: Callable[[Any], None], api: int = DESCRIBE_QUORUM) -> Any:
-    client = client_of(loop)
-    try:
-        with FakeNode(behaviour).up() as port:
-            address = Address("localhost", port)
-            return loop.run(lambda: client.send(address, REQUESTS[api](), source=ObservationSource.QUORUM))
-    finally:
-        client.close()
+    with FakeNode(behaviour).up() as port:
+        return ask(loop, client_of(loop, {}), port, REQUESTS[api]())
 
 
 def refusal(loop: EventLoop, behaviour: Callable[[Any], None], api: int = DESCRIBE_QUORUM) -> str:
-    with pytest.raises(ObservationError) as problem:
-        response(loop, behaviour, api)
-    assert problem.value.reason is Reason.INVALID_RESPONSE, problem.value
-    return problem.value.detail
+    problem = failure_of(lambda: response(loop, behaviour, api))
+    assert problem.reason is Reason.INVALID_RESPONSE, problem
+    return problem.detail
 
 
 @pytest.mark.parametrize(
@@ -170,12 +151,7 @@ def test_largest_response_is_read_completely_over_tls(loop: EventLoop, tmp_path:
     client = client_of(loop, {"security_protocol": "SSL", "ssl_cafile": ca.file})
     behaviour = answers(quorum(voters=array(1_000, replica() * 1_000), observers=array(4_000, replica() * 4_000)))
     with FakeNode(behaviour, tls=ca.server(ca.issue("server"))).up() as port:
-        address = Address("localhost", port)
-        polled = [
-            loop.run(lambda: client.send(address, describe_quorum_request(), source=ObservationSource.QUORUM))
-            for _ in range(3)
-        ]
-        client.close()
+        polled = [ask(loop, client, port, describe_quorum_request()) for _ in range(3)]
     assert [len(one.topics[0].partitions[0].observers) for one in polled] == [4_000] * 3
 
 

@@ -257,3 +257,47 @@ def test_rows_before_an_epoch_and_polls_that_are_not_newer_are_not_sent() -> Non
     assert [mine.sends(sequence, extent(records(0, 5))) for sequence in (4, 5)] == [False, True]
     assert [mine.sends(5, extent(poll(NOW_MS + ms))) for ms in (0, 1)] == [False, True]
     assert mine.sequence(9) == B.sequence + 4
+
+
+def waiting_rows(*clusters: str) -> WaitingRows:
+    """Returns waiting rows with the sequences 0, 1, ... of these clusters, all sent."""
+    waiting = WaitingRows({"eu", "us"})
+    for sequence, cluster in enumerate(clusters):
+        waiting.add(replace(poll(1), cluster=cluster, sequence=sequence), sent=sequence)
+    return waiting
+
+
+def test_rows_of_a_cluster_leave_in_their_order() -> None:
+    waiting = waiting_rows("eu", "eu", "eu")
+
+    assert waiting.remove("eu", lambda one: one.sequence == 1) == [], "the first one is missing in the topic"
+    assert [one.sequence for one in waiting.remove("eu", lambda one: one.sequence <= 1)] == [0, 1]
+    assert [one.sequence for one in waiting.of("eu")] == [2]
+
+
+def test_the_journal_is_done_below_the_first_row_of_any_cluster_that_waits() -> None:
+    waiting = waiting_rows("eu", "us", "us", "eu")
+
+    waiting.remove("us", lambda _: True)
+    assert waiting.done_to() is None, "row 0 still waits"
+    waiting.remove("eu", lambda one: one.sequence == 0)
+    assert waiting.done_to() == 3
+    waiting.remove("eu", lambda _: True)
+    assert waiting.done_to() == 4
+    assert waiting.done_to() is None, "it has not advanced"
+
+
+def test_rows_of_another_cluster_do_not_wait() -> None:
+    waiting = waiting_rows("asia", "eu")
+
+    assert waiting.done_to() == 1
+    assert waiting.in_flight == 1
+
+
+def test_rows_that_another_relay_writes_now_still_wait_but_are_not_sent() -> None:
+    waiting = waiting_rows("eu", "us")
+    waiting.no_longer_sent("eu")
+
+    assert waiting.in_flight == 1
+    assert waiting.remove("eu", lambda _: True) == [], "this relay has not sent it"
+    assert waiting.done_to() == 1

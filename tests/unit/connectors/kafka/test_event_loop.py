@@ -1,10 +1,10 @@
-"""Time limits for answers: one that ends late, because the event loop had much to do, is extended."""
+"""The event loop: its timers, and time limits for answers, which are extended if the loop had much to do."""
 
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -13,10 +13,10 @@ from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.event_loop import MOST_S, EventLoop, extension_s
+from connectors.kafka.event_loop import MOST_S, EventLoop, TimerLoop, extension_s
 from rules.model.monitoring import ObservationSource, Reason
+from tests.unit.connectors.kafka.clients import client_of
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, never_answers, read_request, send
-from tests.unit.connectors.kafka.test_client import client_of
 
 A = Address("a", 1)
 
@@ -109,3 +109,50 @@ def test_the_time_limit_of_a_request_is_extended_too(loop: EventLoop, answers: b
     client = client_of(loop, {}, timeout_ms=300)
     with FakeNode(behaviour).up() as port:
         assert loop.run(lambda: main(port)) == ("x" if answers else Reason.TIMED_OUT)
+
+
+@pytest.fixture
+def net() -> Iterator[TimerLoop]:
+    created = TimerLoop()
+    yield created
+    created.close()
+
+
+def test_timers_run_in_order_and_cancelled_ones_do_not(net: TimerLoop) -> None:
+    ran: list[str] = []
+    timers = {
+        name: net.call_later(after, lambda name=name: ran.append(name))
+        for after, name in ((0.03, "c"), (0.01, "a"), (0.02, "b"))
+    }
+    net.cancel(timers["b"])
+
+    async def main() -> None:
+        await net.sleep(0.05)
+
+    net.run(main)
+    assert ran == ["a", "c"]
+
+
+def test_rescheduled_timer_runs_once_at_its_new_time(net: TimerLoop) -> None:
+    ran: list[float] = []
+
+    async def main() -> None:
+        timer = net.call_later(0.01, lambda: ran.append(1))
+        net.reschedule(timer.scheduled_at + 0.02, timer)
+        await net.sleep(0.02)
+        assert not ran
+        await net.sleep(0.03)
+
+    net.run(main)
+    assert ran == [1]
+
+
+def test_cancelled_timers_do_not_delay_the_end_of_a_wait(net: TimerLoop) -> None:
+    for _ in range(1_000):
+        net.cancel(net.call_later(0.001, lambda: pytest.fail("a cancelled timer ran")))
+
+    async def main() -> str:
+        await net.sleep(0.01)
+        return "done"
+
+    assert net.run(main) == "done"

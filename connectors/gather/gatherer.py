@@ -55,7 +55,8 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
         settings = settings_from_line(stdin.readline())
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
         _allow_many_sockets()
-        with _open_journal(settings) as journal:
+        limit = {} if settings.keep_bytes is None else {"keep_bytes": settings.keep_bytes}
+        with JournalWriter(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **limit) as journal:
             journal.keep_progress_of([cluster.name for cluster in settings.clusters])
             gatherer = Gatherer(settings, journal)
             print(READY, file=stdout, flush=True)
@@ -163,11 +164,6 @@ class Gatherer:
             last_observed_ms=None if progress is None else progress.observed_at_ms,
             known_endpoints=stored_endpoints(self._journal.endpoints(cluster.name)),
         )
-
-
-def _open_journal(settings: GathererSettings) -> JournalWriter:
-    limit = {} if settings.keep_bytes is None else {"keep_bytes": settings.keep_bytes}
-    return JournalWriter(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **limit)
 
 
 def _read_messages(stdin: BinaryIO, loop: EventLoop, handle: Callable[[ControlMessage], None]) -> None:

@@ -88,14 +88,13 @@ class LeaderViewPoll:
                 _UNKNOWN_NODE_INTERVAL_S if self._controllers_known else self._interval_s
             )
         self._answered = True
-        leader = response.leader_id
         self._output.write_leader_view(
             LeaderViewPolled(
                 endpoint=str(address),
                 node=node,
                 this_cluster=True,
-                leader_id=None if leader is None else NodeId(leader),
-                leader_epoch=None if response.leader_epoch is None else Epoch(response.leader_epoch),
+                leader_id=response.leader_id,
+                leader_epoch=response.leader_epoch,
                 log=log,
             )
         )
@@ -139,7 +138,7 @@ class LeaderViewPoll:
             snapshot = await self._snapshot(address, response.snapshot, response.leader_epoch or 0)
         first = next(scan(response.records), None)
         return LeaderLog(
-            start_offset=None if response.start_offset is None else Offset(response.start_offset),
+            start_offset=response.start_offset,
             snapshot=snapshot,
             tells_absence=version >= _SNAPSHOT_FETCH_VERSION,
             begins_timestamp_ms=optional(Millis, first.base_timestamp, "Fetch: base_timestamp")

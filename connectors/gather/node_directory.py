@@ -93,14 +93,14 @@ class NodeDirectory:
         if response.leader_epoch is not None:
             self.leader_epoch = response.leader_epoch
         if response.leader_id is not None and response.leader is not None:
-            _keep(self._leaders, NodeId(response.leader_id), response.leader)
+            _keep(self._leaders, response.leader_id, response.leader)
         return self.leader_address(response)
 
     def leader_address(self, response: "FetchResult") -> Address | None:
         """Returns the address of the leader that a Fetch response reports, without an update."""
         if response.leader_id is None:
             return None
-        return response.leader or self.address_of(NodeId(response.leader_id))
+        return response.leader or self.address_of(response.leader_id)
 
     def update_from_event(self, event: Event) -> None:
         """Updates endpoints from an event of the log or a poll; ignores other events."""

@@ -39,12 +39,12 @@ class FetchResult:
 
     error: int
     """The partition's error code; 0: the node is the leader."""
-    leader_id: int | None
-    leader_epoch: int | None
+    leader_id: NodeId | None
+    leader_epoch: Epoch | None
     leader: Address | None
     """The leader's address, if the response contains it (Fetch v16)."""
-    high_watermark: int | None = None
-    start_offset: int | None = None
+    high_watermark: Offset | None = None
+    start_offset: Offset | None = None
     """The log start offset; only in a response without an error."""
     diverging: SnapshotId | None = None
     """DivergingEpoch: the leader's largest epoch that is not above the fetched one, and its end offset."""

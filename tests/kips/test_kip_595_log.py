@@ -24,7 +24,7 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event, ObservationFailed
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.identifiers import Epoch, Millis, SnapshotId
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import Answer, ObservationSource
 from streaming.replay.machine import Machine
 from tests.unit.connectors.gather.log_bytes import batch as log_batch
@@ -200,10 +200,10 @@ def fetch_result(
 ) -> FetchResult:
     return FetchResult(
         error=0,
-        leader_id=1,
-        leader_epoch=epoch,
+        leader_id=NodeId(1),
+        leader_epoch=Epoch(epoch),
         leader=None,
-        high_watermark=high_watermark,
+        high_watermark=Offset(high_watermark),
         diverging=diverging,
         records=records,
     )

@@ -21,7 +21,7 @@ from connectors.gather.commit_buffer import (
     SnapshotBuffer,
 )
 from connectors.kafka.messages import FetchResult
-from rules.model.identifiers import SnapshotId
+from rules.model.identifiers import Epoch, NodeId, SnapshotId
 from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch, torn_batch
 from tests.unit.connectors.observation_failure import failure_of
@@ -74,7 +74,7 @@ class Leader:
 
 def fetched(*, epoch: int, **more: Any) -> FetchResult:
     """A response of the leader of this epoch."""
-    return FetchResult(error=0, leader_id=1, leader_epoch=epoch, leader=None, **more)
+    return FetchResult(error=0, leader_id=NodeId(1), leader_epoch=Epoch(epoch), leader=None, **more)
 
 
 def fetch(buffer: CommitBuffer, leader: Leader, *, max_batches: int = 100, now_ms: int = 0) -> AcceptResult:
@@ -155,14 +155,15 @@ def test_committed_records_carry_their_offset_range() -> None:
     assert (*offsets(got), got.batches) == (5, 4, b"")
 
 
-@pytest.mark.kip("D077")
+@pytest.mark.kip("D073", "D077")
 def test_election_truncates_uncommitted_records_without_a_loss_report() -> None:
     leader, buffer = leader_of(1, 5, high_watermark=1), CommitBuffer(START)
     read(buffer, leader)
     assert buffer.next_offset == 6
 
     leader.elect(keep=1)
-    assert fetch(buffer, leader).lost is None
+    result = fetch(buffer, leader)
+    assert (result.lost, result.pause) == (None, False), "the committed part is fetched from at once"
     assert (buffer.next_offset, buffer.last_epoch) == (1, 1)
 
 

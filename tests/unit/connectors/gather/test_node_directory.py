@@ -58,7 +58,8 @@ def node_directory(*configured: tuple[str, int]) -> NodeDirectory:
 
 
 def fetch_result(leader: int | None, *, epoch: int = 3, address: Address | None = None) -> FetchResult:
-    return FetchResult(error=6, leader_id=leader, leader_epoch=epoch, leader=address)
+    reported = None if leader is None else NodeId(leader)
+    return FetchResult(error=6, leader_id=reported, leader_epoch=Epoch(epoch), leader=address)
 
 
 def probe_targets(nodes: NodeDirectory) -> list[str]:

@@ -258,11 +258,11 @@ def test_whole_response_of_a_fetch(error: int) -> None:
     ]
     assert parse_fetch(received(answer, 17)) == FetchResult(
         error=error,
-        leader_id=0,
-        leader_epoch=21,
+        leader_id=NodeId(0),
+        leader_epoch=Epoch(21),
         leader=Address("c0", 2),
-        high_watermark=51,
-        start_offset=None if error else 41,
+        high_watermark=Offset(51),
+        start_offset=None if error else Offset(41),
         diverging=SnapshotId(end_offset=31, epoch=11),
         snapshot=SnapshotId(end_offset=71, epoch=12),
         records=b"abc",

@@ -22,7 +22,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.monitoring import Reason
 from streaming.cli.doctor import _report
 from streaming.config import ClusterSection, Config, checked
@@ -41,7 +41,7 @@ HEALTHY = ConnectivityCheck(
     addresses=("10.0.0.1",),
     metadata_version=30,
     quorum=poll(*(row(key(node)) for node in (1, 2, 3)), hw=9),
-    fetch=FetchResult(error=6, leader_id=2, leader_epoch=4, leader=None),
+    fetch=FetchResult(error=6, leader_id=NodeId(2), leader_epoch=Epoch(4), leader=None),
     cluster=ClusterDescription(cluster_id="id", controllers=()),
     skew_ms=12,
 )
@@ -264,7 +264,8 @@ NO_LEADER = ObservationError(Reason.NO_LEADER, "it is not the leader")
 
 
 def test_missing_leader_is_reported_with_the_fix() -> None:
-    last = replace(HEALTHY, quorum=NO_LEADER, fetch=FetchResult(error=6, leader_id=None, leader_epoch=4, leader=None))
+    no_leader = FetchResult(error=6, leader_id=None, leader_epoch=Epoch(4), leader=None)
+    last = replace(HEALTHY, quorum=NO_LEADER, fetch=no_leader)
     dead = [replace(HEALTHY, address=Address(name, 9093), failure=("connection", REFUSED)) for name in ("c2", "c3")]
 
     found = results(replace(last, skew_ms=None), *(replace(each, quorum=None, fetch=None) for each in dead))

@@ -32,7 +32,9 @@ _AGES = Thresholds(values={**DEFAULT_AGES.values, CAUGHT_UP_AGE.name: CAUGHT_UP_
 def resolved_text(rule: str, subject: str, quorum: Quorum) -> str:
     """Returns one sentence or two that say what is true now of a subject whose condition is over."""
     text = RESOLVED.get(rule, _over)
-    return text.format(subject=subject) if isinstance(text, str) else text(quorum, subject)
+    if not isinstance(text, str):
+        return text(quorum, subject)
+    return text.format(subject=subject, leads=_leads(quorum), voters=_voters(quorum))
 
 
 def _over(_quorum: Quorum, subject: str) -> str:
@@ -115,10 +117,6 @@ def _voters_in_sync(quorum: Quorum, _subject: str) -> str:
     return _in_sync(quorum) or _over(quorum, "enough voters are in sync")
 
 
-def _forced_reconfiguration(quorum: Quorum, _subject: str) -> str:
-    return f"No voter set was forced recently. The voters are {_voters(quorum)}."
-
-
 def _ghost_registration(quorum: Quorum, subject: str) -> str:
     node = _node(subject)
     if node not in quorum.controllers:
@@ -179,10 +177,6 @@ def _quorum_shape(quorum: Quorum, _subject: str) -> str:
         return "The number of voters is as it should be."
     n = len(quorum.committed.voters)
     return f"The quorum has {plural(n, 'voter')} and tolerates {plural(tolerated_failures(n), 'failure')}."
-
-
-def _raft_invariant_broken(quorum: Quorum, _subject: str) -> str:
-    return f"No further violation was observed. {_leads(quorum)}. Which records are committed was not checked."
 
 
 def _stale_voter_endpoint(quorum: Quorum, subject: str) -> str:
@@ -268,7 +262,7 @@ RESOLVED: Mapping[str, ResolvedText | str] = {
     "alternate.",
     "epoch-churn": _epoch_churn,
     "failure-tolerance": _voters_in_sync,
-    "forced-reconfiguration": _forced_reconfiguration,
+    "forced-reconfiguration": "No voter set was forced recently. The voters are {voters}.",
     "ghost-registration": _ghost_registration,
     "high-watermark-stalled": _high_watermark_stalled,
     "leader-clock-skew": _leader_clock_skew,
@@ -282,7 +276,7 @@ RESOLVED: Mapping[str, ResolvedText | str] = {
     "partition-stuck-recovering": "No partition of {subject} is RECOVERING. "
     "Records that the unclean election lost are not restored.",
     "quorum-shape": _quorum_shape,
-    "raft-invariant-broken": _raft_invariant_broken,
+    "raft-invariant-broken": "No further violation was observed. {leads}. Which records are committed was not checked.",
     "recovery-invariant-broken": "No partition of {subject} violates KIP-704 during recovery.",
     "snapshot-stale": "The leader's newest metadata snapshot is recent enough.",
     "stale-voter-endpoint": _stale_voter_endpoint,
@@ -294,4 +288,4 @@ RESOLVED: Mapping[str, ResolvedText | str] = {
     "voter-lagging": _voter_lagging,
     "voter-log-regressed": _voter_log_regressed,
 }
-"""By rule id; a sentence that is always true is a text, in which `{subject}` is replaced."""
+"""By rule id; a sentence that is always true is a text, in which `{subject}`, `{leads}` and `{voters}` are replaced."""

@@ -121,7 +121,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     answered = tuple(sorted({failure.endpoint for failure in reporting}))
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
     asked = {failure.endpoint for failure in recent if failure.endpoint} | set(quorum.bootstrap)
-    controllers = asked - _broker_endpoints(quorum)
+    controllers = asked - quorum.broker_addresses
     recorded = {str(voter.endpoint) for voter in quorum.voters if voter.endpoint}
     if answered:
         first_rounds = quorum.now_ms - quorum.watched_since_ms < _FIRST_ROUNDS_MS
@@ -156,11 +156,6 @@ def _failures_since_leader(quorum: Quorum) -> list[FailedObservation]:
         and is_current(quorum, failure.last_at_ms, _RECENT_MS)
         and all(failure.last_at_ms >= at + _NEWER_BY_MS for at in answers)
     ]
-
-
-def _broker_endpoints(quorum: Quorum) -> set[str]:
-    # A combined node's controller listener is no broker endpoint: brokers register only their own listeners.
-    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
 
 
 def _followed_leader(quorum: Quorum, answered: Collection[str]) -> UnreachableLeader | None:

@@ -111,6 +111,16 @@ def copy_sentence(quorum: Quorum, nodes: Iterable[NodeId]) -> str:
     )
 
 
+def unflushed_sentence(leaders: Iterable[NodeId], *, only_replica: bool) -> str:
+    """Returns what can be lost if these brokers, which led last or have the only replicas, were elected."""
+    nodes = sorted({*leaders})
+    one = len(nodes) == 1
+    brokers = f"Broker {nodes[0]}" if one else f"Brokers {and_join(nodes, 6)}"
+    which = f"{'has' if one else 'have'} the only replica" if only_replica else "led last"
+    they = "it" if one else "they"
+    return f"{brokers} {which}: only records that {they} had not flushed to disk when {they} crashed can be lost."
+
+
 def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
     """Returns the brokers that may hold the only copy of acknowledged records, with the directories of the partitions.
 

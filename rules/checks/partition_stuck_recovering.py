@@ -29,18 +29,30 @@ What not to do
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import groupby
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.analysis.replica_recovery import COPY, JOIN, ReplicaState, only_unflushed, replica_states, unflushed_sentence
-from rules.analysis.start_conditions import copy_sentence
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_topic
 
+JOIN = Threshold(
+    name="join",
+    default=30.0,
+    meaning="how long a live replica may take to join before it counts as not joining: a restarted broker took 19 s "
+    "with Kafka's defaults",
+)
+COPY = Threshold(
+    name="copy",
+    default=3_600.0,
+    meaning="how long a live replica that a reassignment added may take to copy the partition before it counts as not "
+    "joining: raise it where partitions are big or reassignments throttled",
+)
 _MAX_LISTED = 20
 """How many partitions are listed; the rest is counted."""
 _LOSS_CONSEQUENCE = {
@@ -49,15 +61,33 @@ _LOSS_CONSEQUENCE = {
     "__share_group_state": "share groups may deliver records again",
 }
 """What a loss means for Kafka's internal topics, from which the coordinators load their state."""
-_LIVE_STATES = (ReplicaState.NOT_JOINING, ReplicaState.JOINING, ReplicaState.COPYING)
 _RAISED = {Severity.INFO: Severity.WARNING, Severity.WARNING: Severity.CRITICAL, Severity.CRITICAL: Severity.CRITICAL}
+
+
+class _ReplicaState(StrEnum):
+    """Why a replica is not in the ISR, as alerts print it."""
+
+    NOT_JOINING = "alive, does not join the ISR"
+    JOINING = "alive, may be joining"
+    COPYING = "alive, newly assigned, may be copying"
+    SHUTTING_DOWN = "shutting down"
+    FENCED = "fenced"
+    UNREGISTERED = "not registered"
+
+    @property
+    def down(self) -> bool:
+        """Whether the replica's broker must be started before the replica can join."""
+        return self in (_ReplicaState.SHUTTING_DOWN, _ReplicaState.FENCED, _ReplicaState.UNREGISTERED)
+
+
+_LIVE_STATES = (_ReplicaState.NOT_JOINING, _ReplicaState.JOINING, _ReplicaState.COPYING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
     recovery: Recovery
     condition_age_ms: Millis
-    others: dict[NodeId, ReplicaState]
+    others: dict[NodeId, _ReplicaState]
     """The state of each replica outside the ISR."""
     severity: Severity
 
@@ -77,16 +107,50 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
     age = Millis(max(0, newest - recovery.since_timestamp_ms))
-    others = replica_states(quorum, newest, recovery, thresholds)
+    others = _replica_states(quorum, newest, recovery, thresholds)
     if len(recovery.replicas) <= 1 or (
-        len(recovery.replicas) - len(recovery.added) <= 1 and {*others.values()} == {ReplicaState.COPYING}
+        len(recovery.replicas) - len(recovery.added) <= 1 and {*others.values()} == {_ReplicaState.COPYING}
     ):
         severity = Severity.INFO
     else:
-        severity = Severity.CRITICAL if ReplicaState.NOT_JOINING in others.values() else Severity.WARNING
-    if recovery.topic in _LOSS_CONSEQUENCE and not only_unflushed(recovery):
+        severity = Severity.CRITICAL if _ReplicaState.NOT_JOINING in others.values() else Severity.WARNING
+    if recovery.topic in _LOSS_CONSEQUENCE and not _only_unflushed(recovery):
         severity = _RAISED[severity]
     return _Case(recovery=recovery, condition_age_ms=age, others=others, severity=severity)
+
+
+def _replica_states(
+    quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds
+) -> dict[NodeId, _ReplicaState]:
+    """Returns the state of each replica that is neither the leader nor in the ISR, by node id."""
+    in_sync = {recovery.leader, *recovery.isr}
+    nodes = [node for node in sorted(recovery.replicas) if node not in in_sync]
+    return {node: _state(quorum, newest, recovery, node, thresholds) for node in nodes}
+
+
+def _state(quorum: Quorum, newest: Millis, recovery: Recovery, node: NodeId, thresholds: Thresholds) -> _ReplicaState:
+    broker = quorum.brokers.get(node)
+    if broker is None:
+        return _ReplicaState.UNREGISTERED
+    if broker.fenced:
+        return _ReplicaState.FENCED
+    if broker.in_controlled_shutdown:
+        return _ReplicaState.SHUTTING_DOWN
+    added = recovery.added_timestamp_ms
+    if node in recovery.added and added is not None and newest - added < thresholds.ms(COPY.name):
+        return _ReplicaState.COPYING
+    since = broker.alive_since_timestamp_ms
+    age = max(0, newest - recovery.since_timestamp_ms)
+    available = age if since is None else newest - since
+    if not recovery.at_least:
+        # A snapshot does not hold since when the partition recovers: then only the broker's uptime counts.
+        available = min(age, available)
+    return _ReplicaState.NOT_JOINING if available >= thresholds.ms(JOIN.name) else _ReplicaState.JOINING
+
+
+def _only_unflushed(recovery: Recovery) -> bool:
+    """Returns whether no other replica's records can be lost: the last leader or the only replica was elected."""
+    return recovery.last_leader or len({*recovery.replicas} - {*recovery.added}) <= 1
 
 
 def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
@@ -119,8 +183,8 @@ def _since(case: _Case) -> str:
     return f"since {'before ' if case.recovery.at_least else ''}{utc_text(case.recovery.since_timestamp_ms)}"
 
 
-def _by_state(cases: list[_Case]) -> dict[ReplicaState, list[NodeId]]:
-    found: dict[ReplicaState, set[NodeId]] = {}
+def _by_state(cases: list[_Case]) -> dict[_ReplicaState, list[NodeId]]:
+    found: dict[_ReplicaState, set[NodeId]] = {}
     for case in cases:
         for node, state in case.others.items():
             found.setdefault(state, set()).add(node)
@@ -128,7 +192,7 @@ def _by_state(cases: list[_Case]) -> dict[ReplicaState, list[NodeId]]:
 
 
 def _summary(
-    quorum: Quorum, name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaState, list[NodeId]]
+    quorum: Quorum, name: str, cases: list[_Case], oldest: _Case, others: dict[_ReplicaState, list[NodeId]]
 ) -> str:
     which = f"{plural(len(cases), 'partition')} of topic {name} {'has' if len(cases) == 1 else 'have'}"
     what = f"{which} been RECOVERING {_since(oldest)}."
@@ -154,7 +218,7 @@ def _summary(
 
 def _lost(name: str, cases: list[_Case]) -> str:
     leaders = {case.recovery.leader for case in cases if case.recovery.leader is not None}
-    if leaders and all(only_unflushed(case.recovery) for case in cases):
+    if leaders and all(_only_unflushed(case.recovery) for case in cases):
         return unflushed_sentence(leaders, only_replica=all(len(case.recovery.replicas) <= 1 for case in cases))
     consequence = f": {_LOSS_CONSEQUENCE[name]}" if name in _LOSS_CONSEQUENCE else ""
     return f"After the unclean election acknowledged records may be lost{consequence}."
@@ -179,7 +243,7 @@ def _evidence(case: _Case) -> dict[str, Plain]:
 
 
 def _may_be_lost(cases: list[_Case]) -> str:
-    if all(only_unflushed(case.recovery) for case in cases):
+    if all(_only_unflushed(case.recovery) for case in cases):
         return "only records that the elected broker had not flushed to disk when it crashed"
     holders: set[NodeId] = set()
     for recovery in (case.recovery for case in cases if case.recovery.previous_isr is not None):
@@ -211,7 +275,7 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
 
 def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
     states = ((node, state) for case in cases for node, state in case.others.items())
-    starting = {node for node, state in states if state.down or state is ReplicaState.NOT_JOINING}
+    starting = {node for node, state in states if state.down or state is _ReplicaState.NOT_JOINING}
     starting |= {node for case in cases if case.recovery.leader is None for node in case.recovery.isr}
     return tuple(sorted(starting))
 
@@ -225,7 +289,7 @@ def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
         yield f"# {which}: first start the brokers that --describe lists under Elr or LastKnownElr"
 
 
-def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> Iterable[str]:
+def _joining(others: dict[_ReplicaState, list[NodeId]], down: list[NodeId]) -> Iterable[str]:
     not_joining, joining, copying = map(others.get, _LIVE_STATES)
     if joining:
         yield f"# Broker {and_join(joining)} is back: wait half a minute for it to join the ISR"

@@ -30,8 +30,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.analysis.replica_recovery import unflushed_sentence
-from rules.analysis.start_conditions import copy_sentence
+from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import UncleanElections

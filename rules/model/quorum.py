@@ -232,6 +232,11 @@ class Quorum:
         """The node ids of `voters`."""
         return self.committed.ids if self.committed else frozenset()
 
+    @property
+    def broker_addresses(self) -> set[str]:
+        """HOST:PORT of each listener that a broker registered; the controller listener of a combined node is none."""
+        return {str(endpoint) for broker in self.brokers.values() for endpoint in broker.endpoints}
+
     def voter(self, node: NodeId) -> Voter | None:
         """Returns the committed voter with this node id; None if it is no voter."""
         return self.committed.by_id(node) if self.committed else None

@@ -92,8 +92,7 @@ def _addresses(quorum: Quorum) -> tuple[list[_Address], list[_Address]]:
     unresolved = {one.endpoint.host for one in quorum.probes.values() if one.resolution is Resolution.NAME_NOT_FOUND}
     # A node that reports no leader does answer.
     failing = {failure.endpoint for failure in quorum.failures if failure.reason not in _ANSWERING_REASONS}
-    brokers = {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
-    brokers |= _log_unsupported(quorum)
+    brokers = quorum.broker_addresses | _log_unsupported(quorum)
     known = [(node, endpoint, str(endpoint)) for node, endpoint in _controllers(quorum)]
     answering: list[_Address] = []
     untried: list[_Address] = []

@@ -34,8 +34,7 @@ _CONTROL: frozenset[str | None] = frozenset(CONTROL_NAMES.values())
 _SNAPSHOT_HEADER = "SnapshotHeader"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpedRecord:
+class DumpedRecord(NamedTuple):
     """One record."""
 
     offset: int

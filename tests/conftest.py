@@ -28,7 +28,8 @@ PROGRAMS = {
     "krb5-admin-server": "kadmin.local",
 }
 """The Debian packages of the marker `debian`, and one program of each, which is searched on the PATH."""
-SKIP_REASON = "needs Debian's "
+SKIP_REASON = "missing: apt-get install --no-install-recommends "
+"""Before the names of Debian packages; `-ra` lists the reasons at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,15 +38,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing = [package for package in packages if shutil.which(PROGRAMS[package]) is None]
         if missing:
             item.add_marker(pytest.mark.skip(reason=SKIP_REASON + " ".join(missing)))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Reports how many tests were skipped because of missing packages, and how to install them."""
-    reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ())]
-    skipped = [reason.partition(SKIP_REASON)[2] for reason in reasons if SKIP_REASON in reason]
-    if skipped:
-        packages = sorted({package for names in skipped for package in names.split()})
-        terminalreporter.write_line(
-            f"{len(skipped)} tests were skipped, because they need the Debian packages {', '.join(packages)}: "
-            f"apt-get install --no-install-recommends {' '.join(packages)}"
-        )

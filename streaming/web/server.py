@@ -15,7 +15,7 @@ import threading
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 from flask import Blueprint
 from tornado.http1connection import HTTP1ServerConnection
@@ -70,7 +70,7 @@ class Server:
         port: int = self._socket.getsockname()[1]
         return port
 
-    def __enter__(self) -> "Server":
+    def __enter__(self) -> Self:
         self._thread.start()
         self._started.wait(_START_S)
         return self

@@ -7,6 +7,8 @@ are left out, so that a scenario takes milliseconds and time passes as fast as a
 from collections.abc import Sequence
 from pathlib import Path
 
+import requests
+
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Sink
@@ -21,6 +23,7 @@ from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import ClusterStatus, from_json, to_bytes
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView, api
+from streaming.web.page_access import PageAccess
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server
@@ -59,7 +62,26 @@ class FixtureCluster:
         )
 
 
-class PageFixture:
+class ServedPages(Server):
+    """The page and the API of a view, on loopback while entered."""
+
+    def __init__(self, view: FleetView, *, access: PageAccess | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), [pages(view), api(view)], access=access)
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def url(self, path: str = "/") -> str:
+        return f"http://{self.host}{path}"
+
+    def get(self, path: str = "/", **headers: str) -> requests.Response:
+        """Requests a path; `_` in the name of a header is `-`."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return requests.get(self.url(path), headers=given, timeout=60)
+
+
+class PageFixture(ServedPages):
     """Clusters, status store and ledger behind a server on loopback."""
 
     def __init__(
@@ -75,21 +97,7 @@ class PageFixture:
         view = FleetView(
             store=self.store, silences=lambda _: self.silences, now_ms=lambda: Millis(self.now_ms), past=past
         )
-        self._server = Server(("127.0.0.1", 0), [pages(view), api(view)])
-
-    def __enter__(self) -> "PageFixture":
-        self._server.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.__exit__(None, None, None)
-
-    def url(self, path: str = "/") -> str:
-        return f"http://127.0.0.1:{self._server.port}{path}"
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self._server.port}"
+        super().__init__(view)
 
     def __getitem__(self, name: str) -> ScriptedQuorum:
         return self.clusters[name].quorum

@@ -2,7 +2,7 @@
 
 import gzip
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,8 @@ from streaming.status.status_parts import PendingVoters
 from streaming.status.status_store import ReceivedStatus, StatusStore
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
-from streaming.web.pages import pages
-from streaming.web.server import Server
 from streaming.web.templating import render_cluster
-from tests.browser.page_fixture import PageFixture
+from tests.browser.page_fixture import PageFixture, ServedPages
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
@@ -44,17 +42,8 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
         yield fixture
 
 
-def get(fixture: PageFixture, path: str, headers: Mapping[str, str] | None = None) -> requests.Response:
-    return requests.get(fixture.url(path), headers=headers, timeout=60)
-
-
-def json_of(fixture: PageFixture, path: str) -> dict[str, Any]:
-    answer: dict[str, Any] = get(fixture, path).json()
-    return answer
-
-
 def test_clusters_are_listed_worst_first(fixture: PageFixture) -> None:
-    html = get(fixture, "/").text
+    html = fixture.get("/").text
     places = [html.index(f">{name}</a>") for name in ("prod", "&lt;script&gt;alert(1)&lt;/script&gt;", "calm")]
     assert places == sorted(places)
     assert EVIL not in html
@@ -63,7 +52,7 @@ def test_clusters_are_listed_worst_first(fixture: PageFixture) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/clusters/prod", "/rules/no-leader", "/api/clusters", "/static/kraftwatch.js"])
 def test_every_response_has_its_security_headers_and_no_inline_style_or_script(fixture: PageFixture, path: str) -> None:
-    answer = get(fixture, path)
+    answer = fixture.get(path)
     policy = answer.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
     assert "unsafe" not in policy
@@ -73,22 +62,22 @@ def test_every_response_has_its_security_headers_and_no_inline_style_or_script(f
 
 
 def test_unchanged_page_is_a_304(fixture: PageFixture) -> None:
-    first = get(fixture, "/")
-    again = get(fixture, "/", {"If-None-Match": first.headers["ETag"]})
+    first = fixture.get("/")
+    again = fixture.get("/", If_None_Match=first.headers["ETag"])
     assert (again.status_code, again.content, again.headers["X-Now"]) == (304, b"", str(fixture.now_ms))
-    assert get(fixture, "/?health=critical", {"If-None-Match": first.headers["ETag"]}).status_code == 200
+    assert fixture.get("/?health=critical", If_None_Match=first.headers["ETag"]).status_code == 200
 
 
 def test_search_and_health_filter_work_without_a_script(fixture: PageFixture) -> None:
-    assert "/clusters/calm" in get(fixture, "/?q=CAL").text
-    assert "/clusters/prod" not in get(fixture, "/?q=cal").text
-    assert "/clusters/prod" in get(fixture, "/?q=no-leader").text
-    assert "/clusters/calm" not in get(fixture, "/?health=critical").text
-    assert "No cluster matches" in get(fixture, "/?q=nothing").text
+    assert "/clusters/calm" in fixture.get("/?q=CAL").text
+    assert "/clusters/prod" not in fixture.get("/?q=cal").text
+    assert "/clusters/prod" in fixture.get("/?q=no-leader").text
+    assert "/clusters/calm" not in fixture.get("/?health=critical").text
+    assert "No cluster matches" in fixture.get("/?q=nothing").text
 
 
 def test_api_of_all_clusters(fixture: PageFixture) -> None:
-    body = json_of(fixture, "/api/clusters")
+    body = fixture.get("/api/clusters").json()
     assert list(body) == ["now_ms", "counts", "clusters", "delivered_at_ms", "sinks"]
     assert body["counts"] == {"healthy": 1, "unknown": 1, "warning": 0, "critical": 1}
     worst = body["clusters"][0]
@@ -101,7 +90,7 @@ def test_api_of_all_clusters(fixture: PageFixture) -> None:
 
 
 def test_api_of_one_cluster(fixture: PageFixture) -> None:
-    body = json_of(fixture, "/api/clusters/prod")
+    body = fixture.get("/api/clusters/prod").json()
     assert [alert["rule"] for alert in body["firing"]] == ["no-leader"]
     assert body["firing"][0]["remedy"]
     assert "sent_at" not in body["firing"][0]
@@ -111,26 +100,26 @@ def test_api_of_one_cluster(fixture: PageFixture) -> None:
 
 
 def test_numbers_of_an_old_poll_are_unknown_without_a_leader(fixture: PageFixture) -> None:
-    numbers = dict(re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", get(fixture, "/clusters/prod").text))
+    numbers = dict(re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", fixture.get("/clusters/prod").text))
     shown = {name: re.sub(r"<[^>]+>", "", numbers[name]).strip() for name in ("Leader", "Votes", "Largest voter lag")}
     assert shown["Leader"].startswith("none")
     assert shown["Votes"].startswith("? of 3")
     assert shown["Largest voter lag"] == "unknown"
-    answered = dict(re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", get(fixture, "/clusters/calm").text))
+    answered = dict(re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", fixture.get("/clusters/calm").text))
     assert answered["Largest voter lag"].startswith("0 ")
 
 
 def test_cluster_name_with_markup_and_each_rule_have_a_page(fixture: PageFixture) -> None:
     path = "/clusters/%3Cscript%3Ealert%281%29%3C%2Fscript%3E"
-    assert f'href="{path}"' in get(fixture, "/").text
-    assert "No observation of this cluster has arrived yet" in get(fixture, path).text
-    assert 'href="/rules/no-leader"' in get(fixture, "/clusters/prod").text
-    assert "What to do" in get(fixture, "/rules/no-leader").text
+    assert f'href="{path}"' in fixture.get("/").text
+    assert "No observation of this cluster has arrived yet" in fixture.get(path).text
+    assert 'href="/rules/no-leader"' in fixture.get("/clusters/prod").text
+    assert "What to do" in fixture.get("/rules/no-leader").text
 
 
 @pytest.mark.parametrize("path", ["/clusters/none", "/api/clusters/none", "/rules/none", "/static/pages.py"])
 def test_unknown_path_is_a_404_as_json(fixture: PageFixture, path: str) -> None:
-    answer = get(fixture, path)
+    answer = fixture.get(path)
     assert (answer.status_code, list(answer.json())) == (404, ["status"])
 
 
@@ -145,7 +134,7 @@ def test_large_page_is_compressed_on_request(fixture: PageFixture) -> None:
     packed = requests.get(fixture.url("/clusters/prod"), headers={"Accept-Encoding": "gzip"}, stream=True, timeout=60)
     assert packed.headers["Content-Encoding"] == "gzip"
     assert b"<!DOCTYPE html>" in gzip.decompress(packed.raw.read(decode_content=False))
-    plain = get(fixture, "/clusters/prod", {"Accept-Encoding": "identity"})
+    plain = fixture.get("/clusters/prod", Accept_Encoding="identity")
     assert "Content-Encoding" not in plain.headers
 
 
@@ -158,12 +147,12 @@ def test_state_of_each_sink_is_shown(tmp_path: Path) -> None:
             "pagerduty": SinkResult(pending=2, failing="HTTP 403", not_accepted=("a", "b")),
         }
         fixture.store.put_delivery(DeliveryReport(recorded=0, sinks=sinks), tuple, at_ms=Millis(fixture.now_ms))
-        html = get(fixture, "/").text
+        html = fixture.get("/").text
         assert "Deliveries to slack:ops, pagerduty fail" in html[: html.index('id="find"')], "before all clusters"
         assert "Failing" in html
         assert "it answered 503" in html
         assert "2 not accepted, others are: HTTP 403" in html
-        assert json_of(fixture, "/api/clusters")["sinks"][0] == {
+        assert fixture.get("/api/clusters").json()["sinks"][0] == {
             "name": "slack:ops",
             "pending": 3,
             "silenced": 1,
@@ -175,9 +164,9 @@ def test_state_of_each_sink_is_shown(tmp_path: Path) -> None:
 def test_cluster_with_an_old_status_is_unknown(tmp_path: Path) -> None:
     with PageFixture(tmp_path, ["calm"]) as fixture:
         fixture.pass_s(12)
-        assert json_of(fixture, "/api/clusters/calm")["health"] == "healthy"
+        assert fixture.get("/api/clusters/calm").json()["health"] == "healthy"
         fixture.now_ms += 31_000
-        body = json_of(fixture, "/api/clusters/calm")
+        body = fixture.get("/api/clusters/calm").json()
         assert (body["health"], body["headline"]) == (
             "unknown",
             "No status has arrived for 31 s: this page shows the last one",
@@ -192,7 +181,7 @@ def test_page_shows_the_rules_that_the_configuration_changes(tmp_path: Path) -> 
         cluster.monitor = ClusterMonitor.restored(cluster.monitor.to_bytes(), settings)
         fixture.pass_s(12)
 
-        html = get(fixture, "/clusters/calm").text
+        html = fixture.get("/clusters/calm").text
 
     assert "The configuration changes the severity of 1 rule</summary>" in html
     assert "no-leader</a>: warning" in html
@@ -226,9 +215,9 @@ def test_page_before_the_first_batch_says_that_the_job_is_starting(alerts: list[
     store = StatusStore(["prod"])
     store.put_delivery(DeliveryReport(recorded=len(alerts), sinks={}), lambda: alerts, at_ms=NOON_MS)
     view = FleetView(store=store, starting=lambda: True)
-    with Server(("127.0.0.1", 0), [pages(view)]) as server:
+    with ServedPages(view) as server:
         for path in ("/", "/clusters/prod"):
-            assert sentence in requests.get(f"http://127.0.0.1:{server.port}{path}", timeout=60).text
+            assert sentence in server.get(path).text
 
 
 def rendered(status: ClusterStatus, topic: str = "", **more: Any) -> str:

@@ -23,11 +23,10 @@ from streaming.cli import app
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.recording import journal_span
 from streaming.status.status_store import NewestDelivery, StatusStore
-from streaming.web.fleet_view import FleetView, api
+from streaming.web.fleet_view import FleetView
 from streaming.web.page_access import PageAccess
-from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
-from streaming.web.server import Server
+from tests.browser.page_fixture import ServedPages
 from tests.eventually import eventually
 from tests.recordings import recorded_checkpoint
 from tests.unit.rules.situation import present
@@ -42,7 +41,7 @@ def monitored(name: str) -> ClusterSettings | None:
     return ClusterSettings(name=name, thresholds=thresholds_for({})) if name in NAMES else None
 
 
-class PastPage:
+class PastPage(ServedPages):
     """A server whose clusters have a journal and a ledger, and no present status."""
 
     def __init__(self, checkpoint: Path, *, access: PageAccess | None = None) -> None:
@@ -55,18 +54,11 @@ class PastPage:
         alerts = stored_alerts(job_database(checkpoint))
         store._delivery = NewestDelivery(history=alerts, sinks={}, at_ms=Millis(self.last_ms))
         view = FleetView(store=store, now_ms=lambda: Millis(self.last_ms + 60_000), past=self.past)
-        self.server = Server(("127.0.0.1", 0), [pages(view), api(view)], access=access)
-
-    def __enter__(self) -> "PastPage":
-        self.server.__enter__()
-        return self
+        super().__init__(view, access=access)
 
     def __exit__(self, *_: object) -> None:
         self.past.__exit__()
-        self.server.__exit__(None, None, None)
-
-    def get(self, path: str, **options: Any) -> requests.Response:
-        return requests.get(f"http://127.0.0.1:{self.server.port}{path}", timeout=60, **options)
+        super().__exit__()
 
     def state(self, name: str, at: object) -> requests.Response:
         """Asks until the journal is replayed."""
@@ -156,11 +148,11 @@ def test_unknown_cluster_is_not_found(page: PastPage) -> None:
 def test_job_without_a_journal_has_no_past_states(tmp_path: Path) -> None:
     past = PastStates(tmp_path / "journal", monitored)
     view = FleetView(store=StatusStore(NAMES), past=past)
-    with Server(("127.0.0.1", 0), [pages(view), api(view)]) as server:
-        answer = requests.get(f"http://127.0.0.1:{server.port}/api/clusters/prod?at=1", timeout=60)
+    with ServedPages(view) as server:
+        answer = server.get("/api/clusters/prod?at=1")
         assert answer.status_code == 400
         assert "no journal" in answer.json()["status"]
-        assert 'id="at"' not in requests.get(f"http://127.0.0.1:{server.port}/clusters/prod", timeout=60).text
+        assert 'id="at"' not in server.get("/clusters/prod").text
 
 
 def test_present_pages_are_served_while_past_states_are_replayed_and_a_replay_that_died_is_started_again(
@@ -193,7 +185,7 @@ def test_past_states_need_the_token(checkpoint: Path, tmp_path: Path) -> None:
         for path in ("/api/clusters/prod", "/clusters/prod"):
             assert page.get(f"{path}?at={page.last_ms}").status_code == 401
         assert page.past._process is None
-        allowed = page.get(f"/api/clusters/prod?at={page.last_ms}", headers={"Authorization": "Bearer canary-token"})
+        allowed = page.get(f"/api/clusters/prod?at={page.last_ms}", Authorization="Bearer canary-token")
         assert allowed.status_code in (200, 503)
 
 

@@ -3,9 +3,10 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from connectors.delivery.job_alerts import job_alert
 from connectors.errors import UsageError
 from connectors.secret import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
@@ -14,12 +15,9 @@ from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.model.identifiers import Millis
 from rules.notifications.notification import single_alert_notification
-from rules.notifications.route import JOB_CLUSTER_ID
 
 _DEADLINE_S = 15.0
-_SUMMARY = "This is a test of kraftwatch's configuration. Nothing is wrong; no action is needed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +88,24 @@ def _send_test(sink: Sink, section: SinkSection, severity: Severity) -> str | No
         Why the sink did not accept it, without a secret; None if it did.
     """
     now_ms = wall_ms()
-    error = _send(sink, _alert(AlertState.FIRING, severity, now_ms))
+    firing = job_alert(
+        TEST_RULE,
+        "a test",
+        severity,
+        summary="This is a test of kraftwatch's configuration. Nothing is wrong; no action is needed.",
+        evidence={},
+        remedy=("# No action is needed: this is a test.",),
+        started_at_ms=now_ms,
+        now_ms=now_ms,
+    )
+    error = _send(sink, firing)
     if error is not None or not section.test_resolves:
         return error
     try:
         time.sleep(section.test_open_s)
     finally:
         # Also after ^C, so that no incident stays open in a pager.
-        error = _send(sink, _alert(AlertState.RESOLVED, severity, now_ms))
+        error = _send(sink, replace(firing, state=AlertState.RESOLVED))
     return error
 
 
@@ -114,21 +122,3 @@ def _send(sink: Sink, alert: Alert) -> str | None:
             return None
         case _:
             return f"the sink returned {len(outcomes)} outcomes for one notification"
-
-
-def _alert(state: AlertState, severity: Severity, now_ms: Millis) -> Alert:
-    return Alert(
-        cluster=JOB_CLUSTER_ID,
-        cluster_id=JOB_CLUSTER_ID,
-        rule=TEST_RULE,
-        subject="a test",
-        severity=severity,
-        state=state,
-        summary=_SUMMARY,
-        evidence={},
-        remedy=("# No action is needed: this is a test.",),
-        started_at_ms=now_ms,
-        due_at_ms=now_ms,
-        observed_at_ms=now_ms,
-        offset=None,
-    )

@@ -1,19 +1,35 @@
-"""The job's audit on a real journal: a separate process audits the newest rows, and its result is recorded."""
+"""The job's audit on a real journal: a separate process audits the newest rows, and its result is recorded.
+
+That the logs were read again after a repair is no violation, and a later one is found.
+"""
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from connectors.errors import UnavailableStoreError
 from connectors.observations.observation import Observation, ObservationKind, ObservationsAudited
 from connectors.store.audit_results import AuditResults
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
-from streaming.data_quality.daily_audit import INTERVAL_S, AuditSource, DailyAudit
-from tests.unit.streaming.data_quality.test_every_contract import failed_observation
+from streaming.cli import app
+from streaming.data_quality.daily_audit import INTERVAL_S, AuditSource, DailyAudit, audit_sample
+from tests.unit.streaming.data_quality.test_every_contract import failed_observation, records
+
+
+def write(journal: Path, *rows: Observation, again: bool = False) -> None:
+    with JournalWriter(journal) as writer:
+        if again:
+            writer.read_logs_again()
+        writer.append(list(rows))
 
 
 @dataclass
@@ -27,9 +43,7 @@ class Job:
     found: dict[str, ObservationsAudited] = field(default_factory=dict)
 
     def recorded(self, *rows: Observation) -> None:
-        with JournalWriter(self.folder / "journal") as recorder:
-            recorder.append(list(rows))
-            recorder.publish()
+        write(self.folder / "journal", *rows)
 
     def daily_audit(self) -> DailyAudit:
         return DailyAudit(
@@ -111,3 +125,41 @@ def test_audits_are_a_day_apart_across_restarts(job: Job, ago_s: float | None, e
         job.last_audit(ago_s)
 
     assert [job.daily_audit().due() for _ in range(2)] == [due, False]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Returns a journal whose logs were read again from offset 0, where the epoch is lower."""
+    folder = tmp_path / "journal"
+    begin, end = records("prod", 0, 9, epoch=1), records("prod", 10, 19, epoch=2)
+    write(folder, begin, end, records("lab", 0, 3, epoch=1))
+    write(folder, begin, records("prod", 10, 24, epoch=2), again=True)
+    return folder
+
+
+def violated(journal: Path) -> set[str]:
+    """Returns the contracts that the job's sample and the command find violated; both find the same."""
+    sampled = audit_sample(AuditSource(journal=journal, store=journal.parent)).clusters["prod"].broken
+    ended = CliRunner().invoke(app, ["audit", "--journal", str(journal)])
+    found = {one.contract for one in sampled}
+    assert {name for name in found if name in ended.stdout} == found
+    assert ended.exit_code == (1 if found else 0), ended.output
+    return found
+
+
+def test_logs_that_are_read_again_violate_no_contract(journal: Path) -> None:
+    assert violated(journal) == set()
+
+
+def test_a_log_that_goes_back_without_a_repair_violates_contracts(journal: Path) -> None:
+    with closing(sqlite3.connect(journal_file(journal))) as database, database:
+        database.execute("UPDATE journal SET restarted_at = NULL")
+
+    assert violated(journal) == {"offsets-ascend", "log-epoch-never-falls"}
+
+
+def test_a_log_that_goes_back_after_the_repair_violates_contracts(journal: Path) -> None:
+    assert JournalReader(journal).beginning() == 3
+    write(journal, records("prod", 5, 6, epoch=2))
+
+    assert violated(journal) == {"offsets-ascend"}

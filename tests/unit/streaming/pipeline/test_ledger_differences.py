@@ -108,6 +108,7 @@ def lacking(ledger: Ledger, status: ClusterStatus, recorded: Sequence[Alert]) ->
 
 
 def test_what_no_ledger_has_is_sent_as_it_is_found_now(ledger: Ledger) -> None:
+    """As after a replica took over that did not have the newest second."""
     (sent,) = lacking(ledger, FOUND, [])
     assert sent == replace(BLIND, summary="It is unknown.", due_at_ms=LATER, observed_at_ms=LATER)
 
@@ -178,17 +179,3 @@ def test_an_alert_that_another_job_ended_is_sent_again_by_the_job_that_still_fin
     evaluate(again, HEALTHY, replace(BLIND, state=RESOLVED, observed_at_ms=Millis(LATEST + 2)))
     assert states(again)[-1] is RESOLVED
     assert again.ledger.firing() == []
-
-
-def test_an_alert_that_a_server_has_lost_is_recorded_again(tmp_path: Path) -> None:
-    job = Job(tmp_path)
-    job.role.becomes_active()
-    evaluate(job, FOUND, BLIND)
-    # The replica that took over did not have the newest second.
-    (tmp_path / "replica").mkdir()
-    replica = Ledger(job_database(tmp_path / "replica"))
-    replica.add_sink("people")
-    job.ledger._store = replica._store
-    job.ledger.refresh()
-    evaluate(job, FOUND)
-    assert [one.summary for one in job.ledger.firing()] == ["It is unknown."]

@@ -1,7 +1,10 @@
+"""A checkpoint: its folder, what is refused in one sentence, and the one source that it belongs to."""
+
 import json
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,22 @@ from connectors.errors import StoreError, UsageError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
+from connectors.store.postgres import close_connections
+from connectors.store.tables import job_database, sqlite_database
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import (
+    CheckpointSource,
+    checkpoint_source,
+    is_new,
+    record_source,
+    require_source,
+)
+from tests.postgres_server import PostgresServer, needs_postgres
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(folder=tmp_path)
 
 
 def test_executors_share_the_folder_of_sparks_files_unless_those_are_remote(tmp_path: Path) -> None:
@@ -74,18 +92,10 @@ def test_a_checkpoint_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         raise AssertionError("made below a file")
 
 
-def test_a_checkpoint_of_an_older_kraftwatch_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "cluster.json").write_text('{"prod": "A"}')
-
-    with pytest.raises(UsageError, match="written by another version of kraftwatch: give a new folder with --checkpo"):
-        Checkpoint(folder=tmp_path).cluster_ids()
-
-
 @pytest.mark.parametrize(("journal", "sequence"), [(None, 4), ("another", 3)], ids=["ends before", "another"])
 def test_a_journal_that_is_not_what_spark_planned_is_refused(
-    tmp_path: Path, journal: str | None, sequence: int
+    checkpoint: Checkpoint, journal: str | None, sequence: int
 ) -> None:
-    checkpoint = Checkpoint(folder=tmp_path)
     recorded = record(checkpoint.journal, rows=3)
     planned(checkpoint, journal=recorded, sequence=3)
     checkpoint.check_journal()
@@ -97,17 +107,15 @@ def test_a_journal_that_is_not_what_spark_planned_is_refused(
 
 
 @pytest.mark.parametrize("torn", ["v1\n", 'v1\n{}\n{"journal":"ab', "v1\n{}\n{}", "v1\n{}\n[]"])
-def test_an_offset_that_is_none_is_passed_over(tmp_path: Path, torn: str) -> None:
-    checkpoint = Checkpoint(folder=tmp_path)
+def test_an_offset_that_is_none_is_passed_over(checkpoint: Checkpoint, torn: str) -> None:
     planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=3)
     (checkpoint.spark / "offsets" / "1").write_text(torn)
 
     checkpoint.check_journal()
 
 
-def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(tmp_path: Path) -> None:
+def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(checkpoint: Checkpoint) -> None:
     """The journal no longer has the log's beginning: a new start from it would never know the voters."""
-    checkpoint = Checkpoint(folder=tmp_path)
     record(checkpoint.journal, rows=9)
     JournalReader(checkpoint.journal).commit(8)
     with JournalWriter(checkpoint.journal, keep_bytes=0):
@@ -118,12 +126,18 @@ def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(tmp_p
         checkpoint.check_journal()
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "7", "null", '"prod"'])
-def test_a_damaged_identity_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "cluster.json").write_text(content)
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        *((damaged, r"cluster\.json cannot be read: restore it") for damaged in ("{", "[]", "7", "null", '"prod"')),
+        ('{"prod": "A"}', "written by another version of kraftwatch: give a new folder with --checkpoint"),
+    ],
+)
+def test_a_damaged_or_older_identity_is_refused(checkpoint: Checkpoint, content: str, sentence: str) -> None:
+    checkpoint.identity.write_text(content)
 
-    with pytest.raises(UsageError, match=r"cluster\.json cannot be read: restore it"):
-        Checkpoint(folder=tmp_path).cluster_ids()
+    with pytest.raises(UsageError, match=sentence):
+        checkpoint.cluster_ids()
 
 
 def record(folder: Path, *, rows: int) -> str:
@@ -138,3 +152,89 @@ def planned(checkpoint: Checkpoint, *, journal: str, sequence: int) -> None:
     offsets.mkdir(parents=True)
     line = json.dumps({"journal": journal, "sequence": sequence})
     (offsets / "0").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{line}')
+
+
+TOPIC = CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 7, 1: -1}}, baselines={"a": 5})
+
+
+def test_a_new_checkpoint_takes_any_source(checkpoint: Checkpoint) -> None:
+    assert checkpoint_source(checkpoint) is None
+    assert require_source(checkpoint, TOPIC) == TOPIC
+    assert require_source(checkpoint, CheckpointSource()) == CheckpointSource()
+
+
+def test_sparks_files_elsewhere_belong_to_the_folder_that_has_recorded_them(tmp_path: Path) -> None:
+    place = Checkpoint(folder=tmp_path, uri="s3a://bucket/first")
+    source = replace(TOPIC, uri="s3a://bucket/first")
+    sqlite_database(tmp_path).create()
+
+    assert is_new(place, TOPIC)
+    assert not is_new(place, source)
+    assert is_new(replace(place, uri="s3a://bucket/second"), source)
+
+    sqlite_database(tmp_path).path.unlink()
+    assert is_new(place, source), "the alerts are lost"
+
+
+def test_the_recorded_source_is_returned(checkpoint: Checkpoint) -> None:
+    record_source(checkpoint, replace(TOPIC, baselines={**TOPIC.baselines, "b": 9}))
+
+    wanted = CheckpointSource(kind="kafka", starting_offsets={"observations": {}, "of-a-new-relay": {}})
+    assert require_source(checkpoint, wanted) == replace(TOPIC, baselines={**TOPIC.baselines, "b": 9})
+
+
+def test_a_checkpoint_of_a_gatherer_has_no_file_and_refuses_a_topic(checkpoint: Checkpoint) -> None:
+    record_source(checkpoint, CheckpointSource())
+    assert list(checkpoint.folder.iterdir()) == []
+    checkpoint.journal.mkdir()
+
+    with pytest.raises(
+        UsageError, match=r"belongs to source: gatherer, not to source: kafka, topic observations; noth"
+    ):
+        require_source(checkpoint, TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        (CheckpointSource(), "belongs to source: kafka, topic observations, not to source: gatherer"),
+        (CheckpointSource(kind="kafka", starting_offsets={"other": {}}), "not to source: kafka, topic other"),
+        (CheckpointSource(kind="relay"), "not to kraftwatch relay; .* give a new relay.folder"),
+    ],
+)
+def test_a_checkpoint_of_a_topic_refuses_other_sources(
+    wanted: CheckpointSource, sentence: str, checkpoint: Checkpoint
+) -> None:
+    record_source(checkpoint, TOPIC)
+
+    with pytest.raises(UsageError, match=sentence):
+        require_source(checkpoint, wanted)
+
+
+def test_a_damaged_file_is_named(checkpoint: Checkpoint) -> None:
+    (checkpoint.folder / "source.json").write_text("{")
+
+    with pytest.raises(UsageError, match=r"source\.json cannot be read"):
+        checkpoint_source(checkpoint)
+
+
+@needs_postgres
+def test_the_ids_and_the_source_of_files_elsewhere_survive_the_folder_in_a_store(tmp_path: Path) -> None:
+    with PostgresServer() as server:
+        store = server.database("kraftwatch")
+        job_database(store).create()
+        place = Checkpoint(folder=tmp_path / "first", uri="s3a://bucket/first", store=store)
+        source = replace(TOPIC, uri="s3a://bucket/first")
+        assert checkpoint_source(place) is None
+        record_source(place, source)
+        place.record_cluster_ids({"a": "kP1x"})
+        place.record_cluster_ids({"a": "kP1x", "b": "Zq2y"})
+
+        elsewhere = replace(place, folder=tmp_path / "second")
+        assert (checkpoint_source(elsewhere), elsewhere.cluster_ids()) == (source, {"a": "kP1x", "b": "Zq2y"})
+        assert (is_new(elsewhere, source), is_new(replace(elsewhere, uri="s3a://bucket/second"), TOPIC)) == (
+            False,
+            True,
+        )
+        assert list(tmp_path.iterdir()) == []
+        close_connections()

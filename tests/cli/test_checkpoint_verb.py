@@ -16,6 +16,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import CheckpointSource, checkpoint_source, record_source
 from tests.cli.program import kraftwatch, owned_by_another_user, usage_error
 
+ROW = Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)
 NO_DATABASE = b"x" * 20_000
 PAYLOAD = b"<payload of a row>" * 20
 READ_AGAIN = (
@@ -38,7 +39,7 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     """Returns a checkpoint whose journal is no database, and whose cluster ids cannot be read."""
     checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
     with JournalWriter(checkpoint.journal) as writer:
-        writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)] * 3)
+        writer.append([ROW] * 3)
     journal_file(checkpoint.journal).write_bytes(NO_DATABASE)
     checkpoint.identity.write_text("{")
     return checkpoint
@@ -80,9 +81,7 @@ def test_rows_behind_the_damage_are_kept_and_the_logs_are_read_again_without_a_s
     checkpoint = Checkpoint(folder=tmp_path)
     with JournalWriter(checkpoint.journal) as writer:
         for at in range(40):
-            writer.append(
-                [Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=at, payload=PAYLOAD)]
-            )
+            writer.append([replace(ROW, observed_at_ms=at, payload=PAYLOAD)])
     path = journal_file(checkpoint.journal)
     content = bytearray(path.read_bytes())
     page = content.index(PAYLOAD) // 4096 * 4096
@@ -104,20 +103,15 @@ def test_rows_behind_the_damage_are_kept_and_the_logs_are_read_again_without_a_s
     assert "reads each cluster's metadata log again" in lines[3]
     assert path.with_name("observations.db.damaged-1").read_bytes() == content
     assert (tmp_path / "spark.damaged-1" / "offsets" / "0").exists()
-    checkpoint.check_journal()
-    with JournalWriter(checkpoint.journal) as writer:
-        position = writer.follow_progress("prod")
-        assert position is not None
-        assert (writer.published_end, position.next_offset, position.observed_at_ms) == (40, None, 39)
-    assert JournalReader(checkpoint.journal).beginning() == 40
-    assert 0 < JournalReader(checkpoint.journal).first_sequence() < 40
+    journal = JournalReader(checkpoint.journal)
+    assert 0 < journal.first_sequence() < journal.beginning() == 40
     assert repair(checkpoint.folder).exit_code == 0
 
 
 def test_spark_is_not_moved_away_if_the_journal_cannot_be_opened(tmp_path: Path) -> None:
     checkpoint = Checkpoint(folder=tmp_path)
     with JournalWriter(checkpoint.journal) as writer:
-        writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)])
+        writer.append([ROW])
     JournalReader(checkpoint.journal).commit(1)
     with JournalWriter(checkpoint.journal, keep_bytes=0):
         pass
@@ -135,9 +129,7 @@ def test_root_does_not_repair_what_the_user_of_the_job_could_not_read(
     owned_by_another_user(checkpoint.folder, monkeypatch)
 
     for options in ((), ("--apply",)):
-        assert "who could not read what root writes: run this command as that user" in refusal(
-            checkpoint.folder, *options
-        )
+        assert "who could not read what root writes: run this" in refusal(checkpoint.folder, *options)
     assert journal_file(checkpoint.journal).read_bytes() == NO_DATABASE
     assert not (checkpoint.folder / "lock").exists()
 

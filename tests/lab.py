@@ -132,6 +132,21 @@ class Lab(deploy.lab.lab.Lab):
         """Runs `kafka-features downgrade` with a level such as `metadata.version=27`."""
         self.jvm.tool("kafka-features", [*self._at_controllers(), "downgrade", "--feature", level])
 
+    def await_leader(self, *among: int) -> QuorumState:
+        """Waits until a controller leads, one of these if any are given; returns the state that it reports."""
+        return self.await_state(lambda state: not among or state.leader_id in among, what="a leader")
+
+    @property
+    def leader(self) -> int:
+        """The leader, once there is one."""
+        return self.await_leader().leader_id
+
+    @property
+    def followers(self) -> list[int]:
+        """The other controllers."""
+        leader = self.leader
+        return [node for node in self.controllers if node != leader]
+
     def add_controller(self, id_: int) -> None:
         """Runs `kafka-metadata-quorum add-controller` for a running observer and waits until it is a voter."""
         node = self.node(id_)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.lab import jars
+from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
 from tests.lab import Lab
 
 MakeLab = Callable[..., Lab]
@@ -35,6 +36,13 @@ def shared_lab(
 ) -> Iterator[MakeLab]:
     """Yields a function that starts a quorum that the tests of one module share."""
     yield from _labs(tmp_path_factory.mktemp("shared-lab"), request.session)
+
+
+@pytest.fixture(scope="module")
+def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredCluster]:
+    """Monitors the quorum of a module: its fixture `lab` is a running one."""
+    with monitor_cluster(lab, tmp_path_factory.mktemp("monitor")) as monitored:
+        yield monitored
 
 
 def _labs(folder: Path, session: pytest.Session) -> Iterator[MakeLab]:

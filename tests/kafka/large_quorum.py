@@ -89,8 +89,7 @@ class LargeQuorum(Lab):
         before = self.changeable[index]
         port = self.node(self.controllers[0]).controller_port
         if len(self.controllers) > 1:
-            leader = self.await_state(lambda state: True, what="a leader").leader_id
-            port = self.node(leader).controller_port
+            port = self.node(self.leader).controller_port
         assert port is not None
         in_sync = len(before.replicas) - (before.in_sync == len(before.replicas))
         self.changeable[index] = alter_partition(port, before, in_sync)

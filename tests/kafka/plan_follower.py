@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from streaming.cli import app
+from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.lab import Lab
 
@@ -30,9 +30,7 @@ def log_dirs(quorum: Lab, *nodes: int) -> list[str]:
 def rescue_plan(quorum: Lab, wanted: str, *nodes: int, as_json: bool = False) -> Result:
     """The plan for these nodes."""
     more = ["--json"] if as_json else []
-    return CliRunner().invoke(
-        app, ["rescue", "plan", *log_dirs(quorum, *nodes), "--initial-controllers", wanted, *more]
-    )
+    return kraftwatch("rescue", "plan", *log_dirs(quorum, *nodes), "--initial-controllers", wanted, *more)
 
 
 def steps_in_text(plan: str) -> list[str]:
@@ -131,7 +129,7 @@ class PlanFollower:
 
     def _start_first(self, nodes: list[int]) -> None:
         self._quorum.start(*nodes)
-        self._quorum.await_state(lambda state: state.leader_id in nodes, what="a leader")
+        self._quorum.await_leader(*nodes)
 
     def _stop(self, nodes: list[int]) -> None:
         self._quorum.stop(*nodes)

@@ -3,7 +3,6 @@
 Three controllers. Each test starts with the quorum that the test before left: their order matters.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from deploy.lab.node import format_disk
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from tests.kafka.conftest import MakeLab
-from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
+from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -25,17 +24,11 @@ def lab(shared_lab: MakeLab) -> Lab:
     return shared_lab(controllers=3, brokers=0, properties={"controller.quorum.auto.join.enable": "true"})
 
 
-@pytest.fixture(scope="module")
-def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredCluster]:
-    with monitor_cluster(lab, tmp_path_factory.mktemp("monitor")) as monitored:
-        yield monitored
-
-
 def test_controller_with_a_new_directory_replaces_its_old_voter_without_an_alert(
     lab: Lab, monitor: MonitoredCluster
 ) -> None:
     monitor.start_scenario({})
-    node = follower_of(lab)
+    node, _ = lab.followers
     old = key_of(lab, node)
     lab.stop(node)
     lab.wipe_disk(node)
@@ -54,7 +47,7 @@ def test_two_processes_with_one_node_id_change_the_voter_set_again_and_again(
     lab: Lab, monitor: MonitoredCluster, tmp_path: Path
 ) -> None:
     monitor.start_scenario({"voter-change-stuck.hold": 5})
-    node = lab.node(follower_of(lab))
+    node = lab.node(lab.followers[0])
     copied = replace(node, folder=tmp_path, controller_port=Ports().claim(), process=None)
     copied.configure(lab.layout.quorum, lab.node_properties())
     format_disk(lab.jvm, copied, lab.cluster_id, initial=())
@@ -71,11 +64,6 @@ def test_two_processes_with_one_node_id_change_the_voter_set_again_and_again(
     assert fired.evidence["directories_fetching"] == sorted(f"{node.id}-{each.directory_id}" for each in (node, copied))
     assert fired.remedy[0].startswith(f"# Stop the process that should not have node.id {node.id}: ")
     lab.await_state(lambda state: len(state.voters) == 3, what="three voters")
-
-
-def follower_of(lab: Lab) -> int:
-    state = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
-    return next(node for node in lab.controllers if node != state.leader_id)
 
 
 def key_of(lab: Lab, node: int) -> ReplicaKey:

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from streaming.cli import app
+from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.lab import Lab
 
@@ -61,15 +60,14 @@ def config(lab: Lab, firewall: None, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def json_of(verb: str, config: Path, *more: str) -> dict[str, Any]:
-    ended = CliRunner().invoke(app, [verb, "--config", str(config), "--json", "--timeout", "3", *more])
+    ended = kraftwatch(verb, "--config", str(config), "--json", "--timeout", "3", *more)
     return {"exit_code": ended.exit_code, **json.loads(ended.stdout)}
 
 
 def test_status_shows_the_polls_and_reports_the_missing_log(lab: Lab, config: Path) -> None:
     def status_by_polls() -> dict[str, Any]:
         status = json_of("status", config)
-        state = lab.await_state(lambda state: True, what="a leader")
-        assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, state.leader_id)
+        assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, lab.leader)
         assert (status["voters_fetching"], status["votes_needed"], status["failures_left"]) == (3, 2, 1)
         # The controllers are queried once a poll has reported them; that query times out a second later.
         assert {one["reason"] for one in status["failing"]} == {"unsupported", "timed-out"}
@@ -103,8 +101,7 @@ def test_rules_that_need_the_log_are_unknown_and_others_are_evaluated(lab: Lab, 
 
 
 def test_failed_controller_is_found_and_the_printed_command_uses_the_broker(lab: Lab, config: Path) -> None:
-    leader = lab.await_state(lambda state: True, what="a leader").leader_id
-    down = next(node for node in lab.controllers if node != leader)
+    down, _ = lab.followers
     lab.kill(down)
 
     def failure_is_found() -> dict[str, Any]:
@@ -117,7 +114,7 @@ def test_failed_controller_is_found_and_the_printed_command_uses_the_broker(lab:
         finding = eventually(failure_is_found, within_s=30)
     finally:
         lab.start(down)
-    leader = lab.await_state(lambda state: True, what="a leader").leader_id
+    leader = lab.leader
     assert (
         f"kafka-metadata-quorum.sh --bootstrap-server {lab.broker_bootstrap[0]} describe --status" in finding["remedy"]
     )
@@ -132,7 +129,7 @@ def test_leader_behind_the_firewall_is_monitor_blind_and_not_no_leader(
     file = tmp_path / "kraftwatch.yaml"
 
     def leader_is_unreachable() -> dict[str, Any]:
-        leader = lab.await_state(lambda state: True, what="a leader").leader_id
+        leader = lab.leader
         resolved = {lab.node(node).host: address if node == leader else "127.0.0.1" for node in lab.controllers}
         section = {"name": "a", "bootstrap": lab.bootstrap, "resolve": resolved}
         file.write_text(yaml.safe_dump({"clusters": [section]}))

@@ -33,8 +33,7 @@ def lab(shared_lab: MakeLab) -> Lab:
 
 @pytest.mark.kip("A004", "D093")
 def test_one_voter_is_restored_from_an_old_copy_of_its_log(lab: Lab, tmp_path: Path) -> None:
-    before = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
-    voter = next(node for node in lab.controllers if node != before.leader_id)
+    voter, _ = lab.followers
     key = f"{voter}-{lab.node(voter).directory_id}"
 
     with monitor_cluster(lab, tmp_path) as monitor:
@@ -61,7 +60,7 @@ def test_one_voter_is_restored_from_an_old_copy_of_its_log(lab: Lab, tmp_path: P
 
 @pytest.mark.long
 def test_forced_voter_set_fires_for_a_limited_time(lab: Lab, tmp_path: Path) -> None:
-    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
+    leader = lab.leader
     keys = {node: f"{node}-{lab.node(node).directory_id}" for node in lab.controllers}
 
     with monitor_cluster(lab, tmp_path) as monitor:
@@ -81,8 +80,7 @@ def test_forced_voter_set_fires_for_a_limited_time(lab: Lab, tmp_path: Path) -> 
 
 
 def test_removed_controller_stays_registered(lab: Lab, tmp_path: Path) -> None:
-    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
-    returning, stopped = (node for node in lab.controllers if node != leader)
+    leader, (returning, stopped) = lab.leader, lab.followers
 
     lab.kill(*(node for node in lab.controllers if lab.node(node).running))
     force_voters(lab.node(leader), [lab.node(leader)])
@@ -103,7 +101,7 @@ def test_removed_controller_stays_registered(lab: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.kip("A014")
 def test_cloned_disk_has_one_directory_id_under_two_node_ids(lab: Lab, tmp_path: Path) -> None:
-    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
+    leader = lab.leader
     directory = lab.node(leader).directory_id
     clone = lab.layout.add_controller()
 

@@ -37,10 +37,6 @@ def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moni
         yield monitored_cluster_of(lab, gatherer)
 
 
-def leader_of(lab: Lab) -> int:
-    return lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
-
-
 def upgrade(lab: Lab, node: int) -> None:
     """Restarts the node with the new version and a snapshot every two seconds."""
     lab.stop(node)
@@ -54,7 +50,7 @@ def upgrade(lab: Lab, node: int) -> None:
 @pytest.mark.long
 def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, monitor: MonitoredCluster) -> None:
     monitor.start_scenario({"version-drift.hold": 1, "snapshot-stale.hold": 1, "snapshot-stale.age": 12})
-    leader = leader_of(lab)
+    leader = lab.leader
     first, *others = [*(node for node in lab.controllers if node != leader), *lab.brokers, leader]
 
     no_snapshot = monitor.wait_for("snapshot-stale")
@@ -101,8 +97,7 @@ def test_isolated_controller_reports_an_old_epoch(lab: Lab, monitor: MonitoredCl
     needs no new epoch (KIP-996).
     """
     monitor.start_scenario({"views-disagree.hold": 1})
-    leader = leader_of(lab)
-    node = next(one for one in lab.controllers if one != leader)
+    node, _ = lab.followers
     names = [endpoint.rpartition(":")[0] for endpoint in lab.bootstrap]
 
     lab.stop(node)

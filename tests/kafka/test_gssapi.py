@@ -40,7 +40,7 @@ OTHER_SERVICE, OTHER_DOMAIN = "metadata", "quorum.kraftwatch.invalid"
 def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KerberosRealm]:
     with KerberosRealm(tmp_path_factory.mktemp("kerberos") / "realm") as started:
         started.add(CLIENT)
-        started.add(SHORT_LIVED, lifetime="4 seconds")
+        started.add(SHORT_LIVED, lifetime="8 seconds")
         yield started
 
 
@@ -170,7 +170,16 @@ def mistakes(
 
     def check(name: str) -> dict[str, Any]:
         environment, of = every[name]
-        return kraftwatch(environment, "check", config(tmp_path_factory.mktemp(name), of), "--timeout", "6")
+        file = config(tmp_path_factory.mktemp(name), of)
+
+        def checked() -> dict[str, Any]:
+            found = kraftwatch(environment, "check", file, "--timeout", "6")
+            failing = [each for finding in found["findings"] for each in finding["evidence"].get("failing", [])]
+            # On a busy host an answer may be pending.
+            assert {each["reason"] for each in failing} == {Reason.NOT_AUTHENTICATED.value}
+            return found
+
+        return eventually(checked, within_s=60)
 
     with ThreadPoolExecutor(4) as pool:
         return dict(zip(every, pool.map(check, every), strict=True))
@@ -192,7 +201,6 @@ def test_each_mistake_is_reported_in_one_sentence(mistakes: Mapping[str, dict[st
     one = mistakes[name]
     (blind,) = (finding for finding in one["findings"] if finding["rule"] == "monitor-blind")
     assert (one["health"], blind["severity"]) == ("unknown", "critical")
-    assert {each["reason"] for each in blind["evidence"]["failing"]} == {Reason.NOT_AUTHENTICATED.value}
     assert MISTAKES[name] in blind["summary"]
 
 
@@ -214,7 +222,7 @@ def rejected_logins(gatherer: GathererRun, cluster: str) -> list[tuple[int, str]
 def test_expired_tickets_are_renewed_and_a_kdc_that_hangs_delays_no_other_cluster(
     realm: KerberosRealm, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ticket is valid for four seconds, and the listener requires a login every two seconds (KIP-368)."""
+    """A ticket is valid for eight seconds, and the listener requires a login every two seconds (KIP-368)."""
     environment = realm.client_environment(realm.keytab("short-lived.keytab", SHORT_LIVED))
     sections = (by_host_name(lab), by_password(lab))
     with monkeypatch.context() as process:
@@ -224,9 +232,9 @@ def test_expired_tickets_are_renewed_and_a_kdc_that_hangs_delays_no_other_cluste
                 process.syspath_prepend(value.partition(os.pathsep)[0])
         kerberos, other = (load(config(tmp_path, one)).clusters[0].cluster() for one in sections)
         with run_gatherer(tmp_path, kerberos, other) as gatherer:
-            eventually(lambda: realm.tickets_issued(SHORT_LIVED) >= 4, within_s=30)
+            eventually(lambda: realm.tickets_issued(SHORT_LIVED) >= 3, within_s=60)
+            eventually(lambda: bool(observed_at(gatherer, kerberos.name, ObservationKind.RECORDS)), within_s=60)
             assert not rejected_logins(gatherer, kerberos.name)
-            assert observed_at(gatherer, kerberos.name, ObservationKind.RECORDS)
 
             realm.pause()
             try:

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from connectors.observations.observation import ObservationKind
 from rules.analysis.safe_to_restart import RestartSafety
-from streaming.cli import app, cluster_query, options
+from streaming.cli import cluster_query, options
 from streaming.status import check_output
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, replication_json, status_json
 from streaming.status.health import health
+from tests.cli import program
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -36,7 +37,7 @@ def lab(shared_lab: Callable[..., Lab]) -> Lab:
 
 def kraftwatch(lab: Lab, verb: str, *more: str) -> Result:
     options = ["--cluster", f"{NAME}={','.join(lab.bootstrap)}", "--hosts-file", str(lab.hosts_file)]
-    return CliRunner().invoke(app, [verb, *more, *options, "--json"])
+    return program.kraftwatch(verb, *more, *options, "--json")
 
 
 def query(lab: Lab, **more: Any) -> ClusterState:
@@ -57,15 +58,6 @@ def check(state: ClusterState) -> dict[str, Any]:
 
 def restart(state: ClusterState, node: int) -> RestartSafety:
     return check_output.evaluate_restart(state, node)
-
-
-def leader_of(lab: Lab) -> int:
-    return lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
-
-
-def followers(lab: Lab) -> list[int]:
-    leader = leader_of(lab)
-    return [node for node in lab.controllers if node != leader]
 
 
 def replicas(text: str) -> list[dict[str, Any]]:
@@ -174,7 +166,7 @@ def test_healthy_quorum_has_exit_code_0_and_is_safe_to_restart(lab: Lab) -> None
 
     def whole() -> None:
         state = query(lab)
-        assert restart(state, followers(lab)[0]).safe
+        assert restart(state, lab.followers[0]).safe
         fields = status(state)
         assert (fields["voters_fetching"], fields["votes_needed"], fields["failures_left"]) == (3, 2, 1)
         assert [one["recorded"] for one in fields["endpoints"]] == lab.bootstrap
@@ -185,6 +177,23 @@ def test_healthy_quorum_has_exit_code_0_and_is_safe_to_restart(lab: Lab) -> None
     eventually(whole, within_s=30)
 
 
+def test_quorum_would_survive_a_restart_and_one_lost_voter_but_not_two(lab: Lab) -> None:
+    leader, others = lab.leader, lab.followers
+
+    def exit_code(*change: str) -> int:
+        return kraftwatch(lab, "what-if", *change).exit_code
+
+    def predicted() -> None:
+        assert exit_code() == 0
+        assert exit_code("--lose", str(leader)) == 0
+        assert exit_code(*(part for node in others for part in ("--lose", str(node)))) == 2
+        moves = [part for node in lab.controllers for part in ("--move", f"{node}=127.0.0.1:{node}")]
+        assert exit_code(*moves) == 2
+        assert exit_code("--restart", str(others[0])) == 0
+
+    eventually(predicted, within_s=30)
+
+
 def test_log_directory_of_a_running_controller_agrees_with_the_quorum(lab: Lab) -> None:
     def recorded() -> None:
         live = status(query(lab))
@@ -192,7 +201,7 @@ def test_log_directory_of_a_running_controller_agrees_with_the_quorum(lab: Lab) 
             agrees(node, live)
 
     def agrees(node: int, live: dict[str, Any]) -> None:
-        fields = json.loads(CliRunner().invoke(app, ["status", "--json", "--log-dir", str(lab.node(node).data)]).stdout)
+        fields = json.loads(program.kraftwatch("status", "--json", "--log-dir", str(lab.node(node).data)).stdout)
 
         assert fields["source"] == "log-dir"
         assert (fields["log_dir"]["node_id"], fields["log_dir"]["directory_id"]) == (node, lab.node(node).directory_id)
@@ -201,13 +210,13 @@ def test_log_directory_of_a_running_controller_agrees_with_the_quorum(lab: Lab) 
         assert {name: fields[name] for name in recorded} == {name: live[name] for name in recorded}
         assert fields["log_dir"]["log_end_offset"] >= live["high_watermark"] - 4
         assert fields["log_dir"]["not_read"] == []
-        assert CliRunner().invoke(app, ["check", "--log-dir", str(lab.node(node).data)]).exit_code == 3, "unknown"
+        assert program.kraftwatch("check", "--log-dir", str(lab.node(node).data)).exit_code == 3, "unknown"
 
     eventually(recorded, within_s=30)
 
 
 def test_name_that_does_not_resolve_has_exit_code_1_and_is_unsafe_to_restart(lab: Lab) -> None:
-    unresolved, other = followers(lab)
+    unresolved, other = lab.followers
     name = lab.node(unresolved).endpoint.rpartition(":")[0]
     lab.names.drop(name)
 
@@ -231,7 +240,7 @@ def test_name_that_does_not_resolve_has_exit_code_1_and_is_unsafe_to_restart(lab
 
 
 def test_restart_is_unsafe_while_another_controller_is_down(lab: Lab) -> None:
-    down, other = followers(lab)
+    down, other = lab.followers
     lab.kill(down)
 
     assert not restart(query(lab, timeout=1.0), other).safe, "immediately, whatever is known by then"
@@ -278,13 +287,16 @@ def test_query_without_a_leader_shows_the_recorded_state(lab: Lab, tmp_path: Pat
     lines = [f"  bootstrap: [{', '.join(lab.bootstrap)}]", f"  hosts_file: {lab.hosts_file}"]
     config.write_text("\n".join([f"checkpoint: {tmp_path}", "clusters:", f"- name: {NAME}", *lines, ""]))
     voters = [one["id"] for one in whole["committed_voters"]["voters"]]
-    leader = leader_of(lab)
+    leader = lab.leader
     left, other = (node for node in voters if node != leader)
     paused = [leader, other]
 
     def leaderless() -> ClusterState:
         state = query(lab, cluster=None, config=config)
         assert "no-leader" in {one["rule"] for one in check(state)["findings"]}
+        failing = status(state)["failing"]
+        assert lab.node(left).endpoint in {one["endpoint"] for one in failing if one["reason"] == "no-leader"}
+        assert {lab.node(node).endpoint for node in paused} <= {one["endpoint"] for one in failing}
         return state
 
     lab.pause(*paused)
@@ -296,13 +308,11 @@ def test_query_without_a_leader_shows_the_recorded_state(lab: Lab, tmp_path: Pat
     fields, checked = status(state), check(state)
     assert checked["exit_code"] == 2
     assert not restart(state, left).safe
-    assert lab.node(left).endpoint in {one["endpoint"] for one in fields["failing"] if one["reason"] == "no-leader"}
-    assert {lab.node(node).endpoint for node in paused} <= {one["endpoint"] for one in fields["failing"]}
     assert (fields["source"], fields["leader_id"]) == ("journal", None)
     assert fields["age_ms"] > 1_000
     assert fields["committed_voters"] == whole["committed_voters"]
 
-    alone = CliRunner().invoke(app, ["status", "--json", "--journal", str(tmp_path), "--at", str(then)])
+    alone = program.kraftwatch("status", "--json", "--journal", str(tmp_path), "--at", str(then))
     recorded = json.loads(alone.stdout)
     assert (recorded["source"], recorded["leader_id"]) == ("journal", leader), (
         "no node was queried: this is the recorded leader"
@@ -312,13 +322,13 @@ def test_query_without_a_leader_shows_the_recorded_state(lab: Lab, tmp_path: Pat
 
 
 def test_doctor_finds_every_controller_from_one_address_and_names_the_failing_one(lab: Lab) -> None:
-    lab.remove_controller(followers(lab)[0])  # it stays registered and is found too
+    lab.remove_controller(lab.followers[0])  # it stays registered and is found too
 
     def of_the_quorum() -> list[dict[str, Any]]:
-        leader = leader_of(lab)
+        leader = lab.leader
         one_of_them = next(lab.node(node).endpoint for node in reversed(lab.controllers) if node != leader)
         options = ["--cluster", f"{NAME}={one_of_them},nowhere.invalid:9093", "--hosts-file", str(lab.hosts_file)]
-        checks = json.loads(CliRunner().invoke(app, ["doctor", *options, "--json"]).stdout)["checks"]
+        checks = json.loads(program.kraftwatch("doctor", *options, "--json").stdout)["checks"]
         ours = [one for one in checks if one["of"] == NAME]
         # A new leader, or a restarted controller that is not registered yet, may fail at first.
         assert [(one["subject"], one["check"]) for one in ours if one["verdict"] != "ok"] == [

@@ -7,20 +7,20 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
-from typer.testing import CliRunner
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import Baseline, SurveyedCluster
+from connectors.relay.relay_message import Baseline, RelayMessage, SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
 from connectors.settings import TopicSection
 from connectors.sinks.alert_json import iso
@@ -29,11 +29,11 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from deploy.lab.addresses import Ports
 from rules.model.identifiers import Millis
-from streaming.cli import app
 from streaming.config import checked
 from streaming.doctor.topic_checks import check_topics
 from streaming.job.relay_job import Relay
 from streaming.pipeline.checkpoint import Checkpoint
+from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.job.configured_job import section
 from tests.job.relay_process import RelayProcess, counted, is_accepted
@@ -178,9 +178,9 @@ def test_past_states_are_read_from_the_topic_on_any_machine(relay: RelayProcess,
     assert printed("replay", "--json", "--config", str(config), "--from", at) == []
     assert printed("audit", "--json", "--config", str(config))[0]["kept"]
     (tmp_path / "report").mkdir()
-    report = CliRunner().invoke(app, ["report", "--config", str(config), "--out", str(tmp_path / "report" / "a.html")])
+    report = kraftwatch("report", "--config", str(config), "--out", str(tmp_path / "report" / "a.html"))
     assert report.exit_code == 0, report.output
-    refused = CliRunner().invoke(app, ["status", "--at", "2026-01-01", "--config", str(config)])
+    refused = kraftwatch("status", "--at", "2026-01-01", "--config", str(config))
     assert isinstance(refused.exception, UsageError), refused.output
     assert "the topic of cluster test begins with" in str(refused.exception)
 
@@ -191,7 +191,7 @@ def newest_ms(relay: RelayProcess) -> int:
 
 def printed(*arguments: str) -> list[dict[str, Any]]:
     """Returns the lines of JSON that a verb prints, without the age of a recorded state."""
-    ended = CliRunner().invoke(app, [*arguments])
+    ended = kraftwatch(*arguments)
     assert ended.exit_code == 0, ended.output
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
     return [{name: value for name, value in line.items() if name not in ("age_ms", "taken_at")} for line in lines]
@@ -342,3 +342,99 @@ def test_doctor_names_what_is_wrong_with_a_topic_and_its_fix(kafka: Lab, topic_l
     }
     assert found["retention"].message.startswith("retention.ms is 60 s")
     assert found["cleanup"].remedy[0].endswith("--entity-name wrong --add-config cleanup.policy=delete")
+
+
+class Pair:
+    """Two relays of one cluster."""
+
+    def __init__(self, first: RelayProcess, second: RelayProcess) -> None:
+        self.first, self.second = first, second
+
+    def writer(self) -> str:
+        """Returns the name of the relay that writes."""
+        return counted(self.first.messages())[-1].epoch.relay
+
+    def wait_until_written_by(self, relay: RelayProcess, *, rows: int = 5) -> list[RelayMessage]:
+        """Waits until the newest rows are those of a relay; returns all."""
+
+        def written() -> list[RelayMessage]:
+            messages = counted(self.first.messages())
+            assert {one.epoch.relay for one in messages[-rows:]} == {relay.name}
+            return messages
+
+        return eventually(written, within_s=90, every_s=1)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, kafka: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    first, second = (
+        RelayProcess(tmp_path / name, topic_lab, topic=request.node.name, clusters=[section("test", kafka)])
+        for name in ("first", "second")
+    )
+    yield Pair(first, second)
+    first.stop()
+    second.stop()
+
+
+def start_both(pair: Pair) -> None:
+    """Starts the first relay, which writes, and then the second one, which stands by."""
+    pair.first.start()
+    pair.first.wait_for_rows(5)
+    pair.second.start()
+    pair.second.wait_until_acknowledged()
+    assert pair.writer() == pair.first.name
+
+
+def epochs(messages: list[RelayMessage]) -> list[str]:
+    """Returns the relays in the order in which they wrote."""
+    return [relay for relay, _ in groupby(one.epoch.relay for one in messages)]
+
+
+def test_a_killed_relay_is_replaced_without_a_new_baseline(pair: Pair) -> None:
+    start_both(pair)
+
+    pair.first.kill()
+    messages = pair.wait_until_written_by(pair.second)
+
+    newest_ms = {one.epoch.relay: one.observation.observed_at_ms for one in messages}
+    written = {one.observation.observed_at_ms for one in messages if one.epoch.relay == pair.second.name}
+    journal = JournalReader(Path(pair.second.section["folder"]) / "journal")
+    gathered = (row.observed_at_ms for row in journal.read(0, journal.published_end()))
+    meanwhile = {at for at in gathered if newest_ms[pair.first.name] < at <= newest_ms[pair.second.name]}
+    assert meanwhile <= written, "the standby writes all that it has observed and the other one has not written"
+    assert len({one.baseline for one in messages}) == 1
+
+
+def test_a_stopped_relay_that_continues_writes_nothing_that_counts(pair: Pair) -> None:
+    start_both(pair)
+
+    pair.first.send_signal(signal.SIGSTOP)
+    pair.wait_until_written_by(pair.second)
+    pair.first.send_signal(signal.SIGCONT)
+    eventually(lambda: "this one stands by" in pair.first.log, within_s=60)
+    messages = pair.wait_until_written_by(pair.second, rows=10)
+
+    assert epochs(messages) == [pair.first.name, pair.second.name]
+    assert len({one.baseline for one in messages}) == 1
+
+
+@pytest.mark.long
+def test_rows_of_a_cluster_stay_in_their_partition_when_partitions_are_added(
+    pair: Pair, topic_lab: Lab, request: pytest.FixtureRequest
+) -> None:
+    admin = AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap), "log_level": 0})
+    topic = request.node.name
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    start_both(pair)
+
+    admin.create_partitions([NewPartitions(topic, 7)])[topic].result(60)
+    eventually(lambda: "has 7 partitions now" in pair.first.log, within_s=60, every_s=1)
+    before = len(pair.first.raw_messages())
+    eventually(lambda: len(pair.first.raw_messages()) > before + 10, within_s=60, every_s=1)
+    pair.first.kill()
+    pair.wait_until_written_by(pair.second)
+    pair.second.stop()
+    pair.first.start()
+    pair.wait_until_written_by(pair.first)
+
+    assert {one.partition() for one in pair.first.raw_messages()} == {0}

@@ -4,18 +4,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from connectors.logdir.log_dir_files import open_files
 from connectors.logdir.log_dir_reader import voter_sets_in_files
-from deploy.lab import LabError
 from deploy.lab.jars import kafka_jars
 from rules.rescue.voter_override import initial_controllers
-from streaming.cli import app
 from streaming.status.from_log_dir import replay_log_dir
+from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
-from tests.kafka.election_prediction import predict_from_disks, stop_controllers
+from tests.kafka.election_prediction import elects_a_leader, predict_from_disks, stop_controllers
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.metadata_image import kafka_records
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
@@ -23,8 +22,6 @@ from tests.kafka.version_table import DYNAMIC_KAFKAS
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
-DEAD_S = 20
-"""How long a quorum is watched before it counts as unable to elect a leader: the default election timeout is 1 s."""
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -46,7 +43,7 @@ def test_monitor_that_saw_the_quorum_before_the_rescue_learns_the_new_endpoints(
     with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
         after = MonitoredCluster(gatherer=gatherer, monitor=before.monitor)
         after.wait_for_quorum(lambda seen: initial_controllers(seen.voters) == voters(quorum))
-        with open_files(quorum.node(leader_of(quorum)).metadata_log) as files:
+        with open_files(quorum.node(quorum.leader).metadata_log) as files:
             sets = [(one.in_snapshot, initial_controllers(one.voters.voters)) for one in voter_sets_in_files(files)]
         assert [in_snapshot for in_snapshot, listed in sets if listed == voters(quorum)] == [True], sets
 
@@ -115,17 +112,13 @@ def rescue_dead(quorum: Lab, *, compared: Iterable[int] | None = None) -> None:
     assert {node: kafka_records(quorum.node(node).metadata_log) for node in before} == before
 
     quorum.start(*nodes)
-    state = quorum.await_state(lambda state: state.leader_id in quorum.controllers, what="a leader")
+    state = quorum.await_leader()
     assert {voter.id for voter in state.voters} == set(quorum.controllers)
-    recorded = replay_log_dir(quorum.node(leader_of(quorum)).data).machine.quorum().committed
+    recorded = replay_log_dir(quorum.node(quorum.leader).data).machine.quorum().committed
     assert recorded is not None
     assert initial_controllers(recorded.voters) == voters(quorum)
     quorum.create_topic("after", replication=len(quorum.brokers))
     quorum.produce("orders", 20)
-
-
-def leader_of(quorum: Lab) -> int:
-    return quorum.await_state(lambda state: state.leader_id in quorum.controllers, what="a leader").leader_id
 
 
 def snapshots(partition: Path) -> list[Path]:
@@ -154,9 +147,7 @@ def stop_all(quorum: Lab) -> None:
 
 def require_dead(quorum: Lab) -> None:
     """Starts the controllers, watches that they elect no leader, and stops them."""
-    quorum.start(*quorum.controllers, wait=False)
-    with pytest.raises(LabError):
-        quorum.await_state(lambda state: state.leader_id in quorum.controllers, what="a leader", timeout_s=DEAD_S)
+    assert not elects_a_leader(quorum)
     quorum.kill(*quorum.controllers)
 
 
@@ -173,4 +164,4 @@ def voters(quorum: Lab) -> str:
 def rescue(quorum: Lab, verb: str, node: int, *more: str) -> Result:
     """Runs one verb of `kraftwatch rescue` for a node; Kafka's own reader checks too."""
     home = ["--kafka-home", str(kafka_jars(quorum.version))] if verb == "apply" else []
-    return CliRunner().invoke(app, ["rescue", verb, "--log-dir", str(quorum.node(node).data), *more, *home])
+    return kraftwatch("rescue", verb, "--log-dir", str(quorum.node(node).data), *more, *home)

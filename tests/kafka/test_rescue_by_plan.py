@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from typer.testing import CliRunner
 
 from deploy.lab.jars import KAFKA_VERSION
 from rules.rescue.voter_override import initial_controllers
-from streaming.cli import app
 from streaming.status.from_log_dir import LogDirContents, replay_log_dir
+from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.metadata_image import kafka_records
@@ -21,7 +20,6 @@ from tests.kafka.test_rescue import (
     AUTHORIZER,
     every_node,
     fill_with_metadata,
-    leader_of,
     require_dead,
     snapshots,
     stop_all,
@@ -63,7 +61,9 @@ def test_reader_of_the_printed_plan_rescues_controllers_and_brokers(lab: MakeLab
 def test_controller_with_records_of_its_own_joins_and_loses_them(
     lab: MakeLab, tmp_path: Path, version: str, last_leader_moves: bool
 ) -> None:
-    quorum = lab(controllers=3, brokers=1, version=version, properties=AUTHORIZER)
+    # While the other controllers are paused, the leader leads for 1.5 times the fetch timeout.
+    properties = AUTHORIZER | {"controller.quorum.fetch.timeout.ms": "8000"}
+    quorum = lab(controllers=3, brokers=1, version=version, properties=properties)
     fill_with_metadata(quorum)
     leader = stop_with_a_tail(quorum)
     others = [node for node in quorum.controllers if node != leader]
@@ -88,7 +88,7 @@ def test_controller_with_records_of_its_own_joins_and_loses_them(
 
 def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path) -> None:
     quorum = lab(controllers=3, brokers=0)
-    survivor = next(node for node in quorum.controllers if node != leader_of(quorum))
+    survivor, _ = quorum.followers
     others = [node for node in quorum.controllers if node != survivor]
     quorum.kill(survivor)
     end = contents(quorum, survivor).end_offset
@@ -103,7 +103,7 @@ def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path
     plan_file.write_text(as_json.stdout)
     held = sorted(path.name for path in quorum.node(survivor).metadata_log.iterdir())
     apply = ["rescue", "apply", *log_dirs(quorum, survivor), "--initial-controllers", wanted]
-    refused = CliRunner().invoke(app, [*apply, "--plan", str(plan_file), "--yes"])
+    refused = kraftwatch(*apply, "--plan", str(plan_file), "--yes")
 
     assert (text.exit_code, as_json.exit_code) == (2, 2)
     assert "only 1 of 3 voters' disks are given, 2 are needed" in json.loads(as_json.stdout)["refused"]
@@ -120,7 +120,7 @@ def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path
 
 def stop_with_a_tail(quorum: Lab) -> int:
     """Kills all nodes when of the voters only the leader has a topic that was being created; returns the leader."""
-    leader = leader_of(quorum)
+    leader = quorum.leader
     admin = AdminClient({"bootstrap.servers": ",".join(quorum.broker_bootstrap), "log_level": 0})
     admin.list_topics(timeout=30)
     quorum.pause(*(node for node in quorum.controllers if node != leader))

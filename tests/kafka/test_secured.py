@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from pydantic import SecretStr
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
@@ -29,11 +29,12 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
-from streaming.cli import app
 from streaming.config import load
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
+from tests.cli import program
 from tests.eventually import eventually
+from tests.job.conftest import await_fetches_of_all_voters
 from tests.kafka.gatherer_run import GathererRun, run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
@@ -77,7 +78,7 @@ def config(file: Path, cluster: dict[str, Any]) -> Path:
 
 
 def kraftwatch(verb: str, file: Path, *more: str) -> Result:
-    result = CliRunner().invoke(app, [verb, "--config", str(file), "--json", *more])
+    result = program.kraftwatch(verb, "--config", str(file), "--json", *more)
     assert WRONG_PASSWORD not in result.output
     return result
 
@@ -215,12 +216,16 @@ def test_polls_only_by_configuration_are_healthy(checked: dict[str, dict[str, An
 
 
 def test_doctor_reports_missing_permissions(lab: Lab, folder: Path, allowed: None) -> None:
-    ended = outputs_of(
-        lab, "doctor", folder, [section(lab, FULL), section(lab, POLLS), section(lab, NOTHING, cluster_id=None)]
-    )
+    def answered_in_time() -> tuple[list[int], list[dict[str, Any]]]:
+        sections = [section(lab, FULL), section(lab, POLLS), section(lab, NOTHING, cluster_id=None)]
+        ended = outputs_of(lab, "doctor", folder, sections)
+        checks = [one for each in ended for one in json.loads(each.stdout)["checks"]]
+        # On a busy host a node may answer too late.
+        assert not [one for one in checks if "did not answer in time" in one["said"]]
+        return [each.returncode for each in ended], checks
 
-    checks = [one for each in ended for one in json.loads(each.stdout)["checks"]]
-    assert [each.returncode for each in ended] == [1, 1, 2]
+    exit_codes, checks = eventually(answered_in_time, within_s=60)
+    assert exit_codes == [1, 1, 2]
 
     def failing_steps(cluster: str) -> dict[tuple[str, str], tuple[str, str]]:
         failing = [one for one in checks if one["of"] == cluster and one["verdict"] != "ok"]
@@ -299,14 +304,6 @@ def monitored_by(gatherer: GathererRun, lab: Lab) -> MonitoredCluster:
     return MonitoredCluster(gatherer=gatherer, monitor=ClusterMonitor(settings))
 
 
-def await_voters(lab: Lab) -> int:
-    """Waits until every voter has fetched what is committed now; returns the leader."""
-    now = lab.await_state(lambda state: True, what="a leader").high_watermark
-    return lab.await_state(
-        lambda state: all(voter.log_end_offset > now for voter in state.voters), what="every voter"
-    ).leader_id
-
-
 def notified(alerts: Sequence[Alert], folder: Path) -> list[dict[str, Any]]:
     """Returns the documents that a webhook receives for these alerts."""
     with serving() as server:
@@ -321,8 +318,8 @@ def notified(alerts: Sequence[Alert], folder: Path) -> list[dict[str, Any]]:
 def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_reported(
     lab: Lab, tmp_path: Path, allowed: None
 ) -> None:
-    leader = await_voters(lab)
-    broken, other = (node for node in lab.controllers if node != leader)
+    await_fetches_of_all_voters(lab)
+    leader, (broken, other) = lab.leader, lab.followers
     file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL))
     cluster = load(file).clusters[0].cluster()
     with (
@@ -331,7 +328,7 @@ def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_repo
     ):
         monitored = monitored_by(gatherer, lab)
         monitored.start_scenario({"stale-voter-endpoint.hold": 6, "no-leader.hold": 3})
-        await_voters(lab)
+        await_fetches_of_all_voters(lab)
         alert = monitored.wait_for("stale-voter-endpoint", subject=f"voter {broken}", within_s=60)
         endpoint = lab.node(broken).endpoint
         assert alert.summary.startswith(
@@ -362,7 +359,7 @@ def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_repo
     documents = [(one["reason"], one["severity"], {alert["rule"] for alert in one["alerts"]}) for one in received]
     assert documents[0] == ("firing", "warning", {"stale-voter-endpoint"})
     assert next(severity for _, severity, rules in documents if "no-leader" in rules) == "critical"
-    await_voters(lab)
+    await_fetches_of_all_voters(lab)
 
 
 @contextmanager
@@ -389,15 +386,15 @@ def assert_failing(monitored: MonitoredCluster, reason: Reason) -> None:
 def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
     lab: Lab, tmp_path: Path, allowed: None
 ) -> None:
-    leader = await_voters(lab)
-    refusing = next(node for node in lab.controllers if node != leader)
+    await_fetches_of_all_voters(lab)
+    refusing, _ = lab.followers
     others = sorted(node for node in lab.controllers if node != refusing)
     file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL))
     cluster = replace(load(file).clusters[0].cluster(), view_interval_ms=1_000)
     with run_gatherer(tmp_path / "watch", cluster) as gatherer:
         monitored = monitored_by(gatherer, lab)
         with restarted_without_user(lab, refusing, FULL):
-            await_voters(lab)
+            await_fetches_of_all_voters(lab)
             monitored.start_scenario({"monitor-blind.controller_hold": 3})
             # While it starts, it closes connections: the hold begins with the failure that lasts.
             eventually(lambda: assert_failing(monitored, Reason.NOT_AUTHENTICATED), within_s=60)
@@ -419,7 +416,7 @@ def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
         # A restarted controller lags for a while on a slow machine.
         received = notified([each for each in monitored.alerts if each.rule == "monitor-blind"], tmp_path)
     assert [(one["reason"], one["severity"]) for one in received] == [("firing", "warning"), ("resolved", "warning")]
-    await_voters(lab)
+    await_fetches_of_all_voters(lab)
 
 
 def assert_without_secrets(lab: Lab, folder: Path) -> None:
@@ -432,7 +429,7 @@ def assert_without_secrets(lab: Lab, folder: Path) -> None:
 
 @pytest.mark.long
 def test_voter_with_a_wiped_disk_is_replaced_by_the_printed_command(lab: Lab, folder: Path, allowed: None) -> None:
-    leader = lab.await_state(lambda state: True, what="a leader").leader_id
+    leader = lab.leader
     node = max(one for one in lab.controllers if one != leader)
     lab.kill(node)
     lab.wipe_disk(node)
@@ -451,7 +448,7 @@ def test_voter_with_a_wiped_disk_is_replaced_by_the_printed_command(lab: Lab, fo
 
     def voter_set_is_fixed() -> None:
         assert "voter-disk-replaced" not in {one["rule"] for one in json_of("check", file)["findings"]}
-        state = lab.await_state(lambda state: True, what="a leader")
+        state = lab.await_leader()
         assert lab.node(node).directory_id in {voter.directory_id for voter in state.voters}
 
     eventually(voter_set_is_fixed, within_s=60)

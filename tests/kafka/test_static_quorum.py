@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from connectors.observations.observation import ObservationKind
-from streaming.cli import app
+from tests.cli import program
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -24,7 +24,7 @@ def lab(shared_lab: Callable[..., Lab]) -> Lab:
 
 
 def kraftwatch(lab: Lab, verb: str, *more: str) -> Result:
-    return CliRunner().invoke(app, [verb, *more, "--cluster", f"{NAME}={','.join(lab.bootstrap)}", "--json"])
+    return program.kraftwatch(verb, *more, "--cluster", f"{NAME}={','.join(lab.bootstrap)}", "--json")
 
 
 def json_of(lab: Lab, verb: str, *more: str) -> dict[str, Any]:
@@ -32,14 +32,10 @@ def json_of(lab: Lab, verb: str, *more: str) -> dict[str, Any]:
     return output
 
 
-def leader_of(lab: Lab) -> int:
-    return lab.await_state(lambda state: True, what="a leader").leader_id
-
-
 def test_new_leader_is_found_after_the_leader_is_killed(lab: Lab, tmp_path: Path) -> None:
     with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
         eventually(lambda: bool(gatherer.rows(ObservationKind.RECORDS)), within_s=15)
-        old = leader_of(lab)
+        old = lab.leader
         lab.kill(old)
         new = lab.await_state(lambda state: state.leader_id != old, what="another leader")
 

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
-from typer.testing import CliRunner
 
 from connectors.kafka.client import short_client
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
 from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
 from rules.model.monitoring import ObservationSource, Reason
-from streaming.cli import app
 from streaming.replay.decoded_row import decode_observation
+from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.version_table import (
@@ -128,7 +127,7 @@ def json_of(quorum: Lab, verb: str) -> dict[str, Any]:
     """Returns the JSON output of a command that is given only the controller's address."""
 
     def complete_output() -> dict[str, Any]:
-        ended = CliRunner().invoke(app, [verb, "--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--json"])
+        ended = kraftwatch(verb, "--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--json")
         output: dict[str, Any] = json.loads(ended.stdout)
         # On a stalled machine a query may time out before all observations are made.
         assert output["missing"] == []

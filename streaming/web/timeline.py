@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from connectors.sinks.evidence_format import duration, visible
+from connectors.sinks.evidence_format import duration
 from rules.alert import Alert, AlertState
 from rules.formatting import plural, topic_text
 from rules.model.identifiers import Millis
@@ -186,12 +186,8 @@ def _log_marks(status: ClusterStatus) -> Iterable[TimelineMark]:
         text, label = f"controller {start.id} started", str(start.id)
         yield TimelineMark(at_ms=start.at_ms, shape=Shape.START, text=text, label=label)
     for unclean in status.unclean:
-        text = f"{plural(unclean.elections, 'unclean election')} in topic {_topic(unclean.topic, unclean.topic_id)}"
+        text = f"{plural(unclean.elections, 'unclean election')} in topic {topic_text(unclean.topic, unclean.topic_id)}"
         yield TimelineMark(at_ms=unclean.first_at_ms, shape=Shape.UNCLEAN, text=text)
-
-
-def _topic(name: str | None, topic_id: str) -> str:
-    return visible(topic_text(name, topic_id))
 
 
 def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:
@@ -200,7 +196,7 @@ def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:
     for ended in view.ended_recoveries:
         since_ms = Millis(ended.since_ms - ahead_ms)
         lasted = duration(max(0, ended.ended_ms - since_ms))
-        text = f"topic {_topic(ended.topic, ended.topic_id)} was RECOVERING for {lasted}"
+        text = f"topic {topic_text(ended.topic, ended.topic_id)} was RECOVERING for {lasted}"
         yield TimelineSpan(from_ms=since_ms, to_ms=ended.ended_ms, kind="recovering", text=text)
     if status is None:
         return
@@ -211,7 +207,7 @@ def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:
 
     for one in status.recoveries[:TOPICS_SHOWN]:
         since_ms = Millis(one.since_ms - ahead_ms)
-        partitions = f"{plural(one.partitions, 'partition')} of topic {_topic(one.topic, one.topic_id)}"
+        partitions = f"{plural(one.partitions, 'partition')} of topic {topic_text(one.topic, one.topic_id)}"
         least = "at least " if one.at_least else ""
         yield still_open(since_ms, f"{partitions} RECOVERING for {least}{duration(max(0, now_ms - since_ms))}")
     if more := status.recoveries[TOPICS_SHOWN:]:
@@ -237,7 +233,7 @@ def _alert_lanes(view: ClusterView, from_ms: Millis, to_ms: Millis) -> tuple[lis
     for episodes in overlapping[:ALERTS_SHOWN]:
         spans = [span for episode in episodes.values() for span in _alert_spans(episode, view.now_ms)]
         newest = [*episodes.values()][-1][-1]
-        lanes.append(TimelineLane(name=f"{newest.rule} · {visible(newest.subject)}", spans=spans))
+        lanes.append(TimelineLane(name=f"{newest.rule} · {newest.subject}", spans=spans))
     return lanes, max(0, len(overlapping) - ALERTS_SHOWN)
 
 
@@ -258,7 +254,7 @@ def _alert_spans(episode: Sequence[Alert], now_ms: Millis) -> Iterable[TimelineS
             from_ms=first.started_at_ms,
             to_ms=first.observed_at_ms,
             kind="pending",
-            text=f"{first.rule}, {visible(first.subject)}: pending until its hold expired",
+            text=f"{first.rule}, {first.subject}: pending until its hold expired",
         )
     for at, alert in enumerate(episode):
         if alert.state is AlertState.RESOLVED:
@@ -269,7 +265,7 @@ def _alert_spans(episode: Sequence[Alert], now_ms: Millis) -> Iterable[TimelineS
             to_ms=end,
             kind=alert.severity.value,
             open=at + 1 == len(episode),
-            text=f"{alert.severity.value} {alert.rule}, {visible(alert.subject)}: {visible(alert.summary)}",
+            text=f"{alert.severity.value} {alert.rule}, {alert.subject}: {alert.summary}",
         )
 
 
@@ -281,7 +277,7 @@ def _silences(view: ClusterView) -> Iterable[TimelineSpan]:
                 to_ms=min(one.ends_at_ms, view.now_ms),
                 kind="silence",
                 open=one.ends_at_ms > view.now_ms,
-                text=f"silenced by {visible(one.author)}: {visible(one.comment)}",
+                text=f"silenced by {one.author}: {one.comment}",
             )
 
 

@@ -7,6 +7,7 @@ endpoint five seconds after it is back and finds a leader. It knows nothing of r
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from connectors.observations.log_event import (
     BrokerChanged,
@@ -546,28 +547,17 @@ class ScriptedQuorum:
         """Registers a new process, or the same one again."""
         incarnation = node.incarnation if again and node.incarnation else f"incarnation-{node.id}-{self.offset}"
         node.incarnation = incarnation
+        common: dict[str, Any] = {
+            "at": self._at(),
+            "id": NodeId(node.id),
+            "incarnation_id": incarnation,
+            "endpoints": (node.endpoint,),
+            "features": _supporting(node.supports),
+        }
         if node.broker:
-            self._write(
-                BrokerRegistered(
-                    at=self._at(),
-                    id=NodeId(node.id),
-                    incarnation_id=incarnation,
-                    endpoints=(node.endpoint,),
-                    fenced=False,
-                    in_controlled_shutdown=False,
-                    features=_supporting(node.supports),
-                )
-            )
-            return
-        self._write(
-            ControllerRegistered(
-                at=self._at(),
-                id=NodeId(node.id),
-                incarnation_id=incarnation,
-                endpoints=(node.endpoint,),
-                features=_supporting(node.supports),
-            )
-        )
+            self._write(BrokerRegistered(**common, fenced=False, in_controlled_shutdown=False))
+        else:
+            self._write(ControllerRegistered(**common))
 
     def _address(self, number: int) -> str:
         return str(self.nodes[number].endpoint)

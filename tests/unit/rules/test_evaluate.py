@@ -1,18 +1,22 @@
-"""Rules are found in their folder, guarded against exceptions and ordered; overrides are checked."""
+"""Rules are found in their folder, guarded against exceptions and ordered; the configuration may override them."""
 
 import pkgutil
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from rules import checks
-from rules.evaluate import RULES, ThresholdError, evaluate, thresholds_for
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, hold
-from rules.model.identifiers import Offset
+from rules.alert import Alert
+from rules.analysis.freshness import log_read_problem
+from rules.evaluate import RULES, ThresholdError, evaluate, exception_site, thresholds_for, with_overrides
+from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, Severity, Thresholds, hold
+from rules.lifecycle import TrackedConditions, advance
+from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
+from rules.rule_evaluator import RuleEvaluator
 from tests.unit.rules.situation import (
     evaluation_of,
     finding_lines,
@@ -28,6 +32,7 @@ from tests.unit.rules.situation import (
     static,
     unknown,
     voter_not_fetching,
+    with_broker,
     with_committed,
     with_poll,
 )
@@ -221,3 +226,107 @@ def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
 
 def test_a_fraction_of_a_second_is_kept() -> None:
     assert thresholds_for({"no-leader.hold": 0.5})["no-leader"].ms("hold") == 500
+
+
+# The configuration may give a rule another severity or turn it off.
+
+
+LOST_ENDPOINT = name_not_found(healthy(), 2)
+ENDPOINT_RULE = "stale-voter-endpoint"
+
+
+def severities(overrides: dict[str, Thresholds]) -> set[Severity]:
+    evaluation = evaluate(LOST_ENDPOINT, with_overrides(thresholds_for({}), overrides))
+    return {finding.severity for finding in evaluation.findings if finding.rule == ENDPOINT_RULE}
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_every_finding_of_a_rule_has_the_configured_severity(severity: Severity) -> None:
+    assert severities({ENDPOINT_RULE: Thresholds(severity=severity)}) == {severity}
+    assert severities({"no-leader": Thresholds(severity=severity)}) == severities({})
+
+
+def test_rule_that_is_turned_off_is_not_applicable_instead_of_healthy() -> None:
+    thresholds = with_overrides(thresholds_for({}), {ENDPOINT_RULE: Thresholds(enabled=False)})
+
+    evaluation = evaluate(LOST_ENDPOINT, thresholds)
+
+    assert ENDPOINT_RULE not in {finding.rule for finding in evaluation.findings}
+    assert NotApplicable(rule=ENDPOINT_RULE, why="disabled by the configuration") in evaluation.not_applicable
+
+
+def test_alert_of_a_rule_that_is_turned_off_does_not_resolve_as_if_its_condition_were_over() -> None:
+    fenced, on = with_broker(healthy(), 101, fenced=True), thresholds_for({"broker-fenced.hold": 0})
+    off = with_overrides(on, {"broker-fenced": Thresholds(enabled=False)})
+    tracked, (firing,) = advance(TrackedConditions(), evaluate(fenced, on), fenced, on)
+    assert firing.rule == "broker-fenced"
+    resolutions: list[Alert] = []
+
+    for seconds in (1, 11):
+        later = replace(fenced, now_ms=Millis(fenced.now_ms + 1_000 * seconds))
+        tracked, resolved_now = advance(tracked, evaluate(later, off), later, off)
+        resolutions += resolved_now
+
+    (resolved,) = resolutions
+    assert resolved.summary == "Rule broker-fenced is not evaluated any more: disabled by the configuration."
+
+
+FAILING = Rule(id="broken", title="", text="", hold=hold(1), evaluate=lambda _quorum, _: 1 / 0)  # type: ignore[arg-type, return-value]
+"""A rule that raises: `monitor-blind` reports it."""
+
+
+def failed_rule(override: Thresholds) -> Evaluation:
+    thresholds = with_overrides(thresholds_for({}), {"monitor-blind": override})
+    return evaluate(healthy(), {**thresholds, "broken": Thresholds()}, rules=[FAILING])
+
+
+def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is_turned_off() -> None:
+    evaluation = failed_rule(Thresholds(enabled=False))
+
+    assert evaluation.findings == ()
+    assert [each.rule for each in evaluation.unknown] == list(evaluation.failed) == ["broken"]
+
+
+def test_evaluator_that_skips_unchanged_rules_applies_the_overrides() -> None:
+    overrides = {ENDPOINT_RULE: Thresholds(severity=Severity.INFO), "failure-tolerance": Thresholds(enabled=False)}
+    thresholds = with_overrides(thresholds_for({}), overrides)
+    evaluator = RuleEvaluator(thresholds)
+
+    for second in range(40):
+        quorum = replace(LOST_ENDPOINT, now_ms=Millis(LOST_ENDPOINT.now_ms + second * 1_000))
+        assert evaluator.evaluate(quorum) == evaluate(quorum, thresholds)
+
+
+# The site of an exception: the newest call of kraftwatch's own code, without the message.
+
+
+NO_QUORUM: Any = None
+NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("failing", "site"),
+    [
+        (lambda: log_read_problem(NO_QUORUM), "AttributeError in rules.analysis.freshness, line"),
+        # A rule looks up a threshold: both are own code, and the newest call is named.
+        (lambda: [*RULES["voter-lagging"].evaluate(healthy(), Thresholds())], "KeyError in rules.finding, line"),
+        # Python's `dataclasses` raises, and own code called it.
+        (
+            lambda: with_overrides({"no-leader": Thresholds()}, {"no-leader": NO_THRESHOLDS["no-leader"]}),
+            "TypeError in rules.evaluate, line",
+        ),
+        # No own code: the first call is named.
+        (lambda: int("secret"), f"ValueError in {__name__}, line"),
+    ],
+)
+def test_site_is_the_newest_call_of_own_code(failing: Callable[[], object], site: str) -> None:
+    with pytest.raises(Exception) as raised:
+        failing()
+
+    named, _, line = exception_site(raised.value).rpartition(" ")
+    assert named == site
+    assert line.isdecimal()
+
+
+def test_exception_that_was_not_raised_has_no_site() -> None:
+    assert exception_site(ValueError("secret")) == "ValueError"

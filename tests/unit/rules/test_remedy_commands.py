@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rules.formatting import and_join, first_values, ms_text
-from rules.model.identifiers import Endpoint, NodeId
+from rules.model.identifiers import Endpoint, NodeId, host_of
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import controller_bootstrap
@@ -220,6 +220,14 @@ def test_a_sentence_of_a_remedy_is_one_line_whatever_a_host_is_called() -> None:
 )
 def test_durations_as_text(duration: int, text: str) -> None:
     assert ms_text(duration) == text
+
+
+@pytest.mark.parametrize(
+    ("host", "address"), [("c1", "c1:9093"), ("10.0.0.1", "10.0.0.1:9093"), ("fd00::1", "[fd00::1]:9093")]
+)
+def test_an_address_of_version_6_is_in_brackets_and_a_host_is_not(host: str, address: str) -> None:
+    assert str(Endpoint(listener="CONTROLLER", host=host, port=9093)) == address
+    assert host_of(address) == host
 
 
 def test_lists_as_text() -> None:

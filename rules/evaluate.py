@@ -135,39 +135,29 @@ def _unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownRe
     for need in rule.needs:
         if need is not Need.FRESH_POLL and not quorum.access.log:
             return NotApplicable(why=POLLS_ONLY)
-        if need is Need.VOTERS_RECORD and _static(quorum):
-            return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
-        if need is Need.RECOVERY_STATE and _without_recovery_state(quorum):
-            level = quorum.metadata_version
-            return NotApplicable(
-                why=f"not supported: metadata.version {level} is below 3.2 and has no LeaderRecoveryState"
-            )
-        problem = _problem(need, quorum, thresholds)
-        if problem is not None:
-            return UnknownResult(why=problem)
+        found = _unmet(need, quorum, thresholds)
+        if found is not None:
+            return found if isinstance(found, NotApplicable) else UnknownResult(why=found)
     return None
 
 
-def _static(quorum: Quorum) -> bool:
-    """Returns whether the log, read to its end, has no VotersRecord.
-
-    A log without a KRaftVersionRecord was written by a Kafka before 3.9: its kraft.version is 0.
-    """
-    return log_read_problem(quorum) is None and quorum.committed is None and not quorum.kraft_version
-
-
-def _without_recovery_state(quorum: Quorum) -> bool:
-    level = quorum.metadata_version
-    return level is not None and level < _RECOVERY_STATE_SINCE
-
-
-def _problem(need: Need, quorum: Quorum, thresholds: Thresholds) -> str | None:
-    """Returns one sentence that says why the need is not met; None if it is met. Two are met wherever they apply."""
+def _unmet(need: Need, quorum: Quorum, thresholds: Thresholds) -> NotApplicable | str | None:
+    """Returns why the need is not met now, or never is on this cluster; None if it is met."""
     match need:
-        case Need.METADATA_LOG | Need.RECOVERY_STATE:
+        case Need.METADATA_LOG:
             return None
+        case Need.RECOVERY_STATE:
+            level = quorum.metadata_version
+            if level is None or level >= _RECOVERY_STATE_SINCE:
+                return None
+            why = f"not supported: metadata.version {level} is below 3.2 and has no LeaderRecoveryState"
+            return NotApplicable(why=why)
         case Need.VOTERS_RECORD:
-            return log_read_problem(quorum) or (NO_VOTERS_RECORD if quorum.committed is None else None)
+            unread = log_read_problem(quorum)
+            # A log without a KRaftVersionRecord was written by a Kafka before 3.9: its kraft.version is 0.
+            if unread is None and quorum.committed is None and not quorum.kraft_version:
+                return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
+            return unread or (NO_VOTERS_RECORD if quorum.committed is None else None)
         case Need.CURRENT_LOG:
             return log_read_problem(quorum) or log_age_problem(quorum, thresholds)
         case Need.FRESH_POLL:

@@ -14,7 +14,6 @@ from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.log_script import (
     LogScript,
     apply,
-    begun,
     ids,
     machine,
 )
@@ -87,18 +86,6 @@ def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invar
     assert [one.subject for one in findings(quorum, "raft-invariant-broken")] == ["voters-before-leader"]
 
 
-@pytest.mark.kip("A070")
-@pytest.mark.parametrize("one_observation", [True, False])
-def test_a_voters_record_after_the_leader_change_of_its_epoch_is_legal(one_observation: bool) -> None:
-    script, replay = begun()
-    script.voters("1-a", "2-b", "3-c")
-    first = script.read()
-    script.leader(2, epoch=2)
-    rows = [first] if one_observation else [first, script.read()]
-    script.voters("1-a", "2-b")
-    assert apply(replay, [*rows, script.read()]).invariant_violations == ()
-
-
 def jumped(replay: Machine, script: LogScript, *, epochs: int, after_ms: int) -> Quorum:
     """A leader of epoch 1; then nothing for `after_ms`; then a leader that many epochs later."""
     script.leader(1)
@@ -107,16 +94,6 @@ def jumped(replay: Machine, script: LogScript, *, epochs: int, after_ms: int) ->
     script.now_ms += after_ms
     script.leader(2, epoch=1 + epochs)
     return apply(replay, [script.read()])
-
-
-@pytest.mark.kip("D045")
-def test_an_election_knows_the_epoch_before_it_and_how_long_the_log_stood_still() -> None:
-    script, replay = LogScript(), machine()
-    first, second = elections(jumped(replay, script, epochs=50, after_ms=2_000))
-    assert (first.previous_epoch, first.after_ms) == (None, None)
-    assert (second.previous_epoch, second.leader_epoch) == (1, 51)
-    assert second.after_ms is not None
-    assert 2_000 <= second.after_ms <= 4_000
 
 
 @pytest.mark.kip("D045", "K042")

@@ -4,7 +4,6 @@ import pytest
 
 from connectors.observations.log_event import VotersReplaced
 from streaming.replay.recent_history import REMEMBERED, REMEMBERED_MS
-from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import (
     LogScript,
     apply,
@@ -54,19 +53,3 @@ def test_an_entry_with_a_false_time_in_the_future_does_not_stay() -> None:
     script.now_ms -= 100 * REMEMBERED_MS
     script.leader(1, 3)
     assert [one.leader_epoch for one in apply(replay, [script.read()]).history.elections] == [3]
-
-
-def test_only_the_records_that_wait_for_its_end_are_those_of_an_open_transaction() -> None:
-    script, replay = begun()
-    script.begin()
-    script.noops(2)
-    script.broker(101)
-    script.voters("1-a")
-    opened = present(apply(replay, [script.read()]).open_transaction)
-    assert opened.records == 1
-
-
-def test_an_open_transaction_is_not_in_the_quorum_while_history_is_replayed() -> None:
-    script, replay = begun()
-    script.begin()
-    assert apply(replay, [script.read(behind=5)]).open_transaction is None

@@ -36,6 +36,7 @@ from tests.unit.rules.situation import (
     leaderless,
     log_regressed,
     name_not_found,
+    present,
     refuses,
 )
 
@@ -80,8 +81,7 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
     before = sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*"))
     found = rescue_plan(stopped, 2)
 
-    assert found.provided is not None
-    lines = [*planning.transcript(found.disks[0], found.provided)]
+    lines = [*planning.transcript(found.disks[0], present(found.provided))]
     assert lines[0] == f"Storage directory {stopped / 'node-2'} is already formatted."
     assert lines[1] == "Override voters mode enabled, checking if VoterSet needs updating..."
     assert lines[2].startswith(
@@ -100,8 +100,7 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
     verdicts = []
     for wanted in (RECORDED, RECORDED.rpartition(",")[0]):
         other = rescue_plan(stopped, 2, wanted=wanted)
-        assert other.provided is not None
-        verdicts.append([*planning.transcript(other.disks[0], other.provided)][-1])
+        verdicts.append([*planning.transcript(other.disks[0], present(other.provided))][-1])
     assert verdicts == [
         "No changes detected (VoterSets are equivalent). Override operation skipped, already up to date.",
         "Error: --override-voters cannot be used for changing node IDs or directory IDs.",
@@ -175,8 +174,7 @@ def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: P
     types = [one.type for one in dump_records(content) if isinstance(one, DumpedRecord)]
     assert (types[:3], types[-1]) == (["SnapshotHeader", "KRaftVersion", "KRaftVoters"], "SnapshotFooter")
     assert len(types) == 4 + result.records
-    header = next(one for one in dump_records(content) if isinstance(one, DumpedRecord)).data
-    assert header is not None
+    header = present(next(one for one in dump_records(content) if isinstance(one, DumpedRecord)).data)
     newest_ms = replay_log_dir(stopped / "node-1").newest_ms
     assert header["lastContainedLogTimestamp"] == newest_ms, "node 1 has the same log"
     batches = [one for one in scan(content, expected=0) if isinstance(one, RecordBatch)]
@@ -191,9 +189,8 @@ def test_different_log_ends_and_possibly_uncommitted_records_are_reported(stoppe
 
     assert has_warning(found, "the logs end at different offsets", "2 at 61", "3 at 57")
     assert has_warning(found, "records from offset 57 to 60 may be uncommitted")
-    assert found.survival is not None
-    assert [one.id for one in found.survival.best] == [2]
-    assert found.survival.holds_all_committed
+    survival = present(found.survival)
+    assert ([one.id for one in survival.best], survival.holds_all_committed) == ([2], True)
     alone = rescue_plan(stopped, 3)
     assert has_warning(alone, "1 voter's disk of 3", "(2 needed)", DIRECTORIES[1], DIRECTORIES[2])
     assert has_warning(alone, "these voters are not a majority")
@@ -207,9 +204,8 @@ def test_a_damaged_log_does_not_count_as_evidence_of_committed_records(stopped: 
 
     found = rescue_plan(stopped, 1, 2)
 
-    assert found.survival is not None
-    assert [one.id for one in found.survival.best] == [2]
-    assert not found.survival.holds_all_committed
+    survival = present(found.survival)
+    assert ([one.id for one in survival.best], survival.holds_all_committed) == ([2], False)
     assert has_warning(found, "2 voter's disks of 3 do not prove", f"damaged: 1-{DIRECTORIES[1]}")
 
 
@@ -250,8 +246,7 @@ def test_the_steps_stop_all_controllers_and_then_change_controllers_before_broke
 def test_a_lost_majority_is_refused_and_the_plan_says_what_remains(stopped: Path) -> None:
     found = rescue_plan(stopped, 3, 101)
 
-    assert found.refusal is not None
-    assert "only 1 of 3 voters' disks are given, 2 are needed" in found.refusal
+    assert "only 1 of 3 voters' disks are given, 2 are needed" in present(found.refusal)
     lines = [*steps(found)]
     text = "\n".join(lines)
     assert "Find controllers 1 and 2, or their disks: with 1 more the quorum can be started or rescued" in text

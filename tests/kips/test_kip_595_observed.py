@@ -138,9 +138,9 @@ def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path, voted: int) 
 
     status = log_dir_status(replay_log_dir(folder))
 
-    assert status.quorum_state is not None
-    assert (status.quorum_state.leader_epoch, status.quorum_state.voted_id) == (9, voted)
-    assert status.quorum_state.voted_directory_id == directory
+    state_shown = present(status.quorum_state)
+    found = (state_shown.leader_epoch, state_shown.voted_id, state_shown.voted_directory_id)
+    assert found == (9, voted, directory)
     shown = {name: str(value) for name, value in log_dir_lines(status)}
     assert f"epoch 9, no leader known, voted for {voted}-{directory}" in shown["Quorum state"]
     assert json.loads((folder / "__cluster_metadata-0" / "quorum-state").read_text()) == state, "it is only read"
@@ -175,15 +175,16 @@ def test_records_that_a_majority_does_not_have_yet_are_not_replayed() -> None:
     buffer = CommitBuffer(FetchPosition(offset=0, epoch=0))
     log = batch(0, 3, epoch=1) + batch(3, 2, epoch=1)
 
-    first = buffer.accept(parse_fetch(answer(records=log, high_watermark=3)), now_ms=0).committed
-    assert first is not None
-    assert first.last_offset == 2
-    elected = buffer.accept(parse_fetch(answer(high_watermark=-1)), now_ms=0).committed
-    assert elected is not None
-    assert elected.last_offset == 2, "a new leader does not know it yet"
-    second = buffer.accept(parse_fetch(answer(high_watermark=5)), now_ms=0).committed
-    assert second is not None
-    assert second.last_offset == 4
+    steps: list[dict[str, Any]] = [
+        {"records": log, "high_watermark": 3},
+        # A new leader does not know it yet.
+        {"high_watermark": -1},
+        {"high_watermark": 5},
+    ]
+
+    accepted = [buffer.accept(parse_fetch(answer(**fields)), now_ms=0).committed for fields in steps]
+
+    assert [present(each).last_offset for each in accepted] == [2, 2, 4]
 
 
 @pytest.mark.kip("D064", "D074")

@@ -3,13 +3,13 @@
 import json
 import selectors
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 from connectors.gather.gatherer_stats import STALLED_S, LoopHeartbeat, read_stats, stalled_loop_s
 from connectors.kafka.event_loop import EventLoop
 from tests.eventually import eventually
-from tests.unit.connectors.gather.test_gatherer_process import ended, settings, started
+from tests.kafka.gatherer_run import run_gatherer
+from tests.unit.connectors.gather.test_gatherer_process import unreachable_cluster
 
 
 def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_time_loop: EventLoop) -> None:
@@ -36,8 +36,8 @@ def block(loop: EventLoop, seconds: float) -> None:
 
 
 def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) -> None:
-    stats = tmp_path / "stats.json"
-    with started(replace(settings(tmp_path), stats=str(stats))) as process:
+    with run_gatherer(tmp_path, unreachable_cluster()) as gatherer:
+        stats, process = gatherer.stats_file, gatherer.process
 
         def runs() -> None:
             stalled_s = stalled_loop_s(stats, pid=process.pid)
@@ -65,7 +65,6 @@ def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) ->
             assert written.loop.longest_stall_s > STALLED_S - 1
 
         eventually(has_recovered, within_s=30)
-        ended(process)
 
 
 def test_damaged_statistics_are_none(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.gather.gatherer_input import GathererSettings
 from connectors.gather.gatherer_stats import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, from_json
@@ -19,7 +18,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
-from tests.unit.connectors.gather.test_gatherer_process import ended, started
+from tests.kafka.gatherer_run import run_gatherer
 from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode
 from tests.unit.connectors.kafka.lying_node import LARGEST, LIES, MEBIBYTE, controller
 
@@ -37,8 +36,8 @@ def peak_bytes(pid: int) -> int:
 class Gathered:
     """The rows of a running gatherer, by cluster."""
 
-    def __init__(self, journal: Path) -> None:
-        self._reader = JournalReader(journal)
+    def __init__(self, journal: JournalReader) -> None:
+        self._reader = journal
         self._next = 0
         self.rows: defaultdict[str, list[Observation]] = defaultdict(list)
 
@@ -61,14 +60,12 @@ class Gathered:
 @pytest.mark.timeout(600)
 def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
     behaviours: dict[str, Behaviour] = {"healthy": controller(), "largest": controller(LARGEST), **LIES}
-    stats = tmp_path / "stats.json"
     with ExitStack() as stack:
         ports = {name: stack.enter_context(FakeNode(behaviour).up()) for name, behaviour in behaviours.items()}
         clusters = tuple(ClusterConnection(name=name, bootstrap=(("127.0.0.1", port),)) for name, port in ports.items())
-        settings = GathererSettings(clusters=clusters, journal=str(tmp_path / "journal"), stats=str(stats))
-        process = stack.enter_context(started(settings))
-        idle_bytes = peak_bytes(process.pid)
-        gathered = Gathered(tmp_path / "journal")
+        gatherer = stack.enter_context(run_gatherer(tmp_path, *clusters))
+        pid, gathered = gatherer.process.pid, Gathered(gatherer.journal)
+        idle_bytes = peak_bytes(pid)
 
         def every_lie_is_reported() -> None:
             gathered.update()
@@ -89,9 +86,8 @@ def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
         assert before >= POLLS, "it is polled while the others lie"
         # The nodes of this test share one process: on a busy machine an answer of the healthy one may come late.
         assert {reason for _, reason in gathered.failures("healthy")} <= {Reason.TIMED_OUT}
-        assert (stalled_loop_s(stats, pid=process.pid) or 0) < 5
-        assert peak_bytes(process.pid) - idle_bytes < 300 * MEBIBYTE
-        ended(process)
+        assert (stalled_loop_s(gatherer.stats_file, pid=pid) or 0) < 5
+        assert peak_bytes(pid) - idle_bytes < 300 * MEBIBYTE
     for lie in LIES:
         assert monitor_blind(lie, gathered.rows[lie]) == ["critical"], lie
 

@@ -138,9 +138,9 @@ def monitor_cluster(lab: Lab, folder: Path) -> Iterator[MonitoredCluster]:
         yield monitored_cluster_of(lab, gatherer)
 
 
-def monitored_cluster_of(lab: Lab, gatherer: GathererRun) -> MonitoredCluster:
+def monitored_cluster_of(lab: Lab, gatherer: GathererRun, *, name: str = NAME) -> MonitoredCluster:
     """Monitors the rows of a gatherer from the first one."""
-    settings = ClusterSettings(name=NAME, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))
+    settings = ClusterSettings(name=name, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))
     return MonitoredCluster(gatherer=gatherer, monitor=ClusterMonitor(settings))
 
 

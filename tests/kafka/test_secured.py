@@ -30,13 +30,11 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
 from streaming.config import load
-from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.replay.cluster_settings import ClusterSettings
 from tests.cli import program
 from tests.eventually import eventually
 from tests.job.conftest import await_fetches_of_all_voters
-from tests.kafka.gatherer_run import GathererRun, run_gatherer
-from tests.kafka.monitored_cluster import MonitoredCluster
+from tests.kafka.gatherer_run import run_gatherer
+from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 from tests.lab import Lab
 from tests.sinks.server import serving
 
@@ -299,11 +297,6 @@ def restarted_with_certificate(lab: Lab, node: int, *, days: tuple[int, int]) ->
         lab.start(node)
 
 
-def monitored_by(gatherer: GathererRun, lab: Lab) -> MonitoredCluster:
-    settings = ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))
-    return MonitoredCluster(gatherer=gatherer, monitor=ClusterMonitor(settings))
-
-
 def notified(alerts: Sequence[Alert], folder: Path) -> list[dict[str, Any]]:
     """Returns the documents that a webhook receives for these alerts."""
     with serving() as server:
@@ -326,7 +319,7 @@ def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_repo
         run_gatherer(tmp_path / "watch", cluster) as gatherer,
         restarted_with_certificate(lab, broken, days=(-7, -1)),
     ):
-        monitored = monitored_by(gatherer, lab)
+        monitored = monitored_cluster_of(lab, gatherer, name=FULL)
         monitored.start_scenario({"stale-voter-endpoint.hold": 6, "no-leader.hold": 3})
         await_fetches_of_all_voters(lab)
         alert = monitored.wait_for("stale-voter-endpoint", subject=f"voter {broken}", within_s=60)
@@ -392,7 +385,7 @@ def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
     file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL))
     cluster = replace(load(file).clusters[0].cluster(), view_interval_ms=1_000)
     with run_gatherer(tmp_path / "watch", cluster) as gatherer:
-        monitored = monitored_by(gatherer, lab)
+        monitored = monitored_cluster_of(lab, gatherer, name=FULL)
         with restarted_without_user(lab, refusing, FULL):
             await_fetches_of_all_voters(lab)
             monitored.start_scenario({"monitor-blind.controller_hold": 3})

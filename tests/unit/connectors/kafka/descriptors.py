@@ -1,9 +1,24 @@
-"""Takes every file descriptor of the test's process, for a while."""
+"""The file descriptors of the test's process: none is leaked, or none is left."""
 
 import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from tests.eventually import eventually
+
+
+@contextmanager
+def no_descriptor_leaks() -> Iterator[None]:
+    """Asserts that soon after the block no more descriptors are open than before it."""
+
+    def count() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = count()
+    yield
+    eventually(lambda: count() <= before, within_s=5)
 
 
 @contextmanager

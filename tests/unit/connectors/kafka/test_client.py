@@ -19,9 +19,9 @@ from connectors.kafka.messages import describe_quorum_request, fetch_request, pa
 from connectors.kafka.request_pacing import MAX_REQUESTS_PER_SECOND, RateLimiter
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
-from tests.eventually import eventually
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.kafka.clients import AMPLE_MS, ask, client_of
+from tests.unit.connectors.kafka.descriptors import no_descriptor_leaks
 from tests.unit.connectors.kafka.fake_node import (
     FakeNode,
     answer_api_versions,
@@ -236,16 +236,10 @@ def test_certificate_is_verified_against_the_host_name_not_the_address(
 
 def test_unanswered_tls_handshake_times_out_and_leaks_no_descriptor(loop: EventLoop, ca: CertificateAuthority) -> None:
     """Stock kafka-python waits forever, also after the node recovers."""
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    with FakeNode(never_answers).up() as port:
+    with no_descriptor_leaks(), FakeNode(never_answers).up() as port:
         client = client_of(loop, tls(ca), timeout_ms=SHORT_MS)
         assert failure(loop, client, port).reason is Reason.TIMED_OUT
         client.close()
-
-    def no_descriptor_is_left() -> None:
-        assert len(list(Path("/proc/self/fd").iterdir())) <= before
-
-    eventually(no_descriptor_is_left, within_s=5)
 
 
 @pytest.mark.parametrize("behaviour", [rejects_login, closes_after_api_versions], ids=lambda one: one.__name__)

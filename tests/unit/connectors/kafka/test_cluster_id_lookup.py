@@ -1,12 +1,10 @@
-from pathlib import Path
-
 import pytest
 
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from rules.model.monitoring import Reason
-from tests.eventually import eventually
+from tests.unit.connectors.kafka.descriptors import no_descriptor_leaks
 from tests.unit.connectors.kafka.fake_node import (
     FakeNode,
     answers_describe_cluster,
@@ -27,20 +25,12 @@ def cluster(*ports: int, cluster_id: str | None = None) -> ClusterConnection:
 
 @pytest.mark.kip("D092")
 def test_first_answer_is_used_and_no_socket_leaks() -> None:
-    def open_files() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
-
-    before = open_files()
     with (
+        no_descriptor_leaks(),
         FakeNode(never_answers).up() as unresponsive,
         FakeNode(answers_describe_cluster(b"the-cluster")).up() as responsive,
     ):
         assert identify(cluster(unresponsive, responsive), 60) == "the-cluster"
-
-    def no_descriptor_is_left() -> None:
-        assert open_files() <= before
-
-    eventually(no_descriptor_is_left, within_s=5)
 
 
 @pytest.mark.kip("D034")

@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 INTERVAL_S = 86_400.0
 """The shortest time between two audits, also across restarts."""
-TIMEOUT_S = 300.0
-"""An audit takes seconds, on a busy machine a minute: a longer one hangs and is killed."""
+TIMEOUT_S = 3_600.0
+"""An audit takes seconds, and at its low priority many minutes on a busy machine: a longer one hangs and is killed."""
 SAMPLE_ROWS_MAX = 5_000
 """Newest rows of the journal in a sample: a quarter of an hour of one cluster, at five rows a second."""
 _TOPIC_SAMPLE_MS = 300_000

@@ -24,6 +24,9 @@ from streaming.cli import app
 from streaming.data_quality.daily_audit import INTERVAL_S, AuditSource, DailyAudit, audit_sample
 from tests.unit.streaming.data_quality.test_every_contract import failed_observation, records
 
+# The process of an audit has a low priority: where 18 processes share two cores, it has needed more than five minutes.
+pytestmark = pytest.mark.timeout(3_600)
+
 
 def write(journal: Path, *rows: Observation, again: bool = False) -> None:
     with JournalWriter(journal) as writer:

@@ -1,9 +1,7 @@
 """The lab without Kafka: versions, ports, a broker with a stuck registration, remedies."""
 
 import re
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -91,41 +89,23 @@ def test_only_a_broker_with_a_stuck_registration_is_restarted(tmp_path: Path, lo
     assert FakeBroker.starts == starts
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordingJvm(Jvm):
-    """Records the commands instead of running them."""
-
-    commands: list[list[str]] = field(default_factory=list)
-
-    def tool(self, name: str, arguments: Sequence[str]) -> str:
-        self.commands.append([name, *arguments])
-        return "done"
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab without nodes and jars."""
+    monkeypatch.setattr(Lab, "jvm", Jvm(jars=tmp_path, folder=tmp_path))
+    return Lab(tmp_path)
 
 
 @pytest.fixture
-def jvm(tmp_path: Path) -> RecordingJvm:
-    return RecordingJvm(jars=tmp_path, folder=tmp_path)
-
-
-class UnstartedLab(Lab):
-    """A lab without nodes."""
-
-    def __init__(self, folder: Path, jvm: Jvm) -> None:
-        super().__init__(folder)
-        self._given_jvm = jvm
-
-    @property
-    def jvm(self) -> Jvm:
-        return self._given_jvm
-
-
-@pytest.fixture
-def lab(jvm: RecordingJvm, tmp_path: Path) -> Lab:
-    return UnstartedLab(tmp_path, jvm)
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that would run."""
+    found: list[list[str]] = []
+    monkeypatch.setattr(Jvm, "tool", lambda _, name, arguments: found.append([name, *arguments]))
+    return found
 
 
 @pytest.mark.parametrize(
-    ("line", "commands"),
+    ("line", "expected"),
     [
         (
             "bin/kafka-metadata-quorum.sh --bootstrap-controller a:1 remove-controller --controller-id 2",
@@ -141,10 +121,10 @@ def lab(jvm: RecordingJvm, tmp_path: Path) -> Lab:
     ],
 )
 def test_commands_are_run_as_they_are_printed(
-    lab: Lab, jvm: RecordingJvm, line: str, commands: list[list[str]]
+    lab: Lab, commands: list[list[str]], line: str, expected: list[list[str]]
 ) -> None:
     lab.run_remedy(line, node_properties=Path("/with space/server.properties"))
-    assert jvm.commands == commands
+    assert commands == expected
 
 
 @pytest.mark.parametrize(
@@ -155,15 +135,13 @@ def test_commands_are_run_as_they_are_printed(
     ],
 )
 def test_placeholder_without_a_value_is_named_in_the_error(
-    lab: Lab, jvm: RecordingJvm, line: str, message: str
+    lab: Lab, commands: list[list[str]], line: str, message: str
 ) -> None:
     with pytest.raises(LabError, match=re.escape(message)):
         lab.run_remedy(line, node_properties=None)
-    assert jvm.commands == []
+    assert commands == []
 
 
-def test_command_that_is_not_a_kafka_tool_is_refused(tmp_path: Path) -> None:
-    lab = UnstartedLab(tmp_path, Jvm(jars=tmp_path, folder=tmp_path))
-
+def test_command_that_is_not_a_kafka_tool_is_refused(lab: Lab) -> None:
     with pytest.raises(LabError, match=r"^rm is not one of the lab's Kafka tools: kafka-acls, "):
         lab.run_remedy("rm -rf /", node_properties=None)

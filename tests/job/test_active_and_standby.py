@@ -28,7 +28,7 @@ pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.lo
 
 LAB = {"brokers": 0}
 JobT = TypeVar("JobT", bound=ConfiguredJob)
-SETTLES_S = 15
+SETTLES_S = 21
 """Until the quorum notices, and the hold of the rule."""
 FIRED, RESOLVED = ("no-leader", "firing"), ("no-leader", "resolved")
 

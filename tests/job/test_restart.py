@@ -66,7 +66,7 @@ def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
     since, before = len(job.alerts()), (job.settings, job.arguments, job.environment)
     continues = tmp_path / "continues"
     job.environment = {"JAVA_HOME": str(java_that_waits_for(continues))}
-    job.settings = {**settings, "no-leader.hold": 5.0}
+    job.settings = {**settings, "no-leader.hold": 10.0}
     with serving() as server, ThreadPoolExecutor(max_workers=1) as pool:
         job.arguments = ("--sink", f"webhook:{server.url}/hook")
         lab.pause(*lab.controllers[:2])

@@ -469,7 +469,7 @@ def unclean_elections() -> Iterator[Step]:
     script.change("orders", 0, isr=(103,), leader=103)
     script.partition("orders", 5, 101)
     yield "another one, which the rules see at the end of what is read", script.read()
-    script.change("orders", 0, replicas=(103,), isr=(103,), leader=103, recovering=False)
+    script.change("orders", 0, replicas=(101,), isr=(101,), leader=101, recovering=False)
     yield "a recovery that ends with a reassignment is no election", script.read()
     script.change("orders", 1, isr=(101,), elr=())
     elect(script, 1, 102, last=101)

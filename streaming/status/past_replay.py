@@ -199,9 +199,9 @@ def _replay_of(request: PastRequest, replays: dict[tuple[str, str], tuple[Cluste
 
 
 def _reply(request: PastRequest, replay: PastReplay) -> PastReply:
-    report: Callable[[float], None] = lambda done: _write(PastReply(progress=round(done, 3)))  # noqa: E731
     try:
-        return PastReply(state=replay.state_at(Millis(request.at_ms), report))
+        state = replay.state_at(request.at_ms, lambda done: _write(PastReply(progress=round(done, 3))))
+        return PastReply(state=state)
     except KraftwatchError as problem:
         return PastReply(refusal=str(problem))
 

@@ -98,10 +98,9 @@ def audit(
     from_ms = parse_time_option("--from", from_)
     if alerts is not None and not alerts.is_file():
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
-    recorded = _recorded(checkpoint, journal, config, cluster or ())
+    recorded, store = _places(checkpoint, journal, config, cluster or ())
     if recorded is None and alerts is None:
         raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
-    store = _store(checkpoint, journal, config)
     if record and (store is None or cluster or alerts or from_):
         raise UsageError("--record is for an audit of everything: give --checkpoint, without --cluster and --alerts")
     if docs is not None and any(path.name != _PAGE for path in writable_folder("--docs", docs).iterdir()):
@@ -117,27 +116,22 @@ def audit(
     raise typer.Exit(1 if found.broken else 0)
 
 
-def _recorded(
+def _places(
     checkpoint: Path | None, journal: Path | None, config: Path | None, clusters: Sequence[str]
-) -> "Recording | None":
+) -> "tuple[Recording | None, StorePlace | None]":
+    """Returns the rows, and where the alerts are: the configured server, else a checkpoint folder; None: nowhere."""
     if checkpoint is not None and journal is not None:
         raise UsageError("give --checkpoint or --journal, not both")
-    if checkpoint is None and journal is None and config is None:
-        return None
-    return RecordedJob(RecordedOptions(journal=checkpoint or journal, config=config), clusters).recording()
-
-
-def _store(checkpoint: Path | None, journal: Path | None, config: Path | None) -> "StorePlace | None":
-    """Returns where the alerts are: the configured server, else in a checkpoint folder; None if there is none."""
-    if config is not None:
-        from streaming.config import load
-
-        job = load(config)
-        if job.server is not None:
-            return job.server
-        if checkpoint is None and journal is None and job.folder.is_dir():
-            return job.folder
-    return checkpoint
+    given = checkpoint or journal
+    if given is None and config is None:
+        return None, None
+    job = RecordedJob(RecordedOptions(journal=given, config=config), clusters)
+    recorded, store = job.recording(), checkpoint
+    if config is None or job.config is None:
+        return recorded, store
+    if given is None and job.config.folder.is_dir():
+        store = job.config.folder
+    return recorded, job.config.server or store
 
 
 def _run_audit(

@@ -64,8 +64,10 @@ def export(
         if name not in SCHEMAS:
             raise UsageError(f"--table {name}: there is no such table; the tables are {', '.join(SCHEMAS)}")
     resolved = None if config is None else load(config)
-    folder = None if checkpoint is None else options.existing_checkpoint(str(checkpoint))
-    tables = JobTables.of_config(resolved) if resolved is not None else JobTables.of_folder(folder or Path())
+    if resolved is None:
+        tables = JobTables.of_folder(options.existing_checkpoint(str(checkpoint)))
+    else:
+        tables = JobTables.of_config(resolved)
     tables.require(names)
     written = _export(resolved, tables, names, place, (begin, end))
     print_message(f"exported to {to}: {', '.join(f'{rows} {name}' for name, rows in written.items())}")

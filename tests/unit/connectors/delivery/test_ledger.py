@@ -33,6 +33,17 @@ def opened(folder: Path, *sinks: str, keep_entries: int = 10_000) -> Ledger:
     return ledger
 
 
+def record_delivered(ledger: Ledger, sink: str, *alerts: Alert) -> None:
+    """Records alerts that this sink accepts."""
+    ledger.record(alerts, NOON_MS)
+    ledger.mark_delivered(sink, [each.key for each in alerts])
+
+
+def past(subject: str = "past") -> tuple[Alert, Alert]:
+    """Returns the transitions of an alert that ended."""
+    return alert(subject), alert(subject, resolved=True)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.none() | st.integers(0, 2**63))
 def test_an_alert_is_read_as_it_was_recorded(text: str, number: float, offset: int | None) -> None:
@@ -100,9 +111,7 @@ def test_old_and_excess_alerts_are_dropped_but_never_what_is_firing(tmp_path: Pa
     ledger = opened(tmp_path, "a", keep_entries=10)
     ledger.record([FIRST], NOON_MS)
     for at in range(600):
-        past = [alert(f"past {at}"), alert(f"past {at}", resolved=True)]
-        ledger.record(past, NOON_MS)
-        ledger.mark_delivered("a", [each.key for each in past])
+        record_delivered(ledger, "a", *past(f"past {at}"))
     assert ledger.firing() == [FIRST]
     assert ledger.pending("a") == [FIRST]
     assert ledger.record([FIRST, alert("past 599")], NOON_MS) == ()
@@ -116,7 +125,7 @@ def test_the_delivered_transition_is_kept_while_its_end_is_pending(tmp_path: Pat
     ledger.record([FIRST], NOON_MS)
     for sink in ("well", "late"):
         ledger.mark_delivered(sink, [FIRST.key])
-    ledger.record([SECOND, alert("two", resolved=True), RESOLVED], NOON_MS)
+    ledger.record([*past("two"), RESOLVED], NOON_MS)
     ledger.mark_delivered("well", [RESOLVED.key])
     ledger.record([], NOON_MS)
     (transitions,) = ledger.incidents("late").values()
@@ -131,16 +140,14 @@ def test_a_known_sink_that_is_slow_after_a_restart_is_not_removed_with_what_it_d
 ) -> None:
     opened(tmp_path, "slow")
     ledger = opened(tmp_path, "slow", keep_entries=1)
-    ledger.record([alert("past"), alert("past", resolved=True), FIRST], NOON_MS)
+    ledger.record([*past(), FIRST], NOON_MS)
     assert ledger.pending("slow") == [FIRST]
     assert "2 alerts were dropped undelivered" in caplog.text
 
 
 def test_numbers_are_used_again_when_every_alert_was_dropped(tmp_path: Path) -> None:
-    past = [FIRST, RESOLVED]
     ledger = opened(tmp_path, "a")
-    ledger.record(past, NOON_MS)
-    ledger.mark_delivered("a", [each.key for each in past])
+    record_delivered(ledger, "a", FIRST, RESOLVED)
     ledger.record([], Millis(NOON_MS + 31 * DAY_MS))
     assert ledger.history() == ()
     ledger.record([SECOND], Millis(NOON_MS + 31 * DAY_MS))
@@ -183,8 +190,7 @@ def test_incidents_are_in_the_order_of_their_beginning(tmp_path: Path) -> None:
 
 def test_a_dropped_end_takes_its_beginning_with_it(tmp_path: Path) -> None:
     ledger = opened(tmp_path, "failing")
-    ledger.record([FIRST], NOON_MS)
-    ledger.mark_delivered("failing", [FIRST.key])
+    record_delivered(ledger, "failing", FIRST)
     ledger.record([RESOLVED], NOON_MS)
     # The end is pending for longer than the ledger keeps it; the beginning was needed only for that end.
     for later_ms in (0, 1_000):
@@ -197,7 +203,7 @@ def test_a_standby_reads_one_state_while_the_active_job_drops_an_alert(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     active = opened(tmp_path, "a", keep_entries=1)
-    record_resolved(active, "one")
+    record_delivered(active, "a", alert("one", resolved=True))
     standby, reading = opened(tmp_path, "a"), Database.reading
     dropped: list[str] = []
 
@@ -207,7 +213,7 @@ def test_a_standby_reads_one_state_while_the_active_job_drops_an_alert(
             yield connection
         if not dropped:
             dropped.append("one")
-            record_resolved(active, "two")
+            record_delivered(active, "a", alert("two", resolved=True))
 
     monkeypatch.setattr(Database, "reading", then_dropped)
     standby.refresh()
@@ -216,26 +222,18 @@ def test_a_standby_reads_one_state_while_the_active_job_drops_an_alert(
     assert [one.subject for one in standby.history()] == ["two"]
 
 
-def record_resolved(ledger: Ledger, subject: str) -> None:
-    (one,) = ledger.record([alert(subject, resolved=True)], NOON_MS)
-    ledger.mark_delivered("a", [one.key])
-
-
 def test_a_deactivated_sink_is_removed_when_its_pending_transitions_are_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened(tmp_path, "stays", "goes", "went")
     ledger = opened(tmp_path, "stays", "goes", keep_entries=1)
     ledger.deactivate_sink("goes")
-    past = [alert("past"), alert("past", resolved=True)]
-    ledger.record([FIRST], NOON_MS)
-    ledger.mark_delivered("stays", [FIRST.key])
+    record_delivered(ledger, "stays", FIRST)
     # Until then it can be added again and receives what it missed.
     ledger.add_sink("goes")
     assert ledger.pending("goes") == [FIRST]
     ledger.deactivate_sink("goes")
-    ledger.record(past, NOON_MS)
-    ledger.mark_delivered("stays", [each.key for each in past])
+    record_delivered(ledger, "stays", *past())
     ledger.record([SECOND], NOON_MS)
     assert caplog.text == ""
     assert [*AlertStore(job_database(tmp_path)).content()[1]] == ["stays"]
@@ -261,9 +259,7 @@ def test_a_sink_that_is_added_again_after_it_was_removed_was_notified_of_nothing
     for sink in ("stays", "goes"):
         ledger.mark_delivered(sink, [FIRST.key] * (sink == "stays"), notified_ms={incident: NOON_MS})
     ledger.deactivate_sink("goes")
-    past = [alert("past"), alert("past", resolved=True)]
-    ledger.record([SECOND, *past], NOON_MS)
-    ledger.mark_delivered("stays", [each.key for each in (SECOND, *past)])
+    record_delivered(ledger, "stays", SECOND, *past())
     ledger.record([alert("three")], NOON_MS)
 
     again = opened(tmp_path, "stays", "goes")

@@ -69,31 +69,30 @@ class Ledger:
             grouper.add(one.alert, one.incident, at_ms=one.recorded_at_ms, escalations=one.escalations)
         return grouper
 
-    def add_sink(self, sink: str) -> None:
-        """Adds a sink. For a new sink, everything that is firing is pending, and every later transition."""
-        self._active_sinks.add(sink)
-        if sink in self._sinks:
-            return
-        # Discarded, not delivered: else the sink would be notified that an alert it does not know resolved.
-        status = {
-            number: DeliveryStatus.PENDING if number in self._firing else DeliveryStatus.DISCARDED
-            for number in self._records
-        }
-        self._store.add_sink(sink, status)
-        self._apply_sink(sink, SinkRecord(status=status, notified_ms={}))
+    def add_sink(self, sink: str, takes: Callable[[Alert], bool] = lambda _: False) -> None:
+        """Adds a sink. For a new sink, everything that is firing is pending, and every later transition.
 
-    def reopen(self, sink: str, takes: Callable[[Alert], bool]) -> None:
-        """Makes firing alerts pending that were discarded for a known sink, and that its route takes by now."""
-        stored = self._sinks[sink]
-        again = {
-            number: DeliveryStatus.PENDING
-            for number, record in self._firing.items()
-            if stored.status[number] is DeliveryStatus.DISCARDED and takes(record.alert)
-        }
-        if again:
+        For a known one, the firing alerts are pending again that were discarded, and that its route `takes` by now.
+        """
+        self._active_sinks.add(sink)
+        stored = self._sinks.get(sink)
+        if stored is None:
+            # Discarded, not delivered: else the sink would be notified that an alert it does not know resolved.
+            status = {
+                number: DeliveryStatus.PENDING if number in self._firing else DeliveryStatus.DISCARDED
+                for number in self._records
+            }
+            self._store.add_sink(sink, status)
+            stored = SinkRecord(status=status, notified_ms={})
+        else:
+            again = {
+                number: DeliveryStatus.PENDING
+                for number, record in self._firing.items()
+                if stored.status[number] is DeliveryStatus.DISCARDED and takes(record.alert)
+            }
             self._store.note(sink, again)
             stored.status.update(again)
-            self._apply_sink(sink, stored)
+        self._apply_sink(sink, stored)
 
     def deactivate_sink(self, sink: str) -> None:
         """Marks a sink as no longer configured.

@@ -98,9 +98,8 @@ class SinkWorker:
         self._failing: str | None = None
         self._counts: Counter[type[Outcome]] = Counter()
         """Outcomes that were collected in this delivery, by type."""
-        ledger.add_sink(self.name)
         # A reload, or a restart, may have changed what it takes.
-        ledger.reopen(self.name, self._takes)
+        ledger.add_sink(self.name, self._takes)
 
     def take_over(self, predecessor: "SinkWorker") -> None:
         """Takes over the call in progress of a replaced sink of the same name: it is not repeated."""

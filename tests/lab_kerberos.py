@@ -69,7 +69,6 @@ class KerberosRealm:
         self._process = ChildProcess(
             ["env", *words, _program("krb5kdc"), "-n"],
             log=self.folder / "kdc.log",
-            command_part="krb5kdc",
             supervised=True,
         )
         port = int(self._kdc.rpartition(":")[2])

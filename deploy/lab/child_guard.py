@@ -2,8 +2,7 @@
 
 The owner holds the other end of that pipe. The kernel closes it when the owner ends for any reason, kill -9 included.
 
-    python child_guard.py supervised LOG COMMAND...  prints the pid, output to LOG; the command ends with the owner
-    python child_guard.py detached LOG COMMAND...    prints the pid and exits: the command outlives the owner
+    python child_guard.py LOG COMMAND...  prints the pid; the output of the command goes to LOG
 
 The guard runs by path, isolated and without site-packages, so that it starts in about 30 ms: standard library only.
 """
@@ -30,22 +29,19 @@ def _kill_when_stdin_closes(child: "subprocess.Popen[bytes]") -> None:
     child.kill()
 
 
-def _spawn(mode: str, log: str, command: list[str]) -> "subprocess.Popen[bytes]":
-    # A preexec_fn is safe here, because this process has one thread when it forks.
-    before = None if mode == "detached" else _die_with_the_guard
-    with open(log, "ab") as output:  # noqa: PTH123 - pathlib would double the time this program takes to start
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, preexec_fn=before
-        )
-
-
 def main(arguments: list[str]) -> int:
     """Runs the command and returns its exit code as a shell does: 128 + N when signal N ended it."""
-    mode, log, *command = arguments
-    child = _spawn(mode, log, command)
+    log, *command = arguments
+    with open(log, "ab") as output:  # noqa: PTH123 - pathlib would double the time this program takes to start
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # It is safe here, because this process has one thread when it forks.
+            preexec_fn=_die_with_the_guard,
+        )
     os.write(1, f"{child.pid}\n".encode())
-    if mode == "detached":
-        os._exit(0)
 
     def kill_child(_number: int, _frame: FrameType | None) -> None:
         child.kill()

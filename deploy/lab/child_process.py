@@ -61,42 +61,40 @@ def processes() -> Iterator[ProcessInfo]:
                 yield ProcessInfo(int(folder.name), state, b" ".join(words).decode(errors="replace"))
 
 
-def is_running(pid: int, command_part: str) -> bool:
-    """Whether this pid is alive and its command line contains `command_part`: the system reuses pids."""
-    # The command line is empty for an instant after exec: Linux closes the caller's pipe before it sets the line.
-    return any(one.pid == pid and (command_part in one.command or not one.command) for one in processes())
-
-
 class ChildProcess:
     """A long-running command that writes its output to a log file.
 
-    `command_part` is a part of its command line that no other process has. A supervised process ends with its owner
-    (this Python process; forked copies of it count as the owner as long as they live). A detached one keeps running.
+    A supervised process ends with its owner (this Python process; forked copies of it count as the owner as long as
+    they live), because it is the child of a guard. A detached one keeps running.
     """
 
-    def __init__(self, command: Sequence[str], *, log: Path, command_part: str, supervised: bool) -> None:
-        self._command_part = command_part
-        self._guard = subprocess.Popen(
-            [*CHILD_GUARD, "supervised" if supervised else "detached", str(log), *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
+    def __init__(self, command: Sequence[str], *, log: Path, supervised: bool) -> None:
+        if not supervised:
+            with log.open("ab") as output:
+                self._child = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            self.pid = self._child.pid
+            return
+        self._child = subprocess.Popen(
+            [*CHILD_GUARD, str(log), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
-        assert self._guard.stdout is not None
-        pid_line = self._guard.stdout.readline()
-        self._guard.stdout.close()
+        assert self._child.stdout is not None
+        pid_line = self._child.stdout.readline()
+        self._child.stdout.close()
         if not pid_line:
-            self._close()
+            self.wait(KILL_TIMEOUT_S)
             raise LabError(f"could not start {command[0]}: is it on the PATH?")
         self.pid = int(pid_line)
-        self._supervised = supervised
-        if not supervised:
-            self._close()
 
     @property
     def alive(self) -> bool:
         """True while it runs or is paused; False as soon as it has ended."""
-        return self._guard.poll() is None if self._supervised else is_running(self.pid, self._command_part)
+        return self._child.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal; does nothing if the process has ended."""
@@ -116,10 +114,11 @@ class ChildProcess:
     def wait(self, timeout_s: float) -> bool:
         """Returns whether it ended within `timeout_s`."""
         try:
-            wait_until(lambda: not self.alive, timeout_s=timeout_s, what="the end of a process")
-        except LabError:
+            self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
             return False
-        self._close()
+        if self._child.stdin is not None:
+            self._child.stdin.close()
         return True
 
     def kill(self) -> None:
@@ -127,11 +126,6 @@ class ChildProcess:
         self.signal(signal.SIGKILL)
         if not self.wait(KILL_TIMEOUT_S):
             raise LabError(f"process {self.pid} did not end on SIGKILL")
-
-    def _close(self) -> None:
-        if self._guard.stdin is not None:
-            self._guard.stdin.close()
-        self._guard.wait(KILL_TIMEOUT_S)
 
 
 def command_output(command: Sequence[str], *, what: str, timeout_s: float) -> str:

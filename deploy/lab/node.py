@@ -195,12 +195,7 @@ class Node:
         """Starts its process without waiting for it."""
         if self.running:
             raise LabError(f"node {self.id} is already running (pid {self.pid})")
-        self.process = ChildProcess(
-            jvm.node(self.properties_file),
-            log=self.log_file,
-            command_part=str(self.properties_file),
-            supervised=supervised,
-        )
+        self.process = ChildProcess(jvm.node(self.properties_file), log=self.log_file, supervised=supervised)
 
     def running_process(self) -> ChildProcess:
         """Returns its process."""

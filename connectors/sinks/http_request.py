@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
 _LATE = "no response in time"
+NO_WHOLE_RESPONSE = "the connection was closed before the whole response, or the response is not HTTP"
 _MAX_MESSAGE = 120
 _STATUS = {
     401: "the credentials are not accepted",
@@ -85,6 +87,8 @@ def error_text(error: Exception) -> str:
                 return "connection refused"
             case ConnectionError():
                 return "the connection was closed before the response"
+            case HTTPException():
+                return NO_WHOLE_RESPONSE
             case OSError(strerror=str(why)) if why:
                 return why.lower()
             case _:

@@ -26,7 +26,14 @@ from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import delay_text, other_alert_lines, plain_evidence, shortened, visible
-from connectors.sinks.http_request import HttpResponse, error_text, excerpt, outcome_of_response, tls_context
+from connectors.sinks.http_request import (
+    NO_WHOLE_RESPONSE,
+    HttpResponse,
+    error_text,
+    excerpt,
+    outcome_of_response,
+    tls_context,
+)
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
@@ -117,6 +124,7 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_one(
         self, notification: Notification, document: dict[str, Any], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
+        from httpx2 import RemoteProtocolError
         from pagerduty.errors import Error
 
         key = self._key.read()
@@ -124,6 +132,8 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
             with _client(key, self._section, left_s) as client:
                 self._send_events(client, notification, document)
         except (Error, OSError) as problem:
+            if isinstance(problem.__cause__, RemoteProtocolError):
+                return Retry(reason=NO_WHOLE_RESPONSE)
             response = problem.response if isinstance(problem, Error) else None
             return Retry(reason=error_text(problem)) if response is None else _outcome_of_response(response, key)
         return Delivered()

@@ -195,6 +195,7 @@ def test_a_reset_connection_is_retried(contract: SinkContract, behaviour: Behavi
     contract.server_replies(behaviour)
     (outcome,) = contract.send()
     assert isinstance(outcome, Retry)
+    assert not outcome.reason.startswith("unreachable: "), "the class of an exception is no reason"
     contract.server_accepts()
     assert contract.send() == [Delivered()]
 

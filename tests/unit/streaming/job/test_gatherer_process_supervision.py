@@ -62,15 +62,16 @@ def test_a_hanging_gatherer_is_killed_and_restarted(
     gatherer: GathererProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(gatherer_process, "HANGS_S", 3)
-    first = running(gatherer)
+    first, journal = running(gatherer), JournalReader(tmp_path / "journal")
+    eventually(lambda: journal.created, within_s=20)
     os.kill(first, signal.SIGSTOP)
 
     eventually(lambda: "killed: it recorded nothing for 3 s" in caplog.text, within_s=20)
     # On a busy machine the next one may take longer to its first row.
     monkeypatch.setattr(gatherer_process, "HANGS_S", 600)
     eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
-    published = JournalReader(tmp_path / "journal").published_end()
-    eventually(lambda: JournalReader(tmp_path / "journal").published_end() > published, within_s=20)
+    published = journal.published_end()
+    eventually(lambda: journal.published_end() > published, within_s=20)
 
 
 def test_a_gatherer_that_does_not_read_never_blocks_the_job(gatherer: GathererProcess) -> None:

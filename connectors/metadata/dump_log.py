@@ -7,7 +7,7 @@ raise: unreadable records and batches are reported at their position, and the du
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
 from connectors.errors import UndecodableError
@@ -101,6 +101,8 @@ def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = Fa
 
 def dump_texts(segment: bytes, *, style: FieldStyle, secrets: bool = False) -> Iterator[DumpEntry | RecordText]:
     """Yields what `dump_records` yields; the records that have a layout as texts of this style, which is faster."""
+    # By layout: a log of odd records has thousands, one after the other.
+    render = lru_cache(maxsize=1 << 13)(partial(text_of, style=style, secrets=secrets))
     for batch in readable_batches(segment):
         if isinstance(batch, DumpGap):
             yield batch
@@ -112,7 +114,7 @@ def dump_texts(segment: bytes, *, style: FieldStyle, secrets: bool = False) -> I
                 yield dump_record(segment, batch, found, None, secrets=secrets)
                 continue
             try:
-                data = text_of(layout, style, secrets=secrets)(found)
+                data = render(layout)(found)
             except UnicodeDecodeError:
                 data = None
             if data is None:

@@ -8,7 +8,7 @@ read by schema; `text_of` renders those of a record with a layout, as the same J
 import json
 from base64 import b64encode
 from collections.abc import Callable, Set
-from functools import lru_cache, partial
+from functools import cache
 from math import isfinite, isnan
 from struct import Struct
 from typing import Any, Final, Literal, TypeAlias
@@ -74,11 +74,10 @@ FieldStyle: TypeAlias = Literal["json", "text"]
 TextOf: TypeAlias = Callable[[Raw], "str | None"]
 """Returns the fields of a record; None if a tagged field has its default, which Kafka neither writes nor prints."""
 
-_UUID_SIZE: Final = 16
+_TEXTS_MAX: Final = 1 << 15
 
 
-@lru_cache(maxsize=1 << 13)
-def text_of(layout: RecordLayout, style: FieldStyle, *, secrets: bool) -> TextOf:
+def text_of(layout: RecordLayout, *, style: FieldStyle, secrets: bool) -> TextOf:
     """Returns the function that renders the records of a layout; credentials are blanked without `secrets`."""
     blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(layout.schema.name, frozenset())
     fields = [field for field in layout.fields.fields if field.tag is None or layout.holds(field.name)]
@@ -118,25 +117,44 @@ def _converter(type_: FieldType, separator: str) -> Callable[[Any], str] | None:
         case "boolean":
             return lambda value: "true" if value else "false"
         case "uuid":
-            return _uuid_text
+            return _UUIDS.__getitem__
         case "compact_string" | "compact_nullable_string":
             return lambda value: json.dumps(value.decode())
         case "compact_bytes" | "compact_nullable_bytes":
             return lambda value: f'"{b64encode(value).decode()}"'
         case "compact_array" | "compact_nullable_array":
             assert type_.of is not None
-            return (
-                partial(_uuids_text, separator)
-                if type_.of.name == "uuid"
-                else partial(_numbers_text, separator, type_.of.name)
-            )
+            return _arrays(separator, type_.of.name).__getitem__
         case _:
             return None
 
 
-@lru_cache(maxsize=1 << 14)
-def _uuid_text(value: bytes) -> str:
-    return f'"{uuid_text(value) or _ZERO_UUID}"'
+class _Texts(dict[bytes, str]):
+    """The texts of values that were rendered before: the replicas of partitions, and their topics, come again.
+
+    An `lru_cache` would take several times as long as this, in a snapshot a fifth of the whole time.
+    """
+
+    def __init__(self, render: Callable[[bytes], str]) -> None:
+        super().__init__()
+        self._render = render
+
+    def __missing__(self, value: bytes) -> str:
+        if len(self) >= _TEXTS_MAX:
+            self.clear()
+        text = self[value] = self._render(value)
+        return text
+
+
+_UUIDS: Final = _Texts(lambda value: f'"{uuid_text(value) or _ZERO_UUID}"')
+
+
+@cache
+def _arrays(separator: str, of: str) -> _Texts:
+    """Returns the texts of arrays with elements of a type, by their bytes."""
+    unpacked = Struct(">" + CODES[of]).iter_unpack
+    text: Callable[[Any], str] = _UUIDS.__getitem__ if of == "uuid" else str
+    return _Texts(lambda value: f"[{separator.join(text(element) for (element,) in unpacked(value))}]")
 
 
 def _blanked_text(value: bytes) -> str:
@@ -146,14 +164,3 @@ def _blanked_text(value: bytes) -> str:
 
 def _blanked_bytes(value: bytes) -> str:
     return f'"{BLANK}"' if value else '""'
-
-
-@lru_cache(maxsize=1 << 15)
-def _numbers_text(separator: str, of: str, value: bytes) -> str:
-    one = Struct(">" + CODES[of])
-    return f"[{separator.join(str(number) for (number,) in one.iter_unpack(value))}]"
-
-
-@lru_cache(maxsize=1 << 15)
-def _uuids_text(separator: str, value: bytes) -> str:
-    return f"[{separator.join(_uuid_text(value[at : at + _UUID_SIZE]) for at in range(0, len(value), _UUID_SIZE))}]"

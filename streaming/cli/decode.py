@@ -103,6 +103,8 @@ def _write_entries(path: Path, entries: Iterator[DumpEntry | RecordText], write:
     for entry in entries:
         write(entry)
         match entry:
+            case RecordText():
+                continue
             case DumpedRecord(damaged=True):
                 problem = f"offset {entry.offset}: {entry.reason}"
             case DumpGap():

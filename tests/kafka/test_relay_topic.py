@@ -230,7 +230,10 @@ def test_relay_whose_clock_was_ahead_gives_up_the_rows_of_that_time(relay: Relay
 
     messages = [one for one in relay.messages() if is_accepted(one)]
     counted(messages)
-    assert {one.baseline for one in messages} == {before[0].baseline}
+    # A relay that had begun to write before it noticed reads the log again: then a new baseline follows.
+    first, *following = dict.fromkeys(one.baseline for one in messages)
+    assert first == before[0].baseline
+    assert len(following) <= 1
 
 
 def write_row(relay: RelayProcess, row: Observation) -> None:

@@ -3,7 +3,6 @@
 import logging
 import traceback
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 from connectors.errors import KraftwatchError
@@ -53,6 +52,7 @@ class ClusterGatherer:
         self.writer = ObservationWriter(cluster.name, publisher, self.nodes, clock=clock)
         self._last_observed_ms = last_observed_ms
         self._start = start
+        self._log_follower: LogFollower | None = None
         self._quorum_poll: QuorumPoll | None = None
 
     @property
@@ -70,19 +70,33 @@ class ClusterGatherer:
         if self._last_observed_ms is not None:
             gap_ms = max(0, wall_ms() - self._last_observed_ms)
             self.writer.write_gap(f"no observations for {gap_ms} ms: the gatherer was restarted")
-        shared, limit = (self.client, self.nodes, self.writer), self._cluster.max_snapshot_bytes
-        self._quorum_poll = QuorumPoll(*shared)
         tasks: dict[ObservationSource, Callable[[], Coroutine[Any, Any, None]]] = {
-            ObservationSource.QUORUM: self._quorum_poll.run
+            ObservationSource.QUORUM: self._poll_quorum
         }
         if self._cluster.log:
             tasks |= {
-                ObservationSource.LOG: LogFollower(*shared, start=self._start, max_snapshot_bytes=limit).run,
-                ObservationSource.PROBE: partial(EndpointProbe(self.client, self.nodes).run, self.writer),
-                ObservationSource.LEADER_VIEW: LeaderViewPoll(*shared, interval_ms=self._cluster.view_interval_ms).run,
+                ObservationSource.LOG: self._follow_log,
+                ObservationSource.PROBE: lambda: EndpointProbe(self.client, self.nodes).run(self.writer),
+                ObservationSource.LEADER_VIEW: self._poll_leader_views,
             }
         for source, run in tasks.items():
             self._loop.spawn(supervised(self._loop, self._cluster.name, source, self.writer, run))
+
+    # Each run of a task begins with a new object: what made the former one fail may be in its state.
+
+    async def _poll_quorum(self) -> None:
+        self._quorum_poll = QuorumPoll(self.client, self.nodes, self.writer)
+        await self._quorum_poll.run()
+
+    async def _follow_log(self) -> None:
+        start = self._start if self._log_follower is None else self._log_follower.position
+        limit = self._cluster.max_snapshot_bytes
+        self._log_follower = LogFollower(self.client, self.nodes, self.writer, start=start, max_snapshot_bytes=limit)
+        await self._log_follower.run()
+
+    async def _poll_leader_views(self) -> None:
+        interval_ms = self._cluster.view_interval_ms
+        await LeaderViewPoll(self.client, self.nodes, self.writer, interval_ms=interval_ms).run()
 
 
 async def supervised(

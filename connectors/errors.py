@@ -1,5 +1,8 @@
 """The exceptions of kraftwatch. An unhealthy quorum is never an exception: it is a Finding."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from rules.model.monitoring import CertificateFault, Reason
 
 
@@ -9,6 +12,19 @@ class KraftwatchError(Exception):
 
 class UsageError(KraftwatchError):
     """Invalid input (option, configuration, file). The CLI prints the message and exits with code 2."""
+
+
+@contextmanager
+def os_errors(what: str, advice: str = "") -> Iterator[None]:
+    """Turns an OSError inside into one sentence: `what` cannot be done, the reason of the system, and the advice.
+
+    Raises:
+        UsageError: the sentence.
+    """
+    try:
+        yield
+    except OSError as problem:
+        raise UsageError(f"{what}: {(problem.strerror or str(problem) or 'unusable').lower()}{advice}") from None
 
 
 class ObservationError(KraftwatchError):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 
 _URL = re.compile(
     r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?:(?P<login>[^\s/]*)@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)"
@@ -19,9 +19,8 @@ _HIDDEN = "***"
 def read_text(file: Path) -> str:
     """Returns the text of a file. Raises UsageError if it cannot be read, or is not UTF-8."""
     try:
-        return file.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"cannot read {file}: {(problem.strerror or 'unreadable').lower()}") from None
+        with os_errors(f"cannot read {file}"):
+            return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UsageError(f"cannot read {file}: it is not UTF-8 text") from None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 from connectors.logdir.log_dir_files import find_partition, is_log_file
 from connectors.metadata.batches import FRAME, HEADER, MAGIC
 from connectors.metadata.dump_log import DumpedRecord, dump_records, is_record_log
@@ -41,7 +41,7 @@ def find_log_files(path: Path) -> list[Path]:
     Raises:
         UsageError: there is no such file or directory, it cannot be read, or it is not one of the metadata log.
     """
-    try:
+    with os_errors(f"cannot read {path}"):
         if path.is_dir():
             return sorted(each for each in find_partition(path).iterdir() if is_log_file(each.name))
         if not path.exists():
@@ -49,8 +49,6 @@ def find_log_files(path: Path) -> list[Path]:
         require_regular_file(path)
         with path.open("rb") as file:
             require_metadata_log(path, file.read(_CHECKED_BYTES))
-    except OSError as error:
-        raise _unreadable(path, error) from None
     return [path]
 
 
@@ -87,11 +85,8 @@ def byte_ranges(path: Path, *, max_bytes: int) -> list[LogByteRange]:
     Raises:
         UsageError: the file cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            return list(_ranges(path, file, os.fstat(file.fileno()).st_size, max_bytes))
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    with os_errors(f"cannot read {path}"), path.open("rb") as file:
+        return list(_ranges(path, file, os.fstat(file.fileno()).st_size, max_bytes))
 
 
 def _ranges(path: Path, file: BinaryIO, size: int, max_bytes: int) -> Iterator[LogByteRange]:
@@ -121,15 +116,10 @@ def read_range(part: LogByteRange) -> bytes:
     Raises:
         UsageError: the file cannot be read any more; Kafka deletes old segments and snapshots.
     """
-    try:
-        with part.path.open("rb") as file:
-            file.seek(part.start)
-            return file.read(part.end - part.start)
-    except FileNotFoundError:
-        raise UsageError(f"{part.path} was deleted after the query was planned: run the query again") from None
-    except OSError as error:
-        raise _unreadable(part.path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
+    with os_errors(f"cannot read {part.path}"):
+        try:
+            with part.path.open("rb") as file:
+                file.seek(part.start)
+                return file.read(part.end - part.start)
+        except FileNotFoundError:
+            raise UsageError(f"{part.path} was deleted after the query was planned: run the query again") from None

@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 from connectors.store.durable_file import replace_file, sync_path
 
 MANIFEST: Final = "rescue.json"
@@ -61,7 +61,7 @@ def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) ->
         snapshot_sha256=hashlib.sha256(content).hexdigest(),
         files=_digests(partition),
     )
-    try:
+    with os_errors(f"cannot write the backup {backup}", "; choose another place with --backup"):
         if backup.exists():
             if read_manifest(backup) != manifest:
                 raise UsageError(f"{backup} holds a backup of another state: move it away, or choose another --backup")
@@ -76,9 +76,6 @@ def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) ->
         replace_file(incomplete / MANIFEST, _MANIFEST.dump_json(manifest, indent=1) + b"\n")
         incomplete.rename(backup)
         sync_path(backup.parent)
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise UsageError(f"cannot write the backup {backup}: {reason}; choose another place with --backup") from None
     return manifest
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 from connectors.store.stored_json import parse_json
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset, ReplicaKey
 
@@ -77,12 +77,11 @@ def find_partition(folder: Path) -> Path:
         UsageError: there is no such folder, or it cannot be listed.
     """
     for candidate in (folder / PARTITION, folder):
-        try:
-            names = [entry.name for entry in candidate.iterdir()]
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as problem:
-            raise UsageError(f"cannot read {candidate}: {(problem.strerror or 'unreadable').lower()}") from None
+        with os_errors(f"cannot read {candidate}"):
+            try:
+                names = [entry.name for entry in candidate.iterdir()]
+            except (FileNotFoundError, NotADirectoryError):
+                continue
         if any(is_log_file(name) for name in names):
             # `.` and `..` have neither the name nor the parent of the folder.
             named = candidate.parent.name and ".." not in candidate.parts

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 from connectors.store.stored_json import parse_json
 
 MANIFEST: Final = "bundle.json"
@@ -25,15 +25,13 @@ def unpacked_bundle(file: Path) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-bundle-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
-        with tarfile.open(file) as packed:
+        with os_errors(f"cannot unpack {file}"), tarfile.open(file) as packed:
             members = packed.getmembers()
             if MANIFEST not in {one.name for one in members} or sum(one.size for one in members) > _LARGEST_BYTES:
                 raise UsageError(f"{file} is not a bundle: `kraftwatch bundle` writes one")
             packed.extractall(folder, members=members, filter="data")
     except (tarfile.TarError, EOFError, ValueError):
         raise UsageError(f"{file} is not a bundle, or it is damaged: `kraftwatch bundle` writes one") from None
-    except OSError as problem:
-        raise UsageError(f"cannot unpack {file}: {(problem.strerror or 'unreadable').lower()}") from None
     return folder
 
 
@@ -43,11 +41,10 @@ def bundled_config(file: Path) -> dict[str, Any] | None:
     Raises UsageError if the file is not a bundle, or it is damaged.
     """
     try:
-        manifest = parse_json((unpacked_bundle(file) / MANIFEST).read_bytes())
+        with os_errors(f"cannot read {file}"):
+            manifest = parse_json((unpacked_bundle(file) / MANIFEST).read_bytes())
     except ValueError:
         manifest = None
-    except OSError as problem:
-        raise UsageError(f"cannot read {file}: {(problem.strerror or 'unreadable').lower()}") from None
     if not isinstance(manifest, dict):
         raise UsageError(f"{file}: {MANIFEST} in it is damaged: `kraftwatch bundle` writes one")
     config = manifest.get("config")

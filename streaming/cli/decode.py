@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 import typer
 from rich.console import Console
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 from connectors.logdir.log_byte_ranges import require_metadata_log, require_regular_file
 from connectors.metadata.dump_log import (
     DumpedRecord,
@@ -117,14 +117,12 @@ def _write_entries(path: Path, entries: Iterator[DumpEntry | RecordText], write:
 
 
 def _read_log(path: Path) -> bytes:
-    try:
-        if path.exists() and not path.is_dir():
+    with os_errors(f"cannot read {path}"):
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder: name one of the .log or .checkpoint files in it")
+        if path.exists():
             require_regular_file(path)
         segment = path.read_bytes()
-    except IsADirectoryError:
-        raise UsageError(f"{path} is a folder: name one of the .log or .checkpoint files in it") from None
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     require_metadata_log(path, segment)
     return segment
 

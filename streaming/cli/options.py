@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime, parse_time
 from rules.model.identifiers import Millis, Offset
 
@@ -193,11 +193,8 @@ class RecordedOptions:
 
 def writable_folder(option: str, folder: Path) -> Path:
     """Returns the folder that an option names, and creates it. Raises UsageError if it cannot be written."""
-    try:
+    with os_errors(f"{option} {folder}", "; give a writable folder"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        reason = (problem.strerror or "unusable").lower()
-        raise UsageError(f"{option} {folder}: {reason}; give a writable folder") from None
     if not os.access(folder, os.W_OK):
         raise UsageError(f"{option} {folder}: permission denied; give a writable folder")
     return folder

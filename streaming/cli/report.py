@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 from streaming.cli import options
 from streaming.cli.config_from_options import RecordedJob
 
@@ -78,10 +78,8 @@ def report(
     )
     name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
     path = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
-    try:
+    with os_errors(f"--out {path}"):
         path.write_text(made.html, encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"--out {path}: {(problem.strerror or 'cannot be written').lower()}") from None
     typer.echo(str(path))
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from connectors.errors import UsageError
+from connectors.errors import UsageError, os_errors
 from connectors.logdir import log_dir_backup
 from connectors.logdir.complete_log import CompleteLog, read_complete_log, snapshot_batches, with_endpoints
 from connectors.logdir.log_dir_files import (
@@ -139,11 +139,8 @@ def undo(log_dir: Path, backup: Path | None = None) -> tuple[Path, bool]:
     place = backup or log_dir_backup.find_backup(partition)
     if place is None:
         raise UsageError(f"there is no backup beside {partition.parent}: name it with --backup")
-    with locked(partition.parent, create=True):
-        try:
-            return place, log_dir_backup.restore_backup(partition, place)
-        except OSError as problem:
-            raise UsageError(f"cannot restore {partition}: {(problem.strerror or str(problem)).lower()}") from None
+    with locked(partition.parent, create=True), os_errors(f"cannot restore {partition}"):
+        return place, log_dir_backup.restore_backup(partition, place)
 
 
 def _require_applicable(disk: AssessedDisk, outcome: OverrideOutcome) -> None:
@@ -174,7 +171,7 @@ def _require_newest(files: LogDirFiles, log: CompleteLog) -> None:
 
 def _write(path: Path, content: bytes, log: CompleteLog, voters: Values, class_path: str | None) -> None:
     """Writes, reads back, and gives the file its name."""
-    try:
+    with os_errors(f"cannot write {path}"):
         part = log_dir_backup.write_part(path, content)
         try:
             _require_same(part, path.name, log, voters)
@@ -185,8 +182,6 @@ def _write(path: Path, content: bytes, log: CompleteLog, voters: Values, class_p
             with suppress(OSError):
                 part.unlink(missing_ok=True)
             raise
-    except OSError as problem:
-        raise UsageError(f"cannot write {path}: {(problem.strerror or str(problem)).lower()}") from None
 
 
 def _require_same(part: Path, name: str, log: CompleteLog, voters: Values) -> None:
@@ -220,7 +215,8 @@ def _require_planned(file: Path, disk: AssessedDisk, cluster_id: str | None, pro
     it is, and which log is more complete.
     """
     try:
-        plan = parse_json(file.read_bytes())
+        with os_errors(f"cannot read the plan {file}"):
+            plan = parse_json(file.read_bytes())
         if plan["cluster_id"] != cluster_id:
             raise UsageError(f"{file} is a plan of cluster {plan['cluster_id']}, and this node is of {cluster_id}")
         if plan["refused"] is not None:
@@ -232,8 +228,6 @@ def _require_planned(file: Path, disk: AssessedDisk, cluster_id: str | None, pro
         if not planned:
             raise UsageError(f"{file} does not have node {disk.key}: make the plan again with its log directory")
         _require_unchanged(file, planned[0], disk)
-    except OSError as problem:
-        raise UsageError(f"cannot read the plan {file}: {(problem.strerror or str(problem)).lower()}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{file} is not a plan: write it with `kraftwatch rescue plan --json`") from None
 

@@ -31,7 +31,9 @@ def cited(module: str) -> set[str]:
 
 def _rows_of(mark: ast.expr) -> Iterable[str]:
     if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.kip":
-        yield from (str(argument.value) for argument in mark.args if isinstance(argument, ast.Constant))
+        for argument in mark.args:
+            # Only a text is read: anything else is reported as no row.
+            yield str(argument.value) if isinstance(argument, ast.Constant) else ast.unparse(argument)
 
 
 def counted(name: str, numbers: Iterable[str], tested: set[str], excused: set[str]) -> str:

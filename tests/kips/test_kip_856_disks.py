@@ -80,6 +80,7 @@ def test_meta_properties_identify_a_metadata_log_dir(
     of_disk = replay_log_dir(folder)
     assert of_disk.folder == folder / "__cluster_metadata-0", "the metadata log lies under metadata.log.dir"
     assert of_disk.meta_properties is not None
+    assert of_disk.machine.cluster_id == of_disk.meta_properties.cluster_id is not None
     assert f"directory.id={of_disk.meta_properties.directory_id}" in properties.read_text().splitlines()
 
     assert log_dir_status(of_disk).directory_id == of_disk.meta_properties.directory_id
@@ -95,7 +96,9 @@ def test_meta_properties_identify_a_metadata_log_dir(
     ), "formatted before directories had ids"
     properties.unlink()
 
-    assert replay_log_dir(folder).meta_properties is None
+    nameless = replay_log_dir(folder)
+    assert (nameless.meta_properties, nameless.machine.cluster_id) == (None, None)
+    assert "which node the disk belongs to: there is no meta.properties" in nameless.missing
     with pytest.raises(UsageError, match=r"the node is unknown: copy its meta\.properties too"):
         make_plan([replay_log_dir(folder)], None)
 

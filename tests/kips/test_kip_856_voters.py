@@ -38,7 +38,7 @@ from tests.unit.streaming.replay.log_script import (
 )
 
 
-@pytest.mark.kip("A019", "K033")
+@pytest.mark.kip("A019", "K033", "A008", "A017")
 @pytest.mark.parametrize(
     ("following", "fires"),
     [
@@ -70,7 +70,7 @@ def test_two_pending_changes_at_once_are_one_alert_that_names_both() -> None:
     assert findings(healthy(), "voter-change-stuck") == []
 
 
-@pytest.mark.kip("A022", "A024", "A025", "A026")
+@pytest.mark.kip("A022", "A024", "A025", "A026", "A011")
 def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     (added,) = findings(adding(healthy(3), 4), "voter-change-stuck")
     (removed,) = findings(removing(healthy(4), 1), "voter-change-stuck")
@@ -95,6 +95,7 @@ def test_the_majority_is_of_the_leaders_newest_set() -> None:
     assert carried(four) == ["critical 2 of 4 voters are in sync; 3 are needed"]
 
     assert carried(voter_not_fetching(adding(three, 4), 4)) == ["critical 2 of 4 voters are in sync; 3 are needed"]
+    assert carried(adding(three, 4)) == ["warning 3 of 4 voters are in sync; 3 are needed"]
     assert carried(removing(four, 1)) == ["warning 2 of 3 voters are in sync; 2 are needed"]
     (waits,) = findings(stalled(adding(voter_not_fetching(three, 2), 4)), "high-watermark-stalled")
     assert waits.summary.endswith("2 of 4 voters are in sync; 3 are needed.")

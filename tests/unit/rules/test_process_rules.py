@@ -15,6 +15,7 @@ from tests.unit.rules.situation import (
     controller_start,
     findings,
     healthy,
+    key,
     observer,
     present,
     registered_twice,
@@ -356,6 +357,7 @@ def test_a_controller_and_a_broker_of_one_id_that_are_doubled_are_two_entries() 
     ]
 
 
+@pytest.mark.kip("A014")
 @pytest.mark.parametrize(
     ("quorum", "expected"),
     [
@@ -373,6 +375,12 @@ def test_a_controller_and_a_broker_of_one_id_that_are_doubled_are_two_entries() 
 )
 def test_a_node_id_of_two_processes_is_one_finding(quorum: Quorum, expected: list[str]) -> None:
     assert lines(DUPLICATE, quorum) == expected
+
+
+@pytest.mark.kip("A014")
+def test_a_finding_of_two_processes_names_both_directories() -> None:
+    (finding,) = findings(observer(healthy(), 2, directory="copyOf2"), DUPLICATE)
+    assert f"{key(2, 'copyOf2').directory_id} and {key(2).directory_id} both fetch" in finding.summary
 
 
 def test_a_row_without_a_directory_is_no_second_process() -> None:

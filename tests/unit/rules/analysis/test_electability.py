@@ -30,10 +30,10 @@ from tests.unit.rules.situation import (
     voter_not_fetching,
 )
 
-pytestmark = pytest.mark.kip(
-    *("A008", "A009", "A010", "A037", "A038", "A039", "A087", "D041", "D049", "D050", "D051", "E004", "E006", "E013"),
-    *("E072", "E091", "E092", "K007", "K022", "K023"),
-)
+pytestmark = [
+    pytest.mark.kip("A008", "A009", "A010", "A037", "A038", "A039", "A087", "D041", "D049", "D050", "D051", "E004"),
+    pytest.mark.kip("E006", "E013", "E072", "E091", "E092", "K007", "K022", "K023"),
+]
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
 OLD, NEW = "old", "new"

@@ -217,7 +217,8 @@ def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     assert one_lagging.commit_waits_s() == (0, 0)
     assert two_lagging.commit_waits_s() == (4, 8)
     pending = replace(polled(1, 10, 5, 10, lag_ms=8_000), votes_needed=2)
-    pending = replace(pending, replicas=(*pending.replicas, replica(4, end=5, lag=5, lag_time_ms=9_000)))
+    added = replace(replica(4, end=5, lag=5, lag_time_ms=9_000), committed_voter=False)
+    pending = replace(pending, replicas=(*pending.replicas, added))
     assert rates_of(pending).commit_waits_s() == (8, 8), "three of the leader's four voters, not two of three"
     caught_up = rates_of(polled(0, 5, 8, 10, lag_ms=8_000), polled(1, 10, 10, 10))
     assert caught_up.commit_waits_s() == (4, 8), "the longest, also if it was not the last"

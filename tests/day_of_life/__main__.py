@@ -28,7 +28,7 @@ from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from tests.bench.job_cost import processes_of
-from tests.day_of_life.churning_cluster import ChurningCluster
+from tests.day_of_life import day_gatherer
 from tests.day_of_life.day_gatherer import Day, churn
 from tests.day_of_life.samples import ALL, RELAY, Course, Sample, courses, sample
 from tests.job.configured_job import ConfiguredJob
@@ -173,18 +173,17 @@ def _begun(folder: Path, stack: ExitStack, hours: float, speed: float) -> DayOfL
         topic = stack.enter_context(Lab(folder / "topic", controllers=0, combined=1, brokers=0))
     settings = services.write_settings(
         folder,
-        recording=str(folder / "day.json"),
-        gatherer="tests.day_of_life.day_gatherer",
+        rows_of=day_gatherer.__name__,
         clock_from_s=time.time() + hours * 3_600 / speed,
         clock_factor=speed,
     )
     until_ms = round(settings.clock_from_s * 1_000)
     plan = Day(seed=int(os.environ.get("SEED") or 1), clusters=CLUSTERS, until_ms=until_ms)
-    plan.write(folder / "day.json")
+    plan.write(folder)
     environment = job_processes.environment(folder)
     job = ConfiguredJob(folder=folder / "job", name=CLUSTERS[0], bootstrap=(), environment=environment)
     day = DayOfLife(folder=folder, job=job, services=services, hours=hours, settings=settings, topic=topic)
-    clusters = [_section(number, cluster) for number, cluster in enumerate(plan.churning(until_ms), start=1)]
+    clusters = [each.section(number) for number, each in enumerate(plan.churning(until_ms), start=1)]
     config: dict[str, Any] = {"clusters": clusters, "sinks": [f"jsonl:{job.jsonl}", *people_sinks(repeat="1h")]}
     if topic is not None:
         relay = RelayProcess(folder / "relay", topic, topic=TOPIC, clusters=clusters, environment=environment)
@@ -196,17 +195,6 @@ def _begun(folder: Path, stack: ExitStack, hours: float, speed: float) -> DayOfL
     job.write_config(**config)
     stack.enter_context(job)
     return day
-
-
-def _section(number: int, cluster: ChurningCluster) -> dict[str, Any]:
-    # No controller answers there, and no two clusters may share an address.
-    hosts = {address.partition(":")[0]: f"127.0.0.{number}" for address in cluster.bootstrap}
-    return {
-        "name": cluster.name,
-        "bootstrap": [*cluster.bootstrap],
-        "cluster_id": f"{cluster.name}-id",
-        "resolve": hosts,
-    }
 
 
 def _print(day: DayOfLife, found: Sequence[Course]) -> None:

@@ -7,12 +7,18 @@ from random import Random
 from typing import Any, NamedTuple
 
 from connectors.observations.log_event import LogAdvanced, LogEvent, SnapshotBegan, TopicRemoved
-from connectors.observations.observation import Event, Observation, ObservationKind
+from connectors.observations.observation import (
+    EVENT_OF_KIND,
+    Event,
+    Observation,
+    ObservationKind,
+    QuorumPolled,
+    to_json,
+)
 from connectors.observations.partition_run import each_event
 from rules.model.identifiers import TopicId
 from rules.model.monitoring import Reason
 from tests.day_of_life.log_bytes import batches, position, uuid_text
-from tests.kill_campaign.recording import recorded
 from tests.record_image import snapshot
 from tests.scripts.script_quorum import SECOND, ScriptedQuorum
 
@@ -30,8 +36,11 @@ EVERY_S: Mapping[str, float] = {
     "remove_and_add_voter": 3_600,
     "unreachable": 7_200,
     "unclean_election": 7_200,
+    "read_snapshot": 7_200,
 }
 """What happens, and how often on average."""
+QUIET = ("create_topic", "change_partition", "unclean_election", "read_snapshot")
+"""What may happen while a node is stopped."""
 _DIRECTORY = re.compile(rb'"directory_id":"([^"]*)"')
 _MOST_RECORDS = 5_000
 """The script keeps its records for a snapshot: more are compacted."""
@@ -46,11 +55,20 @@ class Action(NamedTuple):
 
 
 class ChurningCluster:
-    """One cluster of a day. The same seed gives the same day."""
+    """One cluster. The same seed gives the same rows."""
 
-    def __init__(self, name: str, seed: int, now_ms: int) -> None:
-        """`name` is the cluster's in the configuration; its first row is a second after `now_ms`."""
-        self.name = name
+    def __init__(self, name: str, seed: int, now_ms: int, *, pace: float = 1.0) -> None:
+        """Begins with some topics.
+
+        Args:
+            name: of the cluster in the configuration.
+            seed: of all random choices.
+            now_ms: its first row is a second later.
+            pace: so many times as often as `EVERY_S` something happens, and so much shorter it lasts.
+        """
+        self.name, self._pace = name, pace
+        self.calm = False
+        """Nothing new happens; what has begun comes to its end."""
         self._random = Random(seed)
         self._quorum = ScriptedQuorum(domain=f"{name}.test", now_ms=now_ms)
         self._quorum.begin([*VOTERS], [*BROKERS])
@@ -73,6 +91,17 @@ class ChurningCluster:
         """HOST:PORT of each controller."""
         return self._quorum.bootstrap
 
+    def section(self, number: int) -> dict[str, Any]:
+        """Returns its section of the job's configuration, in which it has this number."""
+        # No controller answers there, and no two clusters may share an address.
+        hosts = {address.partition(":")[0]: f"127.0.0.{number}" for address in self.bootstrap}
+        return {
+            "name": self.name,
+            "bootstrap": [*self.bootstrap],
+            "cluster_id": f"{self.name}-id",
+            "resolve": hosts,
+        }
+
     def advance(self) -> Iterator[Observation]:
         """Advances the time by one second and yields the rows of the gatherer in it."""
         due = [each for each in self._later if each.at_ms <= self.now_ms]
@@ -80,7 +109,7 @@ class ChurningCluster:
         for action in due:
             getattr(self if action.method.startswith("_") else self._quorum, action.method)(*action.args)
         for what, every_s in EVERY_S.items():
-            if self._random.random() < 1 / every_s:
+            if not self.calm and self._random.random() < self._pace / every_s:
                 self._do(what)
         for row in self._quorum.advance_one_second():
             yield self._row([*each_event(row.events)], row.observed_at_ms)
@@ -94,17 +123,19 @@ class ChurningCluster:
         self._quorum.compacted = log_again
 
     def _do(self, what: str) -> None:
-        quiet = what in ("create_topic", "change_partition", "unclean_election")
-        if self._quorum.leader is None or (not quiet and self.now_ms < self._busy_until_ms):
+        if self._quorum.leader is None or (what not in QUIET and self.now_ms < self._busy_until_ms):
             return
-        if not quiet:
+        if what not in QUIET:
             # What is stopped runs again before something else is stopped.
-            self._busy_until_ms = self.now_ms + 420 * SECOND
+            self._busy_until_ms = self._in_ms(420)
         self.counts[what] += 1
         getattr(self, f"_{what}")()
 
+    def _in_ms(self, seconds: float) -> int:
+        return self.now_ms + round(seconds * SECOND / self._pace)
+
     def _after(self, seconds: int, method: str, *args: Any) -> None:
-        self._later.append(Action(self.now_ms + seconds * SECOND, method, args))
+        self._later.append(Action(self._in_ms(seconds), method, args))
 
     def _create_topic(self) -> None:
         self._number += 1
@@ -180,14 +211,19 @@ class ChurningCluster:
     def _reachable(self) -> None:
         self._quorum.observations_fail = None
 
+    def _read_snapshot(self) -> None:
+        self._quorum.compacted = True
+
     def _row(self, events: Sequence[Event], at_ms: int) -> Observation:
         *records, last = events
         if isinstance(last, LogAdvanced):
             return self._records([*records], last, at_ms)  # type: ignore[list-item]  # of the log
         if getattr(getattr(last, "at", None), "snapshot", False):
             return self._piece([*events], at_ms)  # type: ignore[list-item]  # of a snapshot
-        row = recorded(self.name, last, at_ms)
-        return replace(row, payload=_DIRECTORY.sub(_with_uuid, row.payload))
+        last = replace(last, cluster_id=f"{self.name}-id") if isinstance(last, QuorumPolled) else last
+        (kind,) = (kind for kind, type_ in EVENT_OF_KIND.items() if isinstance(last, type_))
+        payload = _DIRECTORY.sub(_with_uuid, to_json(last))
+        return Observation(cluster=self.name, kind=kind, observed_at_ms=at_ms, payload=payload)
 
     def _records(self, records: list[LogEvent], last: LogAdvanced, at_ms: int) -> Observation:
         assert last.last_offset is not None

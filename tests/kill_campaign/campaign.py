@@ -21,14 +21,14 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from streaming.pipeline.checkpoint import Checkpoint
-from tests.kill_campaign import delivery_log, job_processes, recording
+from tests.kill_campaign import delivery_log, job_processes, recording, replaced_gatherer
 from tests.kill_campaign.campaign_job import CampaignJob
 from tests.kill_campaign.delivery_check import ExecutedKill, PeopleSinkCheck, SinkResult, check_file
 from tests.kill_campaign.delivery_log import key_text
 from tests.kill_campaign.instrumentation import Settings, wall_ms
 from tests.kill_campaign.kill_execution import CampaignStuckError, KillExecution
 from tests.kill_campaign.kill_order import KillOrder, plan
-from tests.kill_campaign.replay_gatherer import allow
+from tests.kill_campaign.replaced_gatherer import RECORDING, allow
 from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, Availability, SinkServices, running_services
 
 COMPLETE_S = 240.0
@@ -93,9 +93,8 @@ class Campaign:
         """Writes the recording into `folder`. `kills`: None: chosen by the seed."""
         self.folder, self.random = folder, Random(seed)
         self.plan = plan(self.random, count) if kills is None else kills
-        self._recording = recording.record(seed, faults=max(6, round(count * TRANSITIONS_PER_KILL / 5)))
-        self._file = folder / "recording.jsonl"
-        recording.write(self._recording, self._file)
+        self._recording = recording.record(seed, transitions=max(60, count * TRANSITIONS_PER_KILL))
+        recording.write(self._recording, folder / RECORDING)
         self.expected: Sequence[Alert] = [alert for _, alert in self._recording.transitions]
 
     def run(self, report: Report) -> CampaignResult:
@@ -122,27 +121,13 @@ class Campaign:
             return self._result(execution, services, time.monotonic() - began)
 
     def _job(self, services: SinkServices) -> CampaignJob:
-        clusters = [
-            {
-                "name": cluster.name,
-                "bootstrap": list(cluster.bootstrap),
-                "cluster_id": cluster.cluster_id,
-                "metadata_log": cluster.log,
-                # No controller answers there: the ids are recorded, as after a restart during an outage.
-                # No two clusters may share an address.
-                "resolve": {address.partition(":")[0]: f"127.0.0.{number}" for address in cluster.bootstrap},
-            }
-            for number, cluster in enumerate(self._recording.clusters, start=1)
-        ]
+        clusters = [each.section(number) for number, each in enumerate(self._recording.clusters, start=1)]
         self.settings = services.write_settings(
-            self.folder, recording=str(self._file), clock_from_s=time.time(), clock_factor=CLOCK_FACTOR
+            self.folder, rows_of=replaced_gatherer.__name__, clock_from_s=time.time(), clock_factor=CLOCK_FACTOR
         )
         environment = job_processes.environment(self.folder)
         job = CampaignJob(folder=self.folder, name="campaign", bootstrap=(), environment=environment)
         job.configure({"clusters": clusters, "thresholds": recording.thresholds()}, repeat=REPEAT)
-        job.checkpoint.mkdir()
-        ids = {each.name: each.cluster_id for each in self._recording.clusters}
-        Checkpoint(folder=job.checkpoint).record_cluster_ids(ids)
         allow(self.folder, 0)
         return job
 

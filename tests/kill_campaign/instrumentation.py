@@ -5,14 +5,12 @@ runs at the start of every Python process of the job.
 """
 
 import functools
-import importlib
-import importlib.abc
-import importlib.machinery
 import json
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, TextIO
@@ -33,10 +31,8 @@ class Settings:
     slack_url: str
     ca_file: str
     """The authority of both services."""
-    recording: str | None = None
-    """The file whose rows the gatherer appends instead of observing clusters."""
-    gatherer: str = "tests.kill_campaign.replay_gatherer"
-    """The module whose `replay` does that."""
+    rows_of: str | None = None
+    """The module whose `rows` the gatherer appends instead of observing clusters."""
     clock_from_s: float = 0.0
     """Seconds since the Unix epoch from which the job's wall clock runs faster."""
     clock_factor: float = 1.0
@@ -51,7 +47,22 @@ def install(folder: Path) -> None:
     # Last, so that the log is written before a kill after the call.
     for module, change in _other_changes(folder, settings):
         changes.setdefault(module, []).insert(0, change)
-    _ImportHook(changes).install()
+    _change_on_import(changes)
+
+
+def _change_on_import(changes: Mapping[str, Sequence[Change]]) -> None:
+    """Changes each module right after its import, before any other module can use a name of it."""
+    load = SourceFileLoader.exec_module
+
+    def load_and_change(loader: SourceFileLoader, module: ModuleType) -> None:
+        load(loader, module)
+        for change in changes.get(module.__name__, ()):
+            change(module)
+
+    SourceFileLoader.exec_module = load_and_change  # type: ignore[method-assign, assignment]
+    for name in changes.keys() & sys.modules.keys():
+        for change in changes[name]:
+            change(sys.modules[name])
 
 
 def wall_ms(settings: Settings, now_ms: int) -> int:
@@ -111,8 +122,8 @@ def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Chan
     yield "connectors.sinks.pagerduty", functools.partial(_use_pagerduty, url=settings.pagerduty_url, ca_file=ca_file)
     yield "connectors.sinks.slack", functools.partial(_use_slack, url=settings.slack_url, ca_file=ca_file)
     yield from delivery_log.changes(folder)
-    if settings.recording is not None:
-        yield "connectors.gather.gatherer", functools.partial(_replay, folder=folder, settings=settings)
+    if settings.rows_of is not None:
+        yield "connectors.gather.gatherer", functools.partial(_replace, folder=folder, rows_of=settings.rows_of)
         yield "streaming.pipeline.early_alerts", _evaluate_nothing_early
     if settings.clock_factor != 1.0:
         yield "connectors.wall_clock", functools.partial(_run_clock_faster, settings=settings)
@@ -134,14 +145,12 @@ def _use_slack(module: ModuleType, *, url: str, ca_file: Path) -> None:
     module.SlackSink.__init__ = at_address
 
 
-def _replay(module: ModuleType, *, folder: Path, settings: Settings) -> None:
-    recording = Path(settings.recording or "")
-
+def _replace(module: ModuleType, *, folder: Path, rows_of: str) -> None:
     def main(stdin: BinaryIO, stdout: TextIO) -> int:
         # Not earlier: it imports modules that are changed.
-        replay = importlib.import_module(settings.gatherer).replay
-        code: int = replay(stdin, stdout, folder=folder, recording=recording)
-        return code
+        from tests.kill_campaign.replaced_gatherer import gather
+
+        return gather(stdin, stdout, folder=folder, rows_of=rows_of)
 
     module.main = main  # type: ignore[attr-defined]
 
@@ -156,40 +165,3 @@ def _run_clock_faster(module: ModuleType, *, settings: Settings) -> None:
     module.wall_ms = lambda: wall_ms(settings, machine_ms())  # type: ignore[attr-defined]
     # Both run faster: a wall clock that runs ahead of the monotonic clock was set.
     module.steady_ms = module.wall_ms  # type: ignore[attr-defined]
-
-
-class _ImportHook(importlib.abc.MetaPathFinder):
-    """Calls the changes of a module right after its import, before any other module can use a name of it."""
-
-    def __init__(self, changes: Mapping[str, Sequence[Change]]) -> None:
-        """`changes` by the full name of the module."""
-        self._changes = changes
-
-    def install(self) -> None:
-        """Changes modules from now on, and those that are imported already."""
-        sys.meta_path.insert(0, self)
-        for name in self._changes:
-            if name in sys.modules:
-                self._change(sys.modules[name])
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Finds a module that is to be changed as Python does, and adds the changes to its loading."""
-        if fullname not in self._changes:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is None or spec.loader is None:
-            return None
-        load = spec.loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            load(module)
-            self._change(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # this loader loads this module only
-        return spec
-
-    def _change(self, module: ModuleType) -> None:
-        for change in self._changes[module.__name__]:
-            change(module)

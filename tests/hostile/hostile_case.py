@@ -3,8 +3,9 @@
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -18,7 +19,7 @@ from tests.hostile.hostile_answer import HostileAnswers
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.hostile.kafka_values import impossible_value
 from tests.hostile.leaked_secret import leaked_secret
-from tests.hostile.monitored_path import CLUSTER_NAME, MonitoredPath
+from tests.hostile.monitored_path import MonitoredPath
 
 SECRET = "canary-5f2c9e"
 STALL_S = 1.0
@@ -63,7 +64,7 @@ class HostileCases:
     def run(self, seed: int) -> CaseResult:
         """Runs one case. An exception of the product is the case's problem."""
         rng = Random(seed)
-        kind, case = rng.choices(*self._kinds())[0]
+        kind, case = rng.choices([*self._kinds], [*self._kinds.values()])[0]
         began = time.process_time()
         try:
             outcome, problem = case(rng), None
@@ -74,57 +75,40 @@ class HostileCases:
             problem = f"took {cpu_s:.1f} s of CPU"
         return CaseResult(kind=kind, outcome=outcome, cpu_s=cpu_s, problem=problem)
 
-    def _kinds(self) -> tuple[list[tuple[str, Callable[[Random], str]]], list[int]]:
-        kinds: dict[tuple[str, Callable[[Random], str]], int] = {
+    @property
+    def _kinds(self) -> Mapping[tuple[str, Callable[[Random], str]], int]:
+        """How often each kind of case occurs, of a hundred."""
+        return {
             ("log", self._log): 41,
             ("snapshot", self._snapshot): 10,
             ("answer", self._answer): 30,
             ("checkpoint", self._checkpoint.damage): 12,
             ("state", self._state): 7,
         }
-        return list(kinds), list(kinds.values())
 
     def _log(self, rng: Random) -> str:
         first = self._path.position + 1
-        log = hostile_log(rng, base_offset=first, secret=SECRET)
-        row = Observation(
-            cluster=CLUSTER_NAME,
-            kind=ObservationKind.RECORDS,
-            observed_at_ms=0,
-            base_offset=first,
-            last_offset=first + rng.randrange(5),
-            leader_epoch=rng.choice((1, 9)),
-            high_watermark=first + rng.randrange(9),
-            payload=_redacted(log),
-        )
-        return self._monitored(row, rng)
+        payload = _redacted(hostile_log(rng, base_offset=first, secret=SECRET))
+        known = {"leader_epoch": rng.choice((1, 9)), "high_watermark": first + rng.randrange(9)}
+        offsets = {"base_offset": first, "last_offset": first + rng.randrange(5)}
+        return self._monitored(self._path.row(ObservationKind.RECORDS, payload, **offsets, **known), rng)
 
     def _snapshot(self, rng: Random) -> str:
-        snapshot = hostile_snapshot(rng, secret=SECRET)
-        row = Observation(
-            cluster=CLUSTER_NAME,
-            kind=ObservationKind.SNAPSHOT,
-            observed_at_ms=0,
-            base_offset=self._path.position + 10,
-            last_offset=0,
-            leader_epoch=9,
-            payload=_redacted(snapshot),
-        )
-        return self._monitored(row, rng)
+        payload = _redacted(hostile_snapshot(rng, secret=SECRET))
+        known = {"base_offset": self._path.position + 10, "last_offset": 0, "leader_epoch": 9}
+        return self._monitored(self._path.row(ObservationKind.SNAPSHOT, payload, **known), rng)
 
     def _answer(self, rng: Random) -> str:
-        row = HostileAnswers(rng, position=self._path.position, cluster=CLUSTER_NAME).observation()
+        row = HostileAnswers(rng, self._path).observation()
         return "refused" if row is None else self._monitored(row, rng)
 
     def _state(self, rng: Random) -> str:
         blob = mutated(self._path.healthy_blob, rng, times=rng.choice((1, 1, 2, 8)))
         first = self._path.position + 1
         payload = redact(hostile_log(rng, base_offset=first, secret=SECRET))
-        row = Observation(
-            cluster=CLUSTER_NAME, kind=ObservationKind.RECORDS, observed_at_ms=0, base_offset=first, payload=payload
-        )
+        row = self._path.row(ObservationKind.RECORDS, payload, base_offset=first)
         try:
-            self._path.monitor([row], blob=blob, render=rng.randrange(_RENDER_EVERY) == 0)
+            self._path.monitor(row, blob=blob, render=rng.randrange(_RENDER_EVERY) == 0)
         except UsageError:
             return "refused"
         return "applied"
@@ -133,7 +117,7 @@ class HostileCases:
         for event in decode_observation(row).events():
             impossible = impossible_value(event)
             assert impossible is None, f"accepted a value that Kafka cannot write: {event.type}: {impossible}"
-        result = self._path.monitor([row], render=rng.randrange(_RENDER_EVERY) == 0)
+        result = self._path.monitor(row, render=rng.randrange(_RENDER_EVERY) == 0)
         leaked = SECRET.encode() in result.output and SECRET.encode() not in row.payload
         assert not leaked, "a credential is in an alert, the status or the page"
         assert not result.contained, f"the step contained an exception: {result.contained[0]}"
@@ -148,16 +132,22 @@ def _redacted(log: bytes) -> bytes:
     return payload
 
 
-_cases: list[HostileCases] = []
-_first_size_mb: list[int] = []
+@cache
+def _shared() -> HostileCases:
+    """What the cases of this process share."""
+    return HostileCases()
+
+
+@cache
+def _first_size_mb() -> int:
+    return _size_mb()
+
+
+def _size_mb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def run_cases(first: int, count: int) -> CasesResult:
-    """Runs the cases of consecutive seeds in this process; what they share is made once for each process."""
-    if not _cases:
-        _cases.append(HostileCases())
-    results = [(seed, _cases[0].run(seed)) for seed in range(first, first + count)]
-    size_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    if not _first_size_mb:
-        _first_size_mb.append(size_mb)
-    return CasesResult(results=results, grown_mb=size_mb - _first_size_mb[0])
+    """Runs the cases of consecutive seeds in this process."""
+    results = [(seed, _shared().run(seed)) for seed in range(first, first + count)]
+    return CasesResult(results=results, grown_mb=_size_mb() - _first_size_mb())

@@ -5,18 +5,17 @@ Spark's scheduling is left out, and the GroupState is a variable.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 from flask import Flask
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.delivery.delivery_report import DeliveryReport
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store import journal_file
 from connectors.store.alert_codec import ALERT, ALERTS
 from connectors.store.collection import quarantine_of
@@ -28,36 +27,33 @@ from streaming.metrics.job_metrics import CLUSTER_METRICS
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, family
 from streaming.metrics.rates import Rates
 from streaming.pipeline.output_rows import OutputKind
-from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
+from streaming.pipeline.schema import group_of, pack, pack_states
 from streaming.pipeline.step import Step
-from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
 from streaming.status.cluster_status import ClusterStatus, from_json
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView, api
 from streaming.web.pages import pages
 from tests.browser.page_fixture import START, FixtureCluster
+from tests.unit.streaming.pipeline.quiet_cluster import OneState
 
 CLUSTER_NAME = "prod"
 _CONTAINED = {APPLIES, EVALUATES, RENDERS, READS}
 
 
-class StoredState:
-    """A GroupState without Spark, of a group with one cluster."""
+@dataclass(kw_only=True)
+class PathResult:
+    """What came out of the path."""
 
-    def __init__(self, blob: bytes) -> None:
-        self.blob = blob
+    alerts: list[Alert] = field(default_factory=list)
+    status: ClusterStatus | None = None
+    output: bytes = b""
+    """All texts that the path produced, one after the other."""
 
     @property
-    def exists(self) -> bool:
-        return True
-
-    @property
-    def get(self) -> tuple[bytes]:
-        return (pack_states({CLUSTER_NAME: self.blob}),)
-
-    def update(self, new: tuple[bytes]) -> None:
-        self.blob = unpack_states(new[0])[CLUSTER_NAME]
+    def contained(self) -> list[str]:
+        """Exceptions that the step contained: each is a value that should have been refused before."""
+        return [str(alert.evidence["example"]) for alert in self.alerts if alert.subject in _CONTAINED]
 
 
 class MonitoredPath:
@@ -71,13 +67,7 @@ class MonitoredPath:
         self.position = int(cluster.monitor.machine.log.position)
         self.sequence = cluster.monitor.machine.sequence
         self.now_ms = int(cluster.monitor.machine.now_ms)
-        settings = ClusterSettings(
-            name=CLUSTER_NAME,
-            cluster_id=f"id-of-{CLUSTER_NAME}",
-            bootstrap=cluster.quorum.bootstrap,
-            vantage=Vantage.INSIDE,
-        )
-        self._step = Step({CLUSTER_NAME: settings})
+        self._step = Step({CLUSTER_NAME: replace(cluster.monitor.settings, vantage=Vantage.INSIDE)})
         self._folder = TemporaryDirectory(prefix="kraftwatch-hostile-")
         self._store = StatusStore([CLUSTER_NAME])
         self._quarantine = quarantine_of(job_database(Path(self._folder.name)), keep=100)
@@ -90,28 +80,26 @@ class MonitoredPath:
     def close(self) -> None:
         self._folder.cleanup()
 
-    def monitor(self, rows: Sequence[Observation], *, blob: bytes | None = None, render: bool) -> "PathResult":
-        """Passes rows through the path, beginning from a stored state, by default the healthy one."""
-        recorded = [_through_journal(row) for row in self._numbered(rows)]
-        packed = pack(recorded).to_pandas()
-        state = StoredState(self.healthy_blob if blob is None else blob)
-        if packed.empty:
-            return PathResult(blob=state.blob)  # Spark calls the step only for rows
+    def row(self, kind: ObservationKind, payload: bytes, **fields: Any) -> Observation:
+        """Returns the row that the gatherer writes next."""
+        at: dict[str, Any] = {"sequence": self.sequence + 1, "observed_at_ms": self.now_ms + 1_000}
+        return Observation(cluster=CLUSTER_NAME, kind=kind, payload=payload, **at, **fields)
+
+    def monitor(self, row: Observation, *, blob: bytes | None = None, render: bool) -> PathResult:
+        """Passes a row through the path, beginning from a stored state, by default the healthy one."""
+        read = journal_file.observation(journal_file.values(row))
+        assert read == row, "the journal returns another row than was written"
+        state = OneState()
+        state.value = pack_states({CLUSTER_NAME: self.healthy_blob if blob is None else blob})
         Step._cache.clear()
-        frames = self._step((group_of(CLUSTER_NAME),), iter([packed]), cast(GroupState, state))
-        result = self._delivered(pd.concat(list(frames)), state)
+        frames = self._step((group_of(CLUSTER_NAME),), iter([pack([read]).to_pandas()]), cast(GroupState, state))
+        result = self._delivered(pd.concat(list(frames)))
         if render and result.status is not None:
             result.output += self._rendered(result)
         return result
 
-    def _numbered(self, rows: Sequence[Observation]) -> Sequence[Observation]:
-        return [
-            replace(row, sequence=self.sequence + 1 + number, observed_at_ms=self.now_ms + 1_000 * (number + 1))
-            for number, row in enumerate(rows)
-        ]
-
-    def _delivered(self, output: pd.DataFrame, state: StoredState) -> "PathResult":
-        result = PathResult(blob=state.blob)
+    def _delivered(self, output: pd.DataFrame) -> PathResult:
+        result = PathResult()
         for row in output.itertuples():
             body = str(row.body)
             result.output += body.encode()
@@ -128,7 +116,7 @@ class MonitoredPath:
                     int(body)
         return result
 
-    def _rendered(self, result: "PathResult") -> bytes:
+    def _rendered(self, result: PathResult) -> bytes:
         assert result.status is not None
         self._store.put_status(result.status, at_ms=Millis(self.now_ms))
         self._store.put_delivery(
@@ -143,25 +131,3 @@ class MonitoredPath:
         for spec in CLUSTER_METRICS:
             texts.append(str(family(spec, [([CLUSTER_NAME], sample)], [CLUSTER])).encode())
         return b"".join(texts)
-
-
-class PathResult:
-    """What came out of the path."""
-
-    def __init__(self, *, blob: bytes) -> None:
-        self.blob = blob
-        self.alerts: list[Alert] = []
-        self.status: ClusterStatus | None = None
-        self.output = b""
-        """All texts that the path produced, one after the other."""
-
-    @property
-    def contained(self) -> list[str]:
-        """Exceptions that the step contained: each is a value that should have been refused before."""
-        return [str(alert.evidence["example"]) for alert in self.alerts if alert.subject in _CONTAINED]
-
-
-def _through_journal(row: Observation) -> Observation:
-    read = journal_file.observation(journal_file.values(row))
-    assert read == row, "the journal returns another row than was written"
-    return read

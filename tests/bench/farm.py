@@ -6,16 +6,13 @@ controllers at 127.101.X.Y, 127.102.X.Y and 127.103.X.Y, all behind one listenin
 waiting Fetch is answered for the record and again for the high watermark.
 """
 
-import heapq
-import os
+import asyncio
 import resource
-import select
-import socket
 import struct
 import sys
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -122,24 +119,23 @@ class FarmCluster:
         one.send(one.correlation_id, self.answers.fetch(high_watermark=self._high_watermark, records=records))
 
 
-class Connection:
+class Connection(asyncio.Protocol):
     """One accepted connection: whole requests are answered in order, except a Fetch that waits."""
 
-    def __init__(self, clusters: list[FarmCluster], sock: socket.socket) -> None:
-        parts = [int(part) for part in sock.getsockname()[0].split(".")]
-        self._sock, self._cluster = sock, clusters[256 * parts[2] + parts[3]]
-        self._node = parts[1] - _FIRST_NET
+    def __init__(self, clusters: Sequence[FarmCluster]) -> None:
+        self._clusters = clusters
         self._received = b""
 
-    def readable(self) -> bool:
-        """Reads what arrived and answers it; returns False once the other side has closed."""
-        try:
-            piece = self._sock.recv(65536)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        received, at = self._received + piece, 0
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Finds the controller that is asked."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        _, net, high, low = map(int, transport.get_extra_info("sockname")[0].split("."))
+        self._cluster, self._node = self._clusters[256 * high + low], net - _FIRST_NET
+
+    def data_received(self, data: bytes) -> None:
+        """Answers the requests that have arrived as a whole."""
+        received, at = self._received + data, 0
         while len(received) - at >= _LENGTH.size:
             end = at + _LENGTH.size + _LENGTH.unpack_from(received, at)[0]
             if len(received) < end:
@@ -147,22 +143,14 @@ class Connection:
             self._answer(memoryview(received)[at + _LENGTH.size : end])
             at = end
         self._received = received[at:]
-        return bool(piece)
 
-    def close(self) -> None:
-        """Closes the socket."""
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets the fetches that wait."""
         self._cluster.forget(self.send)
-        self._sock.close()
 
     def send(self, correlation_id: int, body: bytes) -> None:
         """Sends a response with a flexible header."""
-        self._write(struct.pack(">iib", len(body) + 5, correlation_id, 0) + body)
-
-    def _write(self, content: bytes) -> None:
-        try:
-            self._sock.sendall(content)
-        except OSError:
-            return
+        self._transport.write(struct.pack(">iib", len(body) + 5, correlation_id, 0) + body)
 
     def _answer(self, request: memoryview) -> None:
         key, _, correlation_id, client = _HEADER.unpack_from(request)
@@ -174,95 +162,48 @@ class Connection:
                 self.send(correlation_id, self._cluster.describe_quorum(self._node, _now_ms()))
             case farm_answers.API_VERSIONS:
                 # Its response has no flexible header.
-                self._write(struct.pack(">ii", len(_API_VERSIONS_BODY) + 4, correlation_id) + _API_VERSIONS_BODY)
+                self._transport.write(struct.pack(">ii", len(_API_VERSIONS_BODY) + 4, correlation_id))
+                self._transport.write(_API_VERSIONS_BODY)
             case farm_answers.DESCRIBE_CLUSTER:
                 self.send(correlation_id, self._cluster.answers.describe_cluster)
             case farm_answers.DESCRIBE_CONFIGS:
                 self.send(correlation_id, farm_answers.describe_configs(self._node))
             case _:
-                self._sock.shutdown(socket.SHUT_RDWR)
+                self._transport.close()
 
 
-class Farm:
-    """The clusters, their connections and timers on one epoll loop."""
+def _write_noops(loop: asyncio.AbstractEventLoop, clusters: Sequence[FarmCluster]) -> None:
+    """Writes the NoOps of a group of clusters, and again every half second."""
+    content = farm_answers.noop_batch(_now_ms())
+    for cluster in clusters:
+        cluster.append(content)
+        loop.call_later(_COMMIT_S, cluster.commit)
+    loop.call_later(_NOOP_S, _write_noops, loop, clusters)
 
-    def __init__(self, clusters: int) -> None:
-        self._server = socket.create_server(("0.0.0.0", 0), backlog=4096)
-        self._server.setblocking(False)
-        self.port: int = self._server.getsockname()[1]
-        self._clusters = [FarmCluster(number, self.port, _now_ms()) for number in range(clusters)]
-        self._connections: dict[int, Connection] = {}
-        self._poll = select.epoll()
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._timer = 0
 
-    def run(self) -> None:
-        """Answers until stdin closes."""
-        self._poll.register(self._server.fileno(), select.EPOLLIN)
-        self._poll.register(sys.stdin.fileno(), select.EPOLLIN)
-        for group in range(min(_GROUPS, len(self._clusters))):
-            self._in(group * _NOOP_S / _GROUPS, self._noops(self._clusters[group::_GROUPS]))
-        while True:
-            while self._timers[0][0] <= time.monotonic():
-                heapq.heappop(self._timers)[2]()
-            for descriptor, _ in self._poll.poll(max(0.0, self._timers[0][0] - time.monotonic())):
-                if descriptor == self._server.fileno():
-                    self._accept()
-                elif descriptor in self._connections:
-                    if not self._connections[descriptor].readable():
-                        self._poll.unregister(descriptor)
-                        self._connections.pop(descriptor).close()
-                elif not (commands := os.read(descriptor, 65536)):
-                    return
-                else:
-                    for line in commands.decode().splitlines():
-                        change, number = line.split()
-                        cluster = self._clusters[int(number)]
-                        cluster.fence(change == "fence", _now_ms())
-                        self._in(_COMMIT_S, cluster.commit)
-
-    def _accept(self) -> None:
-        for _ in range(256):
-            try:
-                sock, _peer = self._server.accept()
-            except OSError:
-                return
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._connections[sock.fileno()] = Connection(self._clusters, sock)
-            self._poll.register(sock.fileno(), select.EPOLLIN)
-
-    def _in(self, seconds: float, work: Callable[[], None]) -> None:
-        self._timer += 1
-        heapq.heappush(self._timers, (time.monotonic() + seconds, self._timer, work))
-
-    def _noops(self, clusters: list[FarmCluster]) -> Callable[[], None]:
-        def commit() -> None:
-            for cluster in clusters:
-                cluster.commit()
-
-        def append() -> None:
-            content = farm_answers.noop_batch(_now_ms())
-            for cluster in clusters:
-                cluster.append(content)
-            self._in(_COMMIT_S, commit)
-            self._in(_NOOP_S, append)
-
-        return append
+async def run(count: int) -> None:
+    """Runs the farm until stdin closes."""
+    loop, clusters = asyncio.get_running_loop(), list[FarmCluster]()
+    server = await loop.create_server(lambda: Connection(clusters), "0.0.0.0", 0, backlog=4096)
+    port = server.sockets[0].getsockname()[1]
+    clusters += [FarmCluster(number, port, _now_ms()) for number in range(count)]
+    for group in range(min(_GROUPS, count)):
+        loop.call_later(group * _NOOP_S / _GROUPS, _write_noops, loop, clusters[group::_GROUPS])
+    print(port, flush=True)
+    commands = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
+    async for line in commands:
+        change, number = line.split()
+        cluster = clusters[int(number)]
+        cluster.fence(change == b"fence", _now_ms())
+        loop.call_later(_COMMIT_S, cluster.commit)
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def main() -> None:
-    """Runs the farm until stdin closes."""
+if __name__ == "__main__":
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    farm = Farm(int(sys.argv[1]))
-    print(farm.port, flush=True)
-    farm.run()
-
-
-if __name__ == "__main__":
-    main()
+    asyncio.run(run(int(sys.argv[1])))

@@ -3,10 +3,11 @@
 import json
 import re
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
+
+import pytest
+from typer.testing import Result
 
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
 from connectors.sinks.alert_json import to_line
@@ -16,22 +17,28 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
+from tests.cli.program import kraftwatch
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 NOW = 1_800_000_000_000
 FAILED_FETCH = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
 
 
-def audit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-m", "streaming", "audit", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=180)
+@pytest.fixture(autouse=True)
+def _working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
-def write_journal(folder: Path, *rows: Observation) -> Path:
+def audit(*words: str, exit_code: int) -> Result:
+    ended = kraftwatch("audit", *words)
+    assert ended.exit_code == exit_code, f"{ended.output} {ended.exception}"
+    return ended
+
+
+def write_journal(folder: Path, *rows: Observation) -> None:
     with JournalWriter(folder / "journal") as writer:
         writer.append(list(rows))
         writer.publish()
-    return folder
 
 
 def observation(cluster: str = "prod", kind: ObservationKind = ObservationKind.FAILED) -> Observation:
@@ -47,16 +54,14 @@ def damage(folder: Path) -> None:
 
 
 def test_violated_contracts_are_reported_with_examples_and_a_page(tmp_path: Path) -> None:
-    checkpoint = write_journal(
+    write_journal(
         tmp_path, observation(), observation(kind=ObservationKind.PROBE), observation("lab"), observation("lab")
     )
-    damage(checkpoint)
-    alerts_file = tmp_path / "alerts.jsonl"
-    alerts_file.write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)) + b"nonsense\n")
+    damage(tmp_path)
+    (tmp_path / "alerts.jsonl").write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)) + b"nonsense\n")
 
-    ended = audit(tmp_path, "--checkpoint", ".", "--alerts", str(alerts_file), "--docs", "pages", "--json")
+    ended = audit("--checkpoint", ".", "--alerts", "alerts.jsonl", "--docs", "pages", "--json", exit_code=1)
 
-    assert ended.returncode == 1, ended.stderr
     output = json.loads(ended.stdout)
     by_name = {one["contract"]: one for one in output["broken"]}
     assert {"rows-are-whole", "observation-is-of-its-kind", "alert-has-its-fields"} <= set(by_name)
@@ -73,20 +78,18 @@ def test_violated_contracts_are_reported_with_examples_and_a_page(tmp_path: Path
 def test_audit_of_one_cluster_ignores_the_rows_of_others(tmp_path: Path) -> None:
     write_journal(tmp_path, observation(), observation("lab", kind=ObservationKind.PROBE), observation())
 
-    ended = audit(tmp_path, "--checkpoint", ".", "--cluster", "prod")
+    ended = audit("--checkpoint", ".", "--cluster", "prod", exit_code=0)
 
-    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ended.stdout == ""
     assert "no contract is violated; checked: 2 observations, 2 events, 0 alerts" in ended.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"journal"}
 
 
 def test_recorded_results_are_in_the_store(tmp_path: Path) -> None:
     write_journal(tmp_path, observation(), observation(kind=ObservationKind.PROBE))
-
     (tmp_path / "kraftwatch.yaml").write_text("clusters: [{name: prod, bootstrap: [c1:9093]}]\ncheckpoint: .\n")
 
-    ended = audit(tmp_path, "--config", "kraftwatch.yaml", "--record")
+    audit("--config", "kraftwatch.yaml", "--record", exit_code=1)
 
-    assert ended.returncode == 1, ended.stderr
     results = {one.contract: one.broken_rows for one in AuditResults(job_database(tmp_path)).newest()}
     assert (results["observation-is-of-its-kind"], results["offsets-ascend"]) == (1, 0)

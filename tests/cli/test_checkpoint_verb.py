@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from connectors.errors import JournalError
+from connectors.errors import JournalError, UsageError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
@@ -63,6 +63,9 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(checkpoint: Checkpo
 
 
 def test_apply_repairs_and_keeps_what_it_replaces(checkpoint: Checkpoint) -> None:
+    with pytest.raises(UsageError, match=r"observations\.db is damaged: .*kraftwatch checkpoint repair"):
+        checkpoint.check_journal()
+
     result = repair(checkpoint.folder, "--apply")
 
     assert result.exit_code == 0, result.output

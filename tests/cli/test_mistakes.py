@@ -120,6 +120,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.fixture(autouse=True)
+def _short_wait_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaming.job.cluster_identity.IDENTIFY_S", 1.0)
+
+
 @pytest.mark.parametrize("command", MISTAKES)
 def test_usage_error_is_one_sentence_and_leaves_no_file_behind(
     command: str, place: Path, monkeypatch: pytest.MonkeyPatch

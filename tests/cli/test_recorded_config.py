@@ -95,16 +95,7 @@ def test_bundle_holds_the_thresholds_and_its_reader_uses_them(recorded: Path, co
     assert evaluated_as_configured(manifest["status"])
     assert evaluated_as_configured(lines("status", "--journal", file, "--json"))
     assert not evaluated_as_configured(lines("status", "--journal", plain, "--json"))
-    held, at_once = (
-        [one for one in lines("replay", "--journal", file, "--json", *more) if one["rule"] == "no-leader"]
-        for more in ((), ("--set", "no-leader.hold=1"))
-    )
-    assert len(at_once) > len(held)
-    for verb in (("replay",), ("timeline",)):
-        assert lines(*verb, "--journal", file, "--json") == lines(
-            *verb, "--journal", file, "--json", "--config", config
-        )
-    assert not {RULE} & {
-        one["rule"] for one in lines("replay", "--journal", file, "--json") if one["cluster"] == "prod"
-    }
-    assert {RULE} & {one["rule"] for one in lines("replay", "--journal", plain, "--json") if one["cluster"] == "prod"}
+    held = lines("replay", "--journal", file, "--json")
+    at_once = lines("replay", "--journal", file, "--json", "--set", "no-leader.hold=1")
+    assert [one["rule"] for one in at_once].count("no-leader") > [one["rule"] for one in held].count("no-leader")
+    assert not [one for one in held if (one["rule"], one["cluster"]) == (RULE, "prod")]

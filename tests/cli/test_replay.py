@@ -1,5 +1,6 @@
 """`kraftwatch replay` and `timeline` on a recorded journal and on the disk of a real controller."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +15,26 @@ def alerts(*options: object) -> list[dict[str, Any]]:
     return json_lines(kraftwatch("replay", *options, "--json"))
 
 
-def test_recorded_journal_fires_and_resolves_the_same_each_time(recorded: Path) -> None:
-    first, second = (alerts("--journal", recorded) for _ in range(2))
-
-    assert first == second
-    assert {one["state"] for one in first} == {"firing", "resolved"}
-    assert all(one["sent_at"] == one["observed_at"] for one in first)
+@pytest.fixture(scope="module")
+def fired(recorded: Path) -> list[dict[str, Any]]:
+    return alerts("--journal", recorded)
 
 
-def test_longer_hold_sends_fewer_or_later_alerts(recorded: Path, tmp_path: Path) -> None:
-    names = {str(one["cluster"]) for one in alerts("--journal", recorded)}
-    clusters = [f"  - {{name: {name}, bootstrap: ['{name}.test:9093']}}" for name in sorted(names)]
+def test_recorded_journal_fires_and_resolves_the_same_each_time(recorded: Path, fired: list[dict[str, Any]]) -> None:
+    assert alerts("--journal", recorded) == fired
+    assert {one["state"] for one in fired} == {"firing", "resolved"}
+    assert all(one["sent_at"] == one["observed_at"] for one in fired)
+
+
+def test_longer_hold_sends_fewer_or_later_alerts(recorded: Path, fired: list[dict[str, Any]], tmp_path: Path) -> None:
+    clusters = [{"name": name, "bootstrap": [f"{name}.test:9093"]} for name in ("prod", "staging")]
+    rules = {str(one["rule"]) for one in fired} - {"data-contract-broken", "version-drift"}
     now, then = tmp_path / "now.yaml", tmp_path / "then.yaml"
-    now.write_text("\n".join(["clusters:", *clusters, ""]))
-    then.write_text("\n".join(["clusters:", *clusters, "thresholds:", "  voter-lagging: {hold: 10m}", ""]))
+    now.write_text(json.dumps({"clusters": clusters}))
+    then.write_text(json.dumps({"clusters": clusters, "thresholds": {rule: {"hold": "10m"} for rule in rules}}))
     compare = ("replay", "--journal", recorded, "--config", now, "--compare")
-    same = kraftwatch(*compare, now)
-    assert "No difference" in same.stdout
 
-    rules = {str(one["rule"]) for one in alerts("--journal", recorded, "--config", now)}
-    holds = [f"  {rule}: {{hold: 10m}}" for rule in sorted(rules - {"data-contract-broken", "version-drift"})]
-    then.write_text("\n".join(["clusters:", *clusters, "thresholds:", *holds, ""]))
-
+    assert "No difference" in kraftwatch(*compare, now).stdout
     (found,) = json_lines(kraftwatch(*compare, then, "--json"))
     assert found["notifications_then"] < found["notifications"]
     assert found["gone"]
@@ -48,29 +47,26 @@ def test_log_directory_shows_what_its_log_shows(stopped: Path) -> None:
 
     assert not any(one["rule"] == "monitor-blind" for one in quiet), "no node was to be polled"
     assert len(churn) >= len(quiet)
+    printed = kraftwatch("timeline", "--log-dir", stopped / "node-1").stdout
+    assert "was elected, epoch 1" in printed
+    assert "endpoint of 1 changed" in printed
 
 
 def entries(*options: object) -> list[dict[str, Any]]:
     return json_lines(kraftwatch("timeline", *options, "--json"))
 
 
-def test_journal_gives_log_events_and_the_alerts_of_the_ledger_in_order(recorded: Path) -> None:
+def test_journal_gives_log_events_and_the_alerts_of_the_ledger_in_order_of_all_or_of_a_span(recorded: Path) -> None:
     found = entries("--journal", recorded)
 
     for name in {one["cluster"] for one in found}:
         times = [one["at"] for one in found if one["cluster"] == name]
         assert times == sorted(times)
+    one = found[len(found) // 2]
+    part = entries("--journal", recorded, "--cluster", one["cluster"], "--from", one["at"], "--to", one["at"])
+    assert part == [each for each in found if (each["cluster"], each["at"]) == (one["cluster"], one["at"])]
     assert {"election", "alert", "controller-start"} <= {one["kind"] for one in found}
     assert not stored_alerts(job_database(recorded, read_only=True)) or sum(one["kind"] == "alert" for one in found) > 0
-
-
-def test_span_and_cluster_are_selected(recorded: Path) -> None:
-    found = entries("--journal", recorded)
-    one = found[len(found) // 2]
-
-    part = entries("--journal", recorded, "--cluster", one["cluster"], "--from", one["at"], "--to", one["at"])
-
-    assert part == [each for each in found if (each["cluster"], each["at"]) == (one["cluster"], one["at"])]
 
 
 @pytest.mark.parametrize(
@@ -86,11 +82,3 @@ def test_span_and_cluster_are_selected(recorded: Path) -> None:
 def test_time_in_which_nothing_was_recorded_is_refused(recorded: Path, span: tuple[str, ...], reason: str) -> None:
     # An empty timeline would say that nothing happened.
     assert usage_error("timeline", "--journal", recorded, *span) == reason.format(recorded)
-
-
-def test_log_directory_gives_the_events_of_its_log(stopped: Path) -> None:
-    ended = kraftwatch("timeline", "--log-dir", stopped / "node-1")
-
-    assert ended.exit_code == 0, ended.output
-    assert "was elected, epoch 1" in ended.stdout
-    assert "endpoint of 1 changed" in ended.stdout

@@ -12,7 +12,7 @@ from typer.testing import Result
 from streaming.rescue.apply_voters import apply_voters
 from tests.cli.killed_process import killed_at
 from tests.cli.program import kraftwatch, log_dirs, usage_error
-from tests.unit.connectors.logdir.log_dirs import MOVED, noops
+from tests.unit.connectors.logdir.log_dirs import MOVED, leader_change, noops, write_log_dir
 
 SNAPSHOT = "00000000000000000061-0000000001.checkpoint"
 
@@ -130,6 +130,15 @@ def test_running_node_is_refused(node: Path) -> None:
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+
+
+def test_static_quorum_is_refused(tmp_path: Path) -> None:
+    folder = write_log_dir(tmp_path / "static", {0: leader_change() + noops(1, 3)})
+    (folder / "meta.properties").write_text("version=1\ncluster.id=a\nnode.id=1\ndirectory.id=AaorEeDFTeqhbYUKWjaZFw\n")
+
+    assert "its voters are in controller.quorum.voters, change them there" in refusal(
+        "apply", folder, "--initial-controllers", MOVED
+    )
 
 
 @pytest.mark.parametrize(

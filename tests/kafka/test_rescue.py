@@ -1,6 +1,5 @@
 """`kraftwatch rescue apply` on real quorums that cannot elect a leader, because all recorded endpoints have moved."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from tests.kafka.election_prediction import elects_a_leader, predict_from_disks,
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.metadata_image import kafka_records
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
-from tests.kafka.version_table import DYNAMIC_KAFKAS
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -37,7 +35,7 @@ def test_monitor_that_saw_the_quorum_before_the_rescue_learns_the_new_endpoints(
     stop_all(quorum)
     quorum.move_endpoint(*quorum.controllers)
     for node in every_node(quorum):
-        assert rescue(quorum, "apply", node, "--initial-controllers", voters(quorum), "--yes").exit_code == 0
+        assert rescue(quorum, node).exit_code == 0
     quorum.start(*every_node(quorum))
 
     with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
@@ -51,20 +49,6 @@ def test_monitor_that_saw_the_quorum_before_the_rescue_learns_the_new_endpoints(
 @pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.kip("E029")
-@pytest.mark.parametrize("version", DYNAMIC_KAFKAS)
-def test_every_kafka_with_dynamic_quorums_is_rescued_without_a_loss(lab: MakeLab, version: str) -> None:
-    quorum = lab(controllers=3, brokers=2, version=version, properties=AUTHORIZER)
-    fill_with_metadata(quorum)
-    stop_all(quorum)
-
-    rescue_dead(quorum)
-
-    running = rescue(quorum, "apply", quorum.controllers[0], "--initial-controllers", voters(quorum), "--yes")
-    assert "a Kafka process uses it" in str(running.exception)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(400)
 def test_damaged_newest_snapshot_does_not_hinder_the_rescue(lab: MakeLab) -> None:
     quorum = lab(
         controllers=3,
@@ -78,40 +62,19 @@ def test_damaged_newest_snapshot_does_not_hinder_the_rescue(lab: MakeLab) -> Non
     newest = snapshots(damaged)[-1]
     newest.write_bytes(newest.read_bytes()[:-40])
 
-    rescue_dead(quorum, compared=[node for node in every_node(quorum) if node != quorum.controllers[0]])
-
-
-def test_static_quorum_is_refused(lab: MakeLab) -> None:
-    quorum = lab(controllers=1, brokers=0, static=True)
-    quorum.stop(*quorum.controllers)
-    wanted = "1@c1:9093:AaorEeDFTeqhbYUKWjaZFw"
-
-    refused = rescue(quorum, "apply", quorum.controllers[0], "--initial-controllers", wanted, "--yes")
-
-    assert "its voters are in controller.quorum.voters, change them there" in str(refused.exception)
-
-
-def rescue_dead(quorum: Lab, *, compared: Iterable[int] | None = None) -> None:
-    """Moves all controllers of a stopped quorum, shows that it is dead, rescues every node, starts all.
-
-    Args:
-        quorum: stopped.
-        compared: the nodes whose metadata, as Kafka reads it, must be the same afterwards; None: all.
-    """
-    nodes = every_node(quorum)
-    before = {node: kafka_records(quorum.node(node).metadata_log) for node in compared or nodes}
+    intact = [node for node in every_node(quorum) if node != quorum.controllers[0]]
+    before = {node: kafka_records(quorum.node(node).metadata_log) for node in intact}
     quorum.move_endpoint(*quorum.controllers)
     assert predict_from_disks(quorum, quorum.controllers)["electable"] is False
     require_dead(quorum)
-
-    for node in nodes:
-        applied = rescue(quorum, "apply", node, "--initial-controllers", voters(quorum), "--yes")
+    for node in every_node(quorum):
+        applied = rescue(quorum, node)
         assert applied.exit_code == 0, f"{applied.output} {applied.exception}"
-        again = rescue(quorum, "apply", node, "--initial-controllers", voters(quorum), "--yes")
+        again = rescue(quorum, node)
         assert (again.exit_code, "NOTHING TO DO" in again.output) == (0, True), again.output
-    assert {node: kafka_records(quorum.node(node).metadata_log) for node in before} == before
+    assert {node: kafka_records(quorum.node(node).metadata_log) for node in intact} == before, "as Kafka reads it"
 
-    quorum.start(*nodes)
+    quorum.start(*every_node(quorum))
     state = quorum.await_leader()
     assert {voter.id for voter in state.voters} == set(quorum.controllers)
     recorded = replay_log_dir(quorum.node(quorum.leader).data).machine.quorum().committed
@@ -161,7 +124,7 @@ def voters(quorum: Lab) -> str:
     return ",".join(f"{node.id}@{node.endpoint}:{node.directory_id}" for node in nodes)
 
 
-def rescue(quorum: Lab, verb: str, node: int, *more: str) -> Result:
-    """Runs one verb of `kraftwatch rescue` for a node; Kafka's own reader checks too."""
-    home = ["--kafka-home", str(kafka_jars(quorum.version))] if verb == "apply" else []
-    return kraftwatch("rescue", verb, "--log-dir", str(quorum.node(node).data), *more, *home)
+def rescue(quorum: Lab, node: int) -> Result:
+    """Writes the new endpoints into a node; Kafka's own reader checks too."""
+    wanted = ("--initial-controllers", voters(quorum), "--yes", "--kafka-home", str(kafka_jars(quorum.version)))
+    return kraftwatch("rescue", "apply", "--log-dir", str(quorum.node(node).data), *wanted)

@@ -25,6 +25,7 @@ from tests.kafka.test_rescue import (
     stop_all,
     voters,
 )
+from tests.kafka.version_table import DYNAMIC_KAFKAS
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -34,8 +35,9 @@ TAIL = "never-committed"
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_reader_of_the_printed_plan_rescues_controllers_and_brokers(lab: MakeLab, tmp_path: Path) -> None:
-    quorum = lab(controllers=3, brokers=2, properties=AUTHORIZER)
+@pytest.mark.parametrize("version", DYNAMIC_KAFKAS)
+def test_reader_of_the_printed_plan_rescues_controllers_and_brokers(lab: MakeLab, tmp_path: Path, version: str) -> None:
+    quorum = lab(controllers=3, brokers=2, version=version, properties=AUTHORIZER)
     fill_with_metadata(quorum)
     stop_all(quorum)
     before = settings_of(quorum, 1)

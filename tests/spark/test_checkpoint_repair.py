@@ -1,6 +1,6 @@
 """Damaged files of a checkpoint, on a real Spark: named, repaired, and no alert is lost or sent twice.
 
-That a dry run changes nothing, and what is left of a journal, is in tests/cli/test_checkpoint_verb.py.
+That a dry run changes nothing, and which rows of a damaged journal are kept, is in tests/cli/test_checkpoint_verb.py.
 """
 
 import shutil
@@ -173,31 +173,6 @@ def evaluate(spark: SparkSession, checkpoint: Checkpoint, folder: Path) -> None:
         run.batch(run.lose_the_leader)
     finally:
         run.close()
-
-
-def damage_a_page_with(checkpoint: Checkpoint, content: bytes) -> None:
-    """Overwrites the first page of the journal's database that holds this."""
-    path = journal_file(checkpoint.journal)
-    pages = bytearray(path.read_bytes())
-    at = pages.index(content) // 4096 * 4096
-    pages[at : at + 4096] = b"\xff" * 4096
-    path.write_bytes(pages)
-
-
-def test_the_rows_behind_a_damaged_page_of_the_journal_are_kept(
-    spark: SparkSession, complete: Path, tmp_path: Path
-) -> None:
-    checkpoint = damaged_copy(complete, tmp_path, lambda folder: damage_a_page_with(folder, b"observation-failed"))
-    with pytest.raises(UsageError, match=r"observations\.db is damaged: .*kraftwatch checkpoint repair"):
-        checkpoint.check_journal()
-
-    (step,) = repaired(checkpoint, spark)
-
-    assert step.found.startswith(f"{journal_file(checkpoint.journal)} is damaged: ")
-    journal, before = JournalReader(checkpoint.journal), JournalReader(complete / "checkpoint/journal")
-    assert journal.published_end() == before.published_end()
-    assert journal.first_sequence() > 0
-    assert_continues(spark, tmp_path)
 
 
 def test_a_lost_database_is_replaced_and_what_is_firing_is_found_again(

@@ -13,6 +13,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -81,15 +84,17 @@ class Lab(deploy.lab.lab.Lab):
 
     def allow_monitoring(self, *principals: str) -> None:
         """Grants these principals the permissions of docs/security.md."""
-        permissions = [
-            AclBinding(
-                ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL,
-                principal, "*", operation, AclPermissionType.ALLOW,
-            )
-            for principal in principals
-            for operation in (AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION)
-        ]  # fmt: skip
-        self._administer(lambda client: client.create_acls(permissions))
+        cluster = (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL)
+        for principal in principals:
+            self._allow(cluster, principal, AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION)
+
+    def allow(self, user: str, *operations: AclOperation, topics: str) -> None:
+        """Grants a user operations on every topic whose name begins with `topics`."""
+        self._allow((ResourceType.TOPIC, topics, ResourcePatternType.PREFIXED), f"User:{user}", *operations)
+
+    def _allow(self, resource: tuple[Any, str, Any], principal: str, *operations: AclOperation) -> None:
+        acls = [AclBinding(*resource, principal, "*", one, AclPermissionType.ALLOW) for one in operations]
+        self._administer(lambda client: client.create_acls(acls))
 
     def set_scram_password(
         self, user: str, password: str, mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_256
@@ -98,8 +103,22 @@ class Lab(deploy.lab.lab.Lab):
         upsertion = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
         self._administer(lambda client: client.alter_user_scram_credentials([upsertion]))
 
+    def plant_secret(self, secret: str) -> None:
+        """Writes it into the metadata log: as the setting my.custom.password of a broker, and as the salt of a user."""
+        setting = ConfigEntry("my.custom.password", secret, incremental_operation=AlterConfigOpType.SET)
+        broker = ConfigResource(ConfigResource.Type.BROKER, str(self.brokers[0]), incremental_configs=[setting])
+        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        user = UserScramCredentialUpsertion("planted-user", scram, b"password", secret.encode())
+        self._administer(lambda client: client.incremental_alter_configs([broker]))
+        self._administer(lambda client: client.alter_user_scram_credentials([user]))
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client of the admin: keep it in a variable, because its requests end when it is garbage-collected."""
+        return AdminClient(self._client())
+
     def _administer(self, request: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
-        client = AdminClient(self._client())  # a variable, because requests end when the client is garbage-collected
+        client = self.admin
         try:
             for done in request(client).values():
                 done.result(ADMIN_S)
@@ -182,11 +201,6 @@ class Lab(deploy.lab.lab.Lab):
         """Returns the rows of `describe --replication` as column -> value, such as NodeId, DirectoryId, Lag, Status."""
         heading, *rows = [line.split() for line in self._describe("--replication").splitlines() if line.strip()]
         return [dict(zip(heading, row, strict=True)) for row in rows]
-
-    def dump_log(self, id_: int) -> str:
-        """Returns the output of `kafka-dump-log` for a node's metadata log and snapshots, oldest file first."""
-        files = sorted(one for one in self.node(id_).metadata_log.iterdir() if one.suffix in {".log", ".checkpoint"})
-        return self.jvm.tool("kafka-dump-log", ["--cluster-metadata-decoder", "--files", ",".join(map(str, files))])
 
     def _describe(self, what: str) -> str:
         return self.jvm.tool(_QUORUM_TOOL, [*self.admin_options, *self._at_controllers(), "describe", what])

@@ -55,9 +55,8 @@ class KerberosRealm:
         self.folder = folder
         self._ports = Ports()
         self._kdc = f"{LOOPBACK}:{self._ports.claim()}"
-        self.config = self._config("krb5.conf", self._kdc)
-        self.config_without_kdc = self._config("no-kdc.conf", f"{LOOPBACK}:1")
-        """A configuration that names a KDC which refuses connections."""
+        self.config = folder / "krb5.conf"
+        self.config.write_text(_KRB5_CONF.format(realm=REALM, kdc=self._kdc))
         profile = folder / "kdc.conf"
         profile.write_text(_KDC_CONF.format(realm=REALM, kdc=self._kdc, folder=folder))
         self._environment = {"KRB5_CONFIG": str(self.config), "KRB5_KDC_PROFILE": str(profile)}
@@ -89,13 +88,6 @@ class KerberosRealm:
         """Adds a principal with a random key; its tickets are valid for `lifetime`."""
         self._run("kadmin.local", "addprinc", "-randkey", "-maxlife", lifetime, principal)
 
-    def delete(self, principal: str) -> None:
-        self._run("kadmin.local", "delprinc", "-force", principal)
-
-    def change_key(self, principal: str) -> None:
-        """Replaces the principal's key: keytabs that were written before are wrong."""
-        self._run("kadmin.local", "cpw", "-randkey", principal)
-
     def keytab(self, name: str, principal: str) -> Path:
         """Writes a keytab with the principal's current key, and returns its path."""
         file = self.folder / name
@@ -106,12 +98,6 @@ class KerberosRealm:
         """How many ticket-granting tickets the KDC has issued to this principal."""
         lines = (self.folder / "requests.log").read_text().splitlines()
         return sum("AS_REQ" in line and "ISSUE:" in line and f" {principal}@{REALM} for " in line for line in lines)
-
-    def cache(self, name: str, keytab: Path, principal: str, *, lifetime: str) -> Path:
-        """Runs kinit and returns the file with the principal's ticket."""
-        file = self.folder / name
-        self._run("kinit", "-k", "-t", str(keytab), "-l", lifetime, "-c", str(file), principal)
-        return file
 
     def listener(self, name: str, protocol: str, service: str) -> Listener:
         """Returns a listener with GSSAPI for the service principal, which it adds; a session lasts two seconds."""
@@ -134,22 +120,15 @@ class KerberosRealm:
         """The JVM option with which a node reads this realm's configuration."""
         return (f"-Djava.security.krb5.conf={self.config}",)
 
-    def client_environment(
-        self, keytab: Path | None = None, *, cache: Path | None = None, config: Path | None = None
-    ) -> Mapping[str, str]:
-        """Returns the environment of a client; without a `cache` file it keeps its tickets in memory."""
+    def client_environment(self, keytab: Path | None = None) -> Mapping[str, str]:
+        """Returns the environment of a client, which keeps its tickets in memory."""
         found = {
-            "KRB5_CONFIG": str(config or self.config),
-            "KRB5CCNAME": "MEMORY:kraftwatch" if cache is None else f"FILE:{cache}",
+            "KRB5_CONFIG": str(self.config),
+            "KRB5CCNAME": "MEMORY:kraftwatch",
             "KRB5_CLIENT_KTNAME": str(keytab or self.folder / "missing.keytab"),
         }
         modules = str(_importable_gssapi(self.folder / "modules"))
         return {**found, "PYTHONPATH": os.pathsep.join(filter(None, (modules, os.environ.get("PYTHONPATH"))))}
-
-    def _config(self, name: str, kdc: str) -> Path:
-        file = self.folder / name
-        file.write_text(_KRB5_CONF.format(realm=REALM, kdc=kdc))
-        return file
 
     def _run(self, program: str, *words: str) -> None:
         command = [_program(program), *words]

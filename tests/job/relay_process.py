@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import yaml
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaException, Message, Producer
 
 from connectors.relay.relay_message import RefusedRowError, RelayMessage, check_row, parse_message
 from connectors.relay.topic_tail import advanced
@@ -20,10 +20,9 @@ from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
+from tests.kafka.topic_messages import NO_LEADER_YET, topic_messages
 
 STOP_S = 60
-NO_LEADER_YET = {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
-"""Errors of a partition that has just been created."""
 
 
 def counted(messages: Sequence[RelayMessage]) -> list[RelayMessage]:
@@ -150,12 +149,7 @@ class RelayProcess:
 
     def raw_messages(self) -> list[Message]:
         """Returns all messages, partition by partition; none while the topic does not exist."""
-        consumer = self.consumer()
-        try:
-            metadata = consumer.list_topics(self._topic, timeout=30).topics[self._topic]
-            return [one for number in sorted(metadata.partitions) for one in _partition(consumer, self._topic, number)]
-        finally:
-            consumer.close()
+        return topic_messages(",".join(self.section["bootstrap"]), self._topic)
 
     def write(self, *messages: RelayMessage, topic: str | None = None) -> None:
         """Writes messages as whoever has the credential of a relay can do."""
@@ -168,39 +162,3 @@ class RelayProcess:
         bootstrap = ",".join(self.section["bootstrap"])
         # The partitioner of the relay.
         return Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2", "log_level": 0})
-
-    def consumer(self) -> Any:
-        return Consumer(
-            {
-                "bootstrap.servers": ",".join(self.section["bootstrap"]),
-                "group.id": "test",
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
-        )
-
-
-def _partition(consumer: Any, topic: str, number: int) -> list[Message]:
-    partition = TopicPartition(topic, number, OFFSET_BEGINNING)
-    _, end = eventually(lambda: _watermarks(consumer, partition), within_s=30, every_s=1)
-    consumer.assign([partition])
-    received: list[Message] = []
-    position = 0
-    while position < end:
-        message = consumer.poll(60)
-        assert message is not None
-        assert message.error() is None, message.error()
-        received.append(message)
-        position = message.offset() + 1
-    return received
-
-
-def _watermarks(consumer: Any, partition: TopicPartition) -> tuple[int, int]:
-    try:
-        found: tuple[int, int] = consumer.get_watermark_offsets(partition, timeout=30)
-    except KafkaException as error:
-        # Of a broker that has just started.
-        if error.args[0].code() not in NO_LEADER_YET:
-            raise
-        raise AssertionError(error) from None
-    return found

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
-from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcessError
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, second_section, section
 from tests.job.relay_process import RelayProcess
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 
@@ -109,13 +108,8 @@ def test_relays_with_topics_of_their_own_do_not_reach_each_other(lab: Lab, topic
 
 
 def delete_all_rows(topic_lab: Lab, relay: RelayProcess) -> None:
-    consumer = relay.consumer()
-    topic = relay.section["topic"]
-    ends = []
-    for number in consumer.list_topics(topic, timeout=30).topics[topic].partitions:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
-        ends.append(TopicPartition(topic, number, end))
-    consumer.close()
-    admin = AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap), "log_level": 0})
+    newest = {one.partition(): one.offset() for one in relay.raw_messages()}
+    ends = [TopicPartition(relay.section["topic"], number, offset + 1) for number, offset in newest.items()]
+    admin = topic_lab.admin
     for future in admin.delete_records(ends).values():
         future.result(60)

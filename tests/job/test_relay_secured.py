@@ -6,20 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation
 
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.job_state import files_in
 from tests.job.relay_process import RelayProcess
-from tests.kafka.alert_topic import admin_config
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
@@ -30,33 +22,19 @@ TOPIC = "observations"
 @pytest.fixture(scope="module")
 def topic_lab(folder: Path) -> Iterator[Lab]:
     with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0, users=["writer", "reader"]) as lab:
-        allow(lab, "writer", AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
-        allow(lab, "reader", AclOperation.READ, AclOperation.DESCRIBE)
+        writing = (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
+        lab.allow("writer", *writing, topics=TOPIC)
+        lab.allow("reader", AclOperation.READ, AclOperation.DESCRIBE, topics=TOPIC)
         yield lab
 
 
-def allow(lab: Lab, user: str, *operations: AclOperation) -> None:
-    admin = AdminClient(admin_config(lab))
-    pattern = ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL, f"User:{user}", "*"
-    acls = [AclBinding(*pattern, operation, AclPermissionType.ALLOW) for operation in operations]
-    for future in admin.create_acls(acls).values():
-        future.result(60)
-
-
-def login(lab: Lab, user: str, password_file: Path | None = None) -> dict[str, Any]:
-    password = lab.security.passwords[user]
-    if password_file is not None:
-        password_file.write_text(password)
+def login(lab: Lab, user: str, **password: str) -> dict[str, Any]:
     return {
         "security_protocol": "SASL_SSL",
         "ssl_cafile": str(lab.security.ca_file),
         "sasl_mechanism": "PLAIN",
         "sasl_plain_username": user,
-        **(
-            {"sasl_plain_password": password}
-            if password_file is None
-            else {"sasl_plain_password_file": str(password_file)}
-        ),
+        **(password or {"sasl_plain_password": lab.security.passwords[user]}),
     }
 
 
@@ -64,8 +42,8 @@ def test_least_permissions_are_enough_and_no_file_holds_a_password(
     lab: Lab, topic_lab: Lab, folder: Path, tmp_path: Path
 ) -> None:
     relay = RelayProcess(folder / "relay", topic_lab, topic=TOPIC, clusters=[section("test", lab)])
-    writer = login(topic_lab, "writer", tmp_path / "writer")
-    relay.start(**writer)
+    (tmp_path / "password").write_text(topic_lab.security.passwords["writer"])
+    relay.start(**login(topic_lab, "writer", sasl_plain_password_file=str(tmp_path / "password")))
     relay.wait_until_acknowledged()
     job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="test")
     job.write_config(
@@ -89,7 +67,7 @@ def test_least_permissions_are_enough_and_no_file_holds_a_password(
 
 def test_wrong_password_is_one_sentence_without_it(lab: Lab, topic_lab: Lab, tmp_path: Path) -> None:
     relay = RelayProcess(tmp_path, topic_lab, topic=TOPIC, clusters=[section("test", lab)])
-    relay.start(**{**login(topic_lab, "writer"), "sasl_plain_password": "wrong-secret"})
+    relay.start(**login(topic_lab, "writer", sasl_plain_password="wrong-secret"))
     try:
         eventually(lambda: "authentication or TLS failed" in relay.log, within_s=60)
     finally:

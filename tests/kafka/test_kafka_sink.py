@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -30,8 +29,8 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import single_alert_notification
 from streaming.config import checked
 from tests.eventually import eventually
-from tests.kafka.alert_topic import admin_config, alert_states, messages
 from tests.kafka.conftest import MakeLab
+from tests.kafka.topic_messages import topic_messages
 from tests.lab import Lab
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -55,21 +54,19 @@ def kafka(shared_lab: MakeLab) -> Lab:
 
 @pytest.fixture(scope="module")
 def admin(kafka: Lab) -> AdminClient:
-    return AdminClient(admin_config(kafka))
+    return kafka.admin
 
 
 @pytest.fixture
-def topic(admin: AdminClient, request: pytest.FixtureRequest) -> str:
+def topic(kafka: Lab, admin: AdminClient, request: pytest.FixtureRequest) -> str:
     """Returns a unique name: the user may create and write topics with this prefix."""
     name = request.node.name.replace("[", "-").replace("]", "")
-    pattern = ResourceType.TOPIC, name, ResourcePatternType.PREFIXED, "User:alerts", "*"
-    operations = AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE
-    acls = [AclBinding(*pattern, operation, AclPermissionType.ALLOW) for operation in operations]
-    for future in admin.create_acls(acls).values():
-        future.result(60)
-    acl_filter = AclBindingFilter(*pattern, AclOperation.ANY, AclPermissionType.ANY)
+    kafka.allow("alerts", AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE, topics=name)
+    added = AclBindingFilter(
+        ResourceType.TOPIC, name, ResourcePatternType.PREFIXED, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
     # The broker applies them a moment after the controller.
-    eventually(lambda: len(admin.describe_acls(acl_filter).result(60)) == len(acls), within_s=30)
+    eventually(lambda: len(admin.describe_acls(added).result(60)) == 3, within_s=30)
     return str(name)
 
 
@@ -98,6 +95,16 @@ def entry(kafka: Lab, topic: str, password_file: Path) -> dict[str, Any]:
 def open_entry(entry: dict[str, Any], tmp_path: Path) -> Sink:
     config = checked({"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [{"kafka": entry}]}, "test")
     return config.sinks[0].section.open(config.links, tmp_path)
+
+
+def messages(kafka: Lab, topic: str) -> list[Any]:
+    return topic_messages(",".join(kafka.broker_bootstrap), topic, kafka.login)
+
+
+def alert_states(kafka: Lab, topic: str) -> list[tuple[str, str]]:
+    """Returns subject and state of each alert in the topic."""
+    bodies = [json.loads(message.value()) for message in messages(kafka, topic)]
+    return [(body["subject"], body["state"]) for body in bodies]
 
 
 def send(sink: Sink, *alerts: Alert) -> list[Outcome]:

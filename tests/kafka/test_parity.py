@@ -11,16 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
 
 from connectors.metadata.dump_log import CONTROL_NAMES
 from connectors.metadata.record_schemas import record_schemas
@@ -73,7 +63,7 @@ def assert_complete(records: Sequence[Record]) -> None:
 def test_files_of_a_real_quorum_decode_as_by_kafka_and_passwords_are_blanked(lab: MakeLab, tmp_path: Path) -> None:
     quorum = lab(controllers=0, brokers=0, combined=1)
     quorum.create_topic("orders", partitions=3)
-    write_secrets(quorum.broker_bootstrap[0], str(quorum.brokers[0]))
+    quorum.plant_secret(PASSWORD)
     quorum.kill(*quorum.controllers)
     source = quorum.node(quorum.controllers[0]).metadata_log
     copies = [tmp_path / path.name for path in sorted(source.iterdir()) if path.suffix in {".log", ".checkpoint"}]
@@ -90,15 +80,3 @@ def test_files_of_a_real_quorum_decode_as_by_kafka_and_passwords_are_blanked(lab
         assert PASSWORD not in output
         assert "my.custom.password" in output, "the record itself is printed"
         assert "(blanked)" in output
-
-
-def write_secrets(bootstrap: str, broker: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    secret = ConfigEntry("my.custom.password", PASSWORD, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.BROKER, broker, incremental_configs=[secret])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(timeout=30)
-    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    scram = UserScramCredentialUpsertion("alice", credential, b"planted-scram-password", b"salt")
-    for done in admin.alter_user_scram_credentials([scram]).values():
-        done.result(timeout=30)

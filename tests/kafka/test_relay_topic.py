@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import NewPartitions, NewTopic
 
 from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
@@ -98,8 +98,8 @@ def test_rows_of_a_broker_outage_and_of_a_killed_relay_are_written_later(relay: 
 def test_a_topic_that_is_created_again_gets_the_whole_log(
     relay: RelayProcess, topic_lab: Lab, request: pytest.FixtureRequest
 ) -> None:
-    name, admin = request.node.name, AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap)})
-    admin.create_topics([NewTopic(name, num_partitions=9, replication_factor=1)])[name].result(60)
+    name, admin = request.node.name, topic_lab.admin
+    topic_lab.create_topic(name, partitions=9)
     relay.start()
     relay.wait_for_rows(20)
     assert all(one.partition() > 0 for one in relay.raw_messages()), "the partition will not exist any more"
@@ -122,37 +122,9 @@ def create_again(admin: Any, name: str) -> bool:
 
 
 @pytest.mark.long
-def test_sighup_writes_the_metadata_log_again_as_a_new_baseline(
-    relay: RelayProcess, kafka: Lab, topic_lab: Lab
+def test_sighup_writes_a_new_baseline_and_past_states_are_read_from_the_topic_on_any_machine(
+    relay: RelayProcess, kafka: Lab, tmp_path: Path
 ) -> None:
-    relay.start()
-    relay.wait_for_rows(3)
-
-    relay.send_signal(signal.SIGHUP)
-
-    eventually(lambda: len({one.baseline for one in relay.messages()}) == 2, within_s=60, every_s=1)
-    relay.stop()
-    messages = relay.messages()
-    counted(messages)
-    newest = max((one.baseline for one in messages), key=lambda one: one.sequence)
-    again = [one.observation for one in messages if one.baseline == newest]
-    assert min(again, key=lambda row: row.sequence).sequence == newest.sequence
-    assert {row.base_offset for row in again if row.kind is ObservationKind.RECORDS} >= {0}
-    surveyed = assert_surveyed(relay, kafka)
-    assert surveyed.newest_baseline == newest.sequence
-    beyond = replace(messages[-1], observation=replace(messages[-1].observation, sequence=(1 << 62) + 1))
-    relay.write(
-        replace(messages[-1], cluster_id="another"),
-        replace(beyond, baseline=Baseline(sequence=1 << 62, at_ms=newest.at_ms)),
-        # Nothing but its number shows that this one is forged.
-        replace(messages[-1], baseline=Baseline(sequence=messages[-1].observation.sequence, at_ms=newest.at_ms)),
-    )
-    after = assert_surveyed(relay, kafka)
-    assert (after.baseline, after.whole) == (surveyed.baseline, True), "most of the rows count"
-
-
-@pytest.mark.long
-def test_past_states_are_read_from_the_topic_on_any_machine(relay: RelayProcess, kafka: Lab, tmp_path: Path) -> None:
     """The relay's own journal has the same rows: both give the same answers."""
     relay.start()
     relay.wait_for_rows(12)
@@ -183,6 +155,28 @@ def test_past_states_are_read_from_the_topic_on_any_machine(relay: RelayProcess,
     refused = kraftwatch("status", "--at", "2026-01-01", "--config", str(config))
     assert isinstance(refused.exception, UsageError), refused.output
     assert "the topic of cluster test begins with" in str(refused.exception)
+    assert_read_again_and_surveyed(relay, kafka)
+
+
+def assert_read_again_and_surveyed(relay: RelayProcess, kafka: Lab) -> None:
+    """Asserts that the newest baseline has the whole log, and that forged rows do not change what a survey finds."""
+    messages = relay.messages()
+    counted(messages)
+    newest = max((one.baseline for one in messages), key=lambda one: one.sequence)
+    again = [one.observation for one in messages if one.baseline == newest]
+    assert min(again, key=lambda row: row.sequence).sequence == newest.sequence
+    assert {row.base_offset for row in again if row.kind is ObservationKind.RECORDS} >= {0}
+    surveyed = assert_surveyed(relay, kafka)
+    assert surveyed.newest_baseline == newest.sequence
+    beyond = replace(messages[-1], observation=replace(messages[-1].observation, sequence=(1 << 62) + 1))
+    relay.write(
+        replace(messages[-1], cluster_id="another"),
+        replace(beyond, baseline=Baseline(sequence=1 << 62, at_ms=newest.at_ms)),
+        # Nothing but its number shows that this one is forged.
+        replace(messages[-1], baseline=Baseline(sequence=messages[-1].observation.sequence, at_ms=newest.at_ms)),
+    )
+    after = assert_surveyed(relay, kafka)
+    assert (after.baseline, after.whole) == (surveyed.baseline, True), "most of the rows count"
 
 
 def newest_ms(relay: RelayProcess) -> int:
@@ -243,31 +237,6 @@ def write_row(relay: RelayProcess, row: Observation) -> None:
         journal.publish()
 
 
-@pytest.mark.long
-def test_new_cluster_that_does_not_answer_is_relayed_once_it_does(
-    relay: RelayProcess, kafka: Lab, shared_lab: MakeLab
-) -> None:
-    relay.start()
-    relay.wait_until_acknowledged()
-    relay.stop()
-    other = shared_lab(controllers=1, brokers=0)
-    (node,) = other.controllers
-    other.stop(node)
-
-    relay.add_cluster(section("late", other))
-    relay.start()
-    eventually(lambda: "the other clusters are relayed" in relay.log, within_s=60)
-    relay.wait_for_rows(len(relay.raw_messages()) + 5)
-    assert {one.observation.cluster for one in relay.messages()} == {"test"}
-    other.start(node)
-
-    eventually(
-        lambda: {one.observation.cluster for one in relay.messages()} == {"test", "late"}, within_s=90, every_s=1
-    )
-    assert relay.stop() == 0
-    counted([one for one in relay.messages() if one.observation.cluster == "test"])
-
-
 def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
     kafka: Lab, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -294,8 +263,7 @@ def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
 
 
 def test_large_rows_need_the_size_of_a_created_topic(topic_lab: Lab, tmp_path: Path) -> None:
-    admin = AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap), "log_level": 0})
-    admin.create_topics([NewTopic("small", 1, 1)])["small"].result(60)
+    topic_lab.create_topic("small")
     row = Observation(
         cluster="a", kind=ObservationKind.SNAPSHOT, observed_at_ms=wall_ms(), base_offset=1, last_offset=0
     )
@@ -328,9 +296,8 @@ def test_large_rows_need_the_size_of_a_created_topic(topic_lab: Lab, tmp_path: P
 
 
 def test_doctor_names_what_is_wrong_with_a_topic_and_its_fix(kafka: Lab, topic_lab: Lab, tmp_path: Path) -> None:
-    admin = AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap), "log_level": 0})
     wrong = {"retention.ms": "60000", "cleanup.policy": "compact", "max.message.bytes": "1000000"}
-    admin.create_topics([NewTopic("wrong", 2, 1, config=wrong)])["wrong"].result(60)
+    topic_lab.create_topic("wrong", partitions=2, configs=wrong)
     relay = {"bootstrap": list(topic_lab.broker_bootstrap), "topic": "wrong", "folder": str(tmp_path / "none")}
     config = checked({"clusters": [section("test", kafka)], "relay": relay}, "test")
 
@@ -388,27 +355,7 @@ def start_both(pair: Pair) -> None:
     assert pair.writer() == pair.first.name
 
 
-def epochs(messages: list[RelayMessage]) -> list[str]:
-    """Returns the relays in the order in which they wrote."""
-    return [relay for relay, _ in groupby(one.epoch.relay for one in messages)]
-
-
-def test_a_killed_relay_is_replaced_without_a_new_baseline(pair: Pair) -> None:
-    start_both(pair)
-
-    pair.first.kill()
-    messages = pair.wait_until_written_by(pair.second)
-
-    newest_ms = {one.epoch.relay: one.observation.observed_at_ms for one in messages}
-    written = {one.observation.observed_at_ms for one in messages if one.epoch.relay == pair.second.name}
-    journal = JournalReader(Path(pair.second.section["folder"]) / "journal")
-    gathered = (row.observed_at_ms for row in journal.read(0, journal.published_end()))
-    meanwhile = {at for at in gathered if newest_ms[pair.first.name] < at <= newest_ms[pair.second.name]}
-    assert meanwhile <= written, "the standby writes all that it has observed and the other one has not written"
-    assert len({one.baseline for one in messages}) == 1
-
-
-def test_a_stopped_relay_that_continues_writes_nothing_that_counts(pair: Pair) -> None:
+def test_a_stopped_relay_that_continues_stands_by_and_replaces_a_killed_one_without_a_new_baseline(pair: Pair) -> None:
     start_both(pair)
 
     pair.first.send_signal(signal.SIGSTOP)
@@ -416,8 +363,17 @@ def test_a_stopped_relay_that_continues_writes_nothing_that_counts(pair: Pair) -
     pair.first.send_signal(signal.SIGCONT)
     eventually(lambda: "this one stands by" in pair.first.log, within_s=60)
     messages = pair.wait_until_written_by(pair.second, rows=10)
+    writers = [relay for relay, _ in groupby(one.epoch.relay for one in messages)]
+    assert writers == [pair.first.name, pair.second.name], "what the stopped one has sent does not count"
 
-    assert epochs(messages) == [pair.first.name, pair.second.name]
+    pair.second.kill()
+    messages = pair.wait_until_written_by(pair.first)
+    newest_ms = {one.epoch.relay: one.observation.observed_at_ms for one in messages}
+    written = {one.observation.observed_at_ms for one in messages if one.epoch.relay == pair.first.name}
+    journal = JournalReader(Path(pair.first.section["folder"]) / "journal")
+    gathered = (row.observed_at_ms for row in journal.read(0, journal.published_end()))
+    meanwhile = {at for at in gathered if newest_ms[pair.second.name] < at <= newest_ms[pair.first.name]}
+    assert meanwhile <= written, "the standby writes all that it has observed and the other one has not written"
     assert len({one.baseline for one in messages}) == 1
 
 
@@ -425,9 +381,8 @@ def test_a_stopped_relay_that_continues_writes_nothing_that_counts(pair: Pair) -
 def test_rows_of_a_cluster_stay_in_their_partition_when_partitions_are_added(
     pair: Pair, topic_lab: Lab, request: pytest.FixtureRequest
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap), "log_level": 0})
-    topic = request.node.name
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    topic, admin = request.node.name, topic_lab.admin
+    topic_lab.create_topic(topic)
     start_both(pair)
 
     admin.create_partitions([NewPartitions(topic, 7)])[topic].result(60)

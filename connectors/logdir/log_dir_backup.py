@@ -45,7 +45,7 @@ def default_backup(partition: Path, snapshot: str) -> Path:
     return log_dir.with_name(f"{log_dir.name}.before-{snapshot.removesuffix('.checkpoint')}")
 
 
-def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) -> BackupManifest:
+def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) -> None:
     """Copies the partition's folder. A complete backup of the same files is kept.
 
     Args:
@@ -65,7 +65,7 @@ def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) ->
         if backup.exists():
             if read_manifest(backup) != manifest:
                 raise UsageError(f"{backup} holds a backup of another state: move it away, or choose another --backup")
-            return manifest
+            return
         incomplete = backup.with_name(backup.name + _INCOMPLETE)
         if incomplete.exists():
             shutil.rmtree(incomplete)
@@ -76,7 +76,6 @@ def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) ->
         replace_file(incomplete / MANIFEST, _MANIFEST.dump_json(manifest, indent=1) + b"\n")
         incomplete.rename(backup)
         sync_path(backup.parent)
-    return manifest
 
 
 def read_manifest(backup: Path) -> BackupManifest:

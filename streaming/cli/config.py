@@ -1,7 +1,6 @@
 """`kraftwatch config`: checks a configuration file and helps to write one."""
 
 import json
-import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +14,6 @@ from streaming.cli.output import print_json, print_message, stdout_console
 if TYPE_CHECKING:
     from rules.finding import Plain
     from streaming.config import Config
-    from streaming.doctor.sink_check import SinkCheck
 
 EXAMPLE = "example.yaml"
 
@@ -70,13 +68,15 @@ def check(
     from streaming.config import load, mistakes
     from streaming.config.exposure import exposures, unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
+    from streaming.doctor.sink_check import check_sink
 
     errors = list(mistakes(file))
     if errors:
         _exit_invalid(file, errors, as_json=as_json)
     config = load(file)
     errors = [*unreadable(config)]
-    checks = _check_sinks(config, severity, send_test=send_test and not errors)
+    sent = send_test and not errors
+    checks = [check_sink(each.section, config.links, send_test=sent, severity=severity) for each in config.sinks]
     errors += [f"sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
         _exit_invalid(file, [f"{file}: {sentence}" for sentence in errors], as_json=as_json)
@@ -129,14 +129,3 @@ def _heartbeat(config: "Config", *, send: bool) -> "tuple[Plain, str | None]":
         return None, None
     error = request_url(config.heartbeat.schedule().url) if send else None
     return {"every_s": config.heartbeat.every, "test": (error or "delivered") if send else None}, error
-
-
-def _check_sinks(config: "Config", severity: Severity | None, *, send_test: bool) -> "Sequence[SinkCheck]":
-    from streaming.doctor.sink_check import check_sink
-
-    with tempfile.TemporaryDirectory(prefix="kraftwatch-config-") as folder:
-        store = Path(folder)
-        return [
-            check_sink(each.section, config.links, store=store, send_test=send_test, severity=severity)
-            for each in config.sinks
-        ]

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import partial
@@ -63,14 +62,13 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
     for sentence in unreadable(config):
         subject, _, message = sentence.partition(": ")
         yield check_result(SINKS, subject, "file", FAILS, message)
-    with tempfile.TemporaryDirectory(prefix="kraftwatch-doctor-") as folder:
-        for entry in config.sinks:
-            one = check_sink(entry.section, config.links, store=Path(folder))
-            status = OK if one.problem is None else FAILS
-            message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
-            yield check_result(SINKS, one.name, "sink", status, message)
-            if one.problem is None:
-                yield from _connections(entry.section, one.name)
+    for entry in config.sinks:
+        one = check_sink(entry.section, config.links)
+        status = OK if one.problem is None else FAILS
+        message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
+        yield check_result(SINKS, one.name, "sink", status, message)
+        if one.problem is None:
+            yield from _connections(entry.section, one.name)
 
 
 def check_heartbeat(config: Config) -> Iterator[CheckResult]:

@@ -1,6 +1,7 @@
 """Checks a sink: whether it can be opened and, on request, whether it accepts a test notification."""
 
 import os
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,6 @@ from connectors.errors import UsageError
 from connectors.secret import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
-from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -37,42 +37,37 @@ class SinkCheck:
 
 
 def check_sink(
-    section: SinkSection,
-    links: MessageLinks,
-    *,
-    store: StorePlace,
-    send_test: bool = False,
-    severity: Severity | None = None,
+    section: SinkSection, links: MessageLinks, *, send_test: bool = False, severity: Severity | None = None
 ) -> SinkCheck:
-    """Opens one sink and, on request, sends a test notification.
+    """Opens one sink and, on request, sends a test notification. The job's own store is not changed.
 
     Args:
-        store: a temporary folder, so that the job's own message store is not changed.
         send_test: False sends nothing and creates no alert file.
         severity: of the test; None: the lowest that the sink takes.
     """
-    try:
-        if (file := section.created_file()) is not None:
-            name, folder = section.name or section.default_name(), file.resolve().parent
-            if not send_test:
-                # Not created here: the file would belong to the current user, and the job may be unable to write it.
-                return SinkCheck(name=name, problem=_not_writable(folder))
-            if os.geteuid() == 0 and folder.is_dir() and folder.stat().st_uid != 0:
-                # The job, which runs as the owner of the folder, would not start any more.
-                reason = f"root would create {file}, which the job's user could not write: run the test as that user"
-                return SinkCheck(name=name, test_error=reason)
-        sink = section.open(links, store)
-    except UsageError as problem:
-        return SinkCheck(name=section.name or section.kind, problem=str(problem))
-    name = sink.options.name
-    if not send_test:
-        return SinkCheck(name=name)
-    lowest = section.route.min_severity
-    severity = severity or lowest
-    if severity.rank < lowest.rank:
-        return SinkCheck(name=name, not_sent=f"not sent: the sink takes {lowest} or worse")
-    error = _send_test(sink, section, severity)
-    return SinkCheck(name=name, test_error=error, expect=None if error else section.expectation(name, severity))
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-check-") as store:
+        try:
+            if (file := section.created_file()) is not None:
+                name, folder = section.name or section.default_name(), file.resolve().parent
+                if not send_test:
+                    # Not created here: the file would belong to this user, and the job may be unable to write it.
+                    return SinkCheck(name=name, problem=_not_writable(folder))
+                if os.geteuid() == 0 and folder.is_dir() and folder.stat().st_uid != 0:
+                    # The job, which runs as the owner of the folder, would not start any more.
+                    why = f"root would create {file}, which the job's user could not write: run the test as that user"
+                    return SinkCheck(name=name, test_error=why)
+            sink = section.open(links, Path(store))
+        except UsageError as problem:
+            return SinkCheck(name=section.name or section.kind, problem=str(problem))
+        name = sink.options.name
+        if not send_test:
+            return SinkCheck(name=name)
+        lowest = section.route.min_severity
+        severity = severity or lowest
+        if severity.rank < lowest.rank:
+            return SinkCheck(name=name, not_sent=f"not sent: the sink takes {lowest} or worse")
+        error = _send_test(sink, section, severity)
+        return SinkCheck(name=name, test_error=error, expect=None if error else section.expectation(name, severity))
 
 
 def _not_writable(folder: Path) -> str | None:

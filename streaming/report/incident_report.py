@@ -16,6 +16,7 @@ from connectors.store.collection import SilenceStore
 from connectors.store.database import Database
 from rules.alert import Alert
 from rules.evaluate import evaluate
+from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 from streaming.replay.cluster_settings import ClusterSettings
@@ -138,7 +139,7 @@ def _document(view: ClusterView, *, from_ms: Millis, to_ms: Millis, absent: Sequ
         "document.html",
         title=f"{view.name}, {iso(from_ms)} to {iso(to_ms)} · kraftwatch report",
         path=[(f"report of {view.name}", None)],
-        as_of=f"{iso(from_ms)[:19].replace('T', ' ')} to ",
+        as_of=f"{utc_text(from_ms).removesuffix(' UTC')} to ",
         main=render("report.html", cluster=cluster),
         now_ms=to_ms,
         etag="",

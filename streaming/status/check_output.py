@@ -37,7 +37,7 @@ def check_json(state: ClusterState) -> dict[str, Plain]:
 def check_text(state: ClusterState) -> Text:
     """Returns the text of `check`."""
     status, evaluation = cluster_status(state), state.evaluation
-    text = Text.assemble(status_tables.badge(health(status)), (f" {visible(status.cluster)}\n", "bold"))
+    text = Text.assemble(status_tables.BADGES[health(status)], (f" {visible(status.cluster)}\n", "bold"))
     at_risk = records_at_risk(status)
     if state.source is StatusSource.JOURNAL:
         text.append(f"  {status_tables.recorded_note(state.age_ms, state.missing)}\n", "bold magenta")

@@ -59,24 +59,16 @@ class StatusStore:
     def __init__(self, names: Sequence[str]) -> None:
         """`names` of all configured clusters, in the configuration's order."""
         self._lock = threading.Lock()
-        self._names = tuple(names)
-        self._received: dict[str, ReceivedStatus] = {}
-        self._delivery: NewestDelivery | None = None
-
-    @property
-    def names(self) -> Sequence[str]:
+        self.names: Sequence[str] = tuple(names)
         """Every configured cluster, in the configuration's order."""
-        return self._names
-
-    @property
-    def delivery(self) -> NewestDelivery | None:
+        self.delivery: NewestDelivery | None = None
         """The newest delivery; None before the first one."""
-        return self._delivery
+        self._received: dict[str, ReceivedStatus] = {}
 
     def set_clusters(self, names: Sequence[str]) -> None:
         """Replaces the configured clusters; the status of a cluster that stays is kept."""
         with self._lock:
-            self._names = tuple(names)
+            self.names = tuple(names)
             self._received = {name: one for name, one in self._received.items() if name in set(names)}
 
     def put_status(self, status: ClusterStatus, *, at_ms: Millis) -> None:
@@ -90,9 +82,9 @@ class StatusStore:
 
     def put_delivery(self, report: DeliveryReport, history: Callable[[], Sequence[Alert]], *, at_ms: Millis) -> None:
         """Stores the newest delivery; reads the ledger's `history` only when the delivery recorded something."""
-        before = self._delivery
+        before = self.delivery
         unchanged = before.history if before is not None and report.recorded == 0 else None
-        self._delivery = NewestDelivery(
+        self.delivery = NewestDelivery(
             history=history() if unchanged is None else unchanged, sinks=report.sinks, at_ms=at_ms
         )
 
@@ -108,7 +100,7 @@ class StatusStore:
         """Returns the configured clusters, and those whose newest status observes nothing or that are `also_blind`."""
         with self._lock:
             blind = [name for name, one in self._received.items() if quorum_unobserved(one.status.findings)]
-            return Visibility(monitored=self._names, blind=[*also_blind, *blind])
+            return Visibility(monitored=self.names, blind=[*also_blind, *blind])
 
     def newest(self, cluster: str) -> ReceivedStatus | None:
         """The newest status of a cluster; None before the first one."""

@@ -3,7 +3,7 @@
 Text from outside is printed as data: never as markup, never as a terminal's control code.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -16,18 +16,25 @@ from connectors.sinks.evidence_format import duration, visible
 from rules.analysis.replica_lag import Liveness
 from rules.evaluate import INHIBITED
 from rules.finding import UnknownResult
-from rules.formatting import and_join, ms_text, plural
+from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.health import Health, health, records_at_risk
-from streaming.status.status_parts import BrokerCounts, LogDirStatus, PossibleVoter, QuorumStateFile, VoterEndpoints
+from streaming.status.status_parts import (
+    BrokerCounts,
+    LogDirStatus,
+    PossibleVoter,
+    QuorumStateFile,
+    RecoveringPartition,
+    VoterEndpoints,
+)
 
 NONE = "–"
 BADGES = {
-    Health.CRITICAL: ("CRITICAL", "bold white on red"),
-    Health.WARNING: ("WARNING", "bold black on yellow"),
-    Health.UNKNOWN: ("UNKNOWN", "bold white on magenta"),
-    Health.HEALTHY: ("HEALTHY", "bold black on green"),
+    Health.CRITICAL: (" CRITICAL ", "bold white on red"),
+    Health.WARNING: (" WARNING ", "bold black on yellow"),
+    Health.UNKNOWN: (" UNKNOWN ", "bold white on magenta"),
+    Health.HEALTHY: (" HEALTHY ", "bold black on green"),
 }
 _STYLES = {
     "ok": "green",
@@ -85,31 +92,29 @@ def replication_table(status: ClusterStatus) -> RenderableType:
     return Group(_headline(status), Text(), table, note, Text())
 
 
+_PARTITION_COLUMNS: Mapping[str, Callable[[RecoveringPartition], object]] = {
+    "Topic": lambda one: one.topic or one.topic_id,
+    "Partition": lambda one: one.partition,
+    "For": lambda one: f"{'at least ' if one.at_least else ''}{duration_text(one.for_ms)}",
+    "Since (UTC)": lambda one: utc_text(one.since_ms).removesuffix(" UTC"),
+    "Leader": lambda one: one.leader,
+    "ISR": lambda one: node_ids(one.isr),
+    "Replicas": lambda one: node_ids(one.replicas),
+    "Alive": lambda one: node_ids(one.replicas_alive),
+    "ISR before": lambda one: node_ids(one.previous_isr),
+    "ELR before": lambda one: node_ids(one.previous_elr),
+}
+
+
 def partitions_table(status: ClusterStatus) -> RenderableType:
     """Returns one row for each recovering partition, longest first."""
     if not status.recovering:
         unread = status.source is StatusSource.NONE or any("metadata log" in each for each in status.missing)
         none = "the metadata log was not read to its end" if unread else "no partition is recovering"
         return Group(_headline(status), Text(), Text(f"  {none}"), Text())
-    names = (
-        *("Topic", "Partition", "For", "Since (UTC)", "Leader", "ISR", "Replicas", "Alive", "ISR before"),
-        "ELR before",
-    )
-    table = _table(names, right=("Partition", "For", "Leader"))
+    table = _table([*_PARTITION_COLUMNS], right=("Partition", "For", "Leader"))
     for one in status.recovering:
-        _row(
-            table,
-            one.topic or one.topic_id,
-            one.partition,
-            f"{'at least ' if one.at_least else ''}{duration_text(one.for_ms)}",
-            iso(one.since_ms)[:19].replace("T", " "),
-            one.leader,
-            node_ids(one.isr),
-            node_ids(one.replicas),
-            node_ids(one.replicas_alive),
-            node_ids(one.previous_isr),
-            node_ids(one.previous_elr),
-        )
+        _row(table, *(cell(one) for cell in _PARTITION_COLUMNS.values()))
     return Group(_headline(status), Text(), table, Text())
 
 
@@ -143,14 +148,8 @@ def remedy_line(step: str) -> tuple[str, str]:
     return f"$ {visible(step, keep=chr(10))}", "green"
 
 
-def badge(verdict: Health) -> tuple[str, str]:
-    """Returns the health in capitals, and its style."""
-    word, style = BADGES[verdict]
-    return f" {word} ", style
-
-
 def _headline(status: ClusterStatus) -> Text:
-    text = Text.assemble(badge(health(status)), (f" {visible(status.cluster)}", "bold"))
+    text = Text.assemble(BADGES[health(status)], (f" {visible(status.cluster)}", "bold"))
     observed = "" if status.observed_at_ms is None else iso(status.observed_at_ms)
     text.append(f"  {visible(status.cluster_id or 'cluster id unknown')}  {observed}\n", "dim")
     if status.source is StatusSource.JOURNAL:

@@ -8,7 +8,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,7 +19,7 @@ from markupsafe import Markup
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import duration, evidence_lines, visible
 from rules.evaluate import RULES
-from rules.formatting import late_text
+from rules.formatting import late_text, utc_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
 from streaming.status.event_history import voter_change_text
@@ -69,14 +68,13 @@ def _environment() -> Environment:
     environment.filters.update(
         ago=lambda ms: "unknown" if ms is None else duration(max(0, ms)),
         iso=iso,
-        clock=_clock,
+        clock=lambda at_ms: utc_text(at_ms).removesuffix(" UTC"),
         late=late_text,
         count=_count,
         evidence=evidence_lines,
         field_name=_field_name,
         voter_change=voter_change_text,
         or_question=lambda value: "?" if value is None else value,
-        known=lambda value: "unknown" if value is None else value,
         not_fetching=lambda liveness: "not fetching" if liveness == "silent" else liveness,
         ids=lambda nodes: ", ".join(map(str, nodes)) if nodes else "none",
     )
@@ -97,10 +95,6 @@ def _printable(value: object) -> object:
 
 def _field_name(name: str) -> str:
     return name.replace("_", " ") if _FIELD.fullmatch(name) else name
-
-
-def _clock(at_ms: Millis) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _count(number: int | None) -> str:

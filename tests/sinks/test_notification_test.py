@@ -84,7 +84,7 @@ def test_pager_keeps_the_test_open_and_then_resolves_it(
         server.behave = double.reply
         config = local_pagerduty(server.url, Path(trusted.file), KEY)
         section = config.model_copy(update={"min_severity": Severity.WARNING})
-        check = check_sink(section, MessageLinks(), store=tmp_path, send_test=True)
+        check = check_sink(section, MessageLinks(), send_test=True)
 
     assert (check.test_error, check.not_sent) == (None, None)
     (alert,) = double.alerts

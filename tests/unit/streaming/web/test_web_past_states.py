@@ -52,7 +52,7 @@ class PastPage(ServedPages):
         self.past = PastStates(checkpoint / "journal", monitored)
         store = StatusStore(NAMES)
         alerts = stored_alerts(job_database(checkpoint))
-        store._delivery = NewestDelivery(history=alerts, sinks={}, at_ms=Millis(self.last_ms))
+        store.delivery = NewestDelivery(history=alerts, sinks={}, at_ms=Millis(self.last_ms))
         view = FleetView(store=store, now_ms=lambda: Millis(self.last_ms + 60_000), past=self.past)
         super().__init__(view, access=access)
 

@@ -61,7 +61,6 @@ _LOSS_CONSEQUENCE = {
     "__share_group_state": "share groups may deliver records again",
 }
 """What a loss means for Kafka's internal topics, from which the coordinators load their state."""
-_RAISED = {Severity.INFO: Severity.WARNING, Severity.WARNING: Severity.CRITICAL, Severity.CRITICAL: Severity.CRITICAL}
 
 
 class _ReplicaState(StrEnum):
@@ -115,7 +114,8 @@ def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresh
     else:
         severity = Severity.CRITICAL if _ReplicaState.NOT_JOINING in others.values() else Severity.WARNING
     if recovery.topic in _LOSS_CONSEQUENCE and not _only_unflushed(recovery):
-        severity = _RAISED[severity]
+        # One step higher: without another replica, where the severity is info, no other one's records can be lost.
+        severity = Severity.CRITICAL
     return _Case(recovery=recovery, condition_age_ms=age, others=others, severity=severity)
 
 

@@ -82,6 +82,20 @@ def test_a_change_of_more_than_one_voter_has_its_own_kind() -> None:
     ]
 
 
+@pytest.mark.kip("B002", "B048")
+def test_unclean_elections_of_a_topic_are_one_entry_that_names_the_elected_brokers() -> None:
+    history, script = ObservedHistory(), LogScript()
+    script.topic("orders")
+    for number in range(3):
+        script.partition("orders", number, 101, 102, 103)
+    for number, elected in enumerate((102, 102, 103)):
+        script.change("orders", number, isr=(elected,), leader=elected, recovering=True)
+    history.read(script)
+
+    found = [one.text for one in entries(history) if one.kind is EntryKind.UNCLEAN_ELECTION]
+    assert found == ["3 unclean elections in topic orders, leaders 102 and 103"]
+
+
 def test_a_recovering_topic_has_the_time_and_the_words_of_its_oldest_partition() -> None:
     """The oldest one is known from a snapshot only: it became RECOVERING then, or before."""
     history, before, script = ObservedHistory(), LogScript(), LogScript(offset=10)

@@ -13,6 +13,7 @@ from streaming.status.status_parts import (
     ElectionStatus,
     ForcedReconfigurationStatus,
     TopicRecovery,
+    UncleanElectionStatus,
     VoterChangeStatus,
 )
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
@@ -99,14 +100,18 @@ def test_controllers_clock_that_is_ahead_is_subtracted(
     assert (line.ahead_ms, line.lanes[0].marks[0].at_ms) == (ahead_ms, NOON_MS)
 
 
-def test_ended_and_open_recoveries_are_spans() -> None:
+@pytest.mark.kip("B002", "B048")
+def test_ended_and_open_recoveries_are_spans_and_unclean_elections_a_mark() -> None:
+    elections = UncleanElectionStatus(topic="b", topic_id="tb", elections=3, first_at_ms=NOON_MS, last_at_ms=TO)
     over = EndedRecovery(topic="a", topic_id="ta", since_ms=Millis(NOON_MS - 20_000), ended_ms=NOON_MS)
     still_open = TopicRecovery(topic="b", topic_id="tb", since_ms=NOON_MS, at_least=False, partitions=3)
-    lane = timeline(view(ended=(over,), recoveries=(still_open,), now_ms=TO), FROM, TO).lanes[3]
+    recent = view(ended=(over,), recoveries=(still_open,), unclean=(elections,), now_ms=TO)
+    lane = timeline(recent, FROM, TO).lanes[3]
     assert [span.text for span in lane.spans] == [
         "topic a was RECOVERING for 20 s",
         "3 partitions of topic b RECOVERING for 40 s",
     ]
+    assert [(mark.at_ms, mark.text) for mark in lane.marks] == [(NOON_MS, "3 unclean elections in topic b")]
 
 
 def test_alerts_outside_the_span_are_left_out_and_alerts_without_a_lane_are_counted() -> None:

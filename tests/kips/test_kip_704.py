@@ -238,6 +238,23 @@ def test_the_leader_ends_recovery_and_an_election_does_not(
     assert findings(later(script, replay, 200_000), BREACH) == []
 
 
+@pytest.mark.kip("B008", "B043")
+def test_each_recovery_that_an_election_ends_is_reported_with_its_leaders_and_offset() -> None:
+    script, replay = recovering()
+    script.partition("orders", 1, 101, 102, 103)
+    script.change("orders", 1, isr=(102,), leader=102, recovering=True)
+    ends = [script.change("orders", number, isr=(103,), leader=103, recovering=False) for number in range(2)]
+
+    (finding,) = findings(apply(replay, [script.read()]), BREACH)
+
+    names = ("partition", "previous_leader", "leader", "ended_at_offset")
+    listed = finding.evidence["partitions"]
+    assert isinstance(listed, list)
+    assert [tuple(each[name] for name in names) for each in listed if isinstance(each, dict)] == [
+        (number, 102, 103, end.at.offset) for number, end in enumerate(ends)
+    ]
+
+
 @pytest.mark.kip("B009", "B024")
 @pytest.mark.parametrize(("isr", "breaches"), [((102,), 0), ((102, 103), 1)])
 def test_recovering_with_more_than_one_in_sync_replica_is_a_violation(isr: tuple[int, ...], breaches: int) -> None:
@@ -368,6 +385,8 @@ def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tupl
     (unclean,) = quorum.history.unclean
     assert unclean.elections == (2 if isr == (103,) else 1), "where no in-sync replica is left of the former ones"
     assert len(findings(quorum, BREACH)) == breaches
+    (stuck,) = findings(quorum, STUCK)
+    assert "1 more leader elected since" in stuck.summary
 
 
 @pytest.mark.kip("B050")

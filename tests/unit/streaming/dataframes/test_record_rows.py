@@ -11,7 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from connectors.logdir.log_byte_ranges import LogByteRange
 from connectors.metadata.record_schemas import FieldType
 from streaming.dataframes.metadata_log_source import RECORD, record_batches
-from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, tinylog, uvarint
+from tests.kips.test_kip_704 import CHANGE, PARTITION
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, tagged, tinylog, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
 
 LOG = tinylog()[0][:30_000]
@@ -42,6 +43,25 @@ def test_any_record_that_kafka_could_write_is_a_row(
 
     assert row["reason"] is None
     assert row["version"] == version
+
+
+@pytest.mark.kip("B016", "B030", "B033")
+@pytest.mark.parametrize(
+    ("api_key", "body", "state"),
+    [
+        (3, PARTITION + tagged(), 0),
+        (3, PARTITION + tagged(t0=b"\1"), 1),
+        (5, CHANGE + tagged(), None),
+        (5, CHANGE + tagged(t5=b"\0"), 0),
+        (5, CHANGE + tagged(t5=b"\1"), 1),
+    ],
+)
+def test_an_absent_recovery_state_is_0_in_a_partition_and_null_in_a_change(
+    api_key: int, body: bytes, state: int | None
+) -> None:
+    (row,) = rows(batch([data(api_key, 0, body)]))
+
+    assert row["leader_recovery_state"] == state
 
 
 @settings(deadline=None, max_examples=100)

@@ -75,7 +75,7 @@ def leader_change(error: int, *, leader: int, at: Address | None) -> dict[Addres
     return scripts
 
 
-@pytest.mark.kip("D057", "D059", "D067", "D071", "D072", "D076")
+@pytest.mark.kip("D031", "D032", "D033", "D035", "D057", "D059", "D067", "D071", "D072", "D076")
 @pytest.mark.parametrize("error", [6, 74])
 def test_former_leader_reports_the_new_one_and_fetching_resumes_there_at_the_same_offset(
     loop: EventLoop, error: int
@@ -123,7 +123,7 @@ def test_after_an_offset_out_of_range_no_record_is_read_again(loop: EventLoop) -
     assert output.log == LOG
 
 
-@pytest.mark.kip("D053", "D057")
+@pytest.mark.kip("D033", "D053", "D057")
 def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoop) -> None:
     reports = {
         C1: lambda _: fetch_answer(error=6, leader=2, epoch=5, at=C2),

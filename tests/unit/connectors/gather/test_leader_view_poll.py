@@ -89,8 +89,9 @@ def leader_response(node: int, *, epoch: int = 3, snapshot: int | None = None, r
     def script(request: Any) -> Any:
         if isinstance(request, FetchSnapshotRequest):
             return header(request)
-        if request.topics[0].partitions[0].current_leader_epoch != epoch:
-            return fetch_answer(error=74, leader=node, epoch=epoch)
+        sent_epoch = request.topics[0].partitions[0].current_leader_epoch
+        if sent_epoch != epoch:
+            return fetch_answer(error=74 if sent_epoch < epoch else 75, leader=node, epoch=epoch)
         snapshot_id = None if snapshot is None else PARTITION.SnapshotId(end_offset=snapshot, epoch=2)
         return fetch_answer(leader=node, epoch=epoch, snapshot_id=snapshot_id, records=records, log_start_offset=0)
 
@@ -130,6 +131,7 @@ def run_poll(
     return output
 
 
+@pytest.mark.kip("D031", "D032", "D033")
 def test_each_controller_is_queried_once_and_reports_its_leader(loop: EventLoop) -> None:
     nodes = node_directory(1, 2, 3)
     nodes.leader_epoch = 3
@@ -139,6 +141,7 @@ def test_each_controller_is_queried_once_and_reports_its_leader(loop: EventLoop)
 
     assert leaders(output) == {"c1:9093": (1, 2, 3), "c2:9093": (2, 2, 3), "c3:9093": (3, 2, 2)}
     assert sorted(controllers.positions) == [(one, 3, 0, 0) for one in (C1, C2, C3)]
+    assert {request.cluster_id for _, request in controllers.sent} == {"x"}
     assert {one.endpoint for one in output.views if one.log is not None} == {"c2:9093"}
 
 
@@ -152,14 +155,19 @@ def test_controller_without_a_leader_is_recorded(loop: EventLoop) -> None:
     assert leaders(output) == {"c1:9093": (1, None, 8)}
 
 
-@pytest.mark.kip("D035")
-def test_leader_is_queried_again_with_its_own_epoch(loop: EventLoop) -> None:
+@pytest.mark.kip("D035", "D036")
+@pytest.mark.parametrize("known_epoch", [0, 7])
+def test_leader_is_queried_again_with_its_own_epoch(loop: EventLoop, known_epoch: int) -> None:
+    nodes = node_directory(1)
+    nodes.leader_epoch = known_epoch
     controllers = client(loop, {C1: leader_response(1, epoch=5)})
-    output = run_poll(loop, controllers, node_directory(1), lambda output: bool(output.views), interval_ms=60_000)
-    assert [epoch for _, epoch, *_ in controllers.positions] == [0, 5]
+    output = run_poll(loop, controllers, nodes, lambda output: bool(output.views), interval_ms=60_000)
+    assert [epoch for _, epoch, *_ in controllers.positions] == [known_epoch, 5]
+    assert leaders(output) == {"c1:9093": (1, 1, 5)}
     assert output.views[0].log is not None
 
 
+@pytest.mark.kip("D031", "D032")
 def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     nodes = node_directory(1)
     nodes.leader_epoch = 3
@@ -171,7 +179,8 @@ def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     )
     log = LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
     assert {one.log for one in output.views} == {log}
-    assert [request.name for _, request in controllers.sent].count("FetchSnapshotRequest") == 1
+    (sent,) = (request for _, request in controllers.sent if isinstance(request, FetchSnapshotRequest))
+    assert (sent.cluster_id, sent.topics[0].partitions[0].current_leader_epoch) == ("x", 3)
 
     controllers.scripts[C1] = leader_response(1, snapshot=120)
     second = run_poll(loop, controllers, nodes, lambda output: bool(output.views))
@@ -191,7 +200,7 @@ def test_missing_snapshot_is_reported_only_by_a_kafka_that_reports_snapshots(
     )
 
 
-@pytest.mark.kip("D091", "D094")
+@pytest.mark.kip("D034", "D091", "D094")
 def test_node_of_another_cluster_is_a_view_and_a_timeout_a_failure(loop: EventLoop) -> None:
     scripts = {C1: fails_with(Reason.WRONG_CLUSTER), C2: fails_with(Reason.TIMED_OUT), C3: follower_response(2)}
     output = run_poll(loop, client(loop, scripts), node_directory(1, 2, 3), lambda output: len(output.views) > 5)

@@ -99,6 +99,7 @@ def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
     assert output.log == LOG
 
 
+@pytest.mark.kip("D035")
 def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:
     scripts = {C1: follower_response(2, None), C2: leader_response(LOG, end=4), C3: follower_response(2, None)}
     output = follow(loop, ScriptedClient(loop, scripts), lambda output: output.log == LOG, configured=(C1, C2, C3))
@@ -177,13 +178,17 @@ def leader_with_snapshot(
     return script
 
 
-@pytest.mark.kip("A083", "D121")
+@pytest.mark.kip("A083", "D031", "D032", "D121")
 @pytest.mark.parametrize("piece_bytes", [40, 100, 10_000])
 def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, piece_bytes: int) -> None:
     file = b"".join(batch(at, 5, epoch=2) for at in range(4))
     script = leader_with_snapshot(file, piece_bytes=piece_bytes, failures=[piece_bytes * 2])
-    output = follow(loop, ScriptedClient(loop, {C1: script}), lambda output: bool(output.log), configured=(C1,))
+    controllers = ScriptedClient(loop, {C1: script})
+    output = follow(loop, controllers, lambda output: bool(output.log), configured=(C1,))
 
+    pieces = [request for _, request in controllers.sent if isinstance(request, FetchSnapshotRequest)]
+    sent = {(request.cluster_id, request.topics[0].partitions[0].current_leader_epoch) for request in pieces}
+    assert sent == {("x", 3)}
     redacted = redacted_batches(file).content
     assert b"".join(batches for *_, batches in output.pieces) == redacted, "no byte is fetched twice"
     assert [number for _, number, _ in output.pieces] == list(range(len(output.pieces)))
@@ -191,8 +196,10 @@ def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, pie
     assert output.log == batch(9, 2, epoch=3)
 
 
-def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop) -> None:
-    """It has the same records, but not the same bytes."""
+@pytest.mark.kip("D035", "D036")
+@pytest.mark.parametrize("error", [None, 6, 74, 75], ids=lambda error: f"error {error}")
+def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop, error: int | None) -> None:
+    """It has the same records, but not the same bytes. The first leader closes, or does not lead our epoch any more."""
     of_first = b"".join(batch(at, 5, epoch=2) for at in range(4))
     of_second = batch(0, 20, epoch=2) + batch(20, 1, epoch=2)
     first = leader_with_snapshot(of_first, piece_bytes=150, failures=[])
@@ -204,12 +211,15 @@ def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop) 
     def first_is_replaced(request: Any) -> Any:
         if isinstance(request, FetchSnapshotRequest) and request.topics[0].partitions[0].position:
             scripts[C1] = follower_response(2, C2, epoch=4)
+            if error is not None:
+                return piece_answer(b"", error_code=error)
             raise ObservationError(Reason.CLOSED, "closed during the snapshot")
         return first(request)
 
     scripts[C1] = first_is_replaced
     output = follow(loop, ScriptedClient(loop, scripts), lambda output: bool(output.log), configured=(C1,))
 
+    assert [event.reason for event in output.failures] == [Reason.CLOSED] * (error is None)
     assert [number for _, number, _ in output.pieces] == [0, 0]
     assert output.pieces[1][2] == redacted_batches(of_second).content
 

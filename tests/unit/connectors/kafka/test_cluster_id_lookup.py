@@ -1,9 +1,13 @@
+from typing import Any
+
 import pytest
+from kafka.protocol.consumer import FetchRequest
 
 from connectors.errors import ObservationError
+from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
-from rules.model.monitoring import Reason
+from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.descriptors import no_descriptor_leaks
 from tests.unit.connectors.kafka.fake_node import (
     FakeNode,
@@ -12,6 +16,7 @@ from tests.unit.connectors.kafka.fake_node import (
     closes_connection,
     never_answers,
 )
+from tests.unit.connectors.kafka.kafka_answers import INCONSISTENT_CLUSTER_ID, fetch_answer
 
 
 def cluster(*ports: int, cluster_id: str | None = None) -> ClusterConnection:
@@ -40,6 +45,21 @@ def test_other_cluster_id_is_reported() -> None:
         pytest.raises(ObservationError, match="another") as problem,
     ):
         identify(cluster(port, cluster_id="expected"), 60)
+    assert problem.value.reason is Reason.WRONG_CLUSTER
+
+
+@pytest.mark.kip("D031", "D034")
+def test_the_configured_id_counts_if_a_node_that_names_none_accepts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send(_: Client, __: object, request: Any, *, source: ObservationSource) -> Any:
+        if not isinstance(request, FetchRequest):
+            raise ObservationError(Reason.UNSUPPORTED, f"{source} of a Kafka before 3.7")
+        return fetch_answer(top=0 if request.cluster_id == "right" else INCONSISTENT_CLUSTER_ID)
+
+    monkeypatch.setattr(Client, "send", send)
+
+    assert identify(cluster(1, cluster_id="right"), 60) == "right"
+    with pytest.raises(ObservationError, match="another cluster") as problem:
+        identify(cluster(1, cluster_id="wrong"), 60)
     assert problem.value.reason is Reason.WRONG_CLUSTER
 
 

@@ -50,6 +50,7 @@ def cluster(*, port: int = 9093, cluster_id: str | None = "x", host: str | None 
     )
 
 
+@pytest.mark.kip("D022")
 @pytest.mark.parametrize(
     ("parse", "text"),
     [

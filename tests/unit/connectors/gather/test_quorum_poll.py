@@ -127,7 +127,7 @@ def test_polls_after_a_delay_of_the_loop_are_where_they_would_have_been(loop: Ev
     assert times == [0, 1, 2, 7.8, 9, 10, 11, 12, 13.3, 14]
 
 
-@pytest.mark.kip("D083")
+@pytest.mark.kip("D030", "D038", "D083")
 def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
     output, controllers = poll(loop, {C1: follower_response, C2: leader_response, C3: follower_response}, seconds=0.75)
     assert set(output.answered_by) == {"c2:9093"}

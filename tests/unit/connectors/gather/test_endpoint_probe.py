@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.protocol.admin import DescribeConfigsResponse
+from kafka.protocol.consumer import FetchRequest
 
 from connectors.errors import ObservationError
 from connectors.gather.endpoint_probe import EndpointProbe
@@ -175,16 +177,36 @@ def test_inconclusive_answer_is_asked_for_again_at_once_and_then_after_a_pause(r
     assert node.connections == 4 + 2, "each probe connects; the first two also identify the node"
 
 
-@pytest.mark.kip("D091")
-def test_a_node_that_refuses_the_cluster_id_is_of_another_cluster(
-    run_probe: ProbeRunner, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.kip("D028", "D031", "D034", "D091")
+@pytest.mark.parametrize(
+    ("cluster_id", "node", "answer", "answered_by"),
+    [
+        ("another", 1, Answer.OTHER_CLUSTER, None),
+        ("the-cluster", 2, Answer.OTHER_NODE, 2),
+        ("the-cluster", 0, Answer.OTHER_NODE, 0),
+        ("the-cluster", 1, Answer.THIS_CLUSTER, 1),
+    ],
+)
+def test_what_answers_is_identified_by_its_cluster_id_and_node_id(
+    run_probe: ProbeRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster_id: str,
+    node: int,
+    answer: Answer,
+    answered_by: int | None,
 ) -> None:
-    async def of_another_cluster(*_: object, **__: object) -> object:
-        return fetch_answer(top=INCONSISTENT_CLUSTER_ID)
+    async def send(_: Client, __: object, request: Any, **___: object) -> Any:
+        if isinstance(request, FetchRequest):
+            return fetch_answer(top=0 if request.cluster_id == cluster_id else INCONSISTENT_CLUSTER_ID)
+        asked = request.resources[0].resource_name
+        why = None if asked == str(node) else f"Unexpected broker id, expected {node} but received {asked}"
+        result = DescribeConfigsResponse.DescribeConfigsResult(error_code=42 if why else 0, error_message=why)
+        return DescribeConfigsResponse(results=[result])
 
-    monkeypatch.setattr(Client, "send", of_another_cluster)
+    monkeypatch.setattr(Client, "send", send)
     with FakeNode(closes_connection).up() as port:
-        assert run_probe(port).answer is Answer.OTHER_CLUSTER
+        probe = run_probe(port)
+    assert (probe.answer, probe.answered_by) == (answer, answered_by)
 
 
 def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(run_probe: ProbeRunner) -> None:

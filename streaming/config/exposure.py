@@ -15,7 +15,6 @@ from pydantic import SecretStr
 from connectors.errors import UsageError
 from connectors.settings import Section, host_port, readable
 from streaming.config.cluster_section import ClusterSection
-from streaming.config.relay_section import RelaySection
 from streaming.config.root import Config
 
 PUBLIC_FILES = frozenset({"work_dir", "path", "hosts_file", "ca_file", "ssl_cafile", "ssl_crlfile", "folder", "jars"})
@@ -25,13 +24,7 @@ _CERTIFICATES = {"ssl_certfile": "ssl_keyfile", "listen_certfile": "listen_keyfi
 
 
 def exposures(config: Config, file: Path | None) -> Sequence[str]:
-    """Returns a sentence for each secret that others can read, and for an open page."""
-    page = open_page(config)
-    return [*readable_secrets(config, file), *([] if page is None else [page])]
-
-
-def readable_secrets(config: Config, file: Path | None) -> Sequence[str]:
-    """Returns a sentence for each file with a secret that other users can read.
+    """Returns a sentence for each file with a secret that other users can read, and for an open page.
 
     A file that this user only reads as a member of its group must be readable by the group, and is not reported. The
     configuration's own `file` may itself hold secrets.
@@ -42,7 +35,9 @@ def readable_secrets(config: Config, file: Path | None) -> Sequence[str]:
             files.setdefault(secret, key)
     if file is not None and _holds_a_secret(file, config):
         files[file] = "the configuration holds a secret"
-    return [f"{key}: {path} {how}: chmod 600 {path}" for path, key in files.items() if (how := _readable_by(path))]
+    found = [f"{key}: {path} {how}: chmod 600 {path}" for path, key in files.items() if (how := _readable_by(path))]
+    page = open_page(config)
+    return found if page is None else [*found, page]
 
 
 def open_page(config: Config) -> str | None:
@@ -121,18 +116,13 @@ def _file_checks(config: Config) -> Iterator[Callable[[], object]]:
     # With source: kafka the relays use the login of a cluster, on other machines.
     if config.source == "gatherer":
         yield from (section.cluster for section in config.clusters)
-    if config.relay is not None:
-        yield from _login_checks(config.relay)
+    if (relay := config.relay) is not None:
+        files = {key: getattr(relay, key) for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")}
+        yield from (partial(readable, path, f"relay.{key}") for key, path in files.items() if path is not None)
+        for key in ("sasl_plain_password", "ssl_password", "sasl_oauth_token"):
+            if (secret := relay.secret(key)) is not None:
+                yield partial(secret.check, f"relay.{key}_file")
     if config.heartbeat is not None and config.heartbeat.url_file is not None:
         yield partial(readable, config.heartbeat.url_file, "heartbeat.url_file")
     page = config.page_access()
     yield from (page.tls, page.check_token)
-
-
-def _login_checks(relay: RelaySection) -> Iterator[Callable[[], object]]:
-    for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
-        if (path := getattr(relay, key)) is not None:
-            yield partial(readable, path, f"relay.{key}")
-    for key in ("sasl_plain_password", "ssl_password", "sasl_oauth_token"):
-        if (secret := relay.secret(key)) is not None:
-            yield partial(secret.check, f"relay.{key}_file")

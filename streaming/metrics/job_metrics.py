@@ -24,8 +24,7 @@ from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, MetricSpec, Values, add_endpoint, family, registry
 from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
 from streaming.metrics.rates import Rates
-from streaming.status.cluster_status import ClusterStatus
-from streaming.status.status_store import StatusStore
+from streaming.status.status_store import ReceivedStatus, StatusStore
 
 T = TypeVar("T")
 STATS_MAX_AGE_MS = 10_000
@@ -82,10 +81,10 @@ class JobSample:
         )
 
     @property
-    def statuses(self) -> Mapping[str, ClusterStatus]:
+    def received(self) -> Mapping[str, ReceivedStatus]:
         """The newest status, of any age, of each configured cluster that has one."""
         store = self.sources.store
-        return {name: newest.status for name in store.names if (newest := store.newest(name)) is not None}
+        return {name: newest for name in store.names if (newest := store.newest(name)) is not None}
 
     @property
     def gatherer_stats(self) -> WrittenStats | None:
@@ -129,7 +128,7 @@ def _quarantined(job: JobSample) -> Values:
     # A message of a relay's topic that is no row has no cluster: it counts for its partition of the topic.
     return {
         (name,): job.sources.batch_stats.quarantined.get(name, 0)
-        for name in {*job.statuses, *job.sources.batch_stats.quarantined}
+        for name in {*job.received, *job.sources.batch_stats.quarantined}
     }
 
 
@@ -191,7 +190,7 @@ def _alerts_firing(job: JobSample) -> Values:
     if job.sources.batch_stats.firing is None:
         return None
     counts = Counter((alert.cluster, alert.severity.value) for alert in job.sources.batch_stats.firing)
-    return {(name, severity.value): counts[name, severity.value] for name in job.statuses for severity in Severity}
+    return {(name, severity.value): counts[name, severity.value] for name in job.received for severity in Severity}
 
 
 def _rules_firing(job: JobSample) -> Values:
@@ -276,31 +275,23 @@ def _errors(job: JobSample) -> Values:
     }
 
 
-def _staleness(job: JobSample) -> Values:
-    times = {
-        name: [at_ms for at_ms in (one.log_seen_at_ms, one.described_at_ms) if at_ms is not None]
-        for name, one in job.statuses.items()
-    }
-    return {(name,): max(0, job.now_ms - max(answered)) / 1000 for name, answered in times.items() if answered}
+def _of_received(read: Callable[[JobSample, ReceivedStatus], float | None]) -> Callable[[JobSample], Values]:
+    return lambda job: {(name,): read(job, one) for name, one in job.received.items()}
 
 
-def _status_age(job: JobSample) -> Values:
-    store = job.sources.store
-    received = {name: store.newest(name) for name in store.names}
-    return {(name,): max(0, job.now_ms - one.received_at_ms) / 1000 for name, one in received.items() if one}
+def _staleness(job: JobSample, one: ReceivedStatus) -> float | None:
+    answered = [at_ms for at_ms in (one.status.log_seen_at_ms, one.status.described_at_ms) if at_ms is not None]
+    return max(0, job.now_ms - max(answered)) / 1000 if answered else None
 
 
-def _lag_records(job: JobSample) -> Values:
-    return {
-        (name,): max(0, one.high_watermark - 1 - one.last_offset)
-        for name, one in job.statuses.items()
-        if one.high_watermark is not None and one.last_offset is not None
-    }
+def _lag_records(_: JobSample, one: ReceivedStatus) -> float | None:
+    high_watermark, last_offset = one.status.high_watermark, one.status.last_offset
+    return None if high_watermark is None or last_offset is None else max(0, high_watermark - 1 - last_offset)
 
 
-def _lag_s(job: JobSample) -> Values:
-    times = {name: one.newest_timestamp_ms for name, one in job.statuses.items()}
-    return {(name,): (job.now_ms - at_ms) / 1000 for name, at_ms in times.items() if at_ms is not None}
+def _lag_s(job: JobSample, one: ReceivedStatus) -> float | None:
+    newest_ms = one.status.newest_timestamp_ms
+    return None if newest_ms is None else (job.now_ms - newest_ms) / 1000
 
 
 GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
@@ -313,16 +304,23 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "staleness_seconds",
         "Time since a leader of this cluster last answered; absent if none ever did.",
-        _staleness,
+        _of_received(_staleness),
         (CLUSTER,),
     ),
-    MetricSpec("status_age_seconds", "Time since a micro-batch last evaluated this cluster.", _status_age, (CLUSTER,)),
-    MetricSpec("log_lag_records", "Committed records that are not applied yet.", _lag_records, (CLUSTER,)),
+    MetricSpec(
+        "status_age_seconds",
+        "Time since a micro-batch last evaluated this cluster.",
+        _of_received(lambda job, one: max(0, job.now_ms - one.received_at_ms) / 1000),
+        (CLUSTER,),
+    ),
+    MetricSpec(
+        "log_lag_records", "Committed records that are not applied yet.", _of_received(_lag_records), (CLUSTER,)
+    ),
     MetricSpec(
         "log_lag_seconds",
         "Age of the newest applied record: the monitor's clock minus the record's timestamp, so it includes any "
         "clock difference. An idle log gets a record twice a second.",
-        _lag_s,
+        _of_received(_lag_s),
         (CLUSTER,),
     ),
     MetricSpec("gatherer_up", "1 while the gatherer process runs.", lambda job: job.sources.gatherer_runs()),
@@ -360,11 +358,11 @@ def job_registry(sources: JobSources) -> CollectorRegistry:
     """Returns a registry of every metric of the job."""
 
     def collect() -> Iterator[Metric]:
-        job, store = JobSample.of(sources), sources.store
+        job = JobSample.of(sources)
         clusters = [
             ([name], ClusterSample(status=newest.status, rates=job.sources.batch_stats.rates.get(name, Rates())))
-            for name in store.names
-            if (newest := store.newest(name)) is not None and job.now_ms - newest.received_at_ms <= STATUS_MAX_AGE_MS
+            for name, newest in job.received.items()
+            if job.now_ms - newest.received_at_ms <= STATUS_MAX_AGE_MS
         ]
         yield from (family(spec, clusters, [CLUSTER]) for spec in CLUSTER_METRICS)
         yield from (family(spec, [((), job)], []) for spec in OWN_METRICS)

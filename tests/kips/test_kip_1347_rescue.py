@@ -76,7 +76,7 @@ def rewritten(path: Path, old: bytes, new: bytes) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.kip("E021", "E023", "E075")
+@pytest.mark.kip("E021", "E023", "E049", "E075")
 def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stopped: Path) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*"))
     found = rescue_plan(stopped, 2)
@@ -107,6 +107,7 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
     ]
     warning: dict[str, Any] = plan_json(found)
     assert (warning["outcome"], warning["written"]) == ("passed", False)
+    assert "nothing was written" in plan_text(found).plain
     assert not apply_voters(stopped / "node-2", NEW, write=False).written
     assert sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*")) == before
 
@@ -343,6 +344,15 @@ def test_the_list_of_the_recorded_voters_is_reported_also_when_the_quorum_is_dow
     assert status(down)["initial_controllers"] == ",".join(voters)
 
 
+@pytest.mark.kip("E076")
+@pytest.mark.parametrize("wanted", [None, NEW])
+def test_a_plan_has_the_recorded_voters_as_a_list(stopped: Path, wanted: str | None) -> None:
+    found = rescue_plan(stopped, wanted=wanted)
+
+    assert f"recorded: --initial-controllers {RECORDED}\n" in plan_text(found).plain
+    assert plan_json(found)["initial_controllers"] == RECORDED
+
+
 @pytest.mark.kip("E094")
 def test_volumes_restored_from_an_old_copy_under_other_names_fire_both_alerts() -> None:
     old = failing(
@@ -502,7 +512,7 @@ def test_the_dry_run_warns_of_each_voter_that_would_lose_its_other_listeners(tmp
     ]
 
 
-@pytest.mark.kip("E029")
+@pytest.mark.kip("E029", "E041")
 def test_a_plan_refuses_a_list_that_apply_refuses_because_listeners_would_be_lost(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path / "node-1", {0: two_listeners()})
     (folder / "meta.properties").write_text(f"node.id=1\ndirectory.id={DIRECTORY}\n")

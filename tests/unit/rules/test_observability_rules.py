@@ -128,7 +128,7 @@ def test_evidence_of_a_voter_that_stopped_before_the_leader_has_its_own_log_end(
     }
 
 
-@pytest.mark.kip("E076")
+@pytest.mark.kip("E005", "E076")
 def test_the_remedy_names_each_endpoint_and_the_list_of_all() -> None:
     (finding,) = findings(leaderless(name_not_found(refuses(healthy(), 1), 2), 3), "no-leader")
     assert finding.remedy[:3] == (

@@ -200,7 +200,7 @@ def test_expired_issuer_is_the_voters_fault_only_if_another_certificate_is_accep
     assert stale(every) == []
 
 
-@pytest.mark.kip("E014", "E072", "E091")
+@pytest.mark.kip("E007", "E014", "E072", "E091")
 @pytest.mark.parametrize(
     ("voters", "unresolved", "severity"),
     [(3, (1, 2), "warning"), (3, (1, 2, 3), "critical"), (4, (1, 2), "warning"), (4, (1, 2, 3), "critical")],
@@ -213,7 +213,7 @@ def test_severity_depends_on_the_result_of_an_election_now(
     ]
 
 
-@pytest.mark.kip("E073")
+@pytest.mark.kip("E011", "E073")
 def test_from_outside_what_the_log_shows_is_critical() -> None:
     by_the_log = replace(registered_elsewhere(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE)
     assert {each.severity for each in findings(by_the_log, RULE)} == {Severity.CRITICAL}
@@ -387,6 +387,19 @@ def test_summary_counts_the_endpoints_that_work_and_names_the_last_ones(quorum: 
         "Voter 1's recorded endpoint c1.test:9093 does not resolve. "
         f"If all controllers restarted now, a leader could still be elected: {verdict}"
     )
+
+
+@pytest.mark.kip("E071")
+def test_evidence_has_the_recorded_listener_and_all_addresses_also_without_a_registration() -> None:
+    quorum = replace(probed(healthy(), 1, answer=Answer.OTHER_CLUSTER), controllers={})
+    name = next(name for name, probe in quorum.probes.items() if probe.node == 1)
+    several = replace(quorum.probes[name], addresses=("10.0.0.8", "10.0.0.9"))
+
+    (finding,) = findings(replace(quorum, probes={**quorum.probes, name: several}), RULE)
+
+    expected = ("CONTROLLER", None, ["10.0.0.8", "10.0.0.9"])
+    fields = ("listener", "registered_endpoint", "resolved_to")
+    assert tuple(finding.evidence[field] for field in fields) == expected
 
 
 def test_names_are_restored_once_whatever_else_is_wrong_with_the_endpoints() -> None:

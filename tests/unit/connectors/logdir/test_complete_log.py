@@ -15,7 +15,7 @@ from connectors.metadata.record_framing import framed_records
 from rules.model.identifiers import Endpoint, NodeId, Offset
 from rules.model.membership import BrokerRegistration
 from streaming.status.from_log_dir import replay_log_dir
-from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
+from tests.unit.connectors.logdir.log_dirs import AT, leader_change, noops, stopped_quorum, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 
 pytestmark = pytest.mark.kip("A023", "E030", "E043", "E044", "E045", "E046", "E047", "E048", "E096", "E097")
@@ -80,7 +80,7 @@ def registered(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration
     ]
 
 
-@pytest.mark.kip("D018")
+@pytest.mark.kip("D018", "E044")
 @pytest.mark.parametrize("node", [1, 2, 3, 101])
 def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints(node: int, tmp_path: Path) -> None:
     folder = stopped_quorum(tmp_path) / f"node-{node}"
@@ -93,6 +93,8 @@ def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints
     before, after = replay_log_dir(folder).machine, replay_log_dir(tmp_path / "new").machine
 
     assert after.log.position == before.log.position
+    read = complete(tmp_path / "new")
+    assert (read.end_offset, read.epoch, read.newest_ms) == (log.end_offset, log.epoch, log.newest_ms), "its header"
     old, new = before.quorum(), after.quorum()
     assert (new.features, new.kraft_version) == (old.features, old.kraft_version)
     assert registered(new.brokers.values()) == registered(old.brokers.values())
@@ -127,6 +129,13 @@ def test_epochs_below_the_newest_snapshot_are_known_where_the_segments_still_hol
     assert read.epoch_ends == {1: 4, 3: 6, 4: 7}
 
 
+@pytest.mark.kip("E044", "E048")
+def test_the_newest_time_is_not_that_of_a_later_leader_whose_clock_is_behind(tmp_path: Path) -> None:
+    log = dynamic_log() + noops(3, 2) + batch([topic("a", 1)], base_offset=5, timestamp=AT)
+
+    assert complete(write_log_dir(tmp_path / "log", {0: log})).newest_ms == AT + 4_000
+
+
 @pytest.mark.kip("E046")
 def test_transactions_are_resolved(tmp_path: Path) -> None:
     moved = with_endpoints(VOTERS, {NodeId(1): NEW})
@@ -154,6 +163,7 @@ TWO_TOPICS = dynamic_log([topic("a", 1)], [topic("b", 2)])
     ("segments", "reason"),
     [
         ({0: dynamic_log([marker(23), topic("a", 1)])}, "that began at offset 3 is still open"),
+        ({0: dynamic_log([topic("a", 1), marker(23)])}, "that began at offset 4 is still open"),
         ({0: dynamic_log([marker(23), marker(23)])}, "begins at offset 4 while another transaction is open"),
         ({0: dynamic_log([marker(24)])}, "ends at offset 3 while no transaction is open"),
         ({0: dynamic_log([topic("a", 1), marker(25)])}, "is aborted at offset 4 while no transaction is open"),

@@ -26,6 +26,7 @@ from connectors.observations.log_event import (
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
+    TransactionEnded,
     Undecodable,
     VotersReplaced,
 )
@@ -105,7 +106,7 @@ def partition_changed(**given: Any) -> PartitionChanged:
 
 
 @pytest.mark.kip("A054", "A055", "A056", "B006", "B016", "B029", "B030", "B032", "B033", "B035", "C005", "C024", "D014")
-@pytest.mark.kip("D018", "D120", "K026")
+@pytest.mark.kip("D018", "D120", "E045", "E096", "K026")
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
@@ -185,6 +186,9 @@ def partition_changed(**given: Any) -> PartitionChanged:
         (metadata_value(28, 0, topic_name="t"), ElrCleared(at=AT, topic="t")),
         (metadata_value(28, 0, topic_name=""), ElrCleared(at=AT, topic=None)),
         (metadata_value(23, 0), TransactionBegan(at=AT, name=None)),
+        (metadata_value(23, 0, name="migration"), TransactionBegan(at=AT, name="migration")),
+        (metadata_value(24, 0), TransactionEnded(at=AT, aborted=False)),
+        (metadata_value(25, 0), TransactionEnded(at=AT, aborted=True)),
         (
             partition(
                 2, partition_id=6, isr=[2], leader=2, leader_epoch=9, partition_epoch=11, leader_recovery_state=1,

@@ -66,7 +66,7 @@ def controllers(nodes: Sequence[Node]) -> list[RestartedController]:
     ]
 
 
-@pytest.mark.kip("E013", "E092", "K022")
+@pytest.mark.kip("E006", "E013", "E072", "E092", "K022")
 @pytest.mark.parametrize(
     ("voters", "changed", "electable"),
     [
@@ -121,6 +121,7 @@ def some_leader(nodes: Sequence[Node]) -> bool:
 EACH_NODE = list(product((False, True), (False, True), (1, 2), (False, True)))
 
 
+@pytest.mark.kip("E069", "E079")
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_every_small_quorum_agrees_with_the_oracle(count: int) -> None:
     for nodes in product(EACH_NODE, repeat=count):

@@ -55,6 +55,7 @@ def test_two_controllers_may_share_a_host_and_ipv6_is_in_brackets() -> None:
         ("1@c1:65536:AAAAAAAAAAAAAAAAAAAAAB", "65536 is no port"),
         ("1@c1:0:AAAAAAAAAAAAAAAAAAAAAB", "0 is no port"),
         (f"{LIST},{LIST.split(',')[0]}", "controller 1 occurs twice"),
+        (f"{LIST},1@new.test:9093:AAAAAAAAAAAAAAAAAAAAAB", "controller 1 occurs twice"),
         (f"{LIST},", "'' is not"),
     ],
 )
@@ -110,7 +111,8 @@ def test_difference_is_printed_as_in_the_kip() -> None:
     assert str(compare(HERE, other_disk)) == (
         "VoterSetDiff{hasVoterIdChanges=false, hasDirectoryIdChanges=true, endpointChanges={}}"
     )
-    for others in (HERE[:2], (*HERE[:2], Voter(key=key(4), endpoints=(endpoint(4),)))):
+    fourth = Voter(key=key(4), endpoints=(endpoint(4),))
+    for others in (HERE[:2], (*HERE[:2], fourth), (*HERE, fourth)):
         assert str(compare(HERE, others)) == (
             "VoterSetDiff{hasVoterIdChanges=true, hasDirectoryIdChanges=false, endpointChanges={}}"
         )

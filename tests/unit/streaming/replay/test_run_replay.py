@@ -243,7 +243,7 @@ def step(what: str, *, isr: tuple[NodeId, ...] | None = None, leader: int | None
     return Step(what, TOPICS[0], 3, (NodeId(1), NodeId(2), NodeId(3)), isr, None, None, leader, None, epoch)
 
 
-@pytest.mark.kip("E045")
+@pytest.mark.kip("E045", "E047")
 @pytest.mark.parametrize(
     "steps",
     [

@@ -20,6 +20,7 @@ from rules.rescue.node_decisions import DiskSurvival, NodeAction, StoppedDisk, d
 from streaming.rescue.rescue_plan import make_plan
 from streaming.status.build_status import log_dir_status
 from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.what_if import Change, controllers_of_disks, what_if
 from tests.kips.test_kip_595_log import events, voters_record
 from tests.kips.test_kip_853_voter_endpoints import decoded
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
@@ -128,7 +129,7 @@ def electable(quorum: Quorum) -> bool:
     return forecast_election(restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))).electable
 
 
-@pytest.mark.kip("A008", "A088")
+@pytest.mark.kip("A008", "A088", "A048")
 def test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     one_down = voter_not_fetching(healthy(3), 1)
     assert electable(one_down)
@@ -170,7 +171,7 @@ def left(*disks: StoppedDisk) -> DiskSurvival:
     return found
 
 
-@pytest.mark.kip("A009", "A037", "A038", "A087", "K007")
+@pytest.mark.kip("A009", "A037", "A038", "A087", "K007", "A023")
 def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record() -> None:
     """Controller 1 of two added a third, and stopped when 2 had the record and 3 did not."""
     second, third = disk(2, 11, 1, 2, 3), disk(3, 10, 1, 2)
@@ -255,7 +256,7 @@ def test_a_voter_with_its_own_uncommitted_addition_can_be_elected() -> None:
     assert not left(disk(2, 10, 1, 2), disk(3, 10, 1, 2)).electable, "without the record it has no vote"
 
 
-@pytest.mark.kip("A045")
+@pytest.mark.kip("A045", "A023")
 def test_a_rescue_is_planned_with_the_newest_voters_of_a_disk_though_it_does_not_show_that_they_are_committed(
     tmp_path: Path,
 ) -> None:
@@ -267,3 +268,30 @@ def test_a_rescue_is_planned_with_the_newest_voters_of_a_disk_though_it_does_not
 
     assert planned.disk.committed_below is None
     assert planned.voters.ids == {1, 2, 3}
+    assert [one.voters.offset for one in planned.disk.voter_sets] == [2, 4]
+
+
+@pytest.mark.kip("A009", "A023", "A037", "A038", "A058")
+@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
+def test_disks_of_which_only_some_have_an_addition_are_evaluated_by_the_voters_of_each(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """Controller 1 of two added a third, and stopped when 2 had the record and 3 did not."""
+    begun = leader_change() + batch([KRAFT_VERSION_1, voters_record(1, 2)], base_offset=1) + noops(3, 1)
+    logs = {2: begun + batch([voters_record(1, 2, 3)], base_offset=4), 3: begun}
+    directories = {2: TWO, 3: "AwMDAwMDAwMDAwMDAwMDAw"}
+    for node, log in logs.items():
+        folder = write_log_dir(tmp_path / str(node), {0: log})
+        (folder / "meta.properties").write_text(f"node.id={node}\ndirectory.id={directories[node]}\n")
+    disks = [replay_log_dir(tmp_path / str(node)) for node in order]
+
+    answer = what_if(controllers_of_disks(disks), Change(moved={}, lost=frozenset({NodeId(1)}), restarted=None))
+
+    assert answer.controllers.voters
+    assert answer.controllers.voters.ids == {1, 2, 3}, "the newest voters"
+    assert [(one.key.id, one.needed, [key.id for key in one.reached]) for one in answer.forecast.candidates] == [
+        (2, 2, [2, 3])
+    ], "3 is no voter of its own log, and votes"
+    plan = make_plan(disks, None)
+    assert any("the nodes hold different VOTERS, not only endpoints" in warning for warning in plan.warnings)
+    assert plan.startable == ()

@@ -17,6 +17,7 @@ from tests.unit.rules.situation import (
     evaluation_of,
     findings,
     healthy,
+    history,
     key,
     leaders_clock,
     observer,
@@ -61,7 +62,7 @@ def voting(quorum: Quorum, *nodes: int) -> Quorum:
     return with_poll(quorum, voters=tuple(row(key(node)) for node in nodes))
 
 
-@pytest.mark.kip("A080", "A096", "A099", "A100", "A101", "A102", "K031")
+@pytest.mark.kip("A080", "A096", "A099", "A100", "A101", "A102", "K031", "A020", "A048")
 def test_the_four_gauges_of_the_text_are_computed() -> None:
     def gauges(quorum: Quorum) -> tuple[int, int, int, int]:
         said = status(quorum)
@@ -75,18 +76,23 @@ def test_the_four_gauges_of_the_text_are_computed() -> None:
     assert gauges(voting(healthy(3), 2, 3)) == (3, 0, 0, 1)
 
 
-@pytest.mark.kip("A022", "A024", "D148", "K008")
+@pytest.mark.kip("A022", "A024", "D148", "K008", "A025", "A045", "A046")
 def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     """The leader uses a new set as soon as it is appended, and polls have that one."""
-    said = status(voting(healthy(3), 1, 2, 3, 4))
+    joining = voting(healthy(3), 1, 2, 3, 4)
+    said = status(joining)
 
     assert [one["id"] for one in said["current_voters"]] == [1, 2, 3, 4]
     assert [one["id"] for one in said["committed_voters"]["voters"]] == [1, 2, 3]
     assert [one["id"] for one in said["pending_voters"]["added"]] == [4]
+    assert status(with_rows(joining, 4, log_end_offset=Offset(9_000)))["max_follower_lag"] == 1_000
     leaving = status(removing(healthy(3), 1))
     assert [one["id"] for one in leaving["current_voters"]] == [2, 3]
+    assert {one["status"] for one in leaving["replicas"] if one["node_id"] == 1} == {"Observer"}
     assert [one["id"] for one in leaving["committed_voters"]["voters"]] == [1, 2, 3]
     assert [one["id"] for one in leaving["pending_voters"]["removed"]] == [1]
+    reverted = replace(healthy(3), histories=joining.histories | {key(4): history(key(4))})
+    assert status(reverted)["pending_voters"]["added"] == [], "an election truncated the addition"
 
 
 @pytest.mark.kip("K014", "A106")
@@ -119,7 +125,7 @@ def test_commands_are_those_of_released_kafka() -> None:
     )
 
 
-@pytest.mark.kip("A020", "A074", "A110")
+@pytest.mark.kip("A020", "A074", "A110", "A076")
 @pytest.mark.parametrize("leader", [1, 3])
 def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     quorum = healthy()
@@ -133,7 +139,7 @@ def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     ]
 
 
-@pytest.mark.kip("A096", "A100", "C016")
+@pytest.mark.kip("A096", "A100", "C016", "A080")
 def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     quorum = observer(healthy(3), 4)
 

@@ -38,7 +38,7 @@ from tests.unit.streaming.replay.log_script import (
 )
 
 
-@pytest.mark.kip("A019", "K033", "A008", "A017")
+@pytest.mark.kip("A019", "K033", "A008", "A017", "A050")
 @pytest.mark.parametrize(
     ("following", "fires"),
     [
@@ -70,7 +70,7 @@ def test_two_pending_changes_at_once_are_one_alert_that_names_both() -> None:
     assert findings(healthy(), "voter-change-stuck") == []
 
 
-@pytest.mark.kip("A022", "A024", "A025", "A026", "A011")
+@pytest.mark.kip("A022", "A024", "A025", "A026", "A011", "A045", "A076")
 def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     (added,) = findings(adding(healthy(3), 4), "voter-change-stuck")
     (removed,) = findings(removing(healthy(4), 1), "voter-change-stuck")
@@ -80,9 +80,10 @@ def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     assert "is not committed: removing controller 1. " in removed.summary
     (waits,) = findings(adding(voters_lagging(voter_not_fetching(healthy(3), 1), 2), 4), "voter-change-stuck")
     assert "2 of the 4 voters of the new set are in sync; 3 are needed" in waits.summary, "a lagging one is not"
+    assert (waits.evidence["voters_in_sync"], waits.evidence["majority"]) == (2, 3)
 
 
-@pytest.mark.kip("A011", "A022", "A025", "A082")
+@pytest.mark.kip("A011", "A022", "A025", "A082", "A045")
 def test_the_majority_is_of_the_leaders_newest_set() -> None:
     """The log's last committed set is different then, and is not used."""
 
@@ -101,7 +102,7 @@ def test_the_majority_is_of_the_leaders_newest_set() -> None:
     assert waits.summary.endswith("2 of 4 voters are in sync; 3 are needed.")
 
 
-@pytest.mark.kip("A042", "A076", "A077", "A082")
+@pytest.mark.kip("A042", "A076", "A077", "A082", "A028")
 def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     two_left = voter_not_fetching(healthy(3), 1)
     leaving = removing(two_left, 3)
@@ -111,13 +112,14 @@ def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     (uncommitted,) = findings(removing(stalled(two_left), 3), "high-watermark-stalled")
 
     assert status(leaving)["leader_id"] == 3
+    assert status(replace(leaving, committed=None))["voters_fetching"] == 1
     assert "1 of the 2 voters of the new set are in sync; 2 are needed" in waits.summary
     assert left.severity == "critical"
     assert left.summary.startswith("The quorum has no majority in sync: 1 of 2 voters are in sync; 2 are needed.")
     assert uncommitted.summary.endswith("1 of 2 voters are in sync; 2 are needed.")
 
 
-@pytest.mark.kip("A019", "A021", "A068", "A072", "A076")
+@pytest.mark.kip("A019", "A021", "A068", "A072", "A076", "A078")
 def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None:
     waiting = observer(healthy(3), 5)
     (before,) = findings(waiting, "observer-could-be-voter")
@@ -241,7 +243,7 @@ def test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too()
     assert len(findings(apply(replay, [script.read(), script.row(polled)]), REPLACED_DISK)) == 1
 
 
-@pytest.mark.kip("A051", "A052", "K011")
+@pytest.mark.kip("A051", "A052", "K011", "A050")
 def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     script, replay = formed()
     apply(replay, [script.row(REPLACED)])
@@ -263,7 +265,7 @@ def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     assert findings(fixed, REPLACED_DISK) == []
 
 
-@pytest.mark.kip("A004", "A048", "A069", "A072")
+@pytest.mark.kip("A004", "A048", "A069", "A072", "A068")
 @pytest.mark.parametrize("caught_up", [60_000, None], ids=["long ago", "never"])
 def test_a_new_disk_that_lags_is_not_added_before_it_has_caught_up(caught_up: int | None) -> None:
     """Kafka refuses to add a replica that has not caught up, and a second one of a voter's id."""

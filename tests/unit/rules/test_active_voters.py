@@ -53,7 +53,7 @@ def test_a_voter_that_lagged_at_its_last_fetch_still_fetches_for_a_minute(ago_ms
     assert [status.activity.value for status in statuses] == ["in sync", activity, "in sync"]
 
 
-@pytest.mark.kip("D107")
+@pytest.mark.kip("D107", "A040")
 @pytest.mark.parametrize(
     ("quorum", "firing"),
     [
@@ -132,6 +132,7 @@ def test_the_election_since_which_a_leader_leads_is_that_of_its_epoch() -> None:
         assert {one.leader_since_ms for one in statuses} == {since}
 
 
+@pytest.mark.kip("A071")
 def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> None:
     """A new leader answers -1 for a voter that has not fetched from it; earlier polls bridge that."""
     fresh = with_rows(healthy(), 1, 2, last_fetch_ms=None, last_caught_up_ms=None, log_end_offset=None)
@@ -145,6 +146,7 @@ def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> Non
     assert str(statuses[0]) == "lagging"
 
 
+@pytest.mark.kip("A071")
 def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
     stopped = replace(voter_not_fetching(healthy(), 2), histories={})
     quorum = with_rows(stopped, 2, last_fetch_ms=None, log_end_offset=None)

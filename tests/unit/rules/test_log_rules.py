@@ -188,6 +188,18 @@ def test_elections_that_no_restart_explains_are_churn(quorum: Quorum, firing: li
     assert finding_lines(quorum) == firing
 
 
+@pytest.mark.kip("A055")
+def test_churn_names_the_votes_of_each_election_that_has_them() -> None:
+    quorum = elected(healthy(), 1, 2, 1, 2)
+    *others, last = quorum.history.elections
+    voters = NodeId(1), NodeId(2), NodeId(3)
+    last = replace(last, voter_ids=voters, granting_voter_ids=voters[1:])
+    (finding,) = findings(with_past(quorum, elections=(*others, last)), "epoch-churn")
+    listed = str(finding.evidence["elections"])
+    assert "'votes': [2, 3]" in listed
+    assert listed.count("'votes'") == 1
+
+
 @pytest.mark.parametrize("quorum", [healthy(5), static(healthy(5))])
 def test_without_controller_starts_in_the_log_a_rolling_restart_is_no_churn(quorum: Quorum) -> None:
     """Controllers register from metadata.version 3.7 on."""
@@ -227,7 +239,7 @@ def test_only_the_start_of_the_controller_that_lost_or_won_explains_an_election(
     assert finding_lines(quorum) == ([CHURN] if fires else [])
 
 
-@pytest.mark.kip("D009", "D042")
+@pytest.mark.kip("D009", "D042", "A029")
 @pytest.mark.parametrize(
     ("skipped", "after_ms", "fires"),
     [(9, 1_500, False), (10, 1_500, True), (10, 9_999, True), (10, 10_000, False)],

@@ -77,7 +77,7 @@ def test_a_voter_whose_addition_is_pending_is_not_reported() -> None:
     assert findings(with_poll(quorum, voters=(*present(quorum.poll).voters, joining)), RULE) == []
 
 
-@pytest.mark.kip("A069", "D123")
+@pytest.mark.kip("A069", "D123", "A068")
 @pytest.mark.parametrize(
     ("lags", "state", "first"),
     [
@@ -143,6 +143,7 @@ def test_an_observer_that_is_not_listed_now_is_unknown_only_if_it_is_a_registere
     assert [each for each in unknown(unlisted) if each[0] == RULE] == expected
 
 
+@pytest.mark.kip("A072")
 def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
     first, second = findings(observer(observer(healthy(), 4), 4, directory="otherDirOf4"), RULE)
     assert {first.severity, second.severity} == {Severity.INFO}

@@ -50,7 +50,7 @@ def removing(quorum: Quorum, node: int) -> Quorum:
     return with_poll(quorum, voters=left, observers=(*poll.observers, gone))
 
 
-@pytest.mark.kip("K032")
+@pytest.mark.kip("K032", "A020")
 def test_a_pending_change_names_the_voters_that_are_added_and_removed() -> None:
     (finding,) = findings(removing(adding(healthy(), 4), 1), "voter-change-stuck")
     assert finding.evidence["adding"] == [str(key(4))]

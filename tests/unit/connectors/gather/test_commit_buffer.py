@@ -119,7 +119,7 @@ STEPS = st.one_of(
 )
 
 
-@pytest.mark.kip("D072", "D073", "D079", "D080")
+@pytest.mark.kip("D072", "D073", "D079", "D080", "A040")
 @given(st.lists(STEPS, max_size=60))
 def test_returned_records_are_the_committed_log_each_batch_once_in_order(steps: list[tuple[str, int]]) -> None:
     leader, buffer, committed = Leader(), CommitBuffer(START), b""

@@ -83,12 +83,14 @@ def follower_response(leader: int, *, epoch: int = 3) -> Script:
     return script
 
 
-def leader_response(node: int, *, epoch: int = 3, snapshot: int | None = None, records: bytes = b"") -> Script:
-    """A leader; its snapshot's header contains TIMESTAMP."""
+def leader_response(
+    node: int, *, epoch: int = 3, snapshot: int | None = None, records: bytes = b"", voters: bool = True
+) -> Script:
+    """A leader; its snapshot's header contains TIMESTAMP, and voters unless the quorum is static."""
 
     def script(request: Any) -> Any:
         if isinstance(request, FetchSnapshotRequest):
-            return header(request)
+            return header(request, voters=voters)
         sent_epoch = request.topics[0].partitions[0].current_leader_epoch
         if sent_epoch != epoch:
             return fetch_answer(error=74 if sent_epoch < epoch else 75, leader=node, epoch=epoch)
@@ -98,9 +100,9 @@ def leader_response(node: int, *, epoch: int = 3, snapshot: int | None = None, r
     return script
 
 
-def header(request: Any) -> Any:
+def header(request: Any, *, voters: bool) -> Any:
     header_record = b"\0\0" + TIMESTAMP.to_bytes(8, "big") + b"\0"
-    content = batch([control(3, header_record), control(6, VOTERS_RECORD)])
+    content = batch([control(3, header_record), *([control(6, VOTERS_RECORD)] if voters else ())])
     assert request.topics[0].partitions[0].position == 0
     return piece_answer(content + b"incomplete batch", size=len(content) + 500)
 
@@ -167,7 +169,7 @@ def test_leader_is_queried_again_with_its_own_epoch(loop: EventLoop, known_epoch
     assert output.views[0].log is not None
 
 
-@pytest.mark.kip("D031", "D032")
+@pytest.mark.kip("D031", "D032", "A043", "A044")
 def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     nodes = node_directory(1)
     nodes.leader_epoch = 3
@@ -185,6 +187,10 @@ def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     controllers.scripts[C1] = leader_response(1, snapshot=120)
     second = run_poll(loop, controllers, nodes, lambda output: bool(output.views))
     assert second.views[0].log == replace(log, snapshot=replace(snapshot, end_offset=Offset(120)))
+
+    controllers.scripts[C1] = leader_response(1, snapshot=150, voters=False)
+    static = run_poll(loop, controllers, nodes, lambda output: bool(output.views))
+    assert static.views[0].log == replace(log, snapshot=replace(snapshot, end_offset=Offset(150), voters=None))
 
 
 @pytest.mark.parametrize(("version", "tells_absence"), [(18, True), (16, True), (15, False), (13, False)])

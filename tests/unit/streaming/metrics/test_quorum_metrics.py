@@ -14,7 +14,7 @@ from rules.model.quorum import Quorum
 from streaming.metrics.quorum_metrics import KIP_METRICS
 from streaming.metrics.rates import ELECTIONS_MS, WINDOW_MS, Rates
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.status_parts import ElectionStatus
+from streaming.status.status_parts import ElectionStatus, ReplicaRole
 from tests.kips.test_kip_856_gauges import voting
 from tests.metric_page import HIDDEN_METRICS
 from tests.unit.rules.situation import (
@@ -207,7 +207,7 @@ def test_append_and_fetch_rates_are_exported(tmp_path: Path) -> None:
     assert read("fetch_records_rate", node_id="2", directory_id=key(2).directory_id) == 30, "it caught up"
 
 
-@pytest.mark.kip("A011", "A040", "A082", "D026", "D111", "D125")
+@pytest.mark.kip("A011", "A040", "A082", "D026", "D111", "D125", "A042")
 def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     none_lagging = rates_of(polled(0, 9, 9, 9, lag_ms=400), polled(1, 10, 10, 10, lag_ms=450))
     one_lagging = rates_of(polled(0, 9, 9, 9), polled(1, 5, 10, 10, lag_ms=8_000))
@@ -220,6 +220,10 @@ def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     added = replace(replica(4, end=5, lag=5, lag_time_ms=9_000), committed_voter=False)
     pending = replace(pending, replicas=(*pending.replicas, added))
     assert rates_of(pending).commit_waits_s() == (8, 8), "three of the leader's four voters, not two of three"
+    one, two, leader = polled(1, 5, 10, 10, lag_ms=8_000).replicas
+    rows = (one, two, replace(leader, status=ReplicaRole.OBSERVER))
+    leaves = replace(pending, leader_id=NodeId(3), replicas=rows)
+    assert rates_of(leaves).commit_waits_s() == (8, 8), "a leader that is no voter does not count itself"
     caught_up = rates_of(polled(0, 5, 8, 10, lag_ms=8_000), polled(1, 10, 10, 10))
     assert caught_up.commit_waits_s() == (4, 8), "the longest, also if it was not the last"
     two_lagging.add(replace(polled(2, 9, 9, 9), replicas=()))

@@ -86,6 +86,15 @@ def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invar
     assert [one.subject for one in findings(quorum, "raft-invariant-broken")] == ["voters-before-leader"]
 
 
+@pytest.mark.kip("A070")
+def test_a_voters_record_that_is_the_first_record_read_violates_nothing() -> None:
+    """The records before it could not be read, or the log begins there."""
+    script, replay = LogScript(), machine()
+    script.voters("1-a", "2-b", "3-c")
+
+    assert apply(replay, [script.read()]).invariant_violations == ()
+
+
 def jumped(replay: Machine, script: LogScript, *, epochs: int, after_ms: int) -> Quorum:
     """A leader of epoch 1; then nothing for `after_ms`; then a leader that many epochs later."""
     script.leader(1)

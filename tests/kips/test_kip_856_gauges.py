@@ -91,11 +91,11 @@ def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     assert {one["status"] for one in leaving["replicas"] if one["node_id"] == 1} == {"Observer"}
     assert [one["id"] for one in leaving["committed_voters"]["voters"]] == [1, 2, 3]
     assert [one["id"] for one in leaving["pending_voters"]["removed"]] == [1]
-    reverted = replace(healthy(3), histories=joining.histories | {key(4): history(key(4))})
+    reverted = replace(healthy(3), histories={**joining.histories, key(4): history(key(4))})
     assert status(reverted)["pending_voters"]["added"] == [], "an election truncated the addition"
 
 
-@pytest.mark.kip("K014", "A106")
+@pytest.mark.kip("K014", "A106", "A100")
 def test_voters_are_written_with_id_disk_and_endpoints() -> None:
     quorum = healthy(3)
     secure = Endpoint(listener="SECURE", host="fd00::1", port=9094)
@@ -147,7 +147,7 @@ def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     assert status(with_rows(quorum, 4, key=ReplicaKey(id=NodeId(4))))["could_be_voters"] == []
 
 
-@pytest.mark.kip("A072", "A111", "K014")
+@pytest.mark.kip("A072", "A111", "K014", "A097")
 def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     mixed = with_rows(healthy(3), 1, key=ReplicaKey(id=NodeId(1)))
 

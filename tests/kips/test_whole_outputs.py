@@ -173,7 +173,7 @@ def compare_with(golden: str, lines: Iterable[str]) -> None:
 )
 @pytest.mark.kip("A098", "A100", "A106", "A108", "C023", "C024", "C028", "C029", "D016", "D030", "D058", "D083", "D097")
 @pytest.mark.kip("D098", "D099", "D100", "D101", "D132", "D143", "E002", "E012", "E071", "E076", "E080", "K008", "K014")
-@pytest.mark.kip("A047", "B041", "B047", "B048", "D014", "K018", "K024", "K031", "K037")
+@pytest.mark.kip("A047", "B041", "B047", "B048", "D014", "K018", "K024", "K031", "K037", "A099")
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_fields_of_status_and_replication_and_partitions(situation: str) -> None:
     quorum = SITUATIONS[situation]
@@ -203,7 +203,7 @@ def test_tables_of_a_recorded_state() -> None:
 
 
 @pytest.mark.kip("A080", "A012")
-@pytest.mark.kip("B047", "B048")
+@pytest.mark.kip("B047", "B048", "A081")
 @pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D106", "D107", "D108", "D116", "K031")
 def test_metrics_of_two_clusters(tmp_path: Path) -> None:
     other = replace(of_five(), cluster="other")

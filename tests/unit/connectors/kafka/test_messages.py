@@ -132,7 +132,7 @@ def test_errors_unrelated_to_the_leader_are_classified(top: int, error: int, rea
     assert failure_of(lambda: parse_fetch(fetch_answer(top=top, error=error))).reason is reason
 
 
-@pytest.mark.kip("D021", "D038", "D086")
+@pytest.mark.kip("D021", "D038", "D086", "A093")
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

@@ -74,7 +74,7 @@ def later(quorum: Quorum) -> Quorum:
     return replace(quorum, now_ms=Millis(NOW + 60_000))
 
 
-@pytest.mark.kip("D102")
+@pytest.mark.kip("D102", "A101", "A102", "A100")
 @pytest.mark.parametrize(
     ("quorum", "leaderless_value"),
     [

@@ -85,11 +85,12 @@ def print_status(
     console = stdout_console()
 
     def print_states(states: Sequence[ClusterState]) -> bool:
+        statuses = [cluster_status(one, recovering_limit=recovering_limit) for one in states]
         if opts.as_json:
-            for one in states:
-                print_json(to_json(cluster_status(one, recovering_limit=recovering_limit)))
+            for one in statuses:
+                print_json(to_json(one))
             return opts.watch
-        tables = Group(*(to_table(cluster_status(one, recovering_limit=recovering_limit)) for one in states))
+        tables = Group(*map(to_table, statuses))
         if opts.watch:
             console.clear()
         console.print(tables)

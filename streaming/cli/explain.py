@@ -53,7 +53,8 @@ def explain(
 
     console = stdout_console(120)
     if rule is None:
-        console.print(_rule_list())
+        hint = "\nkraftwatch explain RULE explains one rule and what to do." + _GLOSSARY_HINT
+        console.print(_grid([(one.id, one.title) for one in RULES.values()]), Text(hint, "dim"))
         return
     name = rule.strip().lower().replace("_", "-")
     if name == GLOSSARY:
@@ -67,13 +68,6 @@ def explain(
         near = difflib.get_close_matches(rule, RULES, n=1, cutoff=0.4)
         hint = f"did you mean '{near[0]}'?" if near else f"known rules: {', '.join(RULES)}"
         raise UsageError(f"unknown rule '{rule}': {hint}")
-
-
-def _rule_list() -> RenderableType:
-    from rules.evaluate import RULES
-
-    hint = "\nkraftwatch explain RULE explains one rule and what to do." + _GLOSSARY_HINT
-    return Group(_grid([(one.id, one.title) for one in RULES.values()]), Text(hint, "dim"))
 
 
 def _grid(rows: Iterable[Sequence[str]]) -> Table:

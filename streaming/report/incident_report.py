@@ -127,7 +127,6 @@ def _document(view: ClusterView, *, from_ms: Millis, to_ms: Millis, absent: Sequ
         view,
         timeline_ms=(from_ms, to_ms),
         absent=absent,
-        recorded=True,
         limits=_LIMITS,
         rule_link=lambda rule: f"#rule-{rule}",
     )

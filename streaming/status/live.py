@@ -25,7 +25,6 @@ from connectors.wall_clock import wall_ms
 from rules.analysis.leadership import leaderless
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, probe_key
-from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.probe_state import FAILURE_MS
@@ -161,22 +160,18 @@ class LiveCluster:
             _apply_next(self._recorded.monitor, row)
 
     def _missing(self) -> Iterable[str]:
-        quorum, log = self._monitor.machine.quorum(), self._target.cluster.log
-        if log:
-            yield from self._unread(quorum)
+        machine, log = self._monitor.machine, self._target.cluster.log
+        quorum = machine.quorum()
+        if log and (quorum.log_seen_at_ms is None or quorum.log_seen_at_ms < self._since_ms):
+            yield "the metadata log was not answered"
+        elif log and (machine.behind or quorum.last_offset is None):
+            yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
         if quorum.poll is None or quorum.poll.observed_at_ms < self._since_ms:
             yield "DescribeQuorum was not answered"
         for voter in quorum.committed.voters if quorum.committed and log else ():
             probe = quorum.probes.get(probe_key(voter.key.id, voter.endpoints[0])) if voter.endpoints else None
             if voter.endpoints and (probe is None or probe.observed_at_ms < self._since_ms):
                 yield f"voter {voter.key.id}'s endpoint {voter.endpoints[0]} was not probed"
-
-    def _unread(self, quorum: Quorum) -> Iterable[str]:
-        machine = self._monitor.machine
-        if quorum.log_seen_at_ms is None or quorum.log_seen_at_ms < self._since_ms:
-            yield "the metadata log was not answered"
-        elif machine.behind or quorum.last_offset is None:
-            yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
 
 
 def _apply_next(monitor: ClusterMonitor, row: Observation) -> None:

@@ -67,11 +67,7 @@ class PastReply:
     refusal: str | None = None
     """Why there is no such state, as a sentence."""
     state: PastState | None = None
-
-    @property
-    def final(self) -> bool:
-        """Whether no further reply follows."""
-        return self.state is not None or self.refusal is not None
+    """The result, after which no reply follows, as after a refusal."""
 
 
 REQUESTS: TypeAdapter[PastRequest] = TypeAdapter(PastRequest)

@@ -20,7 +20,7 @@ from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_s
 from rules.finding import Plain, Thresholds
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Endpoint, Epoch, NodeId
-from rules.model.membership import VoterSet, majority
+from rules.model.membership import VoterSet
 from rules.model.quorum import Quorum
 from streaming.status.from_log_dir import LogDirContents, cluster_of
 
@@ -200,7 +200,7 @@ def _staying_leader(controllers: Controllers, change: Change, after: Sequence[Re
     # Open connections outlast a certificate: a voter that is restarted cannot connect to such a leader again.
     can_lead = {one.key.id for one in after if one.can_lead}
     alive = [one.key.id for one in after if one.alive and (leader in can_lead or one.key.id not in change.restarted)]
-    return leader if leader in alive and len(alive) >= majority(len(controllers.voters.voters)) else None
+    return leader if leader in alive and len(alive) >= controllers.voters.majority else None
 
 
 def _with_missing(

@@ -46,7 +46,7 @@ class ClusterView:
     starting: bool = False
     """The job has not completed a batch yet."""
     recorded: bool = False
-    """It is a recorded state that is shown as of its own time: it has no age."""
+    """It is a recorded state that is shown as of its own time: it has no age, and ages are shown as times."""
 
     @cached_property
     def firing(self) -> Sequence[Alert]:

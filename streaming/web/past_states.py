@@ -128,7 +128,7 @@ class PastStates:
                 # An ended process gives an empty line, which is no reply.
                 reply = REPLIES.validate_json(process.stdout.readline())
                 self._newest = (request, reply)
-                if reply.final:
+                if reply.state is not None or reply.refusal is not None:
                     return reply
         except (OSError, ValueError, ValidationError):
             with self._lock:

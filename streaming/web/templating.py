@@ -118,7 +118,6 @@ def render_cluster(
     span: str = "",
     topic: str = "",
     absent: Sequence[str] = (),
-    recorded: bool = False,
     on_timeline: ClusterView | None = None,
     held: tuple[Millis, Millis] | None = None,
     at_ms: Millis | None = None,
@@ -131,7 +130,6 @@ def render_cluster(
         span: which of the offered spans the timeline has; empty for none of them.
         topic: only recovering partitions whose name contains this.
         absent: what the source does not hold, as text.
-        recorded: the state is a recorded one: ages are shown as times.
         on_timeline: the cluster whose events the timeline shows; None: `one`.
         held: the times of the first and the newest observation in the journal; None: no past state can be shown.
         at_ms: the past time of which `one` is the state; None: the present, or a report.
@@ -153,7 +151,7 @@ def render_cluster(
         partitions=found[: limits["partitions_shown"]],
         partitions_found=len(found) if topic else total,
         absent=absent,
-        recorded=recorded,
+        recorded=one.recorded,
         at_ms=at_ms,
         rule_link=rule_link,
         **limits,

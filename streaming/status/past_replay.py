@@ -14,7 +14,8 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -165,37 +166,30 @@ class PastReplay:
 
 IDLE_S = 300
 """Without a request for so long the process ends, and with it its memory."""
-_CLUSTERS_KEPT = 4
 
 
 def main() -> None:
     """Answers requests until there are no more."""
     os.nice(19)
-    replays: dict[tuple[str, str], tuple[ClusterSettings, PastReplay]] = {}
     # Unbuffered: what a buffer held would not be seen by select.
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as requests:
         while select.select([requests], [], [], IDLE_S)[0]:
             line = requests.readline()
             if not line:
                 return
-            request = REQUESTS.validate_json(line)
-            _write(_reply(request, _replay_of(request, replays)))
+            _write(_reply(REQUESTS.validate_json(line)))
 
 
-def _replay_of(request: PastRequest, replays: dict[tuple[str, str], tuple[ClusterSettings, PastReplay]]) -> PastReplay:
-    """Returns the replay of the request's cluster; of changed settings a new one."""
-    key = (request.journal, request.cluster.name)
-    known = replays.pop(key, None)
-    if known is None or known[0] != request.cluster:
-        known = (request.cluster, PastReplay(Path(request.journal), request.cluster))
-    replays[key] = known
-    while len(replays) > _CLUSTERS_KEPT:
-        del replays[next(iter(replays))]
-    return known[1]
+@lru_cache(maxsize=4)
+def _replay_of(of_any_time: bytes) -> PastReplay:
+    """Returns the replay that the states of a cluster's requests come from; `of_any_time`: one of them at time 0."""
+    request = REQUESTS.validate_json(of_any_time)
+    return PastReplay(Path(request.journal), request.cluster)
 
 
-def _reply(request: PastRequest, replay: PastReplay) -> PastReply:
+def _reply(request: PastRequest) -> PastReply:
     try:
+        replay = _replay_of(REQUESTS.dump_json(replace(request, at_ms=Millis(0))))
         state = replay.state_at(request.at_ms, lambda done: _write(PastReply(progress=round(done, 3))))
         return PastReply(state=state)
     except KraftwatchError as problem:

@@ -1,4 +1,4 @@
-"""What a job has recorded, and the disks of a stopped quorum."""
+"""What a job has recorded, the disks of a stopped quorum, and a working directory."""
 
 from pathlib import Path
 
@@ -18,3 +18,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stopped(tmp_path: Path) -> Path:
     """The folder of three controllers and broker 101; the log of controller 3 is behind."""
     return stopped_quorum(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

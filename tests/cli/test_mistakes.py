@@ -138,13 +138,6 @@ def test_usage_error_is_one_sentence_and_leaves_no_file_behind(
     assert {path.name for path in {*place.rglob("*")} - before} <= MAY_BE_LEFT
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_page_that_other_machines_can_read_is_a_warning_before_the_start(folder: Path) -> None:
     ended = kraftwatch("run", *A.split(), "--listen", "0.0.0.0:9847")
 

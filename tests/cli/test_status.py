@@ -14,11 +14,7 @@ FREE = "127.0.0.1:1"
 A = ("--cluster", f"a={FREE}")
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_explain_lists_every_rule_and_prints_thresholds() -> None:

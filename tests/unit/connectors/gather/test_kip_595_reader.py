@@ -121,6 +121,8 @@ def test_after_an_offset_out_of_range_no_record_is_read_again(loop: EventLoop) -
     )
 
     assert output.log == LOG
+    (failure,) = output.failures
+    assert (failure.reason, failure.detail) == (Reason.UNSUPPORTED, "Fetch: error 1 (OffsetOutOfRangeError)")
 
 
 @pytest.mark.kip("D033", "D053", "D057")

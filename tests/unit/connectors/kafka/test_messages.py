@@ -117,13 +117,14 @@ def test_reported_leader_may_have_no_address(version: int, at: Address | None) -
     assert (answer.leader_id, answer.leader, answer.high_watermark) == (2, None, None)
 
 
-@pytest.mark.kip("D034", "D095")
+@pytest.mark.kip("D034", "D037", "D095")
 @pytest.mark.parametrize(
     ("top", "error", "reason"),
     [
         (31, 0, Reason.DENIED),
         (-1, 0, Reason.NOT_READY),
         (104, 0, Reason.WRONG_CLUSTER),
+        (0, 1, Reason.UNSUPPORTED),
         (0, 100, Reason.UNSUPPORTED),
         (0, 42, Reason.UNSUPPORTED),
     ],

@@ -69,8 +69,6 @@ def _replaced(
     quorum: Quorum, committed: VoterSet, poll: Poll, new: ReplicaKey, thresholds: Thresholds
 ) -> _Replaced | None:
     """Returns the voter whose directory this one replaces, if it does."""
-    if new.directory_id is None:
-        return None
     voter = committed.by_id(new.id)
     if voter is None:
         removal = half_done(quorum, new, thresholds)

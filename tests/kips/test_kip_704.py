@@ -58,6 +58,16 @@ def test_each_tagged_field_of_a_change_is_read_by_its_tag() -> None:
         assert (event.leader, event.elr, event.last_known_elr) == (103, (102,), (101,))
 
 
+@pytest.mark.kip("B046")
+@pytest.mark.parametrize("later", [{}, {"t77": b"later"}], ids=["by layout", "field by field"])
+def test_a_change_to_an_empty_isr_is_not_an_unchanged_isr(later: dict[str, bytes]) -> None:
+    records = of_three_partitions(5, 0, TOPIC + tagged(t0=ints([]), **later))
+
+    table = decode_records(batch(records), base_offset=0, last_offset=2, leader_epoch=1, high_watermark=3)
+
+    assert [event.isr for event in table.events() if isinstance(event, PartitionChanged)] == [()] * 3
+
+
 @pytest.mark.kip("B004", "B005")
 def test_records_of_unclean_elections_leave_each_leader_alone_in_sync_and_recovering() -> None:
     """The elections of several partitions are decoded together."""

@@ -136,6 +136,7 @@ def with_protocols(quorum: Quorum, *, controllers: str, brokers: str) -> Quorum:
     return replace(with_controller_protocols(quorum, *[controllers] * 3), brokers=secured)
 
 
+@pytest.mark.kip("C027")
 @pytest.mark.parametrize(
     ("controllers", "brokers", "access"),
     [

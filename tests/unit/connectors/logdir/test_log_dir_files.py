@@ -31,9 +31,11 @@ def stopped(tmp_path: Path) -> Path:
     return stopped_quorum(tmp_path)
 
 
-@pytest.mark.kip("D005")
+@pytest.mark.kip("D004", "D005", "D006")
 def test_the_log_is_found_in_the_metadata_log_dir_or_named_directly(stopped: Path) -> None:
-    partition = stopped / "node-1" / PARTITION
+    partition, of_another_topic = stopped / "node-1" / PARTITION, stopped / "node-1" / "A-0"
+    of_another_topic.mkdir()
+    (of_another_topic / "00000000000000000000.log").touch()
 
     assert find_partition(stopped / "node-1") == partition
     assert find_partition(partition) == partition

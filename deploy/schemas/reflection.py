@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.lab import LabError
+from deploy.lab.jars import kafka_jars
 
 Description = dict[str, Any]
 """Output of Reflect.java for one Kafka version, one record, or one record version."""
@@ -20,6 +21,21 @@ Description = dict[str, Any]
 KAFKA_VERSIONS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1")
 """The Kafka versions whose records are known, oldest first. To add one, list it here and run `make schemas`."""
 _PROGRAM = Path(__file__).with_name("Reflect.java")
+_FILE = Path(__file__).resolve().parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
+
+
+def main() -> int:
+    """Writes the file; returns 2 with an error message if that fails."""
+    try:
+        document = merge_kafka_versions([reflect_schemas(kafka_jars(kafka)) for kafka in KAFKA_VERSIONS])
+    except LabError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    _FILE.write_text(document_text(document))
+    versions = sum(len(record["versions"]) for kind in ("records", "control") for record in document[kind])
+    types = f"{len(document['records'])} metadata and {len(document['control'])} control record types"
+    sys.stdout.write(f"{_FILE}: Kafka {', '.join(document['kafka'])}: {types}, {versions} versions\n")
+    return 0
 
 
 def reflect_schemas(jars: Path) -> Description:
@@ -100,3 +116,7 @@ def _record_text(record: Mapping[str, Any]) -> str:
 
 def _compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -24,7 +24,8 @@ from streaming.web.templating import asset, digest
 from tests.cli.program import kraftwatch
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.streaming.status.test_from_journal import failed_observation, journal, observed, polled, records
+from tests.unit.streaming.replay.log_script import failed
+from tests.unit.streaming.status.test_from_journal import PLACE, journal, observed, polled, records
 
 EVIL = "</script><script>alert(1)</script>"
 
@@ -37,7 +38,7 @@ def recording(folder: Path, *, cluster: str = "a") -> Path:
     for second in range(60, 120):
         at_ms = AT + 1_000 * second
         rows += [
-            observed(failed_observation(Reason.NO_LEADER, source), at_ms)
+            observed(failed(Reason.NO_LEADER, PLACE, source), at_ms)
             for source in (ObservationSource.LOG, ObservationSource.QUORUM)
         ]
     return journal(folder, [replace(row, cluster=cluster) for row in rows])

@@ -14,7 +14,6 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import (
     Event,
     Observation,
-    ObservationFailed,
     ObservationKind,
     QuorumPolled,
     to_json,
@@ -24,8 +23,8 @@ from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.identifiers import Millis, Offset
+from rules.model.monitoring import Reason
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
@@ -42,26 +41,14 @@ from streaming.status.recording import (
 from streaming.status.status_tables import status_table
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
 from tests.unit.rules.situation import key, present, row
+from tests.unit.streaming.replay.log_script import failed, poll
 
 AT = 1_790_000_000_000
 PLACE = "c1.test:9093"
 
 
 def polled(epoch: int = 7) -> QuorumPolled:
-    return QuorumPolled(
-        cluster_id="Zm9yLXRlc3RzLW9ubHkhIQ",
-        endpoint=PLACE,
-        leader_id=NodeId(1),
-        leader_epoch=Epoch(epoch),
-        high_watermark=Offset(100),
-        voters=(row(key(1)), row(key(2))),
-        observers=(),
-        nodes=(),
-    )
-
-
-def failed_observation(reason: Reason, source: ObservationSource = ObservationSource.LOG) -> ObservationFailed:
-    return ObservationFailed(source=source, endpoint=PLACE, reason=reason, detail="")
+    return poll(row(key(1)), row(key(2)), epoch=epoch, hw=100, endpoint=PLACE, nodes=())
 
 
 def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
@@ -179,11 +166,11 @@ def test_query_waits_for_an_election_and_ends_when_no_leader_follows() -> None:
     live = live_cluster()
     at = query_began_ms(live)
 
-    live.apply(observed(failed_observation(Reason.NO_LEADER), at + 100))
-    live.apply(observed(failed_observation(Reason.NO_LEADER), at + 3_000))
+    live.apply(observed(failed(Reason.NO_LEADER, PLACE), at + 100))
+    live.apply(observed(failed(Reason.NO_LEADER, PLACE), at + 3_000))
     assert not live.complete(), "two seconds without a leader are an election"
 
-    live.apply(observed(failed_observation(Reason.NO_LEADER), at + 5_200))
+    live.apply(observed(failed(Reason.NO_LEADER, PLACE), at + 5_200))
     assert live.complete()
     assert [one.rule for one in live.state().evaluation.findings] == ["no-leader"]
 
@@ -194,7 +181,7 @@ def test_query_is_incomplete_until_the_log_and_a_poll_are_answered() -> None:
     assert live.missing() == ("the metadata log was not answered", "DescribeQuorum was not answered")
 
     for passed in range(0, 9_000, 1_000):
-        live.apply(observed(failed_observation(Reason.TIMED_OUT), at + passed))
+        live.apply(observed(failed(Reason.TIMED_OUT, PLACE), at + passed))
     assert not live.complete()
     assert live.state().source == "none"
 
@@ -284,7 +271,7 @@ def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Pat
     assert (answered.state().source, calls) == ("live", [])
 
     live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS, read_recorded=read_recorded))
-    live.apply(observed(failed_observation(Reason.NO_LEADER), wall_ms() + 100))
+    live.apply(observed(failed(Reason.NO_LEADER, PLACE), wall_ms() + 100))
     state = live.state()
 
     assert (state.source, state.quorum.leader_epoch, state.quorum.leader_id) == ("journal", 7, None)

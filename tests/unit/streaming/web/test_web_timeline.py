@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from connectors.sinks.alert_json import from_iso
-from rules.alert import Alert, AlertState
+from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
 from streaming.status.status_parts import (
@@ -19,8 +19,7 @@ from streaming.status.status_parts import (
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from streaming.web.timeline import ALERTS_SHOWN, Shape, timeline
-from tests.unit.connectors.sinks.sink_alerts import NOON_MS
-from tests.unit.connectors.sinks.sink_alerts import alert as an_alert
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 FROM, TO = Millis(NOON_MS - 60_000), Millis(NOON_MS + 40_000)
@@ -36,15 +35,9 @@ def election(at_ms: int) -> ElectionStatus:
     return ElectionStatus(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), at_ms=Millis(at_ms))
 
 
-def fired(at: int, *, started: int, severity: Severity = Severity.WARNING, subject: str = "controller 1") -> Alert:
-    return replace(
-        an_alert(),
-        subject=subject,
-        severity=severity,
-        started_at_ms=Millis(NOON_MS + started),
-        observed_at_ms=Millis(NOON_MS + at),
-        state=AlertState.FIRING,
-    )
+def fired(at: int, *, started: int, subject: str = "controller 1", **changed: Any) -> Alert:
+    observed_at_ms, warning = Millis(NOON_MS + at), {"severity": Severity.WARNING}
+    return alert(subject, started_at_ms=NOON_MS + started, observed_at_ms=observed_at_ms, **{**warning, **changed})
 
 
 def test_election_and_alert_of_the_same_time_have_the_same_position() -> None:
@@ -71,8 +64,11 @@ def test_election_names_the_voters_that_voted_for_the_leader() -> None:
 
 
 def test_alert_has_spans_for_pending_and_each_severity() -> None:
-    resolved = replace(fired(30_000, started=0), state=AlertState.RESOLVED)
-    life = (fired(10_000, started=0), fired(20_000, started=0, severity=Severity.CRITICAL), resolved)
+    life = (
+        fired(10_000, started=0),
+        fired(20_000, started=0, severity=Severity.CRITICAL),
+        fired(30_000, started=0, resolved=True),
+    )
     line = timeline(view(*life, fired(35_000, started=35_000)), FROM, TO)
     (lane,) = line.lanes[4:]
     assert [(span.kind, span.from_ms - NOON_MS, span.to_ms - NOON_MS, span.open) for span in lane.spans] == [
@@ -116,7 +112,7 @@ def test_ended_and_open_recoveries_are_spans_and_unclean_elections_a_mark() -> N
 
 def test_alerts_outside_the_span_are_left_out_and_alerts_without_a_lane_are_counted() -> None:
     old = fired(-500_000, started=-500_000, subject="long ago")
-    ended = replace(old, state=AlertState.RESOLVED, observed_at_ms=Millis(NOON_MS - 400_000))
+    ended = fired(-400_000, started=-500_000, subject="long ago", resolved=True)
     many = [fired(0, started=0, subject=f"controller {number}") for number in range(ALERTS_SHOWN + 3)]
     line = timeline(view(old, ended, *many), FROM, TO)
     assert line.omitted == 3

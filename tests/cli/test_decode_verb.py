@@ -11,6 +11,7 @@ from typer.testing import Result
 
 from connectors.metadata.record_schemas import kafka_versions
 from tests.cli.program import kraftwatch
+from tests.kips.test_kip_595_log import voters_record
 from tests.unit.connectors.metadata.metadata_bytes import DATA, batch, data, noop, tagged, text
 
 SECRET = "hunter2-hunter2"
@@ -61,6 +62,7 @@ def test_json_output_is_one_line_per_record(log: Path) -> None:
     ]
 
 
+@pytest.mark.kip("A104")
 def test_text_output_has_columns(log: Path) -> None:
     ended = decode(log)
     head, first, second, third, escaped = (line.split() for line in ended.stdout.splitlines())
@@ -70,7 +72,15 @@ def test_text_output_has_columns(log: Path) -> None:
     assert first[-1] == 'value="(blanked)"'
     assert second[3:] == ["NO_OP_RECORD", "0"]
     assert third[3:6] == ["UNKNOWN", "99", "1"]
+    assert "record type 99 is not known" in " ".join(third)
     assert "\\u001b[2J\\u009b" in escaped[-2]
+
+
+@pytest.mark.kip("A104")
+def test_a_voter_set_is_printed_with_its_voters(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(batch([voters_record(2)]))
+
+    assert 'voters=[{"voterId": 2, "voterDirectoryId": "AgICAgICAgICAgICAgICAg"' in decode(tmp_path / NAME).stdout
 
 
 def test_secrets_are_printed_only_with_show_secrets(log: Path) -> None:

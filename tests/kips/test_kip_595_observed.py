@@ -72,7 +72,7 @@ def test_a_successor_that_a_resigning_leader_names_is_elected_without_an_alert()
     assert monitor.machine.quorum().leader_id == quorum.leader
 
 
-@pytest.mark.kip("D044")
+@pytest.mark.kip("D044", "A095")
 def test_a_single_voter_needs_no_fetches() -> None:
     script, monitor = LogScript(), ClusterMonitor(SETTINGS)
     script.leader(1)

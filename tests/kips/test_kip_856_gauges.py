@@ -7,13 +7,22 @@ import pytest
 
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.identifiers import Endpoint, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import Endpoint, Millis, NodeId, Offset, ReplicaKey
+from rules.model.membership import Voter
 from rules.model.quorum import Quorum
-from rules.remedies.remedy_commands import add_controller, describe_status, remove_controller, wait_for_pending_change
+from rules.remedies.remedy_commands import (
+    add_controller,
+    describe_status,
+    remove_controller,
+    unless_it_joins,
+    wait_for_pending_change,
+)
+from rules.rescue.voter_override import initial_controllers
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, status_json
 from tests.unit.rules.situation import (
     NOW,
+    endpoint,
     evaluation_of,
     findings,
     healthy,
@@ -22,12 +31,16 @@ from tests.unit.rules.situation import (
     leaders_clock,
     observer,
     present,
+    registration,
     row,
+    supporting,
     voter_not_fetching,
+    with_controller,
     with_poll,
     with_rows,
 )
 from tests.unit.rules.test_voter_set_rules import removing
+from tests.unit.streaming.status.test_status_tables import printed
 
 
 def state_of(quorum: Quorum) -> ClusterState:
@@ -76,7 +89,7 @@ def test_the_four_gauges_of_the_text_are_computed() -> None:
     assert gauges(voting(healthy(3), 2, 3)) == (3, 0, 0, 1)
 
 
-@pytest.mark.kip("A022", "A024", "D148", "K008", "A025", "A045", "A046")
+@pytest.mark.kip("A022", "A024", "D148", "K008", "A025", "A045", "A046", "A101", "A102")
 def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     """The leader uses a new set as soon as it is appended, and polls have that one."""
     joining = voting(healthy(3), 1, 2, 3, 4)
@@ -86,6 +99,8 @@ def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     assert [one["id"] for one in said["committed_voters"]["voters"]] == [1, 2, 3]
     assert [one["id"] for one in said["pending_voters"]["added"]] == [4]
     assert status(with_rows(joining, 4, log_end_offset=Offset(9_000)))["max_follower_lag"] == 1_000
+    assert f"voters to be added, not committed yet: {key(4)}" in printed(joining)
+    assert f"voters to be removed, not committed yet: {key(1)}" in printed(removing(healthy(3), 1))
     leaving = status(removing(healthy(3), 1))
     assert [one["id"] for one in leaving["current_voters"]] == [2, 3]
     assert {one["status"] for one in leaving["replicas"] if one["node_id"] == 1} == {"Observer"}
@@ -125,6 +140,14 @@ def test_commands_are_those_of_released_kafka() -> None:
     )
 
 
+@pytest.mark.kip("A109", "A066")
+@pytest.mark.parametrize(("metadata_version", "can"), [(27, False), (28, True)], ids=["Kafka 4.1", "Kafka 4.2"])
+def test_a_controller_that_may_add_itself_is_given_time_first(metadata_version: int, can: bool) -> None:
+    started = replace(registration(2), features=supporting(metadata_version))
+
+    assert bool(unless_it_joins(with_controller(healthy(), started), NodeId(2))) is can
+
+
 @pytest.mark.kip("A020", "A074", "A110", "A076")
 @pytest.mark.parametrize("leader", [1, 3])
 def test_a_removal_command_has_id_and_directory(leader: int) -> None:
@@ -139,7 +162,7 @@ def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     ]
 
 
-@pytest.mark.kip("A096", "A100", "C016", "A080")
+@pytest.mark.kip("A096", "A100", "C016", "A080", "A111")
 def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     quorum = observer(healthy(3), 4)
 
@@ -154,6 +177,8 @@ def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     assert [one["id"] for one in status(mixed)["current_voters"] if one["directory_id"] is None] == [1]
     assert findings(mixed, "voter-change-stuck") == [], "nobody was added or removed"
     assert wait_for_pending_change(mixed) == ()
+    without = Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(endpoint(1),))
+    assert initial_controllers([without]) is None, "--initial-controllers needs the directory"
 
 
 @pytest.mark.kip("A097")
@@ -164,6 +189,16 @@ def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
     evaluation = evaluation_of(quorum)
     assert [one for one in evaluation.findings if one.rule != "quorum-shape"] == []
     assert {one.rule for one in evaluation.unknown} >= {"failure-tolerance", "voter-lagging", "observer-lagging"}
+
+
+@pytest.mark.kip("A095")
+def test_a_voter_that_has_not_fetched_from_a_new_leader_last_fetched_as_the_polls_before_it_say() -> None:
+    elected_now = with_rows(healthy(3), 1, last_fetch_ms=None, last_caught_up_ms=None)
+    known = elected_now.histories[key(1)]
+    earlier = tuple(replace(one, observed_at_ms=Millis(one.observed_at_ms - 15_000)) for one in known.samples)
+    long_ago = replace(elected_now, histories={**elected_now.histories, key(1): replace(known, samples=earlier)})
+
+    assert [status(one)["voters_fetching"] for one in (elected_now, long_ago)] == [3, 2]
 
 
 @pytest.mark.kip("A095")

@@ -190,7 +190,7 @@ def test_fields_of_status_and_replication_and_partitions(situation: str) -> None
 
 @pytest.mark.kip("A049", "A093", "A096", "A098", "A106", "A108", "C023", "C029", "D016", "D030", "D097", "D098", "D099")
 @pytest.mark.kip("A101", "D100", "D101", "E012", "E071", "E080", "K008", "K014", "K018", "K024", "K037", "A018")
-@pytest.mark.kip("B047")
+@pytest.mark.kip("B047", "A111")
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_tables_of_status_and_replication_and_partitions(situation: str) -> None:
     tables = (printed(SITUATIONS[situation], what, width=160) for what in ("status", "replication", "partitions"))
@@ -212,7 +212,7 @@ def test_metrics_of_two_clusters(tmp_path: Path) -> None:
     compare_with("metrics", sorted(line for line in running.text().splitlines() if 'cluster="' in line))
 
 
-@pytest.mark.kip("A099", "A103", "D102", "D103", "D107")
+@pytest.mark.kip("A099", "A103", "D102", "D103", "D107", "A101", "A102")
 def test_metrics_of_a_cluster_without_a_leader_and_of_a_static_one(tmp_path: Path) -> None:
     quorums = (replace(SITUATIONS[name], cluster=name, now_ms=NOW) for name in ("leaderless", "static"))
     running = MetricsFixture(tmp_path, ("leaderless", "static")).batch(*quorums)
@@ -221,7 +221,7 @@ def test_metrics_of_a_cluster_without_a_leader_and_of_a_static_one(tmp_path: Pat
 
 
 @pytest.mark.kip("A013", "A014", "A018", "A043", "A057", "A062", "A063", "A064", "A065", "D020", "D023", "D081", "D104")
-@pytest.mark.kip("D014", "E002", "E003", "E043", "E044", "E051", "E076", "E080", "K001", "K002", "A023")
+@pytest.mark.kip("D014", "E002", "E003", "E043", "E044", "E051", "E076", "E080", "K001", "K002", "A023", "A111")
 @pytest.mark.parametrize("node", [1, 2, 3, 101])
 def test_fields_of_a_log_directory(node: int, tmp_path: Path) -> None:
     """Of three controllers and a broker of a real Kafka; one of them has a snapshot."""

@@ -1,12 +1,10 @@
-"""The tables of docs/configuration.md (`make goldens`).
+"""The tables of docs/configuration.md.
 
-The keys, defaults and meanings come from the models; the text between the tables is written by hand.
+The keys, defaults and meanings come from the models.
 """
 
-import re
 from collections.abc import Container
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -22,14 +20,11 @@ from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.reload import FIXED
 from streaming.config.root import HeartbeatSection, PipelineSection, WatchSection
+from tests.page_tables import DOCS, table, with_tables
 
-PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
-_TABLE = re.compile(r"(?P<begin><!-- keys: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- /keys -->)", re.DOTALL)
-
-
+PAGE = DOCS / "configuration.md"
 _NO_KEYS = "It has no other keys.\n"
 _LOGIN = " It has the keys of TLS and SASL of `defaults` too."
-_KINDS = re.compile(r"(?P<begin><!-- kinds of sinks -->\n).*?(?P<end><!-- /kinds -->)", re.DOTALL)
 
 
 def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
@@ -50,35 +45,32 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
     }
 
 
-def page(text: str) -> str:
+def page() -> str:
     """Returns the page with its tables generated from the models."""
-    tables = {name: table(model, excluded) for name, (model, excluded) in sections().items()}
-    missing = set(tables) - {found["name"] for found in _TABLE.finditer(text)}
-    assert not missing, f"docs/configuration.md has no table for {', '.join(sorted(missing))}"
-    text = _KINDS.sub(lambda found: f"{found['begin']}{kinds()}{found['end']}", text)
-    return _TABLE.sub(lambda found: f"{found['begin']}{tables[found['name']]}{found['end']}", text)
+    tables = {name: model_table(model, excluded) for name, (model, excluded) in sections().items()}
+    return with_tables(PAGE, {**tables, "sink-kinds": kinds()})
 
 
 def kinds() -> str:
     """Returns a paragraph and a table for each kind of sink, from its section."""
     return "\n".join(
         f"`{kind}`: {section.__doc__}{_LOGIN if issubclass(section, LoginSection) else ''}\n\n"
-        f"{table(section, PeopleSection) or _NO_KEYS}"
+        f"{model_table(section, PeopleSection) or _NO_KEYS}"
         for kind, section in SINK_SECTIONS.items()
     )
 
 
-def table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:
+def model_table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:
     """Returns the table of a model's keys, without the keys of the excluded model."""
     known = set(excluded.model_fields) if excluded else set()
     if excluded is PeopleSection and issubclass(model, LoginSection):
         known |= set(LoginSection.model_fields)
     rows = [
-        f"| {key(name, field, model.model_fields)} | {meaning(model, name, field)} |\n"
+        " ".join(f"| {key(name, field, model.model_fields)} | {meaning(model, name, field)} |".split())
         for name, field in model.model_fields.items()
         if name not in known and name.removesuffix("_file") not in model.model_fields.keys() - {name}
     ]
-    return "| key | meaning |\n|---|---|\n" + "".join(" ".join(row.split()) + "\n" for row in rows) if rows else ""
+    return table("| key | meaning |", rows) if rows else ""
 
 
 def key(name: str, field: FieldInfo, names: Container[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from streaming.config import config_json_schema
 from tests import configuration_page, metric_page, rule_pages, status_schema
+from tests.kafka import version_table
 
 ROOT = Path(__file__).parents[1]
 
@@ -14,9 +15,10 @@ ROOT = Path(__file__).parents[1]
 def generated() -> Mapping[Path, str]:
     """Returns the text of every generated file of the repository."""
     return {
-        configuration_page.PAGE: configuration_page.page(configuration_page.PAGE.read_text(encoding="utf-8")),
+        configuration_page.PAGE: configuration_page.page(),
         ROOT / "deploy" / "config.schema.json": json.dumps(config_json_schema(), indent=2) + "\n",
         metric_page.PAGE: metric_page.page(),
+        version_table.PAGE: version_table.page(),
         status_schema.PATH: status_schema.text(),
         **{rule_pages.PAGES / name: text for name, text in rule_pages.pages().items()},
     }

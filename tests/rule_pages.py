@@ -13,35 +13,10 @@ from rules.finding import HOLD, Rule, Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, page_of
+from tests.page_tables import DOCS, table, with_tables
 
-ROOT = Path(__file__).parents[1]
-PAGES = ROOT / "docs" / "rules"
-GOLDENS = ROOT / "tests" / "unit" / "rules" / "goldens"
-GENERATED = "<!-- Written by `make goldens`. -->\n"
-_INDEX_HEAD = """\
-# Rules
-
-`kraftwatch explain RULE` prints a rule's page. Critical: act now. Warning: act today. Info: know about it.
-The [glossary](../glossary.md) explains the terms.
-
-| rule | condition | severity | hold |
-|---|---|---|---|"""
-_INDEX_FOOT = """\
-## Silence it
-
-```
-kraftwatch silence add --rule RULE --cluster NAME --for 2h --comment "WHY" --config FILE
-```
-
-[What a silence does](../alerts.md#silences).
-
-## Thresholds
-
-Each page lists the thresholds of its rule. `--set RULE.THRESHOLD=VALUE` changes one, as does
-[`thresholds`](../configuration.md#thresholds) in the configuration. What several rules share:
-
-| name | meaning |
-|---|---|"""
+PAGES = DOCS / "rules"
+GOLDENS = Path(__file__).parent / "unit" / "rules" / "goldens"
 _SHARED_BY = 3
 """So many rules with the same threshold: its meaning is in the index."""
 _QUOTED_RULE = re.compile(rf"`({'|'.join(RULES)})`")
@@ -61,7 +36,11 @@ def index() -> str:
         for rule in order
     ]
     meanings = [f"| `{name}` | {meaning} |" for name, meaning in sorted(shared_meanings())]
-    return "\n".join([f"{GENERATED}{_INDEX_HEAD}", *rows, "", _INDEX_FOOT, *meanings, ""])
+    tables = {
+        "rules": table("| rule | condition | severity | hold |", rows),
+        "shared-thresholds": table("| name | meaning |", meanings),
+    }
+    return with_tables(PAGES / "index.md", tables)
 
 
 def shared_meanings() -> set[tuple[str, str]]:
@@ -89,7 +68,7 @@ def markdown(rule: Rule) -> str:
     parts.append("## Thresholds")
     if own:
         rows = [f"| `{each.name}` | {default_of(each)} | {each.meaning} |" for each in own]
-        parts.append("\n".join(["| name | default | meaning |", "|---|---|---|", *rows]))
+        parts.append(table("| name | default | meaning |", rows).rstrip())
     if others:
         parts.append(f"[As in other rules](index.md#thresholds): {', '.join(others)}.")
     if rule.inhibited_by:

@@ -1,7 +1,6 @@
 """Old and new Kafka versions, static and dynamic quorums: the tables of docs/versions.md are measured."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,25 +25,11 @@ from tests.kafka.version_table import (
     VersionObservations,
     expected,
     measured,
-    page_tables,
 )
 from tests.lab import Lab
 
-PAGE = Path(__file__).parents[2] / "docs" / "versions.md"
-BEGIN, END = "<!-- the tables: tests/kafka/version_table.py -->\n\n", "\n<!-- the end of the tables -->\n"
 OFTEN = {("4.3.1", False)}
 """The version in `make test`: for the others the jars of another Kafka are downloaded."""
-_FIRST_WITH_THE_FEATURE = "3.9.2"
-
-
-def test_versions_page_contains_the_tables() -> None:
-    text = PAGE.read_text()
-    head, _, rest = text.partition(BEGIN)
-    _, _, foot = rest.partition(END)
-    updated = head + BEGIN + page_tables() + END + foot
-    if os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"):
-        PAGE.write_text(updated)
-    assert text == updated or os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"), "KRAFTWATCH_REWRITE_GOLDENS=1 rewrites it"
 
 
 def runs() -> list[Any]:

@@ -7,7 +7,9 @@ from typing import Any
 from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import ControllerRegistered, FeatureLevelSet
 from connectors.observations.observation import Event
+from tests.page_tables import DOCS, table, with_tables
 
+PAGE = DOCS / "versions.md"
 CONTROLLER, BROKER = 1, 101
 VOTERS_IN_THE_LOG = {
     "forced-reconfiguration",
@@ -84,7 +86,7 @@ class Fact:
     """The expected cell for each of `DYNAMIC_KAFKAS`."""
 
 
-def _row(name: str, cell: Callable[[VersionObservations], str], *, static: str, dynamic: str) -> Fact:
+def _row(name: str, static: str, dynamic: str, cell: Callable[[VersionObservations], str]) -> Fact:
     """Returns a Fact from comma-separated cells; the last cell applies to all newer Kafka versions."""
 
     def all_of(text: str, kafkas: Sequence[str]) -> tuple[str, ...]:
@@ -95,124 +97,93 @@ def _row(name: str, cell: Callable[[VersionObservations], str], *, static: str, 
 
 
 FACTS = (
+    _row("newest DescribeQuorum", "v1, v1, v1, v1, v2", "v2", lambda seen: f"v{seen.apis[_DESCRIBE_QUORUM][1]}"),
+    _row("newest Fetch", "v13, v15, v16, v16, v17, v17, v18", "v17, v17, v18", lambda seen: f"v{seen.apis[_FETCH][1]}"),
     _row(
-        "newest DescribeQuorum",
-        lambda observed: f"v{observed.apis[_DESCRIBE_QUORUM][1]}",
-        static="v1, v1, v1, v1, v2",
-        dynamic="v2",
-    ),
-    _row(
-        "newest Fetch",
-        lambda observed: f"v{observed.apis[_FETCH][1]}",
-        static="v13, v15, v16, v16, v17, v17, v18",
-        dynamic="v17, v17, v18",
-    ),
-    _row(
-        "committed metadata, by anonymous Fetch",
-        lambda observed: _yes_no(observed.feature("metadata.version")),
-        static="yes",
-        dynamic="yes",
+        "committed metadata, by anonymous Fetch", "yes", "yes", lambda seen: _yes_no(seen.feature("metadata.version"))
     ),
     _row(
         "the reader is listed as an observer",
-        lambda observed: _yes_no([row["id"] for row in observed.status["current_observers"]] != [BROKER]),
-        static="no",
-        dynamic="no",
+        "no",
+        "no",
+        lambda seen: _yes_no([row["id"] for row in seen.status["current_observers"]] != [BROKER]),
     ),
     _row(
         "the leader's address, in an answer to Fetch",
-        lambda observed: _yes_no(observed.old_epoch_fetch.leader),
-        static="no, no, no, no, yes",
-        dynamic="yes",
+        "no, no, no, no, yes",
+        "yes",
+        lambda seen: _yes_no(seen.old_epoch_fetch.leader),
     ),
-    _row(
-        "cluster id, reported by a controller",
-        lambda observed: _yes_no(observed.status["cluster_id"]),
-        static="no, no, yes",
-        dynamic="yes",
-    ),
+    _row("cluster id, reported by a controller", "no, no, yes", "yes", lambda seen: _yes_no(seen.status["cluster_id"])),
     _row(
         "leader, epoch, high watermark",
-        lambda observed: _yes_no(
-            (observed.status["leader_id"], observed.status["leader_epoch"]) == (CONTROLLER, 1)
-            and observed.status["high_watermark"] > 0
+        "yes",
+        "yes",
+        lambda seen: _yes_no(
+            (seen.status["leader_id"], seen.status["leader_epoch"]) == (CONTROLLER, 1)
+            and seen.status["high_watermark"] > 0
         ),
-        static="yes",
-        dynamic="yes",
     ),
-    _row(
-        "voters' and observers' lag in records",
-        lambda observed: _replicas(observed, "log_end_offset", "lag"),
-        static="yes",
-        dynamic="yes",
-    ),
+    _row("voters' and observers' lag in records", "yes", "yes", lambda seen: _replicas(seen, "log_end_offset", "lag")),
     _row(
         "last fetch and last caught-up timestamps",
-        lambda observed: _replicas(observed, "last_fetch_timestamp_ms", "last_caught_up_timestamp_ms"),
-        static="yes",
-        dynamic="yes",
+        "yes",
+        "yes",
+        lambda seen: _replicas(seen, "last_fetch_timestamp_ms", "last_caught_up_timestamp_ms"),
     ),
     _row(
         "directory ids of voters",
-        lambda observed: _yes_no(all(row["directory_id"] for row in observed.status["current_voters"])),
-        static="no",
-        dynamic="yes",
+        "no",
+        "yes",
+        lambda seen: _yes_no(all(row["directory_id"] for row in seen.status["current_voters"])),
     ),
     _row(
         "directory ids of observers",
-        lambda observed: _yes_no(all(row["directory_id"] for row in observed.status["current_observers"])),
-        static="no, no, no, no, yes",
-        dynamic="yes",
+        "no, no, no, no, yes",
+        "yes",
+        lambda seen: _yes_no(all(row["directory_id"] for row in seen.status["current_observers"])),
     ),
     _row(
         "voters' endpoints, by DescribeQuorum",
-        lambda observed: _yes_no(all(row["endpoints"] for row in observed.status["current_voters"])),
-        static="no, no, no, no, yes",
-        dynamic="yes",
+        "no, no, no, no, yes",
+        "yes",
+        lambda seen: _yes_no(all(row["endpoints"] for row in seen.status["current_voters"])),
     ),
     _row(
         "voters' endpoints, by the log, each with a verdict",
-        lambda observed: _yes_no([one["verdict"] for one in observed.status["endpoints"]] == ["ok"]),
-        static="no",
-        dynamic="yes",
+        "no",
+        "yes",
+        lambda seen: _yes_no([one["verdict"] for one in seen.status["endpoints"]] == ["ok"]),
     ),
     _row(
         "voter set, committed and pending",
-        lambda observed: _yes_no(observed.status["committed_voters"] and observed.status["pending_voters"] is not None),
-        static="no",
-        dynamic="yes",
+        "no",
+        "yes",
+        lambda seen: _yes_no(seen.status["committed_voters"] and seen.status["pending_voters"] is not None),
     ),
     _row(
         "controllers' registrations",
-        lambda observed: _yes_no([each.id for each in observed.of(ControllerRegistered)] == [CONTROLLER]),
-        static="no, no, yes",
-        dynamic="yes",
+        "no, no, yes",
+        "yes",
+        lambda seen: _yes_no([each.id for each in seen.of(ControllerRegistered)] == [CONTROLLER]),
     ),
-    _row(
-        "recovering partitions",
-        lambda observed: _yes_no(observed.status["recovering_partitions"] == 0),
-        static="yes",
-        dynamic="yes",
-    ),
+    _row("recovering partitions", "yes", "yes", lambda seen: _yes_no(seen.status["recovering_partitions"] == 0)),
     _row(
         "eligible leader replicas, in a new cluster",
-        lambda observed: _yes_no(observed.feature("eligible.leader.replicas.version")),
-        static="no, no, no, no, no, no, yes",
-        dynamic="no, no, yes",
+        "no, no, no, no, no, no, yes",
+        "no, no, yes",
+        lambda seen: _yes_no(seen.feature("eligible.leader.replicas.version")),
     ),
-    _row("kraft.version", lambda observed: str(observed.status["kraft_version"]), static="0", dynamic="1"),
+    _row("kraft.version", "0", "1", lambda seen: str(seen.status["kraft_version"])),
     _row(
         "metadata.version of a new cluster",
-        lambda observed: str(observed.status["metadata_version"]),
-        static="7, 14, 19, 20, 21, 25, 27, 29, 30",
-        dynamic="21, 25, 27, 29, 30",
+        "7, 14, 19, 20, 21, 25, 27, 29, 30",
+        "21, 25, 27, 29, 30",
+        lambda seen: str(seen.status["metadata_version"]),
     ),
-    _row("rules that evaluate the voters in the log", _evaluated, static="not applicable", dynamic="evaluated"),
+    _row("rules that evaluate the voters in the log", "not applicable", "evaluated", _evaluated),
     _row(
-        "kraft.version 0 to 1 while it runs",
-        _upgrade_result,
-        static="no, no, no, no, only reported, only reported, yes",
-        dynamic="–",
+        "kraft.version 0 to 1 while it runs", "no, no, no, no, only reported, only reported, yes", "–", _upgrade_result
     ),
 )
 
@@ -229,13 +200,13 @@ def measured(observed: VersionObservations, *, static: bool) -> dict[str, str]:
     return {fact.name: fact.cell(observed) for fact in FACTS if static or fact.cell is not _upgrade_result}
 
 
-def page_tables() -> str:
-    """Returns the table of docs/versions.md: each value with the Kafka from which on it is so."""
-    rows = "".join(
-        f"| {fact.name} | {_from(STATIC_KAFKAS, fact.static)} | {_from(DYNAMIC_KAFKAS, fact.dynamic)} |\n"
+def page() -> str:
+    """Returns docs/versions.md, whose table has each value with the Kafka from which on it is so."""
+    rows = [
+        f"| {fact.name} | {_from(STATIC_KAFKAS, fact.static)} | {_from(DYNAMIC_KAFKAS, fact.dynamic)} |"
         for fact in FACTS
-    )
-    return f"| | static | dynamic |\n|---|---|---|\n{rows}"
+    ]
+    return with_tables(PAGE, {"versions": table("| | static | dynamic |", rows)})
 
 
 def _from(kafkas: Sequence[str], cells: Sequence[str]) -> str:

@@ -1,7 +1,6 @@
-"""The wheel: it contains every file that the program reads, and its dependencies are locked."""
+"""The wheel: it contains every file that the program reads."""
 
 import lzma
-import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -64,26 +63,3 @@ def test_wheel_has_the_packages_with_their_data_and_without_tests(kraftwatch: Pa
     data = {name for name in tracked if not name.endswith(".py") and not name.startswith(recipes)}
     assert data <= set(shipped.split())
     assert not [name for name in shipped.split() if name.startswith(recipes)]
-
-
-def test_production_lock_has_the_tested_versions() -> None:
-    production, tested = locked(ROOT / "deploy" / "requirements.txt"), locked(ROOT / "requirements.lock")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    named = {re.split(r"[<>=\[;, ]", each)[0].lower().replace("_", "-") for each in project}
-
-    assert production.items() <= tested.items(), "make lock writes both"
-    assert named <= {name.split("==")[0] for name in production}
-    assert not {name for name in production if name.startswith(("pytest", "mypy==", "ruff==", "mkdocs"))}
-    assert "://" not in (ROOT / "deploy" / "requirements.txt").read_text()
-
-
-def locked(file: Path) -> dict[str, frozenset[str]]:
-    """Returns the hashes of each NAME==VERSION in a lock file; the platform markers may differ."""
-    found: dict[str, set[str]] = {}
-    hashes: set[str] = set()
-    for line in file.read_text().splitlines():
-        if pinned := re.match(r"[a-z0-9][^\s\\]*==[^\s\\]+", line):
-            hashes = found.setdefault(pinned[0], set())
-        elif digest := re.search(r"--hash=(sha256:\w+)", line):
-            hashes.add(digest[1])
-    return {name: frozenset(hashes) for name, hashes in found.items()}

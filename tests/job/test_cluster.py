@@ -16,7 +16,7 @@ from tests.bench.job_cost import newest_batch
 from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
 from tests.job.spark_cluster import standalone_cluster
-from tests.wheel import install_wheel
+from tests.wheel import environment_with_libraries, install_wheel
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -131,12 +131,7 @@ class SubmittedJob(JobProcess):
 
 def python_without_kraftwatch(folder: Path) -> Path:
     """Returns a Python that has every dependency and not kraftwatch."""
-    python = folder / "python"
-    packages = sysconfig.get_paths()["purelib"]
-    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
-    # PYTHONPATH is no site folder: Python ignores the .pth file of an editable install there.
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {base} -s "$@"\n')
-    python.chmod(0o755)
+    python = environment_with_libraries(folder / "python") / "python"
     result = subprocess.run(
         [python, "-c", "import pyspark, rules"], cwd=folder, capture_output=True, text=True, check=False
     )

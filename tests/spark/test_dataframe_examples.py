@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from streaming.dataframes.metadata_log_source import RECORD
 from streaming.pipeline.schema import OBSERVATION
 from tests.job.spark_cluster import standalone_cluster
 from tests.unit.connectors.metadata.metadata_bytes import tinylog
-from tests.wheel import ROOT
+from tests.wheel import ROOT, build_wheel, environment_with_libraries
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -28,27 +27,10 @@ PRINTED = """
 """A row of each of its two tables."""
 
 
-def environment_without_kraftwatch(folder: Path) -> Path:
-    """Returns the Python of a new environment that has the locked dependencies, but not kraftwatch."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    # Python does not read .pth files in a folder that a .pth file adds: the checkout's editable install is inactive.
-    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return folder / "bin" / "python"
-
-
-def archive_of_the_wheel(folder: Path) -> Path:
-    """Builds the wheel and returns it as the .zip that the page describes."""
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel.rename(folder / "kraftwatch.zip")
-
-
 @pytest.mark.long
 def test_the_script_prints_elections_and_leaders(tmp_path: Path) -> None:
-    python = environment_without_kraftwatch(tmp_path / "environment")
-    archive = archive_of_the_wheel(tmp_path)
+    python = environment_with_libraries(tmp_path / "environment") / "python"
+    archive = build_wheel(tmp_path).rename(tmp_path / "kraftwatch.zip")
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(tinylog()[0])
     submit = Path(sysconfig.get_path("scripts")) / "spark-submit"

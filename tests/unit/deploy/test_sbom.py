@@ -1,8 +1,9 @@
-"""The SBOM that `make sbom` writes lists exactly the locked packages, with their versions and hashes."""
+"""The lock files, and the SBOM that `make sbom` writes: it lists exactly the locked packages and their hashes."""
 
 import json
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -41,6 +42,18 @@ def listed(sbom: dict[str, Any]) -> list[Package]:
         hashes = (one for reference in each["externalReferences"] for one in reference["hashes"])
         found.append((each["name"], each["version"], frozenset(one["content"] for one in hashes)))
     return sorted(found)
+
+
+def test_production_lock_has_the_tested_versions() -> None:
+    text = (ROOT / "deploy" / "requirements.txt").read_text()
+    production, tested = locked(text), locked((ROOT / "requirements.lock").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    named = {re.split(r"[<>=\[;, ]", each)[0].lower().replace("_", "-") for each in project}
+
+    assert {*production} <= {*tested}, "make lock writes both"
+    assert named <= {name for name, _, _ in production}
+    assert not {name for name, _, _ in production if name.startswith("pytest") or name in ("mypy", "ruff", "mkdocs")}
+    assert "://" not in text
 
 
 @pytest.mark.parametrize(("name", "lock"), LOCKS.items())

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.lab.addresses import Ports
+from deploy.lab.child_process import ChildProcess
 from tests.eventually import eventually
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "kraftwatch-*.rules.yml"
@@ -68,20 +68,18 @@ def running_prometheus(target: str, folder: Path) -> Iterator[Prometheus]:
     port = ports.claim()
     command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
     command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    prometheus = Prometheus(port=port)
+    log = folder / "log"
+    process, prometheus = ChildProcess(command, log=log, supervised=True), Prometheus(port=port)
 
     def scraped() -> None:
+        assert process.alive, log.read_text()
         with contextlib.suppress(OSError):
-            assert process.poll() is None, (folder / "log").read_text()
             assert prometheus.query('sum_over_time(up{job="kraftwatch"}[5m]) >= 4')
             return
-        raise AssertionError((folder / "log").read_text() or "Prometheus does not answer yet")
+        raise AssertionError(log.read_text() or "Prometheus does not answer yet")
 
     try:
         eventually(scraped, within_s=60)
         yield prometheus
     finally:
-        process.terminate()
-        process.wait(60)
+        process.kill()

@@ -86,10 +86,6 @@ class RelayProcess:
     def log(self) -> str:
         return (self.folder / "relay.log").read_text()
 
-    def add_cluster(self, cluster: dict[str, Any]) -> None:
-        """Adds a cluster for the next start."""
-        self._clusters.append(cluster)
-
     def start(self, *arguments: str, **keys: Any) -> None:
         """Starts the relay; `keys` are further ones of its section."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -5,9 +5,8 @@ import os
 import shutil
 import signal
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import pytest
@@ -27,17 +26,11 @@ from tests.sinks.server import HttpDouble, HttpReply
 pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
 
 LAB = {"brokers": 0}
-JobT = TypeVar("JobT", bound=ConfiguredJob)
-SETTLES_S = 21
-"""Until the quorum notices, and the hold of the rule."""
 FIRED, RESOLVED = ("no-leader", "firing"), ("no-leader", "resolved")
 
 
 def job_named(name: str, lab: Lab, relay: RelayProcess, store: str, webhook: HttpDouble, folder: Path) -> ConfiguredJob:
-    return configured(ConfiguredJob(folder=folder / name, bootstrap=(), name="test"), lab, relay, store, webhook)
-
-
-def configured(job: JobT, lab: Lab, relay: RelayProcess, store: str, webhook: HttpDouble) -> JobT:
+    job = ConfiguredJob(folder=folder / name, bootstrap=(), name="test")
     job.write_config(
         clusters=[section("test", lab)],
         source="kafka",
@@ -106,39 +99,6 @@ def assert_any_machine_looks_back(lab: Lab, other: ConfiguredJob) -> None:
     status = other.printed("status")
     assert (status["source"], status["cluster_id"]) == ("journal", lab.cluster_id)
     lab.resume(*lab.controllers)
-
-
-@needs_own_network
-def test_people_are_notified_once_when_a_job_is_cut_off(
-    lab: Lab, topic_lab: Lab, relay: RelayProcess, postgres: PostgresServer, webhook: HttpDouble, tmp_path: Path
-) -> None:
-    database = postgres.database("cut_off").url
-    store, topic, sink = postgres.port, port_of(topic_lab.broker_bootstrap[0]), port_of(webhook.url)
-    with ExitStack() as stack:
-        networks = [stack.enter_context(OwnNetwork()) for _ in range(2)]
-        jobs: list[SeparateJob] = []
-        for name, network in zip(("first", "second"), networks, strict=True):
-            network.reach(store, topic, sink)
-            job = SeparateJob(folder=tmp_path / name, bootstrap=(), name="test", network=network)
-            jobs.append(configured(job, lab, relay, database, webhook))
-            stack.enter_context(job)
-        active, standby = jobs
-        eventually(lambda: assert_notifies(active, standby), within_s=30)
-        expected: list[tuple[str, str, str]] = []
-        for ports in ((store,), (topic,), (sink,), (store, topic, sink)):
-            # Of the standby: the active job goes on. Then of the active job: the other one takes over.
-            for job in (standby, active):
-                job.network.cut(*ports)
-                (lab.resume if expected and expected[-1][1:] == FIRED else lab.pause)(*lab.controllers[:2])
-                notifying = active if job is standby else standby
-                change = RESOLVED if expected and expected[-1][1:] == FIRED else FIRED
-                expected.append((f"/{notifying.folder.name}", *change))
-                eventually(lambda: assert_sent(webhook, expected), within_s=30 + SETTLES_S)
-                job.network.restore()
-                other = standby if notifying is active else active
-                eventually(partial(assert_notifies, notifying, other), within_s=60)
-                assert_sent(webhook, expected)
-            active, standby = standby, active
 
 
 @needs_own_network

@@ -1,6 +1,5 @@
 """One cluster with a million partitions: a real controller on such a snapshot, changes all the time, and kills."""
 
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,7 +21,6 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.bench.million_bench import MemorySamples, await_verdict
 from tests.eventually import eventually
-from tests.job.conftest import assert_no_process_in
 from tests.job.job_state import cluster_status
 from tests.kafka.large_quorum import LargeQuorum
 
@@ -36,23 +34,16 @@ STATE_BYTES, BYTES_PER_CHANGE = 64 * 1024, 50
 
 
 @pytest.fixture(scope="module")
-def large_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="kraftwatch-test-", ignore_cleanup_errors=True) as name:
-        yield Path(name)
-        eventually(lambda: assert_no_process_in(Path(name)), within_s=60)
-
-
-@pytest.fixture(scope="module")
-def quorum(large_folder: Path) -> Iterator[LargeQuorum]:
-    with LargeQuorum(large_folder / "lab") as quorum:
+def quorum(folder: Path) -> Iterator[LargeQuorum]:
+    with LargeQuorum(folder / "lab") as quorum:
         quorum.load(TOPICS, PARTITIONS)
         yield quorum
 
 
 @pytest.fixture(scope="module")
-def reader(large_folder: Path) -> Iterator[SparkSession]:
+def reader(folder: Path) -> Iterator[SparkSession]:
     """Spark, to read the state of stopped jobs."""
-    session = start_spark(master="local[1]", logs=large_folder / "log", settings={})
+    session = start_spark(master="local[1]", logs=folder / "log", settings={})
     yield session
     session.stop()
 
@@ -102,9 +93,9 @@ def pieces(job: JobProcess) -> int:
 
 
 def test_a_batch_writes_what_changed_and_not_what_is_known(
-    quorum: LargeQuorum, large_folder: Path, reader: SparkSession
+    quorum: LargeQuorum, folder: Path, reader: SparkSession
 ) -> None:
-    job = new_job(quorum, large_folder / "job")
+    job = new_job(quorum, folder / "job")
     with MemorySamples(job) as memory, job:
         await_verdict(job, quorum)
         first = max(int(path.name) for path in (job.checkpoint / "spark" / "commits").iterdir())
@@ -119,9 +110,9 @@ def test_a_batch_writes_what_changed_and_not_what_is_known(
 
 
 def test_kills_in_the_middle_of_the_snapshot_change_nothing(
-    quorum: LargeQuorum, large_folder: Path, reader: SparkSession
+    quorum: LargeQuorum, folder: Path, reader: SparkSession
 ) -> None:
-    job = new_job(quorum, large_folder / "killed")
+    job = new_job(quorum, folder / "killed")
     with ThreadPoolExecutor(1) as starter:
         starting = starter.submit(job.start)
         eventually(lambda: pieces(job) > 0, within_s=60)

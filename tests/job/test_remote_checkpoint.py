@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,37 +35,27 @@ def name_node(folder: Path) -> Iterator[RemoteStorage]:
         yield storage
 
 
-def assert_alert_continues(lab: Lab, relay: RelayProcess, folder: Path, places: Sequence[str], **keys: Any) -> None:
-    """Kills the job while an alert fires, deletes its logs, and resolves the alert in the last of the places."""
-    work = folder / "work"
-    job = reading_job(relay, lab, folder, checkpoint=places[0], work_dir=str(work), **keys)
-    with job:
-        lab.pause(*lab.controllers[:2])
-        try:
-            job.wait_for("no-leader")
-            for place in places:
-                job.kill()
-                delete_logs(work)
-                assert {path.name for path in work.iterdir()} <= KEPT
-                reading_job(relay, lab, folder, checkpoint=place, work_dir=str(work), **keys)
-                job.start()
-        finally:
-            lab.resume(*lab.controllers[:2])
-        job.wait_for("no-leader", "resolved")
-    assert_fired_and_resolved_once(job)
-
-
-def test_killed_job_continues_from_hdfs(
-    lab: Lab, relay: RelayProcess, name_node: RemoteStorage, tmp_path: Path
+def test_killed_job_continues_from_s3_and_in_another_place(
+    lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
 ) -> None:
-    places = [f"{name_node.uri}/{name}" for name in ("first", "second")]
-    assert_alert_continues(lab, relay, tmp_path, places, spark=dict(name_node.settings))
-
-
-def test_killed_job_continues_from_s3(lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path) -> None:
     with s3(folder / "s3") as storage:
-        places = [f"{storage.uri}/{name}" for name in ("first", "second")]
-        assert_alert_continues(lab, relay, tmp_path, places, spark=dict(storage.settings))
+        work, places = tmp_path / "work", [f"{storage.uri}/{name}" for name in ("first", "second")]
+        keys: dict[str, Any] = {"work_dir": str(work), "spark": dict(storage.settings)}
+        job = reading_job(relay, lab, tmp_path, checkpoint=places[0], **keys)
+        with job:
+            lab.pause(*lab.controllers[:2])
+            try:
+                job.wait_for("no-leader")
+                for place in places:
+                    job.kill()
+                    delete_logs(work)
+                    assert {path.name for path in work.iterdir()} <= KEPT
+                    reading_job(relay, lab, tmp_path, checkpoint=place, **keys)
+                    job.start()
+            finally:
+                lab.resume(*lab.controllers[:2])
+            job.wait_for("no-leader", "resolved")
+        assert_fired_and_resolved_once(job)
         written = [path for path in tmp_path.rglob("*") if path.is_file() and b"do-not-print-me" in path.read_bytes()]
         assert written == [tmp_path / "job" / "kraftwatch.yaml"], "the secret is in no log and no other file"
 

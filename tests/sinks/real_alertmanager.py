@@ -1,14 +1,12 @@
 """Runs Debian's Alertmanager on loopback for tests."""
 
-import json
-import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import requests
 
 from deploy.lab.addresses import Ports
+from deploy.lab.child_process import ChildProcess
 from tests.eventually import eventually
 
 _QUIET = """
@@ -24,7 +22,7 @@ class RealAlertmanager:
         self._folder = folder
         self._ports = Ports()
         self._port = self._ports.claim()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._scheme = "http" if web_config is None else "https"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "alertmanager.yml").write_text(config)
@@ -40,9 +38,7 @@ class RealAlertmanager:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -55,31 +51,18 @@ class RealAlertmanager:
             f"--web.listen-address=127.0.0.1:{self._port}",
             "--cluster.listen-address=",
         ]
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        self._process = ChildProcess(command, log=log, supervised=True)
         eventually(lambda: self._ready(log), within_s=30)
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(60)
             self._process = None
 
     def get(self, path: str, *, json_body: bool = True) -> Any:
         response = requests.get(self.url + path, timeout=60, **self.request_options)
         assert response.ok, response.text
         return response.json() if json_body else response.text
-
-    def post(self, path: str, body: Any) -> Any:
-        response = requests.post(
-            self.url + path,
-            data=json.dumps(body),
-            headers={"Content-Type": "application/json"},
-            timeout=60,
-            **self.request_options,
-        )
-        assert response.ok, response.text
-        return response.json()
 
     def active_alerts(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Returns the active alerts by subject and severity."""

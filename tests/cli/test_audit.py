@@ -6,7 +6,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from typer.testing import Result
 
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
@@ -22,11 +21,6 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 NOW = 1_800_000_000_000
 FAILED_FETCH = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
-
-
-@pytest.fixture(autouse=True)
-def _working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def audit(*words: str, exit_code: int) -> Result:
@@ -53,12 +47,12 @@ def damage(folder: Path) -> None:
         )
 
 
-def test_violated_contracts_are_reported_with_examples_and_a_page(tmp_path: Path) -> None:
+def test_violated_contracts_are_reported_with_examples_and_a_page(folder: Path) -> None:
     write_journal(
-        tmp_path, observation(), observation(kind=ObservationKind.PROBE), observation("lab"), observation("lab")
+        folder, observation(), observation(kind=ObservationKind.PROBE), observation("lab"), observation("lab")
     )
-    damage(tmp_path)
-    (tmp_path / "alerts.jsonl").write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)) + b"nonsense\n")
+    damage(folder)
+    (folder / "alerts.jsonl").write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)) + b"nonsense\n")
 
     ended = audit("--checkpoint", ".", "--alerts", "alerts.jsonl", "--docs", "pages", "--json", exit_code=1)
 
@@ -69,27 +63,27 @@ def test_violated_contracts_are_reported_with_examples_and_a_page(tmp_path: Path
         {"cluster": "prod", "sequence": 1, "misfiled": "observation-failed"}
     ]
     assert output["rows"]["observations"] == 4
-    (page,) = (tmp_path / "pages").iterdir()
+    (page,) = (folder / "pages").iterdir()
     html = page.read_text()
     assert "Every published row of the journal exists and is undamaged" in html
     assert re.search(r"<(script|link|img)|url\(|https?:", html) is None
 
 
-def test_audit_of_one_cluster_ignores_the_rows_of_others(tmp_path: Path) -> None:
-    write_journal(tmp_path, observation(), observation("lab", kind=ObservationKind.PROBE), observation())
+def test_audit_of_one_cluster_ignores_the_rows_of_others(folder: Path) -> None:
+    write_journal(folder, observation(), observation("lab", kind=ObservationKind.PROBE), observation())
 
     ended = audit("--checkpoint", ".", "--cluster", "prod", exit_code=0)
 
     assert ended.stdout == ""
     assert "no contract is violated; checked: 2 observations, 2 events, 0 alerts" in ended.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"journal"}
+    assert {path.name for path in folder.iterdir()} == {"journal"}
 
 
-def test_recorded_results_are_in_the_store(tmp_path: Path) -> None:
-    write_journal(tmp_path, observation(), observation(kind=ObservationKind.PROBE))
-    (tmp_path / "kraftwatch.yaml").write_text("clusters: [{name: prod, bootstrap: [c1:9093]}]\ncheckpoint: .\n")
+def test_recorded_results_are_in_the_store(folder: Path) -> None:
+    write_journal(folder, observation(), observation(kind=ObservationKind.PROBE))
+    (folder / "kraftwatch.yaml").write_text("clusters: [{name: prod, bootstrap: [c1:9093]}]\ncheckpoint: .\n")
 
     audit("--config", "kraftwatch.yaml", "--record", exit_code=1)
 
-    results = {one.contract: one.broken_rows for one in AuditResults(job_database(tmp_path)).newest()}
+    results = {one.contract: one.broken_rows for one in AuditResults(job_database(folder)).newest()}
     assert (results["observation-is-of-its-kind"], results["offsets-ascend"]) == (1, 0)

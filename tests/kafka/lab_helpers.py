@@ -1,5 +1,11 @@
 """Operations on a lab that only tests need."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from deploy.lab.addresses import Ports
 from deploy.lab.node import Node, format_disk
 from tests.lab import Lab
 
@@ -12,6 +18,20 @@ def start_new_controller(lab: Lab) -> int:
     lab.start(node.id)
     lab.await_observer(node)
     return node.id
+
+
+@contextmanager
+def second_process(lab: Lab, node: Node, folder: Path) -> Iterator[Node]:
+    """Runs a second process with the id of a controller: its configuration was copied, with another port and disk."""
+    ports = Ports()
+    copied = replace(node, folder=folder, controller_port=ports.claim(), process=None)
+    copied.configure(lab.layout.quorum, lab.node_properties())
+    format_disk(lab.jvm, copied, lab.cluster_id, initial=())
+    copied.launch(lab.jvm, supervised=True)
+    try:
+        yield copied
+    finally:
+        copied.running_process().kill()
 
 
 def endpoint_of(node: Node, listener: str) -> str:

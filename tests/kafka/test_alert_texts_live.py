@@ -3,13 +3,10 @@
 The remedies of all alerts that are active at once must agree, and the texts must say what is true.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deploy.lab.addresses import Ports
-from deploy.lab.node import format_disk
 from rules.analysis.missing_voter import VoterProcess, voter_process
 from rules.evaluate import RULES
 from rules.finding import Severity
@@ -17,6 +14,7 @@ from rules.model.identifiers import NodeId
 from tests.job.conftest import await_fetches_of_all_voters
 from tests.job.elections import rules_expected_by_elections
 from tests.kafka.conftest import MakeLab
+from tests.kafka.lab_helpers import second_process
 from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes
 from tests.lab import Lab
 from tests.remedy_conflicts import found_conflicts
@@ -72,31 +70,6 @@ def test_lost_majority_is_one_alert_that_says_to_start_the_controllers(lab: Lab,
     assert found_conflicts(monitor.alerts) == []
 
 
-@pytest.mark.long
-def test_broker_that_is_fenced_again_and_again_fires_and_resolves(
-    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
-) -> None:
-    """Each time it is back long before broker-fenced fires. Here two fencings within a minute are flapping."""
-    broker = lab.brokers[0]
-    monitor.start_scenario({"broker-flapping.fencings": 2, "broker-flapping.window": 60})
-
-    for _ in range(2):
-        with pause_nodes(lab, broker):
-            monitor.wait_for_quorum(lambda quorum: quorum.brokers[NodeId(broker)].fenced)
-        monitor.wait_for_quorum(lambda quorum: quorum.brokers[NodeId(broker)].alive)
-    fired = monitor.wait_for("broker-flapping", subject=f"broker {broker}")
-    # The window ends before the first fencing: as after a quiet quarter of an hour.
-    monitor.set_thresholds({"broker-flapping.fencings": 2, "broker-flapping.window": 1})
-    resolved = monitor.wait_for("broker-flapping", "resolved", subject=f"broker {broker}")
-
-    assert fired.severity == "warning"
-    assert fired.summary.startswith(f"Broker {broker} was fenced 2 times within 60 s, the last time at ")
-    assert "Its process did not restart: its heartbeats were interrupted." in fired.summary
-    assert resolved.summary.startswith(f"Broker {broker} is no longer fenced too often. It is not fenced")
-    assert {alert.rule for alert in monitor.alerts} == {"broker-flapping"}
-    assert monitor.sent(tmp_path) == ["firing warning: broker-flapping", "resolved warning: broker-flapping"]
-
-
 def test_controller_that_restarts_again_and_again_fires_and_resolves(
     lab: Lab, monitor: MonitoredCluster, tmp_path: Path
 ) -> None:
@@ -125,24 +98,13 @@ def test_controller_that_restarts_again_and_again_fires_and_resolves(
 def test_second_process_with_the_node_id_of_a_voter_fires_and_resolves(
     lab: Lab, monitor: MonitoredCluster, tmp_path: Path
 ) -> None:
-    """Its configuration was copied, with another port and log directory."""
     voter, _ = lab.followers
-    original = lab.node(voter)
-    port = Ports().claim()
-    copy = replace(original, folder=tmp_path / "copy", controller_port=port, process=None)
-    copy.folder.mkdir()
-    text = original.properties_file.read_text().replace(str(original.folder), str(copy.folder))
-    copy.properties_file.write_text(text.replace(original.endpoint, copy.endpoint))
-    format_disk(lab.jvm, copy, lab.cluster_id, initial=())
     monitor.start_scenario({"duplicate-node-id.hold": 1})
 
-    copy.launch(lab.jvm, supervised=True)
-    try:
+    with second_process(lab, lab.node(voter), tmp_path):
         # By the log: both register in turn.
         monitor.wait_for_quorum(lambda quorum: bool(quorum.history.double_registrations), within_s=60)
         fired = monitor.wait_for("duplicate-node-id", subject=f"node {voter}")
-    finally:
-        copy.running_process().kill()
     monitor.set_thresholds({"duplicate-node-id.window": 0.001})
     monitor.wait_for("duplicate-node-id", "resolved", subject=f"node {voter}", within_s=60)
 
@@ -150,6 +112,31 @@ def test_second_process_with_the_node_id_of_a_voter_fires_and_resolves(
     assert fired.summary.startswith(f"Two processes run with node.id {voter}, a voter. ")
     assert "node-restarting" not in monitor.rules
     assert [*monitor.machine.quorum().history.double_registrations][-1].id == voter
+
+
+@pytest.mark.long
+def test_broker_that_is_fenced_again_and_again_fires_and_resolves(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    """Each time it is back long before broker-fenced fires. Here two fencings within a minute are flapping."""
+    broker = lab.brokers[0]
+    monitor.start_scenario({"broker-flapping.fencings": 2, "broker-flapping.window": 60})
+
+    for _ in range(2):
+        with pause_nodes(lab, broker):
+            monitor.wait_for_quorum(lambda quorum: quorum.brokers[NodeId(broker)].fenced)
+        monitor.wait_for_quorum(lambda quorum: quorum.brokers[NodeId(broker)].alive)
+    fired = monitor.wait_for("broker-flapping", subject=f"broker {broker}")
+    # The window ends before the first fencing: as after a quiet quarter of an hour.
+    monitor.set_thresholds({"broker-flapping.fencings": 2, "broker-flapping.window": 1})
+    resolved = monitor.wait_for("broker-flapping", "resolved", subject=f"broker {broker}")
+
+    assert fired.severity == "warning"
+    assert fired.summary.startswith(f"Broker {broker} was fenced 2 times within 60 s, the last time at ")
+    assert "Its process did not restart: its heartbeats were interrupted." in fired.summary
+    assert resolved.summary.startswith(f"Broker {broker} is no longer fenced too often. It is not fenced")
+    assert {alert.rule for alert in monitor.alerts} == {"broker-flapping"}
+    assert monitor.sent(tmp_path) == ["firing warning: broker-flapping", "resolved warning: broker-flapping"]
 
 
 def test_fenced_broker_with_the_only_copy_is_copied_before_it_is_started(

@@ -3,16 +3,14 @@
 Three controllers. Each test starts with the quorum that the test before left: their order matters.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deploy.lab.addresses import Ports
-from deploy.lab.node import format_disk
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from tests.kafka.conftest import MakeLab
+from tests.kafka.lab_helpers import second_process
 from tests.kafka.monitored_cluster import MonitoredCluster
 from tests.lab import Lab
 
@@ -48,15 +46,9 @@ def test_two_processes_with_one_node_id_change_the_voter_set_again_and_again(
 ) -> None:
     monitor.start_scenario({"voter-change-stuck.hold": 5})
     node = lab.node(lab.followers[0])
-    copied = replace(node, folder=tmp_path, controller_port=Ports().claim(), process=None)
-    copied.configure(lab.layout.quorum, lab.node_properties())
-    format_disk(lab.jvm, copied, lab.cluster_id, initial=())
-    copied.launch(lab.jvm, supervised=True)
-    try:
+    with second_process(lab, node, tmp_path) as copied:
         subject = f"controller {node.id}"
         fired = monitor.wait_for("voter-change-stuck", subject=subject, within_s=60)
-    finally:
-        copied.running_process().kill()
     monitor.set_thresholds({"voter-change-stuck.window": 5})
     monitor.wait_for("voter-change-stuck", "resolved", subject=subject)
 

@@ -100,28 +100,6 @@ def test_rules_that_need_the_log_are_unknown_and_others_are_evaluated(lab: Lab, 
     )
 
 
-def test_failed_controller_is_found_and_the_printed_command_uses_the_broker(lab: Lab, config: Path) -> None:
-    down, _ = lab.followers
-    lab.kill(down)
-
-    def failure_is_found() -> dict[str, Any]:
-        checked = json_of("check", config, "--set", "failure-tolerance.fetch_age=2")
-        findings = {one["rule"]: one for one in checked["findings"]}
-        assert "failure-tolerance" in findings, checked
-        return dict(findings["failure-tolerance"])
-
-    try:
-        finding = eventually(failure_is_found, within_s=30)
-    finally:
-        lab.start(down)
-    leader = lab.leader
-    assert (
-        f"kafka-metadata-quorum.sh --bootstrap-server {lab.broker_bootstrap[0]} describe --status" in finding["remedy"]
-    )
-    outputs = [lab.run_remedy(line, node_properties=None) for line in finding["remedy"]]
-    assert f"LeaderId:               {leader}" in "".join(filter(None, outputs))
-
-
 @pytest.mark.parametrize("address", [FIREWALL, REFUSES])
 def test_leader_behind_the_firewall_is_monitor_blind_and_not_no_leader(
     lab: Lab, firewall: None, tmp_path: Path, address: str

@@ -11,33 +11,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tests.kafka.conftest import MakeLab
-from tests.kafka.metadata_image import differences, facts_by_key, kafka_facts, write_history
+from tests.kafka.metadata_image import compare, differences, facts_by_key, write_history
 from tests.kafka.parity import generated_files
 from tests.kafka.replay_output import Fact, ReplayCase, replay_facts
 from tests.kips.test_limits import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 
 RECORDS = 8_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaReplays:
-    """Kafka's facts of a history, of the same history from a snapshot on, and of generated files."""
-
-    whole: tuple[ReplayCase, list[Fact]]
-    resumed: tuple[ReplayCase, list[Fact]]
-    generated: list[tuple[ReplayCase, list[Fact]]]
-
-
-@pytest.fixture(scope="module")
-def kafka_replays(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> KafkaReplays:
-    folder = tmp_path_factory.mktemp("image")
-    log, snapshots = folder / "00000000000000000000.log", folder / "snapshots"
-    snapshots.mkdir()
-    write_history(log, seed=20, records=RECORDS)
-    cases = [ReplayCase(paths=(log,), snapshot=(snapshots, RECORDS // 2)), ReplayCase(paths=(snapshots, log))]
-    generated = [ReplayCase(paths=(path,)) for path in generated_files(folder)]
-    whole, resumed, *others = zip(cases + generated, kafka_facts(cases + generated), strict=True)
-    return KafkaReplays(whole=whole, resumed=resumed, generated=others)
 
 
 def end_state(found: list[Fact]) -> list[Fact]:
@@ -46,14 +25,16 @@ def end_state(found: list[Fact]) -> list[Fact]:
 
 
 @pytest.mark.lab
-def test_replaying_a_log_or_its_snapshot_with_the_rest_gives_kafkas_image(kafka_replays: KafkaReplays) -> None:
-    for case, kafka in (kafka_replays.whole, kafka_replays.resumed, *kafka_replays.generated):
-        assert [*differences(facts_by_key(kafka), facts_by_key(replay_facts(case)))] == []
+def test_replaying_a_log_or_its_snapshot_with_the_rest_gives_kafkas_image(kafka_jars: Path, tmp_path: Path) -> None:
+    log, snapshots = tmp_path / "00000000000000000000.log", tmp_path / "snapshots"
+    snapshots.mkdir()
+    write_history(log, seed=20, records=RECORDS)
+    whole, resumed = ReplayCase(paths=(log,), snapshot=(snapshots, RECORDS // 2)), ReplayCase(paths=(snapshots, log))
+    cases = [whole, resumed, *(ReplayCase(paths=(path,)) for path in generated_files(tmp_path))]
+    assert compare(cases).differences == []
 
-    whole, resumed = replay_facts(kafka_replays.whole[0]), replay_facts(kafka_replays.resumed[0])
-    assert [*differences(facts_by_key(end_state(whole)), facts_by_key(end_state(resumed)))] == [], (
-        "both replays end in the same state"
-    )
+    ends = (facts_by_key(end_state(replay_facts(case))) for case in (whole, resumed))
+    assert [*differences(*ends)] == [], "both replays end in the same state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +80,7 @@ def test_replaying_a_real_quorums_log_and_snapshots_gives_kafkas_image(faulted_q
     formatted, *_, newest = sorted(faulted_quorum.log_dir.glob("0*.checkpoint"))
     cases = [ReplayCase(paths=(formatted, *logs)), ReplayCase(paths=(newest, *logs))]
 
-    for case, kafka in zip(cases, kafka_facts(cases), strict=True):
-        assert [*differences(facts_by_key(kafka), facts_by_key(replay_facts(case)))] == []
+    assert compare(cases).differences == []
 
     found = replay_facts(cases[0])
     assert {fact["name"] for fact in found if fact["fact"] == "topic"} == {"orders"}, "the other topic was removed"

@@ -27,7 +27,6 @@ from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
-SOON_SILENT = ("stale-voter-endpoint.fetch_age=2", "failure-tolerance.fetch_age=2")
 
 
 @pytest.fixture(scope="module")
@@ -237,37 +236,6 @@ def test_name_that_does_not_resolve_has_exit_code_1_and_is_unsafe_to_restart(lab
     assert not answer.safe
     assert any("is stale (name-gone" in why for why in answer.against)
     assert {one["id"]: one["verdict"] for one in status(state)["endpoints"]}[unresolved] == "stale"
-
-
-def test_restart_is_unsafe_while_another_controller_is_down(lab: Lab) -> None:
-    down, other = lab.followers
-    lab.kill(down)
-
-    assert not restart(query(lab, timeout=1.0), other).safe, "immediately, whatever is known by then"
-
-    def known_to_be_down() -> ClusterState:
-        state = query(lab, setting=SOON_SILENT)
-        answer = restart(state, other)
-        assert any(why == f"controller {down} does not fetch: bring it back first" for why in answer.against)
-        # `silent` is two seconds here: on a slow machine the other one may also seem not to fetch for a moment.
-        assert len(answer.remaining or ()) == 1
-        fields = status(state)
-        assert (fields["voters_fetching"], fields["failures_left"]) == (2, 0)
-        assert {one["id"]: one["verdict"] for one in fields["endpoints"]}[down] == "down"
-        assert health(cluster_status(state)).exit_code == 1, "the hold of two minutes is not applied"
-        return state
-
-    try:
-        state = eventually(known_to_be_down, within_s=15)
-    finally:
-        lab.start(down)
-    assert "failure-tolerance" in {one["rule"] for one in check(state)["findings"]}
-    assert restart(state, down).safe, "starting it again is the remedy"
-    eventually(lambda: _assert_safe(query(lab), other), within_s=15)
-
-
-def _assert_safe(state: ClusterState, node: int) -> None:
-    assert restart(state, node).safe
 
 
 def test_query_without_a_leader_shows_the_recorded_state(lab: Lab, tmp_path: Path) -> None:

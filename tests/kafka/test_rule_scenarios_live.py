@@ -6,15 +6,12 @@ polled for twelve seconds before it resigns, and a paused broker is fenced only 
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from deploy.lab import LabError
-from rules.model.quorum import Quorum
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes
-from tests.kafka.slow_path import slow_path
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -23,7 +20,7 @@ PROPERTIES = {"broker.session.timeout.ms": "30000", "controller.quorum.fetch.tim
 
 @pytest.fixture(scope="module")
 def lab(shared_lab: MakeLab) -> Lab:
-    return shared_lab(controllers=5, brokers=1, named=True, properties=PROPERTIES)
+    return shared_lab(controllers=5, brokers=1, properties=PROPERTIES)
 
 
 def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredCluster) -> None:
@@ -46,36 +43,6 @@ def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredClus
         "The quorum tolerates no further failure: 3 of 5 voters are in sync; 3 are needed. "
     )
     assert monitor.rules == {"voter-lagging", "failure-tolerance"}
-
-
-def test_a_voter_that_fetches_slowly_lags_and_its_path_is_named(
-    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
-) -> None:
-    """A fetch and its answer take 0.9 s each, so that the voter is never where the leader is."""
-    *_, slow = lab.followers
-    # In these seconds a voter that does not fetch and one that fetches slowly have both been without a fetch.
-    ages = {"voter-lagging.fetch_age": 0.5, "voter-lagging.caught_up_age": 1.5}
-    monitor.start_scenario({"voter-lagging.hold": 3600, **ages})
-
-    def fetches_and_lags(quorum: Quorum) -> bool:
-        histories = [one for key, one in quorum.histories.items() if key.id == slow]
-        samples = [sample for one in histories for sample in one.samples][-3:]
-        return all(each.lag_ms is not None and each.lag_ms - (each.fetch_age_ms or 0) > 1_600 for each in samples)
-
-    with slow_path(lab, slow, delay_s=0.9, folder=tmp_path):
-        monitor.wait_for_quorum(fetches_and_lags, within_s=60)
-        monitor.set_thresholds({"voter-lagging.hold": 0, **ages})
-        fired = monitor.wait_for("voter-lagging", subject=f"voter {slow}")
-    # On a busy machine a voter may be without a fetch for half a second again.
-    monitor.set_thresholds({"voter-lagging.hold": 3600, **ages})
-    monitor.wait_for("voter-lagging", "resolved", subject=f"voter {slow}", within_s=60)
-
-    leader = fired.evidence["leader"]
-    assert fired.summary.startswith(f"Voter {slow} fetches, but has lagged behind leader {leader} since ")
-    assert f" The path voter {slow} -> leader {leader} or the voter itself is slow." in fired.summary
-    assert fired.evidence["path"] == f"voter {slow} -> leader {leader}"
-    assert fired.remedy[0].startswith(f"# Check the path voter {slow} -> leader {leader} for ")
-    assert monitor.sent(tmp_path) == ["firing warning: voter-lagging", "resolved warning: voter-lagging"]
 
 
 def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
 
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from streaming.dataframes.metadata_log_source import RECORD
@@ -124,7 +122,10 @@ def test_what_cannot_be_read_is_a_row_with_a_reason(session: SparkSession, tmp_p
     assert [row.timestamp for row in rows if row.type is None] == [None] * 3
 
 
-def test_only_the_requested_columns_are_made(session: SparkSession, segment: Path) -> None:
+def test_schema_is_the_documented_one_and_only_the_requested_columns_are_made(
+    session: SparkSession, segment: Path
+) -> None:
+    assert load(session, segment).schema == RECORD
     by_schema = session.read.format("kraft-metadata").schema("offset bigint, type string").load(str(segment))
 
     assert by_schema.collect() == load(session, segment).select("offset", "type").collect()
@@ -152,9 +153,3 @@ def test_a_wrong_path_or_option_is_one_sentence(session: SparkSession, tmp_path:
         log = session.read.format("kraft-metadata").schema(schema).load(str(segment))
         assert sentence in sentence_of(log.count)
     assert "no path is given" in sentence_of(session.read.format("kraft-metadata").load)
-
-
-def test_the_schema_is_documented(session: SparkSession, segment: Path) -> None:
-    assert load(session, segment).schema == RECORD
-    assert isinstance(RECORD, StructType)
-    assert load(session, segment).where(f.col("type") == "LeaderChange").select("leader").first()[0] == 1001  # type: ignore[index]

@@ -214,6 +214,11 @@ def test_invalid_override_is_reported_in_one_sentence(key: str, value: float, se
     assert isinstance(refusal.value, ValueError)
 
 
+@pytest.mark.kip("D016")
+def test_a_threshold_may_be_0() -> None:
+    assert thresholds_for({"no-leader.hold": 0})["no-leader"]["hold"] == 0
+
+
 def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
     """All times in a poll are of the leader's clock: without the leader's own row they cannot be compared."""
     quorum = healthy()

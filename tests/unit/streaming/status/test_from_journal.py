@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from connectors.errors import UsageError
+from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import (
     Event,
@@ -27,10 +27,11 @@ from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
+from streaming.status import live as live_status
 from streaming.status.build_status import cluster_status
 from streaming.status.check_output import check_text
 from streaming.status.cluster_status import ClusterState
-from streaming.status.live import LiveCluster, QueryTarget
+from streaming.status.live import LiveCluster, QueryTarget, query_clusters
 from streaming.status.recording import (
     ReplayedJournal,
     SettingsOf,
@@ -160,6 +161,17 @@ def live_cluster() -> LiveCluster:
 
 def query_began_ms(live: LiveCluster) -> Millis:
     return present(live.state().queried_since_ms)
+
+
+@pytest.mark.kip("D034")
+def test_a_query_is_refused_if_another_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def identify(*_: object) -> str:
+        raise ObservationError(Reason.WRONG_CLUSTER, "c1:9093 belongs to cluster B, not to A")
+
+    monkeypatch.setattr(live_status, "identify", identify)
+
+    with pytest.raises(UsageError, match="cluster a: c1:9093 belongs to cluster B, not to A; correct the address or"):
+        query_clusters([QueryTarget(cluster=CLUSTER, settings=SETTINGS)], timeout_s=0)
 
 
 def test_query_waits_for_an_election_and_ends_when_no_leader_follows() -> None:

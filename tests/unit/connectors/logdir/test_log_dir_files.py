@@ -145,6 +145,7 @@ def test_quorum_state_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Pa
     assert (broker.version, broker.leader_id, broker.voted, broker.static_voters) == (0, 2, None, ())
 
 
+@pytest.mark.kip("D022")
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -281,12 +281,20 @@ def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
 
 
 def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
-    which = f"Partition {and_join(each.partition for each in leaderless)} has no leader and serves no client"
-    holders = sorted({node for each in leaderless for node in each.isr})
-    if holders:
-        yield f"# {which}: start broker {and_join(holders)} first, it holds the only in-sync copy"
-    if any(not each.isr for each in leaderless):
-        yield f"# {which}: first start the brokers that --describe lists under Elr or LastKnownElr"
+    held = [each for each in leaderless if each.isr]
+    unknown = [each for each in leaderless if not each.isr]
+    if held:
+        holders = and_join(sorted({node for each in held for node in each.isr}))
+        yield f"# {_serve_no_client(held)}: start broker {holders} first, it holds the only in-sync copy"
+    if unknown:
+        yield f"# {_serve_no_client(unknown)}: first start the brokers that --describe lists under Elr or LastKnownElr"
+
+
+def _serve_no_client(leaderless: list[Recovery]) -> str:
+    partitions = and_join(each.partition for each in leaderless)
+    if len(leaderless) == 1:
+        return f"Partition {partitions} has no leader and serves no client"
+    return f"Partitions {partitions} have no leader and serve no client"
 
 
 def _joining(others: dict[_ReplicaState, list[NodeId]], down: list[NodeId]) -> Iterable[str]:

@@ -105,8 +105,13 @@ def test_partition_without_a_leader_needs_its_leader_first() -> None:
         "kafka-topics.sh --bootstrap-server b101.test:9092 --describe --topic orders",
         "# Partition 3 has no leader and serves no client: start broker 102 first, it holds the only in-sync copy",
     )
-    (unknown_isr,) = findings(quorum, RULE)
-    assert any("Elr or LastKnownElr" in step for step in unknown_isr.remedy)
+    unknown = [replace(stuck, partition=number, isr=()) for number in (5, 7)]
+    (mixed,) = findings(replace(quorum, recovering=(replace(stuck, isr=(NodeId(102),)), *unknown)), RULE)
+    assert mixed.remedy[2:] == (
+        finding.remedy[2],
+        "# Partitions 5 and 7 have no leader and serve no client: first start the brokers that --describe lists under "
+        "Elr or LastKnownElr",
+    )
 
 
 @pytest.mark.parametrize(("replicas", "severity"), [((101, 102, 103), Severity.WARNING), ((102, 103), Severity.INFO)])

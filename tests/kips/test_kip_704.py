@@ -400,8 +400,9 @@ def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tupl
 
 
 @pytest.mark.kip("B050")
-def test_from_metadata_version_3_2_on_recovery_is_evaluated() -> None:
-    quorum = replace(several_recovering(healthy(), 0), metadata_version=3)
+@pytest.mark.parametrize("level", [3, None], ids=["3.2", "unknown"])
+def test_from_metadata_version_3_2_on_recovery_is_evaluated(level: int | None) -> None:
+    quorum = replace(several_recovering(healthy(), 0), metadata_version=level)
 
     assert evaluation_of(quorum).not_applicable == ()
     assert len(findings(quorum, STUCK)) == 1

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_a_configured_ip_address_names_the_listener_by_its_port() -> None:
     assert nodes.candidates() == (Address("10.0.0.1", 9094), Address("c1", 9094), Address("c2", 9094))
 
 
-@pytest.mark.kip("D078", "E002", "K003")
+@pytest.mark.kip("C028", "D078", "E002", "K003")
 def test_each_voter_is_probed_at_the_endpoint_that_voters_use() -> None:
     nodes = node_directory(("c1", 9094))
     assert probe_targets(nodes) == []
@@ -108,6 +109,9 @@ def test_each_voter_is_probed_at_the_endpoint_that_voters_use() -> None:
     assert probe_targets(nodes) == ["1@c1:9093", "2@c2:9093"]
     nodes.update_from_event(voters("c1"))
     assert probe_targets(nodes) == ["1@c1:9093"], "the whole set is replaced"
+    without = replace(voters("c1").voters[0], endpoints=())
+    nodes.update_from_event(replace(voters(), voters=(without, *voters("c1", "c2").voters[1:])))
+    assert probe_targets(nodes) == ["2@c2:9093"], "of a voter without endpoints there is none to probe"
 
 
 def test_of_several_listeners_the_one_that_controllers_use_is_probed() -> None:

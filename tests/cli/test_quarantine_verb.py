@@ -19,6 +19,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.cli.program import json_lines, kraftwatch, usage_error
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
+from tests.unit.connectors.store import journal_rows
 
 NOW = 1_800_000_000_000
 TOPIC = data(2, 0, text("orders") + bytes(range(16)) + b"\0")
@@ -37,16 +38,7 @@ def refusal(checkpoint: Path, *words: str) -> str:
 
 def records(base: int, *values: bytes) -> Observation:
     damaged = b"".join(batch([value], base_offset=base + at) for at, value in enumerate(values))
-    return Observation(
-        cluster="prod",
-        kind=ObservationKind.RECORDS,
-        observed_at_ms=NOW,
-        base_offset=base,
-        last_offset=base + len(values) - 1,
-        leader_epoch=1,
-        high_watermark=1_000,
-        payload=redact(damaged),
-    )
+    return journal_rows.records(redact(damaged), base=base, last=base + len(values) - 1, at_ms=NOW, cluster="prod")
 
 
 @pytest.fixture

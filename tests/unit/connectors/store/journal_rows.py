@@ -20,9 +20,11 @@ def progress_of(writer: JournalWriter, cluster: str) -> FollowProgress:
     return found
 
 
-def records(*batches: bytes, base: int, last: int, epoch: int = 1, at_ms: int = 0) -> Observation:
+def records(
+    *batches: bytes, base: int, last: int, epoch: int = 1, at_ms: int = 0, cluster: str = "alpha"
+) -> Observation:
     return Observation(
-        cluster="alpha",
+        cluster=cluster,
         kind=ObservationKind.RECORDS,
         observed_at_ms=at_ms,
         base_offset=base,

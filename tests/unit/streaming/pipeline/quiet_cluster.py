@@ -7,6 +7,7 @@ from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
+from tests.unit.connectors.store.journal_rows import records
 from tests.unit.rules.situation import key
 from tests.unit.streaming.replay.log_script import poll
 
@@ -30,17 +31,9 @@ def quiet_second(cluster: str, second: int, start_ms: int = START_MS) -> Iterato
     now_ms = start_ms + 1_000 * second
     offset = _FIRST_OFFSET + 2 * second
     for half in (0, 1):
-        at_ms = now_ms + 500 * half
-        yield Observation(
-            cluster=cluster,
-            kind=ObservationKind.RECORDS,
-            observed_at_ms=at_ms,
-            base_offset=offset + half,
-            last_offset=offset + half,
-            leader_epoch=1,
-            high_watermark=offset + half + 1,
-            payload=batch([noop()], base_offset=offset + half, timestamp=at_ms),
-        )
+        at_ms, at = now_ms + 500 * half, offset + half
+        payload = batch([noop()], base_offset=at, timestamp=at_ms)
+        yield records(payload, base=at, last=at, at_ms=at_ms, cluster=cluster)
     at_ms = now_ms + 600
     payload = to_json(polled(cluster, second, at_ms))
     yield Observation(cluster=cluster, kind=ObservationKind.QUORUM, observed_at_ms=at_ms, payload=payload)

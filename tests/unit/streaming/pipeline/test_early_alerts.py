@@ -38,6 +38,7 @@ from streaming.status.cluster_status import from_json
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
+from tests.unit.connectors.store.journal_rows import records
 from tests.unit.streaming.pipeline.one_cluster import BOOTSTRAP, NOW, SETTINGS, OneCluster, healthy, leaderless
 from tests.unit.streaming.replay.log_script import failed
 
@@ -93,18 +94,9 @@ def test_monitor_blind_fires_where_nothing_answers() -> None:
 
 def test_no_other_rule_is_evaluated_and_no_row_of_the_log_is_decoded() -> None:
     early = EarlyRows()
-    records = Observation(
-        cluster="prod",
-        kind=ObservationKind.RECORDS,
-        observed_at_ms=NOW,
-        base_offset=0,
-        last_offset=9,
-        leader_epoch=1,
-        high_watermark=10,
-        payload=b"not a batch",
-    )
+    undecodable = records(b"not a batch", base=0, last=9, at_ms=NOW, cluster="prod")
     snapshot = Observation(cluster="prod", kind=ObservationKind.SNAPSHOT, observed_at_ms=NOW, payload=b"nothing")
-    alerts = early.observe([records, snapshot, *rows(healthy(), range(25))])
+    alerts = early.observe([undecodable, snapshot, *rows(healthy(), range(25))])
     assert alerts == []
 
 

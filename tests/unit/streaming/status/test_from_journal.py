@@ -41,6 +41,7 @@ from streaming.status.recording import (
 )
 from streaming.status.status_tables import status_table
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
+from tests.unit.connectors.store import journal_rows
 from tests.unit.rules.situation import key, present, row
 from tests.unit.streaming.replay.log_script import failed, poll
 
@@ -68,16 +69,8 @@ def state_of(one: ReplayedJournal) -> ClusterState:
 def records(first: int, last: int, at_ms: int) -> Observation:
     """A leader's first batch, where it begins with 0, and NoOps."""
     begins = first == 0
-    return Observation(
-        cluster="a",
-        kind=ObservationKind.RECORDS,
-        observed_at_ms=at_ms,
-        base_offset=first,
-        last_offset=last,
-        leader_epoch=1,
-        high_watermark=last + 1,
-        payload=(leader_change(timestamp=at_ms) if begins else b"") + noops(first + begins, last - first + 1 - begins),
-    )
+    batches = (leader_change(timestamp=at_ms) if begins else b"", noops(first + begins, last - first + 1 - begins))
+    return journal_rows.records(*batches, base=first, last=last, at_ms=at_ms, cluster="a")
 
 
 def journal(folder: Path, rows: Iterable[Observation]) -> Path:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kafka.protocol.admin import DescribeQuorumRequest
@@ -10,13 +11,15 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import (
     FetchResult,
+    FetchSnapshotResult,
     describe_quorum_request,
     fetch_request,
     fetch_snapshot_request,
     parse_describe_quorum,
     parse_fetch,
+    parse_fetch_snapshot,
 )
-from connectors.kafka.schemas import FetchSnapshotRequest
+from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
@@ -109,6 +112,29 @@ def test_whole_fetch_of_a_snapshot_in_every_version(version: int, cluster_id: st
         "max_bytes": 1000,
         "topics": [{"name": "__cluster_metadata", "partitions": [partition]}],
     }
+
+
+@pytest.mark.kip("A083", "D031", "D032")
+def test_bytes_of_a_fetch_of_a_snapshot_are_those_of_kafkas_schemas() -> None:
+    """Version 1 in Kafka 4.3.1: a tag has its number, its size and its value."""
+    snapshot = SnapshotId(end_offset=50, epoch=3)
+    request = fetch_snapshot_request(cluster_id="it", leader_epoch=4, snapshot=snapshot, position=7, max_bytes=1000)
+    ids = "ffffffff 000003e8"
+    partition = "00000000 00000004 0000000000000032 00000003 00 0000000000000007"
+    topic = f"02 13 {b'__cluster_metadata'.hex()} 02 {partition}"
+    assert request.encode(version=1) == bytes.fromhex(f"{ids} {topic} 00 00 01 00 03 03 {b'it'.hex()}")
+    directory = "01 00 10 00000000000000000000000000000007"
+    of_a_replica = FetchSnapshotRequest.decode(bytes.fromhex(f"{ids} {topic} {directory} 00 00"), version=1)
+    assert of_a_replica.topics[0].partitions[0].replica_directory_id == UUID(int=7)
+
+    piece = "0000000000000032 00000003 00 00000000000001f4 0000000000000007 04 616263"
+    leader, node = "01 00 09 00000002 00000004 00", "01 00 0c 02 00000002 03 6332 9c40 00"
+    answer = f"00000000 0000 02 13 {b'__cluster_metadata'.hex()} 02 00000000 0000 {piece} {leader} 00 {node}"
+    response = FetchSnapshotResponse.decode(bytes.fromhex(answer), version=1)
+    assert parse_fetch_snapshot(response) == FetchSnapshotResult(error=0, size=500, position=7, records=b"abc")
+    current, (endpoint,) = response.topics[0].partitions[0].current_leader, response.node_endpoints
+    assert (current.leader_id, current.leader_epoch) == (2, 4)
+    assert (endpoint.node_id, endpoint.host, endpoint.port) == (2, "c2", 40_000)
 
 
 @pytest.mark.parametrize(("version", "at"), [(13, Address("c2", 9093)), (17, None)])

@@ -212,7 +212,7 @@ def test_metrics_of_two_clusters(tmp_path: Path) -> None:
     compare_with("metrics", sorted(line for line in running.text().splitlines() if 'cluster="' in line))
 
 
-@pytest.mark.kip("A099", "A103", "D102", "D103", "D107", "A101", "A102")
+@pytest.mark.kip("A099", "A103", "D102", "D103", "D107", "A101", "A102", "A030")
 def test_metrics_of_a_cluster_without_a_leader_and_of_a_static_one(tmp_path: Path) -> None:
     quorums = (replace(SITUATIONS[name], cluster=name, now_ms=NOW) for name in ("leaderless", "static"))
     running = MetricsFixture(tmp_path, ("leaderless", "static")).batch(*quorums)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
+from connectors.logdir import log_dir_backup
 from connectors.logdir.log_dir_files import PARTITION
 from connectors.metadata.batch_writer import ControlRecordType, control_record
 from connectors.metadata.batches import RecordBatch, scan, write_crc
@@ -112,7 +113,7 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
     assert sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*")) == before
 
 
-@pytest.mark.kip("E029")
+@pytest.mark.kip("E029", "K010")
 def test_only_new_endpoints_are_accepted(stopped: Path) -> None:
     def outcome(wanted: str) -> object:
         return plan_json(rescue_plan(stopped, 1, wanted=wanted))["outcome"]
@@ -166,7 +167,7 @@ def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
     assert len(held[0]) == 3, "a topic of three partitions"
 
 
-@pytest.mark.kip("E030", "E048")
+@pytest.mark.kip("E030", "E048", "E049")
 def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: Path) -> None:
     result = apply_voters(stopped / "node-2", NEW, write=True)
 
@@ -181,6 +182,7 @@ def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: P
     batches = [one for one in scan(content, expected=0) if isinstance(one, RecordBatch)]
     assert {one.leader_epoch for one in batches} == {1}
     assert [one.is_control for one in batches] == [True, *[False] * (len(batches) - 2), True]
+    assert (batches[0].max_timestamp, batches[-1].max_timestamp) == (newest_ms, newest_ms)
     assert batches[-1].end == len(content), "no gap between the offsets of the batches"
 
 
@@ -240,6 +242,8 @@ def test_the_steps_stop_all_controllers_and_then_change_controllers_before_broke
     assert "# Start controllers 1, 2 and 3, the most complete log first, and wait for a leader" in lines
     settings = "controller.quorum.bootstrap.servers and advertised.listeners of every node"
     assert f"# Put the new endpoints into {settings}" in lines
+    assert "# LeaderId must be one of 1, 2 and 3, and CurrentVoters must show the new endpoints" in lines
+    assert "# Start each broker; it is unfenced after it has read the metadata log" in lines
     assert any("Brokers (101 among them) hold the old voters and connect to them, whatever" in line for line in lines)
 
 
@@ -318,21 +322,30 @@ def test_nodes_with_different_voters_are_told_from_nodes_with_different_endpoint
 
 @pytest.mark.kip("E078")
 @pytest.mark.parametrize(
-    ("old", "new", "warning"),
+    ("old", "new", "words"),
     [
-        (b"127.0.0.1", b"127.0.0.9", "an override was done already"),
-        (b"\0\0\0\x02\xc0\xfb\xc7", b"\0\0\0\x02\xc0\xfb\xc8", "CRITICAL: 2-wPvHPGZoRSmdGaO9smPpMQ"),
+        (b"127.0.0.1", b"127.0.0.9", ("an override was done already",)),
+        (
+            b"\0\0\0\x02\xc0\xfb\xc7",
+            b"\0\0\0\x02\xc0\xfb\xc8",
+            (
+                "CRITICAL: 2's",
+                f", 2-{DIRECTORIES[2]} and 3-{DIRECTORIES[3]} became 1-",
+                ", 2-wPvIPGZoRSmdGaO9smPpMQ and 3-",
+            ),
+        ),
     ],
     ids=["endpoints", "a directory id"],
 )
-def test_voters_that_a_snapshot_changed_are_reported(stopped: Path, old: bytes, new: bytes, warning: str) -> None:
+def test_voters_that_a_snapshot_changed_are_reported(
+    stopped: Path, old: bytes, new: bytes, words: tuple[str, ...]
+) -> None:
     assert not has_warning(rescue_plan(stopped, 2), "than the log below it")
 
     rewritten(stopped / "node-2" / PARTITION / SNAPSHOT, old, new)
 
-    assert has_warning(
-        rescue_plan(stopped, 2), "snapshot that ends at offset 37", "than the log below it", warning.split(": ")[0]
-    )
+    found = rescue_plan(stopped, 2)
+    assert has_warning(found, "snapshot that ends at offset 37", "than the log below it", *words), found.warnings
 
 
 @pytest.mark.kip("E076")
@@ -510,6 +523,33 @@ def test_the_dry_run_warns_of_each_voter_that_would_lose_its_other_listeners(tmp
     assert warned("two listeners", two_listeners()) == [
         "1: voter 1 would lose its listeners INTERNAL: the list holds one endpoint for each voter"
     ]
+
+
+@pytest.mark.kip("E029")
+def test_a_node_with_a_newer_snapshot_that_cannot_be_read_is_not_written_to(stopped: Path) -> None:
+    """Kafka would load that one: it goes by the name."""
+    (stopped / "node-1" / PARTITION / "00000000000000000070-0000000001.checkpoint").write_bytes(b"damaged")
+
+    with pytest.raises(UsageError, match=r"0070-0000000001.checkpoint cannot be read and is newer than the rest"):
+        apply_voters(stopped / "node-1", NEW, write=True)
+
+
+@pytest.mark.kip("E029")
+def test_a_snapshot_that_is_not_read_back_as_it_was_written_gets_no_name(
+    stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_part = log_dir_backup.write_part
+
+    def faulty(path: Path, content: bytes) -> Path:
+        part = write_part(path, content)
+        rewritten(part, b"c1.new-domain", b"c9.new-domain")
+        return part
+
+    monkeypatch.setattr(log_dir_backup, "write_part", faulty)
+    before = sorted((stopped / "node-1" / PARTITION).iterdir())
+    with pytest.raises(UsageError, match="was not read back as it was written: the disk may be faulty"):
+        apply_voters(stopped / "node-1", NEW, write=True)
+    assert sorted((stopped / "node-1" / PARTITION).iterdir()) == before
 
 
 @pytest.mark.kip("E029", "E041")

@@ -31,6 +31,7 @@ from tests.unit.streaming.replay.log_script import (
     replica,
     voter,
 )
+from tests.unit.streaming.status.test_status_tables import printed
 
 RULE = "stale-voter-endpoint"
 
@@ -132,7 +133,7 @@ def test_the_newest_registration_of_a_node_counts() -> None:
     assert quorum.brokers[NodeId(101)].endpoints == (endpoint(101, 9999),)
 
 
-@pytest.mark.kip("E072", "E092", "K022")
+@pytest.mark.kip("E072", "E092", "K022", "E014")
 @pytest.mark.parametrize(
     ("dead", "gone", "severity"),
     [((), (1, 2), "warning"), ((1,), (2,), "warning"), ((1,), (2, 3), "critical"), ((1, 2), (3,), "critical")],
@@ -146,3 +147,5 @@ def test_counting_changed_voters_is_not_enough(dead: tuple[int, ...], gone: tupl
     renamed = name_not_found(quorum, *gone)
     assert {str(each.severity) for each in findings(renamed, RULE)} == {severity}
     assert status(renamed)["electable"] is (severity == "warning")
+    could = "a leader could be elected" if severity == "warning" else "no leader could be elected"
+    assert f"If all restarted now  {could}" in printed(renamed)

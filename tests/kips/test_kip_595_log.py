@@ -117,7 +117,7 @@ def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> Non
     diverging = PARTITION.EpochEndOffset(epoch=1, end_offset=3)
     accepted = tail.accept(parse_fetch(answer(diverging_epoch=diverging, high_watermark=3)), now_ms=0)
 
-    assert accepted.committed is None
+    assert (accepted.committed, accepted.lost, accepted.pause) == (None, None, False)
     assert tail.fetch_position(7) == FetchPosition(offset=3, epoch=1)
 
     for read in (log, log_batch(0, 3, epoch=1)):

@@ -197,7 +197,7 @@ def later(script: LogScript, replay: Machine, after_ms: int) -> Quorum:
     return apply(replay, rows)
 
 
-@pytest.mark.kip("B004", "B025", "B036", "B037")
+@pytest.mark.kip("B004", "B025", "B036", "B037", "K047")
 @pytest.mark.parametrize("leader", [None, 101], ids=["no leader named", "the same leader named"])
 def test_recovering_without_another_leader_is_a_violation(leader: int | None) -> None:
     script, replay = in_sync()
@@ -211,7 +211,7 @@ def test_recovering_without_another_leader_is_a_violation(leader: int | None) ->
     assert finding.summary.endswith("Partition 0 is RECOVERING since a record that elected no leader.")
 
 
-@pytest.mark.kip("B008", "B038", "B043")
+@pytest.mark.kip("B008", "B038", "B043", "K047")
 @pytest.mark.parametrize(
     ("isr", "leader", "replicas", "breaches"),
     [
@@ -265,7 +265,7 @@ def test_each_recovery_that_an_election_ends_is_reported_with_its_leaders_and_of
     ]
 
 
-@pytest.mark.kip("B009", "B024")
+@pytest.mark.kip("B009", "B024", "K047")
 @pytest.mark.parametrize(("isr", "breaches"), [((102,), 0), ((102, 103), 1)])
 def test_recovering_with_more_than_one_in_sync_replica_is_a_violation(isr: tuple[int, ...], breaches: int) -> None:
     script, replay = recovering()

@@ -1,13 +1,16 @@
 """Each threshold of a rule from both sides: the result just below it, at it, and just above it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from rules.evaluate import INHIBITED, RULES, thresholds_for
+from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Answer, Connection
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
+    NOW,
     broker_lagging,
     elected,
     epoch_jumped,
@@ -17,6 +20,7 @@ from tests.unit.rules.situation import (
     forced_change,
     healthy,
     leader_log,
+    leaders_clock,
     log_regressed,
     name_not_found,
     not_observed_for,
@@ -38,6 +42,14 @@ from tests.unit.rules.situation import (
     with_contract_violation,
     with_views,
 )
+
+
+def copying(quorum: Quorum, assigned_ago_ms: int) -> Quorum:
+    """A reassignment has added a replica to a recovering partition with one replica."""
+    (stuck,) = recovering(quorum, 0).recovering
+    since = Millis(NOW - 300 - assigned_ago_ms)
+    return replace(quorum, recovering=(replace(stuck, added=(NodeId(101),), added_timestamp_ms=since),))
+
 
 LAST_WARNING = "no, no, warning"
 FROM_WARNING = "no, warning, warning"
@@ -158,6 +170,8 @@ BOUNDARIES: dict[str, tuple[int, str, Callable[[int], Quorum]]] = {
     ),
     "quorum-shape.most": (7, "info, no, info", healthy),
     "version-drift.finalize": (604_800_000, "no, info, info", lambda ms: upgraded(healthy(), 30, ago_ms=ms)),
+    "leader-clock-skew.skew": (60_000, LAST_WARNING, lambda ms: leaders_clock(healthy(), ahead_ms=ms - 200)),
+    "partition-stuck-recovering.copy": (3_600_000, "info, critical, critical", lambda ms: copying(healthy(), ms)),
     "partition-stuck-recovering.join": (
         30_000,
         "warning, critical, critical",

@@ -143,6 +143,7 @@ def test_alerts_of_one_condition_over_time(steps: list[Step]) -> None:
     assert bool(tracker.tracked.conditions) is (tracker.alerts[-1].state is AlertState.FIRING)
 
 
+@pytest.mark.kip("K038")
 def test_changed_hold_applies_to_pending_conditions() -> None:
     tracker = ConditionTracker()
     tracker.at(0, finding(), finding(subject="y", age_s=20))
@@ -304,6 +305,7 @@ def test_evaluation_of_the_same_time_again_makes_no_alert() -> None:
     assert tracker.tracked == before
 
 
+@pytest.mark.kip("K048")
 def test_evaluation_of_an_older_time_changes_nothing() -> None:
     tracker = firing()
     before = tracker.tracked

@@ -78,7 +78,7 @@ def test_stale_endpoint_is_reported_with_its_reason(quorum: Quorum, expected: li
     assert [each for each in unknown(quorum) if each[0] == RULE] == []
 
 
-@pytest.mark.kip("C004", "C026")
+@pytest.mark.kip("C004", "C026", "E041")
 @pytest.mark.parametrize(
     "quorum",
     [

@@ -67,7 +67,7 @@ def moving(quorum: Quorum, node: int) -> Quorum:
     return with_poll(quorum, nodes=nodes)
 
 
-@pytest.mark.kip("A021", "A070", "A103")
+@pytest.mark.kip("A021", "A070", "A103", "K032")
 def test_a_change_of_endpoints_alone_is_pending() -> None:
     quorum = moving(healthy(), 2)
     (finding,) = findings(quorum, "voter-change-stuck")

@@ -2,7 +2,7 @@
 are the committed log, as whole batches, each once and in order."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -119,7 +119,7 @@ STEPS = st.one_of(
 )
 
 
-@pytest.mark.kip("D072", "D073", "D079", "D080", "A040")
+@pytest.mark.kip("D072", "D073", "D079", "D080", "A040", "K044", "K046")
 @given(st.lists(STEPS, max_size=60))
 def test_returned_records_are_the_committed_log_each_batch_once_in_order(steps: list[tuple[str, int]]) -> None:
     leader, buffer, committed = Leader(), CommitBuffer(START), b""
@@ -153,6 +153,16 @@ def test_committed_records_carry_their_offset_range() -> None:
     assert (*offsets(got), got.leader_epoch, got.high_watermark) == (0, 4, 1, 5)
     got = read(buffer, leader)
     assert (*offsets(got), got.batches) == (5, 4, b"")
+
+
+@pytest.mark.kip("K044", "K046")
+def test_a_leader_that_does_not_know_its_high_watermark_yet_commits_nothing() -> None:
+    buffer = CommitBuffer(START)
+    answer = replace(leader_of(2, 3).respond(0, 0, max_batches=9), high_watermark=None)
+
+    got = committed_of(buffer.accept(answer, now_ms=0))
+
+    assert (got.batches, got.high_watermark, buffer.committed_end, buffer.next_offset) == (b"", None, 0, 5)
 
 
 @pytest.mark.kip("D073", "D077")

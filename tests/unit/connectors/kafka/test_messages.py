@@ -88,7 +88,7 @@ def test_unknown_high_watermark_is_sent_as_minus_one() -> None:
     assert encoded_fetch(18, high_watermark=None).topics[0].partitions[0].high_watermark == -1
 
 
-@pytest.mark.kip("A083", "D004", "D031", "D032", "D092", "K004")
+@pytest.mark.kip("A083", "D004", "D031", "D032", "D092", "K004", "K019")
 @pytest.mark.parametrize(("version", "cluster_id"), [(0, "the-cluster"), (1, "the-cluster"), (1, None)])
 def test_whole_fetch_of_a_snapshot_in_every_version(version: int, cluster_id: str | None) -> None:
     request = fetch_snapshot_request(

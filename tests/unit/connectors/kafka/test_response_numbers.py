@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsRespons
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import parse_describe_cluster
 from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
-from connectors.kafka.response_limits import optional
+from connectors.kafka.response_limits import known, optional
 from connectors.kafka.schemas import FetchSnapshotResponse
 from rules.model.identifiers import Epoch
 from rules.model.membership import MOST_VOTERS
@@ -120,3 +120,4 @@ def test_node_that_refuses_another_id_says_its_own_within_32_bits(digits: str, n
 @pytest.mark.kip("K016")
 def test_minus_one_is_no_epoch_and_zero_is_the_first() -> None:
     assert (optional(Epoch, -1, "leader_epoch"), optional(Epoch, 0, "leader_epoch")) == (None, 0)
+    assert failure_of(lambda: known(Epoch, -1, "leader_epoch")).reason is Reason.INVALID_RESPONSE

@@ -145,14 +145,16 @@ def test_transactions_are_resolved(tmp_path: Path) -> None:
         [topic("c", 3)],
         [topic("d", 4), marker(24), topic("e", 5), marker(23), topic("lost", 6)],
         [(voters.key or b"", voters.value)],
-        [topic("lost2", 7), marker(25), topic("f", 8)],
+        [topic("lost2", 7), marker(25), topic("f", 8), marker(23), topic("g", 9), marker(24)],
     )
     read = complete(write_log_dir(tmp_path / "log", {0: log}))
 
     written = b"".join(snapshot_batches(read, read.voters))
 
-    assert values(written) == [topic(name, number) for name, number in zip("abcdef", (1, 2, 3, 4, 5, 8), strict=True)]
-    assert read.records == 6
+    assert values(written) == [
+        topic(name, number) for name, number in zip("abcdefg", (1, 2, 3, 4, 5, 8, 9), strict=True)
+    ]
+    assert read.records == 7
     assert read.voters["voters"] == moved["voters"] != VOTERS["voters"], "control records are not part of transactions"
 
 

@@ -93,6 +93,7 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
     )
 
 
+@pytest.mark.kip("K006")
 def test_the_events_of_a_snapshot_by_kafka_match_what_kafka_wrote() -> None:
     snapshot, sidecar = tinysnapshot()
 

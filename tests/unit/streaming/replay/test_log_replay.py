@@ -7,9 +7,9 @@ import pytest
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.replay.decoded_row import DecodedRow
-from streaming.replay.image import REMOVALS_MAX
+from streaming.replay.image import REMOVALS_MAX, keep_alive_since
 from streaming.replay.machine import Machine
-from tests.unit.rules.situation import present
+from tests.unit.rules.situation import broker, present
 from tests.unit.streaming.replay.log_script import (
     START,
     apply,
@@ -52,6 +52,7 @@ def test_an_observation_without_a_sequence_is_refused() -> None:
         machine().apply([], sequence=-1, observed_at_ms=START)
 
 
+@pytest.mark.kip("K043")
 def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again() -> None:
     script, replay = begun()
     script.voters("1-a", "2-b", "3-c")
@@ -78,6 +79,16 @@ def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again(
     whole = apply(replay, list(read_again))
     assert (set(whole.brokers), set(present(whole.committed).keys)) == ({NodeId(101)}, {key("1-a"), key("2-b")})
     assert (whole.failures, whole.log_seen_at_ms) == ((), at_ms)
+
+
+@pytest.mark.kip("K048")
+def test_a_snapshot_keeps_since_when_a_broker_is_alive_only_if_it_was_alive() -> None:
+    read = {NodeId(101): broker(101, alive_for_ms=500)}
+    known = broker(101, alive_for_ms=90_000)
+    others = (broker(101, fenced=True), replace(known, incarnation_id="another"))
+
+    assert keep_alive_since(read, {NodeId(101): known}) == {NodeId(101): known}
+    assert [keep_alive_since(read, {NodeId(101): other}) for other in others] == [read, read]
 
 
 def test_a_row_that_is_skipped_is_no_missing_one() -> None:

@@ -16,13 +16,14 @@ from tests.unit.streaming.replay.log_script import (
 pytestmark = pytest.mark.kip("A019", "A021", "A055", "B048", "D045", "D060", "D145", "E078", "K010", "K033", "K045")
 
 
-@pytest.mark.kip("A076", "D136")
+@pytest.mark.kip("A076", "D136", "K024")
 def test_every_voter_change_is_kept_as_a_difference() -> None:
     script, replay = begun()
     for voters in (("1-a", "2-b"), ("1-a", "2-b", "3-c"), ("1-a", "2-b", "3-c"), ("2-b", "3-d")):
         script.voters(*voters)
         apply(replay, [script.read(after_ms=100_000_000)])
     script.write(VotersReplaced(at=script.at(), voters=(voter("2-b", port=9193), voter("3-d"))))
+    script.voters("2-e", "3-d")
 
     changes = apply(replay, [script.read()]).history.voter_changes
 
@@ -30,6 +31,7 @@ def test_every_voter_change_is_kept_as_a_difference() -> None:
         ((key("3-c"),), (), (), 2),
         ((key("3-d"),), (key("1-a"), key("3-c")), (), 4),
         ((), (), (2,), 5),
+        ((key("2-e"),), (key("2-b"),), (), 6),
     ]
 
 

@@ -103,6 +103,14 @@ def test_the_current_vote_of_the_disk_is_shown(tmp_path: Path, content: dict[str
     assert made.last_epoch == 1, "that of its newest record"
 
 
+@pytest.mark.kip("K016")
+def test_the_first_epoch_is_0_and_an_empty_log_has_none(tmp_path: Path) -> None:
+    logs = {"first": noops(0, 1, epoch=0), "empty": b""}
+    read = {name: replay_log_dir(write_log_dir(tmp_path / name, {0: log})) for name, log in logs.items()}
+
+    assert (read["first"].epoch, read["empty"].epoch) == (0, None)
+
+
 def test_torn_and_absent_files_are_missing(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path, {7: noops(7, 3) + noops(10, 1)[:50]})
 

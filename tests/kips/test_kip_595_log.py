@@ -9,7 +9,7 @@ from kafka.protocol.consumer import FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
-from connectors.kafka.error_classification import error_from_code
+from connectors.gather.observation_writer import redacted_batches
 from connectors.kafka.messages import (
     FetchResult,
     parse_fetch,
@@ -67,7 +67,7 @@ LEADER = int32(2) + int32(7) + tagged()
 SNAPSHOT = int64(50) + int32(4) + tagged()
 
 
-@pytest.mark.kip("D021", "D069", "K017", "D121")
+@pytest.mark.kip("D021", "D069", "K017", "D121", "D066", "D070")
 @pytest.mark.parametrize(
     ("tags", "diverging", "leader", "snapshot"),
     [
@@ -175,9 +175,12 @@ def test_the_voters_are_in_the_fetched_records() -> None:
     assert [(one.key.id, str(one.endpoints[0])) for one in record.voters] == [
         (node, f"c{node}:{9090 + node}") for node in (5, 1, 4, 2, 3)
     ]
+    (newest,) = redacted_batches(log + batch([voters_record(1, 2)], base_offset=3)).endpoints
+    assert isinstance(newest, VotersReplaced)
+    assert [one.key.id for one in newest.voters] == [1, 2], "the newest set is probed"
 
 
-@pytest.mark.kip("D017", "K043", "K046")
+@pytest.mark.kip("D017", "K043", "K046", "D052")
 def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> None:
     script, replay = LogScript(), machine()
     leader = script.leader(1)
@@ -324,7 +327,9 @@ def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
 
 @pytest.mark.kip("D040")
 def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
-    problem = error_from_code(94, "Fetch")
+    with pytest.raises(ObservationError) as raised:
+        parsed(partition_error=94)
+    problem = raised.value
     assert problem.detail == "Fetch: error 94 (InconsistentVoterSetError)"
     script, replay = LogScript(), machine()
     observation_failed = ObservationFailed(

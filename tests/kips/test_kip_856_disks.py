@@ -229,7 +229,7 @@ def test_a_voter_grants_its_vote_to_a_candidate_that_its_own_log_does_not_list()
     assert (candidate.key, candidate.reached, candidate.wins) == (third.key, (second.key, third.key), True)
 
 
-@pytest.mark.kip("A039", "D049", "D050", "D075")
+@pytest.mark.kip("A039", "D049", "D050", "D075", "D080")
 def test_a_longer_log_of_an_earlier_epoch_is_behind_on_disks_and_after_a_restart() -> None:
     longer, newer = disk(1, 20, 1, 2, 3), replace(disk(2, 10, 1, 2, 3), epoch=Epoch(2))
 

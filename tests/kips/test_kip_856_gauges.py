@@ -89,7 +89,7 @@ def test_the_four_gauges_of_the_text_are_computed() -> None:
     assert gauges(voting(healthy(3), 2, 3)) == (3, 0, 0, 1)
 
 
-@pytest.mark.kip("A022", "A024", "D148", "K008", "A025", "A045", "A046", "A101", "A102")
+@pytest.mark.kip("A022", "A024", "D148", "K008", "A025", "A045", "A046", "A101", "A102", "D138")
 def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     """The leader uses a new set as soon as it is appended, and polls have that one."""
     joining = voting(healthy(3), 1, 2, 3, 4)

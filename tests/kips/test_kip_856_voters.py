@@ -38,7 +38,7 @@ from tests.unit.streaming.replay.log_script import (
 )
 
 
-@pytest.mark.kip("A019", "K033", "A008", "A017", "A050")
+@pytest.mark.kip("A019", "K033", "A008", "A017", "A050", "D136", "E002")
 @pytest.mark.parametrize(
     ("following", "fires"),
     [

@@ -154,7 +154,7 @@ def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, fires:
 RAFT, RECOVERY, STALE = "raft-invariant-broken", "recovery-invariant-broken", "stale-voter-endpoint"
 
 
-@pytest.mark.kip("A087", "D025", "D052", "K043")
+@pytest.mark.kip("A087", "D025", "D052", "K043", "D055")
 @pytest.mark.parametrize("leaders", [((1, 5), (2, 5)), ((1, 5), (2, 6), (3, 5))], ids=["at once", "in a former epoch"])
 def test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical(leaders: tuple[tuple[int, int], ...]) -> None:
     script, replay = LogScript(), machine()
@@ -191,7 +191,7 @@ def test_epochs_start_at_0_and_are_never_negative(epoch: int, read: bool) -> Non
     assert end.leader_epoch == (epoch if read else None)
 
 
-@pytest.mark.kip("D022", "K043")
+@pytest.mark.kip("D022", "K043", "D052")
 @pytest.mark.parametrize("lower", [4, 5, 6])
 def test_an_epoch_that_decreases_within_one_observation_is_found(lower: int) -> None:
     log = batch([noop()], epoch=5) + batch([noop()], base_offset=1, epoch=lower)

@@ -219,6 +219,9 @@ def test_a_start_before_the_elections_explains_none() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2)
     starts = tuple(controller_start(node, offset=9_000) for node in (1, 2))
     assert finding_lines(with_past(quorum, starts=starts)) == [CHURN]
+    one_before_the_window = elected(healthy(), 3, 1, 2, 1, 2, every_ms=250_000)
+    its_start = (controller_start(3, offset=9_897),)
+    assert finding_lines(with_past(one_before_the_window, starts=its_start)) == [CHURN]
 
 
 @pytest.mark.kip("D060")

@@ -58,6 +58,7 @@ def test_a_view_counts_since_the_first_controller_knew_the_epoch() -> None:
     assert finding_lines(with_views(healthy(), *elected, view(1, ago_ms=10_000))) == DISAGREES
 
 
+@pytest.mark.kip("D091", "D094")
 def test_a_node_of_another_cluster_disagrees_although_it_reports_the_same_leader_and_epoch() -> None:
     assert finding_lines(with_views(healthy(), replace(view(1), this_cluster=False))) == DISAGREES
 

@@ -152,6 +152,7 @@ def test_presented_certificate_is_recorded_with_its_dates_and_fault(
     ]
 
 
+@pytest.mark.kip("D092")
 def test_probe_between_two_identifications_only_connects(run_probe: ProbeRunner) -> None:
     node = FakeNode(rejects_login)
     with node.up() as port:

@@ -178,7 +178,7 @@ def leader_with_snapshot(
     return script
 
 
-@pytest.mark.kip("A083", "D031", "D032", "D121")
+@pytest.mark.kip("A083", "D031", "D032", "D121", "D069", "D081")
 @pytest.mark.parametrize("piece_bytes", [40, 100, 10_000])
 def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, piece_bytes: int) -> None:
     file = b"".join(batch(at, 5, epoch=2) for at in range(4))

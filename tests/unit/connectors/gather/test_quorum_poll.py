@@ -177,6 +177,7 @@ def test_rows_continue_when_no_controller_answers_and_none_is_queried_twice(loop
     assert sorted(controllers.queried) == [C1, C2], "their answers are still pending"
 
 
+@pytest.mark.kip("D089")
 def test_rows_continue_when_there_are_too_many_addresses_to_query_each_interval(loop: EventLoop) -> None:
     scripts = {Address(f"c{at}", 9093): refused for at in range(20)}
     output, controllers = poll(loop, scripts, seconds=1.0)
@@ -226,7 +227,7 @@ def test_answer_to_a_query_sent_before_a_newer_answer_is_discarded(loop: EventLo
     assert high_watermarks == sorted(high_watermarks, key=lambda each: each or 0)
 
 
-@pytest.mark.kip("D087")
+@pytest.mark.kip("D087", "D083")
 def test_the_leader_is_polled_first_although_another_node_answered_before(loop: EventLoop) -> None:
     """A broker forwards the request to a leader: its answer is later, and it may know an older one."""
     polled = PolledQuorum(loop, {C1: leader_response, C2: leader_response}, configured=(C1,))

@@ -12,8 +12,10 @@ from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
 from connectors.observations.observation import Event, ObservationKind
+from rules.model.identifiers import Endpoint
 from tests.hostile.hostile_log import hostile_log
 from tests.unit.connectors.metadata.metadata_bytes import batch, tinylog, tinysnapshot
+from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value
 from tests.unit.connectors.metadata.unusual_records import mutated_batches, partition
 
 
@@ -53,6 +55,7 @@ def endpoints_of_every_event(payload: bytes, kind: ObservationKind) -> list[tupl
     return [*newest.items()]
 
 
+@pytest.mark.kip("D078")
 @pytest.mark.parametrize(
     ("file", "kind", "expected"),
     [(tinylog, ObservationKind.RECORDS, 4), (tinysnapshot, ObservationKind.SNAPSHOT, 4)],
@@ -73,6 +76,17 @@ def test_endpoints_of_hostile_logs_are_found() -> None:
         assert found_endpoints(payload) == expected
         found += bool(expected)
     assert found > 10
+
+
+@pytest.mark.kip("D131")
+def test_of_two_registrations_of_a_controller_the_newer_one_counts() -> None:
+    listener = {"name": "CONTROLLER", "port": 9093, "security_protocol": 0}
+    listeners = [[listener | {"host": f"{host}.test"}] for host in ("old", "new")]
+    written = [metadata_value(27, 0, controller_id=1, end_points=each) for each in listeners]
+
+    ((_, endpoints),) = found_endpoints(batch(written))
+
+    assert endpoints == (Endpoint(listener="CONTROLLER", host="new.test", port=9093, protocol="PLAINTEXT"),)
 
 
 @pytest.mark.parametrize("count", [1, 500])

@@ -88,7 +88,7 @@ def test_unknown_high_watermark_is_sent_as_minus_one() -> None:
     assert encoded_fetch(18, high_watermark=None).topics[0].partitions[0].high_watermark == -1
 
 
-@pytest.mark.kip("A083", "D004", "D031", "D032", "D092", "K004", "K019")
+@pytest.mark.kip("A083", "D004", "D031", "D032", "D092", "K004", "K019", "D068")
 @pytest.mark.parametrize(("version", "cluster_id"), [(0, "the-cluster"), (1, "the-cluster"), (1, None)])
 def test_whole_fetch_of_a_snapshot_in_every_version(version: int, cluster_id: str | None) -> None:
     request = fetch_snapshot_request(
@@ -143,7 +143,7 @@ def test_reported_leader_may_have_no_address(version: int, at: Address | None) -
     assert (answer.leader_id, answer.leader, answer.high_watermark) == (2, None, None)
 
 
-@pytest.mark.kip("D034", "D037", "D095")
+@pytest.mark.kip("D034", "D037", "D095", "D070")
 @pytest.mark.parametrize(
     ("top", "error", "reason"),
     [
@@ -159,7 +159,7 @@ def test_errors_unrelated_to_the_leader_are_classified(top: int, error: int, rea
     assert failure_of(lambda: parse_fetch(fetch_answer(top=top, error=error))).reason is reason
 
 
-@pytest.mark.kip("D021", "D038", "D086", "A093")
+@pytest.mark.kip("D021", "D038", "D086", "A093", "D085")
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -200,6 +200,7 @@ def replica(node: int, directory: str | None, *numbers: int | None) -> Replica:
 
 @pytest.mark.kip("A008", "A012", "A017", "A028", "A093", "A094", "A095", "A097", "C022", "C023", "C024", "D014", "D085")
 @pytest.mark.kip("A018", "A047", "A049", "A108", "A111", "D074", "D081", "K005", "K024", "K031", "A014", "A040")
+@pytest.mark.kip("D058", "D064")
 @pytest.mark.parametrize(("version", "high_watermark"), [(0, 234_130), (1, 234_130), (2, 234_130), (2, -1)])
 def test_whole_poll_in_every_version(version: int, high_watermark: int) -> None:
     """Two replicas have the same node id, and the leader is no voter; -1 and the zero UUID are unknown.

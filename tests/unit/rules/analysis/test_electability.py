@@ -148,7 +148,7 @@ def test_larger_quorums_of_any_log_ends_agree_with_the_oracle(nodes: list[Node])
     ]
 
 
-@pytest.mark.kip("A088")
+@pytest.mark.kip("A088", "D049", "D050")
 def test_votes_and_reasons_of_one_candidate_name_each_voter() -> None:
     """2 votes, 3 is down and moved, 4 is not known, 5 cannot be reached, 6 has no recorded endpoint, 7 another disk."""
     up = (True, False, 5, False)
@@ -245,6 +245,7 @@ def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
 # From a quorum.
 
 
+@pytest.mark.kip("D049")
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
     quorum = voter_not_fetching(healthy(), 1, end=9_000, epoch=6)
     first = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))[0]

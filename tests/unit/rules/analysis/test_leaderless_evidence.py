@@ -8,7 +8,17 @@ from rules.analysis.leadership import last_leader_answer_ms, leaderless, unreach
 from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import Connection, Reason, probe_key
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import NOW, all_refuse, endpoint, failing, healthy, not_observed_for, present, static
+from tests.unit.rules.situation import (
+    NOW,
+    all_refuse,
+    endpoint,
+    failing,
+    findings,
+    healthy,
+    not_observed_for,
+    present,
+    static,
+)
 from tests.unit.rules.situation import leaderless as without_leader
 
 
@@ -42,9 +52,17 @@ def test_a_leader_counts_as_not_reached_for_a_minute(ago_ms: int, counts: bool) 
     assert (unreachable_leader(quorum) is not None) is counts
 
 
+@pytest.mark.kip("D088")
 def test_the_last_answer_of_a_leader_is_the_newest_of_a_fetch_and_a_poll() -> None:
     for log_ms, poll_ms in ((60_000, 14_000), (14_000, 60_000)):
         assert last_leader_answer_ms(not_observed_for(healthy(), log_ms, poll_ms)) == NOW - 14_000
+
+
+@pytest.mark.kip("D088")
+def test_the_last_leader_is_that_of_the_last_poll_and_not_the_unknown_one_of_now() -> None:
+    (finding,) = findings(replace(without_leader(healthy(), 1, 2), leader_id=None), "no-leader")
+    assert finding.summary.endswith("The last leader was controller 3.")
+    assert finding.evidence["last_leader"] == 3
 
 
 def test_a_controller_that_is_cut_off_knows_no_leader_while_the_others_have_one() -> None:

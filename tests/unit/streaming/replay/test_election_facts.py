@@ -32,7 +32,7 @@ def elections(quorum: Quorum) -> tuple[Election, ...]:
     return quorum.history.elections
 
 
-@pytest.mark.kip("K007")
+@pytest.mark.kip("K007", "D051")
 @pytest.mark.parametrize("leader", [2, 9], ids=["for a voter", "for one that is no voter yet"])
 def test_a_vote_of_a_replica_outside_the_voters_beside_a_majority_is_legal(leader: int) -> None:
     script, replay = LogScript(), machine()
@@ -44,7 +44,7 @@ def test_a_vote_of_a_replica_outside_the_voters_beside_a_majority_is_legal(leade
     assert [one.granting_voter_ids for one in elections(quorum)] == [ids(1, 2, 9)]
 
 
-@pytest.mark.kip("A054", "A055", "A010")
+@pytest.mark.kip("A054", "A055", "A010", "D050")
 @pytest.mark.parametrize(
     ("voters", "votes", "counted"),
     [((1, 2, 3), (2,), "1 of 3 votes"), ((1, 2, 3), (2, 9), "1 of 3 votes"), ((1, 2, 3, 4), (2, 3), "2 of 4 votes")],
@@ -105,7 +105,7 @@ def jumped(replay: Machine, script: LogScript, *, epochs: int, after_ms: int) ->
     return apply(replay, [script.read()])
 
 
-@pytest.mark.kip("D045", "K042")
+@pytest.mark.kip("D045", "K042", "D042")
 @pytest.mark.parametrize(
     ("epochs", "after_ms", "fires"),
     [(60, 2_000, True), (60, 120_000, False), (11, 1_000, True), (9, 1_000, False)],

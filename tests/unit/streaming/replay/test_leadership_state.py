@@ -46,7 +46,7 @@ def confirmed(leadership: Leadership, leader: int, epoch: int, high_watermark: i
     return leadership.polled(event, Millis(NOW + after_ms))
 
 
-@pytest.mark.kip("A041", "D074")
+@pytest.mark.kip("A041", "D074", "D107")
 @pytest.mark.parametrize(
     ("answers", "high_watermark", "since_ms"),
     [

@@ -19,6 +19,7 @@ from tests.unit.streaming.replay.log_script import (
 pytestmark = pytest.mark.kip("D089", "E073", "K037")
 
 
+@pytest.mark.kip("D100", "D101")
 def test_a_replica_history_is_a_thinned_window_by_the_leaders_clock() -> None:
     script, replay = LogScript(), machine()
     rows = [
@@ -43,6 +44,7 @@ def test_samples_are_kept_for_a_minute(after_ms: int, samples: int) -> None:
     assert len(apply(replay, rows).histories[key("1-a")].samples) == samples
 
 
+@pytest.mark.kip("D100")
 @pytest.mark.parametrize(
     ("end", "caught_up_ms", "lag", "lag_ms"), [(105, 0, 0, 0), (100, 900, 0, 0), (98, 900, 2, 900)]
 )
@@ -62,6 +64,7 @@ def test_time_does_not_go_back_with_an_older_row() -> None:
     assert apply(replay, [script.row(poll(), after_ms=-5_000)]).now_ms == now_ms
 
 
+@pytest.mark.kip("D049", "D106")
 @pytest.mark.parametrize(
     ("polls", "leader_epoch"),
     [

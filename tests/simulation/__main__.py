@@ -10,7 +10,7 @@ import time
 from random import SystemRandom
 
 from tests.simulation.ground_truth import BrokenInvariant
-from tests.simulation.incident_trace import traced_incident
+from tests.simulation.incident_simulation import IncidentSimulation
 from tests.simulation.incidents import INCIDENTS
 from tests.simulation.simulation import Simulation
 
@@ -27,7 +27,7 @@ def main() -> int:
         try:
             simulation.run(min(LIFE, steps - done))
             for incident in INCIDENTS.values():
-                traced_incident(incident, seed).check()
+                IncidentSimulation(seed, incident).check()
         except BrokenInvariant as broken:
             print(broken, file=sys.stderr)  # noqa: T201
             return 1

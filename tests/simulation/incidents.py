@@ -17,7 +17,7 @@ from connectors.observations.log_event import (
 )
 from rules.model.identifiers import Endpoint, Millis, NodeId, TopicId
 from tests.simulation.gatherer import MONITOR_ID
-from tests.simulation.incident_trace import NOTICED_MS, Incident, IncidentSimulation, incident
+from tests.simulation.incident_simulation import NOTICED_MS, Incident, IncidentSimulation, incident
 from tests.simulation.metadata import new_partition
 from tests.simulation.network import EndpointState
 from tests.simulation.simulated_monitor import (

@@ -3,24 +3,24 @@
 import pytest
 
 from rules.evaluate import RULES
-from tests.simulation.incident_trace import traced_incident
+from tests.simulation.incident_simulation import IncidentSimulation
 from tests.simulation.incidents import INCIDENTS
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
 def test_an_incident_fires_the_alerts_of_its_rules_and_no_other_and_they_resolve(name: str) -> None:
-    trace = traced_incident(INCIDENTS[name], 1)
+    simulation = IncidentSimulation(1, INCIDENTS[name])
 
-    trace.check()
+    simulation.check()
 
-    assert {one.rule for one in trace.expected} == {*INCIDENTS[name].rules}
+    assert {one.rule for one in simulation.expected} == {*INCIDENTS[name].rules}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 21))
 @pytest.mark.parametrize("name", INCIDENTS)
 def test_an_incident_with_other_seeds(name: str, seed: int) -> None:
-    traced_incident(INCIDENTS[name], seed).check()
+    IncidentSimulation(seed, INCIDENTS[name]).check()
 
 
 def test_each_rule_fires_in_an_incident() -> None:

@@ -17,7 +17,7 @@ from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsRespons
 from kafka.protocol.consumer import FetchResponse
 
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop, uvarint
-from tests.unit.connectors.metadata.metadata_record_schemas import raft_value, record_value
+from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value, raft_value
 from tests.unit.connectors.metadata.test_refused_values import voters
 
 NODES: Final = (1, 2, 3)
@@ -148,30 +148,20 @@ def first_batch(controllers: Controllers, directories: Mapping[int, Any], now_ms
         raft_value(5, kraft_version=1),
         voters(*listed),
     ]
-    registered = {"incarnation_id": _INCARNATION, "features": []}
-    broker = {"broker_id": BROKER, "broker_epoch": 5, "is_migrating_zk_broker": False, "rack": None}
-    values = [
-        record_value(12, 0, name="metadata.version", feature_level=27),
-        *(
-            record_value(
-                27,
-                0,
-                **registered,
-                controller_id=node,
-                zk_migration_ready=False,
-                end_points=_endpoints("CONTROLLER", at),
-            )
-            for node, at in controllers.items()
-        ),
-        record_value(0, 3, **registered, **broker, end_points=[], fenced=False, in_controlled_shutdown=False),
+    registrations = [
+        metadata_value(27, 0, incarnation_id=_INCARNATION, controller_id=node, end_points=_endpoints("CONTROLLER", at))
+        for node, at in controllers.items()
     ]
+    version = metadata_value(12, 0, name="metadata.version", feature_level=27)
+    broker = metadata_value(0, 3, incarnation_id=_INCARNATION, broker_id=BROKER, broker_epoch=5)
+    values = [version, *registrations, broker]
     first = batch(control, epoch=EPOCH, timestamp=now_ms)
     return first + batch(values, base_offset=len(control), epoch=EPOCH, timestamp=now_ms), len(control) + len(values)
 
 
 def broker_changed(*, fenced: bool, base_offset: int, now_ms: int) -> bytes:
     """Returns the batch that fences or unfences the broker."""
-    change = record_value(17, 1, broker_id=BROKER, broker_epoch=5, fenced=_FENCED if fenced else _UNFENCED)
+    change = metadata_value(17, 1, broker_id=BROKER, broker_epoch=5, fenced=_FENCED if fenced else _UNFENCED)
     return batch([change], base_offset=base_offset, epoch=EPOCH, timestamp=now_ms)
 
 

@@ -28,7 +28,7 @@ from connectors.observations.log_event import (
 from rules.model.identifiers import Endpoint, NodeId, Offset
 from rules.model.membership import FeatureRange
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
-from tests.unit.connectors.metadata.metadata_record_schemas import raft_value, record_value
+from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value, raft_value
 
 _NOOP = noop()
 _FENCED = {None: 0, True: 1, False: -1}
@@ -79,16 +79,16 @@ def value_of(event: LogEvent) -> Value:
         case LeaderChanged() | KRaftVersionSet() | VotersReplaced() | SnapshotBegan() | SnapshotEnded():
             return _control(event)
         case FeatureLevelSet():
-            return record_value(12, 0, name=event.name, feature_level=event.level)
+            return metadata_value(12, 0, name=event.name, feature_level=event.level)
         case ControllerRegistered() | BrokerRegistered():
             return _registration(event)
         case BrokerChanged():
-            # The epoch is that of the registration; no rule reads it.
-            return record_value(17, 1, broker_id=event.id, broker_epoch=0, fenced=_FENCED[event.fenced])
+            # No rule reads the epoch.
+            return metadata_value(17, 1, broker_id=event.id, fenced=_FENCED[event.fenced])
         case TopicCreated():
-            return record_value(2, 0, name=event.name, topic_id=uuid_bytes(event.topic_id))
+            return metadata_value(2, 0, name=event.name, topic_id=uuid_bytes(event.topic_id))
         case TopicRemoved():
-            return record_value(9, 0, topic_id=uuid_bytes(event.topic_id))
+            return metadata_value(9, 0, topic_id=uuid_bytes(event.topic_id))
         case PartitionSet() | PartitionChanged():
             return _partition(event)
         case _:
@@ -98,16 +98,16 @@ def value_of(event: LogEvent) -> Value:
 def _partition(event: PartitionSet | PartitionChanged) -> bytes:
     values: dict[str, Any] = {"partition_id": event.partition, "topic_id": uuid_bytes(event.topic_id)}
     if isinstance(event, PartitionSet):
-        values |= {"replicas": [*event.replicas], "isr": [*event.isr], "removing_replicas": [], "adding_replicas": []}
-        values |= {"leader": _leader(event.leader), "leader_epoch": event.partition_leader_epoch, "partition_epoch": 0}
-        return record_value(3, 1, directories=[uuid_bytes(f"log-{node}") for node in event.replicas], **values)
+        values |= {"replicas": [*event.replicas], "isr": [*event.isr]}
+        values |= {"leader": _leader(event.leader), "leader_epoch": event.partition_leader_epoch}
+        return metadata_value(3, 1, directories=[uuid_bytes(f"log-{node}") for node in event.replicas], **values)
     if event.isr is not None:
         values["isr"] = [*event.isr]
     if event.leader_set:
         values["leader"] = _leader(event.leader)
     if event.recovering is not None:
         values["leader_recovery_state"] = int(event.recovering)
-    return record_value(5, 1, **values)
+    return metadata_value(5, 1, **values)
 
 
 def _registration(event: ControllerRegistered | BrokerRegistered) -> bytes:
@@ -117,10 +117,9 @@ def _registration(event: ControllerRegistered | BrokerRegistered) -> bytes:
         "features": [_feature(each) | {"name": each.name} for each in event.features or ()],
     }
     if isinstance(event, ControllerRegistered):
-        return record_value(27, 0, controller_id=event.id, zk_migration_ready=False, **values)
-    values |= {"broker_epoch": event.at.offset, "is_migrating_zk_broker": False, "rack": None, "log_dirs": []}
+        return metadata_value(27, 0, controller_id=event.id, **values)
     values |= {"fenced": event.fenced, "in_controlled_shutdown": event.in_controlled_shutdown}
-    return record_value(0, 3, broker_id=event.id, **values)
+    return metadata_value(0, 3, broker_id=event.id, broker_epoch=event.at.offset, **values)
 
 
 def _control(
@@ -132,7 +131,7 @@ def _control(
         case SnapshotEnded():
             return raft_value(4)
         case LeaderChanged():
-            return raft_value(2, leader_id=event.leader_id, voters=[], granting_voters=[])
+            return raft_value(2, leader_id=event.leader_id)
         case KRaftVersionSet():
             return raft_value(5, kraft_version=event.version)
         case VotersReplaced():

@@ -1,68 +1,52 @@
 import com.sun.tools.attach.VirtualMachine;
-import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
-import java.util.List;
-import java.util.ArrayList;
-import javax.management.MBeanServerConnection;
+import java.util.Map;
+import java.util.TreeMap;
 import javax.management.ObjectName;
 import javax.management.remote.JMXConnectorFactory;
 import javax.management.remote.JMXServiceURL;
 
-/** Prints metrics of running nodes as an exporter reads them by JMX, one line of JSON for each ID=PID. */
+/** Prints metrics of running nodes as an exporter reads them by JMX: a line of JSON for each ID=PID that answers. */
 public class NodeMetrics {
     static final long ANSWER_S = 6;
-    static final String[][] METRICS = {
-        {"active_controllers", "kafka.controller:type=KafkaController,name=ActiveControllerCount", "Value"},
-        {"fenced_brokers", "kafka.controller:type=KafkaController,name=FencedBrokerCount", "Value"},
-        {"offline_partitions", "kafka.controller:type=KafkaController,name=OfflinePartitionsCount", "Value"},
-        {"unclean_elections", "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec", "Count"},
-        {"under_replicated", "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions", "Value"},
-    };
+    static final Map<String, String> METRICS = Map.of(
+        "active_controllers", "kafka.controller:type=KafkaController,name=ActiveControllerCount",
+        "fenced_brokers", "kafka.controller:type=KafkaController,name=FencedBrokerCount",
+        "offline_partitions", "kafka.controller:type=KafkaController,name=OfflinePartitionsCount",
+        "unclean_elections", "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec",
+        "under_replicated", "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions");
 
     public static void main(String[] nodes) throws Exception {
         System.setProperty("sun.tools.attach.attachTimeout", "3000");
-        var pool = Executors.newCachedThreadPool(task -> {
-            Thread thread = new Thread(task);
-            thread.setDaemon(true);
-            return thread;
-        });
-        List<Future<String>> answers = new ArrayList<>();
+        var pool = Executors.newCachedThreadPool();
         for (String node : nodes) {
             String[] parts = node.split("=");
-            answers.add(pool.submit((Callable<String>) () -> read(parts[1])));
+            pool.submit(() -> print(parts[0], parts[1]));
         }
-        for (int i = 0; i < nodes.length; i++) {
-            String metrics;
-            try {
-                metrics = answers.get(i).get(ANSWER_S, TimeUnit.SECONDS);
-            } catch (Exception problem) {
-                metrics = "null";
-            }
-            System.out.println("{\"node\": " + nodes[i].split("=")[0] + ", \"metrics\": " + metrics + "}");
-        }
+        pool.shutdown();
+        pool.awaitTermination(ANSWER_S, TimeUnit.SECONDS);
         System.out.flush();
         Runtime.getRuntime().halt(0);
     }
 
-    static String read(String pid) throws Exception {
+    static Void print(String node, String pid) throws Exception {
         VirtualMachine machine = VirtualMachine.attach(pid);
-        String address = machine.startLocalManagementAgent();
-        try (var connector = JMXConnectorFactory.connect(new JMXServiceURL(address))) {
-            MBeanServerConnection beans = connector.getMBeanServerConnection();
-            StringBuilder found = new StringBuilder();
-            for (String[] metric : METRICS) {
-                ObjectName name = new ObjectName(metric[1]);
+        try (var connector = JMXConnectorFactory.connect(new JMXServiceURL(machine.startLocalManagementAgent()))) {
+            var beans = connector.getMBeanServerConnection();
+            Map<String, String> found = new TreeMap<>();
+            for (var metric : METRICS.entrySet()) {
+                ObjectName name = new ObjectName(metric.getValue());
                 if (beans.isRegistered(name)) {
-                    Object value = beans.getAttribute(name, metric[2]);
-                    String text = value instanceof Number ? value.toString() : "\"" + value + "\"";
-                    found.append(found.length() == 0 ? "" : ", ").append("\"" + metric[0] + "\": " + text);
+                    String attribute = metric.getKey().equals("unclean_elections") ? "Count" : "Value";
+                    found.put("\"" + metric.getKey() + "\"", beans.getAttribute(name, attribute).toString());
                 }
             }
-            return "{" + found + "}";
+            String metrics = found.toString().replace("\"=", "\": ");
+            System.out.println("{\"node\": " + node + ", \"metrics\": " + metrics + "}");
         } finally {
             machine.detach();
         }
+        return null;
     }
 }

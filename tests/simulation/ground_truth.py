@@ -2,8 +2,8 @@
 
 K043: epochs never decrease, one leader per epoch, one entry at (offset, epoch). K044: a high watermark never decreases,
 is within the log, and passes only an entry of the leader's own epoch. K045: one uncommitted voter change at most,
-committed sets differ by one voter, their majorities overlap. K046: voter sets revert with truncation, committed ones
-never. K047: a RECOVERING partition has only its leader in sync, or neither leader nor ISR.
+committed sets differ by one voter, their majorities overlap. K047: a RECOVERING partition has only its leader in sync,
+or neither leader nor ISR.
 """
 
 from collections.abc import Iterable
@@ -84,12 +84,6 @@ class GroundTruth:
     def check_truncation(self, node: "SimulatedReplica", end: int) -> None:
         self.check(end >= node.high_watermark, f"{node.key} truncates its log at {end}, below its high watermark")
 
-    def check_truncated(self, log: MetadataLog) -> None:
-        sets = [
-            (at, entry.event.voters) for at, entry in enumerate(log.entries) if isinstance(entry.event, VotersReplaced)
-        ]
-        self.check(sets == log.sets, "K046: the voter-set history differs from the truncated log")
-
     def commit(self, node: "SimulatedReplica", end: int) -> None:
         """Adds the records that a leader commits by raising its high watermark."""
         self.check(
@@ -116,17 +110,6 @@ class GroundTruth:
         self.oracle.reset()
         for entry in self.committed:
             self.oracle.apply(entry.event)
-
-    def inspect(self, nodes: Iterable["SimulatedReplica"]) -> None:
-        """Checks log matching: up to their last common entry, two logs are equal."""
-        logs = [node.log.entries for node in nodes]
-        for number, one in enumerate(logs):
-            for other in logs[:number]:
-                end = min(len(one), len(other))
-                while end and one[end - 1].epoch != other[end - 1].epoch:
-                    end -= 1
-                same = all(a is b for a, b in zip(one[:end], other[:end], strict=True))
-                self.check(same, f"log matching: two logs differ below offset {end}")
 
     def _reconfigured(self, voters: tuple[Voter, ...]) -> None:
         before, after = self.oracle.voters, frozenset(voter.key for voter in voters)

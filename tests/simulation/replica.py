@@ -201,7 +201,6 @@ class SimulatedReplica:
             self.ground_truth.check_truncation(self, end)
             log.truncate(end)
             self.high_watermark = min(self.high_watermark, end)
-            self.ground_truth.check_truncated(log)
         elif answer.snapshot is not None:
             if len(answer.snapshot) > len(log):
                 log.replace(answer.snapshot)

@@ -31,7 +31,6 @@ UNATTENDED_MS = (100_000, 100_000, 400_000)
 CALM_MS = 170_000
 """Long enough for a complete recovery, and for every hold and clear after it."""
 BUSY_MS = 50_000
-INSPECTION_STEPS = 5_000
 GAP_PHASES = (Phase.FAULTS_INJECTED, Phase.UNATTENDED)
 GAP_PROBABILITY = 1 / 30
 """How likely it is that the gatherer stops in a second of these phases."""
@@ -126,8 +125,6 @@ class Simulation:
             self.now_ms, _, what, number = heapq.heappop(self._agenda)
             self.last = what
             getattr(self, f"_{what}")(number)
-        if self.steps % INSPECTION_STEPS == 0:
-            self.ground_truth.inspect(self.nodes)
 
     def _create_controllers(self, voters: int) -> None:
         initial = initial_voters(voters)

@@ -6,9 +6,8 @@ workers, so that other work on the machine matters little.
 """
 
 import multiprocessing
+import os
 import tempfile
-import time
-from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -26,7 +25,7 @@ from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.source import ROWS_PER_BATCH
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import Step
-from tests.bench.job_cost import cpu_s
+from tests.bench.job_cost import cpu_s, processes_of
 from tests.job.spark_cluster import standalone_cluster
 from tests.unit.streaming.pipeline.quiet_cluster import cluster_names, quiet_second, settings_of
 
@@ -109,12 +108,9 @@ class CostCollector:
 
 def costs() -> Mapping[str, float]:
     """Returns the CPU seconds of the job's processes by role, including ended children."""
-    driver = psutil.Process()
-    found = defaultdict(float, driver=driver.cpu_times().user + driver.cpu_times().system)
-    for process in driver.children(recursive=True):
+    found = dict.fromkeys(("driver", *_ROLES.values()), 0.0)
+    for process, role in processes_of(os.getpid(), _ROLES).items():
         with suppress(psutil.NoSuchProcess):
-            line = " ".join(process.cmdline())
-            role = next((role for part, role in _ROLES.items() if part in line), None)
-            if role is not None and time.time() - process.create_time() > 1:
+            if role in found:
                 found[role] += cpu_s(process)
     return found

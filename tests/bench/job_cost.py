@@ -11,7 +11,7 @@ import psutil
 
 from streaming.demo.job_process import JobProcess
 
-_ROLES = {
+ROLES = {
     "connectors.gather": "gatherer",
     "org.apache.spark.deploy": "Spark's JVM",
     "python_streaming_source_runner": "planner",
@@ -40,16 +40,16 @@ def newest_batch(job: JobProcess) -> int:
     return max((int(path.name) for path in commits if path.name.isdigit()), default=-1)
 
 
-def processes_of(job: JobProcess) -> Mapping[psutil.Process, str]:
-    """Returns the processes of a job, each with its role."""
-    driver = psutil.Process(job.pid)
+def processes_of(pid: int, roles: Mapping[str, str] = ROLES) -> Mapping[psutil.Process, str]:
+    """Returns the processes of the job with this driver, each with its role."""
+    driver = psutil.Process(pid)
     found = {driver: "driver"}
     for process in driver.children(recursive=True):
         # Spark forks short-lived children all the time: their time is the parent's once they have ended.
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             if time.time() - process.create_time() > 1:
                 line = " ".join(process.cmdline())
-                found[process] = next((role for part, role in _ROLES.items() if part in line), line[:40])
+                found[process] = next((role for part, role in roles.items() if part in line), line[:40])
     return found
 
 
@@ -63,7 +63,7 @@ class JobCost:
     _began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self._cpu_s = {process: cpu_s(process) for process in processes_of(self.job)}
+        self._cpu_s = {process: cpu_s(process) for process in processes_of(self.job.pid)}
         self._batch = newest_batch(self.job)
 
     def end(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class JobCost:
         """
         seconds = time.monotonic() - self._began
         roles: dict[str, list[float]] = {}
-        for process, role in processes_of(self.job).items():
+        for process, role in processes_of(self.job.pid).items():
             with suppress(psutil.NoSuchProcess):
                 spent = cpu_s(process) - self._cpu_s.get(process, 0.0)
                 cost = roles.setdefault(role, [0.0, 0.0])

@@ -96,5 +96,5 @@ class MemorySamples:
         while not self._ended.wait(_SAMPLE_S):
             # The job may not have started yet, or have ended.
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied, AssertionError):
-                used_mb = sum(each.memory_full_info().pss / 1e6 for each in processes_of(self._job))
+                used_mb = sum(each.memory_full_info().pss / 1e6 for each in processes_of(self._job.pid))
                 self.largest_mb = max(self.largest_mb, used_mb)

@@ -126,7 +126,7 @@ class DayOfLife:
         ]
 
     def _processes(self) -> Mapping[psutil.Process, str]:
-        found = dict(processes_of(self.job))
+        found = dict(processes_of(self.job.pid))
         return found if self.relay is None else {**found, psutil.Process(self.relay.pid): RELAY}
 
     def _folders(self) -> Mapping[str, Sequence[Path]]:

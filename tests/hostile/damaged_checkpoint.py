@@ -6,6 +6,7 @@ SQLite has no checksums: a byte that changes inside a payload is found by the ch
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -74,12 +75,11 @@ class DamagedCheckpoint:
             path.write_text("\n".join(lines))
 
     def _write_database(self) -> None:
-        database = job_database(self._original.folder)
         silence = Silence(id="s-1", starts_at_ms=NOON_MS, ends_at_ms=Millis(NOON_MS + 1), author="ada", comment="disks")
-        SilenceStore(database).add(silence, now_ms=NOON_MS)
-        Ledger(database).record([alert()], NOON_MS)
-        quarantine_of(database).put({"prod-1-0": {"cluster": "prod", "sequence": 1, "reason": "r"}})
-        database.close()
+        with closing(job_database(self._original.folder)) as database:
+            SilenceStore(database).add(silence, now_ms=NOON_MS)
+            Ledger(database).record([alert()], NOON_MS)
+            quarantine_of(database).put({"prod-1-0": {"cluster": "prod", "sequence": 1, "reason": "r"}})
 
     def damage(self, rng: Random) -> str:
         """Damages one file and reads the checkpoint as the job, the page and the commands do."""
@@ -129,32 +129,26 @@ class DamagedCheckpoint:
         ]
 
     def _read_database(self) -> None:
-        database = job_database(self._copy.folder, read_only=True)
-        try:
+        with closing(job_database(self._copy.folder, read_only=True)) as database:
             Ledger(database)
             SilenceStore(database).read()
             quarantine_of(database).items()
-        finally:
-            database.close()
 
     def _read_metrics(self) -> None:
-        database = job_database(self._copy.folder, read_only=True)
-        sources = JobSources(
-            store=StatusStore(["prod"]),
-            batch_stats=BatchStats(firing=list),
-            is_alive=lambda: True,
-            gatherer_runs=lambda: True,
-            gatherer_pid=lambda: 1,
-            journal=self._copy.journal,
-            quarantine=quarantine_of(database),
-            audits=AuditResults(database),
-            stats=self._copy.logs / "gather-stats.json",
-            wall_ms=lambda: NOON_MS,
-        )
-        try:
+        with closing(job_database(self._copy.folder, read_only=True)) as database:
+            sources = JobSources(
+                store=StatusStore(["prod"]),
+                batch_stats=BatchStats(firing=list),
+                is_alive=lambda: True,
+                gatherer_runs=lambda: True,
+                gatherer_pid=lambda: 1,
+                journal=self._copy.journal,
+                quarantine=quarantine_of(database),
+                audits=AuditResults(database),
+                stats=self._copy.logs / "gather-stats.json",
+                wall_ms=lambda: NOON_MS,
+            )
             list(job_registry(sources).collect())
-        finally:
-            database.close()
 
     def _read_journal(self) -> None:
         reader = JournalReader(self._copy.journal)

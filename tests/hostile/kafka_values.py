@@ -10,11 +10,20 @@ from rules.model.membership import Voter
 from rules.model.quorum import Replica
 
 _INT32, _YEAR_10000_MS, _OFFSET = 2**31, 253_402_300_800_000, 2**62
-_IDS = frozenset({"id", "leader_id", "leader", "node", "answered_by"})
 _ID_LISTS = frozenset({"voter_ids", "replicas", "isr", "elr", "last_known_elr"})
-_OFFSETS = frozenset({"offset", "end_offset", "last_offset", "high_watermark", "log_end_offset", "start_offset"})
-_EPOCHS = frozenset({"leader_epoch", "epoch", "partition_leader_epoch", "partition_epoch", "kraft_version"})
-_LEVELS = frozenset({"level", "version", "lowest", "highest"})
+_RANGES = {
+    **dict.fromkeys(("id", "leader_id", "leader", "node", "answered_by", "partition"), range(_INT32)),
+    **dict.fromkeys(
+        ("offset", "end_offset", "last_offset", "high_watermark", "log_end_offset", "start_offset"),
+        range(-1, _OFFSET + 1),
+    ),
+    **dict.fromkeys(
+        ("leader_epoch", "epoch", "partition_leader_epoch", "partition_epoch", "kraft_version"), range(-1, _INT32)
+    ),
+    **dict.fromkeys(("level", "version", "lowest", "highest"), range(2**15)),
+    "port": range(2**16),
+}
+"""What Kafka can write, by the name of a field; a time is named `..._ms`."""
 _VOTERS = 100
 
 
@@ -43,21 +52,8 @@ def _impossible(value: Any, name: str) -> Iterator[str]:
 
 
 def _possible(name: str, value: int) -> bool:
-    if name in _IDS:
-        return 0 <= value < _INT32
-    if name in _OFFSETS:
-        return -1 <= value <= _OFFSET
-    if name in _EPOCHS:
-        return -1 <= value < _INT32
-    if name.endswith("_ms"):
-        return -1 <= value < _YEAR_10000_MS
-    if name == "port":
-        return 0 <= value < 2**16
-    if name in _LEVELS:
-        return 0 <= value < 2**15
-    if name == "partition":
-        return 0 <= value < _INT32
-    return True
+    possible = range(-1, _YEAR_10000_MS) if name.endswith("_ms") else _RANGES.get(name)
+    return possible is None or value in possible
 
 
 def _voters(voters: Sequence[Voter | Replica]) -> Iterator[str]:

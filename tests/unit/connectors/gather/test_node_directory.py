@@ -20,6 +20,7 @@ from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 from tests.unit.connectors.store.journal_rows import poll
+from tests.unit.streaming.replay import log_script
 
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 
@@ -42,16 +43,7 @@ def registered(node: int, *endpoints: Endpoint) -> ControllerRegistered:
 
 def polled(**nodes: str) -> QuorumPolled:
     listed = (NodeEndpoints(id=NodeId(int(id_[1:])), endpoints=(endpoint(host),)) for id_, host in nodes.items())
-    return QuorumPolled(
-        cluster_id=None,
-        endpoint="",
-        leader_id=NodeId(1),
-        leader_epoch=Epoch(1),
-        high_watermark=None,
-        voters=(),
-        observers=(),
-        nodes=tuple(listed),
-    )
+    return log_script.poll(nodes=tuple(listed))
 
 
 def node_directory(*configured: tuple[str, int]) -> NodeDirectory:

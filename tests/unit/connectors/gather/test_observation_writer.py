@@ -21,10 +21,10 @@ from connectors.observations.observation import (
     from_json,
 )
 from connectors.wall_clock import RowClock
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
-from rules.model.quorum import Replica
+from rules.model.identifiers import Millis, NodeId, SnapshotId
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, ServerCertificate
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, tagged, text, tinylog
+from tests.unit.streaming.replay.log_script import endpoint, failed, poll, probed, replica, view
 
 CONFIG_RECORD = 4
 
@@ -71,52 +71,12 @@ def committed(batches: bytes, *, base: int = 0) -> CommittedRecords:
 
 
 def polled(*, lag: int = 0, leader: int = 1, port: int = 9093) -> QuorumPolled:
-    replica = Replica(
-        key=ReplicaKey(id=NodeId(1)), log_end_offset=Offset(100 - lag), last_fetch_ms=None, last_caught_up_ms=None
-    )
-    return QuorumPolled(
-        cluster_id=None,
-        endpoint="c1:9093",
-        leader_id=NodeId(leader),
-        leader_epoch=Epoch(1),
-        high_watermark=Offset(100),
-        voters=(replica,),
-        observers=(),
-        nodes=(NodeEndpoints(id=NodeId(1), endpoints=(Endpoint(listener="CONTROLLER", host="c1", port=port),)),),
-    )
-
-
-def failed(
-    reason: Reason, *, source: ObservationSource = ObservationSource.QUORUM, endpoint: str = "c1:9093"
-) -> ObservationFailed:
-    return ObservationFailed(source=source, endpoint=endpoint, reason=reason, detail="")
-
-
-PROBED = EndpointProbed(
-    node=NodeId(1),
-    endpoint=Endpoint(listener="CONTROLLER", host="c1", port=9093),
-    resolution=Resolution.RESOLVED,
-    addresses=("10.0.0.1", "10.0.0.2"),
-    connection=Connection.ACCEPTED,
-    answer=Answer.THIS_CLUSTER,
-    answered_by=None,
-    detail="",
-)
+    nodes = (NodeEndpoints(id=NodeId(1), endpoints=(endpoint(1, port),)),)
+    return poll(replica("1", 100 - lag), leader=leader, nodes=nodes)
 
 
 def write_records(writer: ObservationWriter, records: CommittedRecords) -> None:
     writer.write_records(records, redacted_batches(records.batches))
-
-
-def viewed(epoch: int, node: int = 1) -> LeaderViewPolled:
-    return LeaderViewPolled(
-        endpoint=f"c{node}:9093",
-        node=NodeId(node),
-        this_cluster=True,
-        leader_id=NodeId(1),
-        leader_epoch=Epoch(epoch),
-        log=None,
-    )
 
 
 def valid_for(days: int) -> EndpointProbed:
@@ -145,8 +105,10 @@ def write(writer: ObservationWriter, event: object) -> None:
             writer.write_failure(event)
 
 
-REFUSED, OTHER_NODE = failed(Reason.REFUSED), replace(PROBED, node=NodeId(2), answer=Answer.OTHER_NODE)
-LOG_REFUSED = failed(Reason.REFUSED, source=ObservationSource.LOG)
+PROBED = probed(1, "10.0.0.1", "10.0.0.2")
+OTHER_NODE = replace(PROBED, node=NodeId(2), answer=Answer.OTHER_NODE)
+LOG_REFUSED = failed(Reason.REFUSED)
+REFUSED = replace(LOG_REFUSED, source=ObservationSource.QUORUM)
 BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
 
 
@@ -156,7 +118,7 @@ BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=1, example="
         ([batch([noop()]), b"", batch([config_record("x")])], [False, False, True]),
         ([polled(), polled(lag=5), polled(leader=2), polled(leader=2)], [True, False, True, False]),
         ([polled(port=port) for port in (9093, 9093, 9193, 9193)], [True, False, True, False]),
-        ([viewed(1), viewed(1), viewed(1, node=2), viewed(2), viewed(2)], [True, False, True, True, False]),
+        ([view(1), view(1), view(2), view(1, epoch=2), view(1, epoch=2)], [True, False, True, True, False]),
         (
             [PROBED, replace(PROBED, addresses=PROBED.addresses[::-1]), replace(PROBED, connection=Connection.REFUSED)],
             [True, False, True],
@@ -164,8 +126,8 @@ BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=1, example="
         ([valid_for(1), valid_for(1), valid_for(90)], [True, False, True]),
         ([PROBED, OTHER_NODE, PROBED, OTHER_NODE], [True, True, False, False]),
         ([audited(), audited(BROKEN)], [False, True]),
-        ([REFUSED, REFUSED, failed(Reason.NO_LEADER)], [True, False, True]),
-        ([REFUSED, failed(Reason.NO_LEADER, endpoint="c2:9093")] * 2, [True, True, False, False]),
+        ([LOG_REFUSED, LOG_REFUSED, failed(Reason.NO_LEADER)], [True, False, True]),
+        ([LOG_REFUSED, failed(Reason.NO_LEADER, "c2:9093")] * 2, [True, True, False, False]),
         (
             [LOG_REFUSED, REFUSED, polled(), LOG_REFUSED, REFUSED, b"", LOG_REFUSED, REFUSED],
             [True, True, True, False, True, False, True, False],
@@ -302,7 +264,7 @@ def test_a_poll_says_how_far_its_row_is_ahead_of_a_clock_that_was_set_back(
         clock.pass_ms(1_000, step_ms=step_ms)
         writer.write_poll(polled())
     polls = [(row.observed_at_ms, from_json(row.payload)) for row, _ in publisher.rows]
-    assert [poll.clock_ahead_ms for _, poll in polls if isinstance(poll, QuorumPolled)] == [0, 3_599_900]
+    assert [row.clock_ahead_ms for _, row in polls if isinstance(row, QuorumPolled)] == [0, 3_599_900]
     assert polls[-1][0] - 3_599_900 == clock.wall_ms
 
 

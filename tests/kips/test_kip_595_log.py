@@ -250,7 +250,7 @@ def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
     assert (tail.next_offset, voting(replay)) == (2, [1, 2]), "and is never truncated then"
 
 
-@pytest.mark.kip("D136", "K010")
+@pytest.mark.kip("D136", "K010", "D078", "E002")
 def test_three_voters_are_replaced_one_by_one() -> None:
     script, replay = begun()
     for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 4-d", "1-a 2-b 4-d 5-e", "1-a 4-d 5-e", "1-a 4-d 5-e 6-f"):

@@ -212,7 +212,7 @@ def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_i
     assert (candidate.key, candidate.reached) == (second.key, (second.key,))
 
 
-@pytest.mark.kip("A009", "A010", "A087")
+@pytest.mark.kip("A009", "A010", "A087", "D050")
 def test_each_candidate_needs_a_majority_of_the_voters_of_its_own_log() -> None:
     candidates = forecast_election(map(restarted, (disk(1, 10, 1, 2), disk(2, 11, 1, 2, 3, 4)))).candidates
 

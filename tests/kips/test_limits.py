@@ -51,7 +51,7 @@ RULES_OF_FETCHES = (
 )
 
 
-@pytest.mark.kip("D008", "D016", "K035")
+@pytest.mark.kip("D008", "D016", "K035", "D041")
 @pytest.mark.parametrize("timeout_ms", [FETCH_TIMEOUT_MS, 4_000, 12_000])
 @pytest.mark.parametrize("rule", RULES_OF_FETCHES)
 def test_a_voter_counts_as_not_fetching_after_five_fetch_timeouts(rule: str, timeout_ms: int) -> None:
@@ -90,7 +90,7 @@ def test_no_leader_fires_after_an_election_and_its_backoff() -> None:
     assert severity == "critical"
 
 
-@pytest.mark.kip("D011", "D012", "E013", "E074", "E090", "K035", "K036")
+@pytest.mark.kip("D011", "D012", "E013", "E074", "E090", "K035", "K036", "D043")
 def test_holds_are_longer_than_kafkas_own_timers() -> None:
     assert DEFAULTS["stale-voter-endpoint"].ms("hold") > 2 * UPDATE_VOTER_MS, "a voter that moved tells its new place"
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS

@@ -9,6 +9,7 @@ from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
+    adding,
     finding_lines,
     findings,
     foreign,
@@ -74,6 +75,14 @@ def test_voter_without_a_view_is_unknown_and_an_observer_is_evaluated() -> None:
     assert finding_lines(with_views(quorum, view(9, leader=None))) == [f"warning {RULE}: controller 9"]
     (finding,) = findings(with_views(quorum, view(9, leader=None)), RULE)
     assert "vote" not in finding.summary
+
+
+@pytest.mark.kip("E004")
+def test_an_added_voter_has_no_vote_before_its_record_is_committed() -> None:
+    (finding,) = findings(with_views(adding(healthy(), 4), view(4, leader=None, epoch=6)), "views-disagree")
+
+    assert finding.evidence["is_voter"] is False
+    assert "its vote is missing" not in finding.summary
 
 
 def test_result_is_unknown_without_views_or_without_a_leader() -> None:

@@ -148,7 +148,7 @@ def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(lo
     assert controllers.queried.count(C2) > 50, "about once a second"
 
 
-@pytest.mark.kip("D053", "D092", "D096")
+@pytest.mark.kip("D053", "D092", "D096", "D089")
 def test_all_controllers_are_queried_about_once_a_second_until_one_leads(loop: EventLoop) -> None:
     scripts = {C1: follower_response(-1, None), C2: follower_response(-1, None)}
     controllers = ScriptedClient(loop, scripts)
@@ -161,6 +161,17 @@ def test_all_controllers_are_queried_about_once_a_second_until_one_leads(loop: E
     attempts = controllers.queried.count(C1)
     assert 100 < attempts < 150, "for two minutes, about once a second"
     assert cluster_ids(controllers) == {None}, "the cluster id is not known"
+
+
+@pytest.mark.kip("D096")
+def test_a_search_that_every_controller_denied_is_repeated_and_not_given_up(loop: EventLoop) -> None:
+    scripts: dict[Address, Script] = {C1: lambda _: fetch_answer(top=31)}
+    controllers = ScriptedClient(loop, scripts)
+    allow = lambda: scripts.update({C1: leader_response(LOG, end=4, leader=1)})  # noqa: E731 - one of the steps
+    output = follow_for(loop, controllers, NodeDirectory(configured=(C1,), cluster_id="x"), 60, allow, 10)
+
+    assert output.reasons(C1) == {Reason.DENIED}
+    assert output.log == LOG
 
 
 @pytest.mark.kip("D087", "D089")

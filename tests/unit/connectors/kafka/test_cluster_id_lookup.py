@@ -38,7 +38,7 @@ def test_first_answer_is_used_and_no_socket_leaks() -> None:
         assert identify(cluster(unresponsive, responsive), 60) == "the-cluster"
 
 
-@pytest.mark.kip("D034")
+@pytest.mark.kip("D034", "D091")
 def test_other_cluster_id_is_reported() -> None:
     with (
         FakeNode(answers_describe_cluster(b"another")).up() as port,
@@ -48,7 +48,7 @@ def test_other_cluster_id_is_reported() -> None:
     assert problem.value.reason is Reason.WRONG_CLUSTER
 
 
-@pytest.mark.kip("D031", "D034")
+@pytest.mark.kip("D031", "D034", "D092")
 def test_the_configured_id_counts_if_a_node_that_names_none_accepts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def send(_: Client, __: object, request: Any, *, source: ObservationSource) -> Any:
         if not isinstance(request, FetchRequest):
@@ -63,6 +63,7 @@ def test_the_configured_id_counts_if_a_node_that_names_none_accepts_it(monkeypat
     assert problem.value.reason is Reason.WRONG_CLUSTER
 
 
+@pytest.mark.kip("D092")
 def test_unsupported_request_is_not_retried() -> None:
     node = FakeNode(answers_describe_quorum_v0)
     with node.up() as port, pytest.raises(ObservationError, match="does not support this request") as problem:

@@ -163,15 +163,19 @@ def test_only_the_control_bit_marks_a_control_record() -> None:
         assert isinstance(events(batch([(key_, value)], attributes=other))[0], KRaftVersionSet)
 
 
-@pytest.mark.kip("A056", "D014", "D078", "E003")
+@pytest.mark.kip("A056", "D014", "D017", "D019", "D078", "E003")
 def test_the_voters_are_in_the_fetched_records() -> None:
-    log = batch([TOPIC]) + batch([voters_record(5, 1, 4, 2, 3)], base_offset=1) + batch([TOPIC], base_offset=2)
+    voters = batch([voters_record(5, 1, 4, 2, 3)], base_offset=1, epoch=4)
+    log = batch([TOPIC], epoch=3) + voters + batch([TOPIC, TOPIC], base_offset=2, epoch=6)
 
-    before, record, after, _ = events(log)
+    before, record, after, last, _ = events(log)
 
     assert isinstance(before, TopicCreated)
     assert isinstance(record, VotersReplaced)
     assert isinstance(after, TopicCreated)
+    assert isinstance(last, TopicCreated)
+    positions = [(one.at.offset, one.at.leader_epoch) for one in (before, record, after, last)]
+    assert positions == [(0, 3), (1, 4), (2, 6), (3, 6)]
     assert [(one.key.id, str(one.endpoints[0])) for one in record.voters] == [
         (node, f"c{node}:{9090 + node}") for node in (5, 1, 4, 2, 3)
     ]

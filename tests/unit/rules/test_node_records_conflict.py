@@ -53,9 +53,11 @@ def test_of_two_protocols_that_are_as_frequent_the_leaders_is_the_usual_one() ->
     quorum = with_registered(with_registered(quorum, 1, protocol="SSL"), 2, protocol="PLAINTEXT")
     assert [one.subject for one in findings(quorum, RULE)] == ["voter 1"]
     assert [one.subject for one in findings(replace(quorum, leader_id=NodeId(1)), RULE)] == ["voter 2"]
+    of_leader_alone = with_registered(all_with_protocol("PLAINTEXT"), 3, protocol="SSL")
+    assert [one.subject for one in findings(of_leader_alone, RULE)] == ["voter 3"]
 
 
-@pytest.mark.kip("C027")
+@pytest.mark.kip("C004", "C027")
 def test_a_recorded_listener_that_is_not_registered_is_reported() -> None:
     (finding,) = findings(with_registered(healthy(), 3, listener="CONTROLLER_SSL"), RULE)
     assert finding.subject == "voter 3"

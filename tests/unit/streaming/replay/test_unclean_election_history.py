@@ -92,6 +92,18 @@ def test_the_last_leader_that_is_elected_while_another_replica_is_eligible_passe
     assert (recovery.last_leader, recovery.previous_elr) == (False, ids(101))
 
 
+@pytest.mark.parametrize(("after_ms", "elections"), [(600_000, [2]), (600_001, [1, 1])])
+def test_a_repeat_after_more_than_ten_minutes_is_another_entry_and_both_are_kept(
+    after_ms: int, elections: list[int]
+) -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    script.now_ms += after_ms
+    script.change("orders", 0, isr=(103,), leader=103)
+
+    assert [one.elections for one in apply(replay, [script.read()]).history.unclean] == elections
+
+
 def test_many_unclean_elections_do_not_fill_the_state() -> None:
     script, replay, last = LogScript(), machine(), f"t{TOPICS + 4}"
     script.leader(1)

@@ -406,3 +406,5 @@ def test_from_metadata_version_3_2_on_recovery_is_evaluated(level: int | None) -
 
     assert evaluation_of(quorum).not_applicable == ()
     assert len(findings(quorum, STUCK)) == 1
+    not_applicable = evaluation_of(replace(quorum, metadata_version=2)).not_applicable
+    assert {one.rule for one in not_applicable} == {STUCK, BREACH}

@@ -19,6 +19,7 @@ from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch
 from tests.unit.connectors.metadata.test_record_to_event import UUID, metadata, raft
 from tests.unit.rules.situation import (
+    endpoint,
     finding_lines,
     findings,
     healthy,
@@ -27,6 +28,7 @@ from tests.unit.rules.situation import (
     registration,
     unknown,
     with_committed,
+    with_controller,
     with_poll,
 )
 from tests.unit.streaming.replay.log_script import apply, begun, poll, replica
@@ -112,6 +114,32 @@ def test_the_leaders_and_the_logs_voter_endpoints_are_both_reported() -> None:
     assert said["current_voters"][0]["endpoints"] == ["CONTROLLER://c1.test:19093"]
     assert said["committed_voters"]["voters"][0]["endpoints"] == ["CONTROLLER://c1.test:9093"]
     assert said["pending_voters"]["moved"] == [1]
+
+
+@pytest.mark.kip("C004")
+@pytest.mark.parametrize(("listener", "moved"), [("controller", []), ("SECURE", [1])])
+def test_a_voter_whose_listener_only_has_another_case_does_not_move(listener: str, moved: list[int]) -> None:
+    quorum = healthy()
+    nodes = {**present(quorum.poll).nodes, registration(1).id: (replace(endpoint(1), listener=listener),)}
+
+    assert status(with_poll(quorum, nodes=nodes))["pending_voters"]["moved"] == moved
+
+
+@pytest.mark.kip("C029")
+def test_an_ipv6_address_is_in_brackets_wherever_an_endpoint_is_printed() -> None:
+    quorum, at = healthy(), endpoint(1, host="fd00::1")
+    voters = tuple(
+        replace(one, endpoints=(at,)) if one.key.id == 1 else one for one in present(quorum.committed).voters
+    )
+    quorum = with_controller(with_committed(quorum, voters=voters), registration(1, at))
+    shown = status(with_poll(quorum, nodes={**present(quorum.poll).nodes, registration(1).id: (at,)}))
+
+    of_first = shown["endpoints"][0]
+    replica_endpoint = next(one["endpoint"] for one in shown["replicas"] if one["node_id"] == 1)
+    assert [of_first["recorded"], of_first["registered"], replica_endpoint] == ["[fd00::1]:9093"] * 3
+    for of_part in ("current_voters", "committed_voters"):
+        listed = shown[of_part] if of_part == "current_voters" else shown[of_part]["voters"]
+        assert listed[0]["endpoints"] == ["CONTROLLER://[fd00::1]:9093"]
 
 
 @pytest.mark.kip("C024", "D014")

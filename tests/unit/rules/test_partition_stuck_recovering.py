@@ -84,6 +84,26 @@ def test_severity_depends_on_the_replicas_that_could_join(quorum: Quorum, severi
     assert finding.summary.count("refused") == 1
 
 
+@pytest.mark.kip("B031")
+@pytest.mark.parametrize(("at_least", "severity"), [(False, Severity.WARNING), (True, Severity.CRITICAL)])
+def test_of_a_state_that_a_snapshot_contains_only_the_uptime_of_a_broker_counts(
+    at_least: bool, severity: Severity
+) -> None:
+    (finding,) = findings(recovering(healthy(), 0, for_ms=5_000, at_least=at_least), RULE)
+    assert finding.severity is severity
+    assert ("RECOVERING since before " in finding.summary) is at_least
+
+
+@pytest.mark.kip("B047")
+def test_partitions_beyond_the_limit_are_counted() -> None:
+    (finding,) = findings(recovering(healthy(), *range(25)), RULE)
+    listed = finding.evidence["partitions"]
+    assert isinstance(listed, list)
+    assert (len(listed), finding.evidence["partitions_not_listed"]) == (20, 5)
+    assert finding.evidence["partitions_recovering"] == 25
+    assert finding.summary.startswith("25 partitions of topic orders have been RECOVERING")
+
+
 def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
     (finding,) = findings(recovering(FENCED_101, 0, for_ms=75_000), RULE)
     assert finding.condition_age_ms == 75_000

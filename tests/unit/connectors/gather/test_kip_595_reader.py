@@ -75,7 +75,7 @@ def leader_change(error: int, *, leader: int, at: Address | None) -> dict[Addres
     return scripts
 
 
-@pytest.mark.kip("D031", "D032", "D033", "D035", "D057", "D059", "D067", "D071", "D072", "D076")
+@pytest.mark.kip("D019", "D031", "D032", "D033", "D035", "D057", "D059", "D067", "D071", "D072", "D076")
 @pytest.mark.parametrize("error", [6, 74])
 def test_former_leader_reports_the_new_one_and_fetching_resumes_there_at_the_same_offset(
     loop: EventLoop, error: int

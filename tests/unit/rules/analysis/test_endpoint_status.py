@@ -28,6 +28,7 @@ def listener(name: str) -> Endpoint:
 
 
 @pytest.mark.kip("E004")
+@pytest.mark.kip("C004")
 @pytest.mark.parametrize(
     ("recorded", "registered", "order"),
     [

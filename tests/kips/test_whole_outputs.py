@@ -310,8 +310,7 @@ def two_of_each_endpoint() -> Quorum:
 
 
 @pytest.mark.kip("A004", "A021", "A048", "A052", "A069", "A096", "A109", "A110", "B002", "B003", "B009", "B042", "B047")
-@pytest.mark.kip("B011", "D050")
-@pytest.mark.kip("B031")
+@pytest.mark.kip("B011", "B031", "D050")
 @pytest.mark.kip("B048", "C026", "D028", "D043", "D045", "D052", "D055", "D093", "D123", "E009", "E014", "E015", "E071")
 @pytest.mark.kip("E072", "E074", "E078", "K011", "K022", "K024", "K025", "K031", "K042", "K047", "A019", "A055")
 @pytest.mark.kip("D131")

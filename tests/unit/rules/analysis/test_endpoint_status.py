@@ -27,8 +27,7 @@ def listener(name: str) -> Endpoint:
     return Endpoint(listener=name, host="c1.test", port=9093)
 
 
-@pytest.mark.kip("E004")
-@pytest.mark.kip("C004")
+@pytest.mark.kip("C004", "E004")
 @pytest.mark.parametrize(
     ("recorded", "registered", "order"),
     [

@@ -179,7 +179,7 @@ def test_the_voters_are_in_the_fetched_records() -> None:
     assert [(one.key.id, str(one.endpoints[0])) for one in record.voters] == [
         (node, f"c{node}:{9090 + node}") for node in (5, 1, 4, 2, 3)
     ]
-    (newest,) = redacted_batches(log + batch([voters_record(1, 2)], base_offset=3)).endpoints
+    (newest,) = redacted_batches(log + batch([voters_record(1, 2)], base_offset=4)).endpoints
     assert isinstance(newest, VotersReplaced)
     assert [one.key.id for one in newest.voters] == [1, 2], "the newest set is probed"
 

@@ -52,13 +52,14 @@ class ProbeRunner:
         *,
         interval_ms: int = 50,
         options: Mapping[str, str] | None = None,
+        cluster_id: str | None = "the-cluster",
         **more: Any,
     ) -> None:
         client = client_of(self.loop, options or {}, **more)
         endpoint = Endpoint(listener="CONTROLLER", host="c1.test", port=port)
         nodes = NodeDirectory(
             configured=(),
-            cluster_id="the-cluster",
+            cluster_id=cluster_id,
             known_endpoints=KnownEndpoints(voters={NodeId(1): (endpoint,)}),
         )
         task = EndpointProbe(client, nodes).run(self.output, interval_ms=interval_ms)  # type: ignore[arg-type]
@@ -152,7 +153,6 @@ def test_presented_certificate_is_recorded_with_its_dates_and_fault(
     ]
 
 
-@pytest.mark.kip("D092")
 def test_probe_between_two_identifications_only_connects(run_probe: ProbeRunner) -> None:
     node = FakeNode(rejects_login)
     with node.up() as port:
@@ -208,6 +208,20 @@ def test_what_answers_is_identified_by_its_cluster_id_and_node_id(
     with FakeNode(closes_connection).up() as port:
         probe = run_probe(port)
     assert (probe.answer, probe.answered_by) == (answer, answered_by)
+
+
+@pytest.mark.kip("D092")
+def test_a_node_is_of_no_known_cluster_while_the_cluster_id_is_unknown(
+    run_probe: ProbeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def send(_: Client, __: object, request: Any, **___: object) -> Any:
+        assert request.cluster_id is None, "a null cluster id is not checked"
+        return fetch_answer()
+
+    monkeypatch.setattr(Client, "send", send)
+    with FakeNode(never_answers).up() as port:
+        output = run_probe(port, cluster_id=None)
+    assert (output.connection, output.answer) == (Connection.ACCEPTED, Answer.NOT_ASKED)
 
 
 def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(run_probe: ProbeRunner) -> None:

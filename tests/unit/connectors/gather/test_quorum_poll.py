@@ -185,7 +185,6 @@ def test_rows_continue_when_there_are_too_many_addresses_to_query_each_interval(
     assert len(controllers.queried) <= 20
 
 
-@pytest.mark.kip("D096", "D087")
 def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) -> None:
     scripts: dict[Address, Script] = {C1: leader_response, C2: follower_response}
 

@@ -18,9 +18,8 @@ from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
-from connectors.observations.observation import ObservationFailed
 from connectors.wall_clock import RowClock, wall_ms
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 
 _LOG = logging.getLogger(__name__)
 _RESTART_AFTER_S = 5.0
@@ -108,7 +107,7 @@ async def supervised(
 ) -> None:
     """Runs the coroutine that `start` returns, and restarts it whenever it ends.
 
-    Each end is recorded as an ObservationFailed event and logged.
+    Each end is recorded as an FailedObservation event and logged.
     """
     while True:
         try:
@@ -120,7 +119,7 @@ async def supervised(
             return
         _LOG.error("Cluster %s: the %s task failed and is restarted: %s", cluster, source.value, fault)
         output.write_failure(
-            ObservationFailed(
+            FailedObservation(
                 source=source, endpoint="", reason=Reason.TASK_FAILED, detail=f"internal error of the gatherer: {fault}"
             )
         )

@@ -19,10 +19,10 @@ from connectors.kafka.messages import (
     parse_describe_quorum,
     parse_fetch,
 )
-from connectors.observations.observation import QuorumPolled
 from connectors.wall_clock import wall_ms
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
+from rules.model.quorum import Poll
 
 ConnectivityStep: TypeAlias = Literal["dns", "connection", "login"]
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class ConnectivityCheck:
     """None without TLS, or if the certificate cannot be decoded."""
     metadata_version: int | None = None
     """The highest level of the feature metadata.version that this node supports."""
-    quorum: StepResult[QuorumPolled] | None = None
+    quorum: StepResult[Poll] | None = None
     """DescribeQuorum; NO_LEADER if the node is not the leader. None: not tried."""
     fetch: StepResult[FetchResult] | None = None
     """Fetch of the metadata log; a follower's response names the leader."""
@@ -77,7 +77,7 @@ class _Checker:
                 checks[one.address] = one
                 if isinstance(one.fetch, FetchResult):
                     nodes.update_from_fetch(one.fetch)
-                if isinstance(one.quorum, QuorumPolled):
+                if isinstance(one.quorum, Poll):
                     nodes.update_from_event(one.quorum)
                 if isinstance(one.cluster, ClusterDescription):
                     registered += one.cluster.controllers
@@ -98,7 +98,7 @@ class _Checker:
         return replace(
             check,
             quorum=quorum,
-            skew_ms=_skew_ms(quorum, wall_ms()) if isinstance(quorum, QuorumPolled) else None,
+            skew_ms=_skew_ms(quorum, wall_ms()) if isinstance(quorum, Poll) else None,
             fetch=await _result(self._fetch(address)),
             cluster=await _result(query_cluster(self._client, address)),
         )
@@ -119,7 +119,7 @@ class _Checker:
         levels = {each.name: each.max_version for each in getattr(answer, "supported_features", None) or ()}
         return levels.get("metadata.version")
 
-    async def _describe_quorum(self, address: Address) -> QuorumPolled:
+    async def _describe_quorum(self, address: Address) -> Poll:
         answer = await self._client.send(address, describe_quorum_request(), source=ObservationSource.LEADER_VIEW)
         return parse_describe_quorum(answer, cluster_id=self._cluster.cluster_id, address=address)
 
@@ -135,7 +135,7 @@ async def _result(request: Awaitable[T]) -> StepResult[T]:
         return classify(problem)
 
 
-def _skew_ms(polled: QuorumPolled, answered_at_ms: int) -> int | None:
+def _skew_ms(polled: Poll, answered_at_ms: int) -> int | None:
     """Computed from the leader's own row, whose timestamps are its current time (KIP-836)."""
     own = next((row for row in polled.voters if row.key.id == polled.leader_id), None)
     if own is None or own.last_caught_up_ms is None:

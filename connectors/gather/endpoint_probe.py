@@ -16,9 +16,8 @@ from connectors.kafka.client import Client, short_client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.messages import describe_node_request, fetch_request, parse_fetch, parse_node_id
 from connectors.kafka.transport import connect
-from connectors.observations.observation import EndpointProbed
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
+from rules.model.monitoring import Answer, Connection, ObservationSource, Probe, Reason, Resolution, ServerCertificate
 
 _IDENTIFY_EVERY_S = 60.0
 _IDENTIFY_RETRY_S = 15.0
@@ -46,7 +45,7 @@ class EndpointProbe:
         self._loop = client.loop
         self._client = client
         self._nodes = nodes
-        self._results: dict[ProbeTarget, tuple[EndpointProbed, float]] = {}
+        self._results: dict[ProbeTarget, tuple[Probe, float]] = {}
         """The last probe of each endpoint that accepts connections, and when to identify the node again."""
 
     async def run(self, output: ObservationWriter, *, interval_ms: int = 5_000) -> None:
@@ -67,9 +66,9 @@ class EndpointProbe:
         if probed is not None:
             output.write_probe(probed)
 
-    async def probe(self, target: ProbeTarget) -> tuple[EndpointProbed | None, ObservationError | None]:
+    async def probe(self, target: ProbeTarget) -> tuple[Probe | None, ObservationError | None]:
         """Returns the result of one endpoint, or None if nothing is known of it, and what failed on this host."""
-        probed = EndpointProbed(
+        probed = Probe(
             node=target.node,
             endpoint=target.endpoint,
             resolution=Resolution.RESOLVED,
@@ -101,7 +100,7 @@ class EndpointProbe:
             last = self._results[target] = await self._identify(target, probed)
         return replace(last[0], addresses=addresses), None
 
-    async def _identify(self, target: ProbeTarget, probed: EndpointProbed) -> tuple[EndpointProbed, float]:
+    async def _identify(self, target: ProbeTarget, probed: Probe) -> tuple[Probe, float]:
         address = Address(target.endpoint.host, target.endpoint.port)
         identified = await self._identified(target.node, address, replace(probed, connection=Connection.ACCEPTED))
         self._client.disconnect(ObservationSource.PROBE, address)
@@ -111,7 +110,7 @@ class EndpointProbe:
         pause = _IDENTIFY_EVERY_S if conclusive else 0.0 if first else _IDENTIFY_RETRY_S
         return identified, self._loop.now() + pause
 
-    async def _identified(self, node: NodeId, address: Address, probed: EndpointProbed) -> EndpointProbed:
+    async def _identified(self, node: NodeId, address: Address, probed: Probe) -> Probe:
         request = fetch_request(cluster_id=self._nodes.cluster_id)
         try:
             parse_fetch(await self._client.send(address, request, source=ObservationSource.PROBE))
@@ -148,9 +147,9 @@ class EndpointProbe:
 
 def probe_once(
     cluster: ClusterConnection, targets: Sequence[ProbeTarget], *, within_s: float
-) -> Mapping[ProbeTarget, EndpointProbed]:
+) -> Mapping[ProbeTarget, Probe]:
     """Returns the result for each target, with the cluster's login and name resolution; absent if it took longer."""
-    probes: dict[ProbeTarget, EndpointProbed] = {}
+    probes: dict[ProbeTarget, Probe] = {}
     with short_client(cluster) as (loop, client):
         nodes = NodeDirectory(configured=(), cluster_id=cluster.cluster_id)
         probe = EndpointProbe(client, nodes)

@@ -23,9 +23,8 @@ from connectors.kafka.response_limits import optional
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observations.log_event import SnapshotBegan, VotersReplaced
-from connectors.observations.observation import LeaderViewPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
-from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
+from rules.model.monitoring import LeaderLog, LeaderView, ObservationSource, Reason, Snapshot
 
 _SNAPSHOT_FETCH_VERSION = 16
 """From this Fetch version on, Kafka answers a Fetch of offset 0 with its snapshot (KAFKA-15078, Kafka 3.6; version 15
@@ -89,7 +88,7 @@ class LeaderViewPoll:
             )
         self._answered = True
         self._output.write_leader_view(
-            LeaderViewPolled(
+            LeaderView(
                 endpoint=str(address),
                 node=node,
                 this_cluster=True,
@@ -103,7 +102,7 @@ class LeaderViewPoll:
         """Writes why a controller did not answer; its last view expires."""
         if problem.reason is Reason.WRONG_CLUSTER:
             self._output.write_leader_view(
-                LeaderViewPolled(
+                LeaderView(
                     endpoint=str(address), node=node, this_cluster=False, leader_id=None, leader_epoch=None, log=None
                 )
             )

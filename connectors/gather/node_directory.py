@@ -13,9 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from connectors.kafka.cluster_connection import Address
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from connectors.observations.observation import Event, QuorumPolled
+from connectors.observations.observation import Event
 from rules.analysis.endpoint_status import in_dial_order
 from rules.model.identifiers import Endpoint, NodeId
+from rules.model.quorum import Poll
 
 if TYPE_CHECKING:
     from connectors.kafka.messages import FetchResult
@@ -109,8 +110,8 @@ class NodeDirectory:
                 self._voters = {voter.key.id: voter.endpoints for voter in event.voters}
             case ControllerRegistered():
                 _keep(self._registered, event.id, event.endpoints)
-            case QuorumPolled():
-                self._polled = {node.id: node.endpoints for node in event.nodes}
+            case Poll():
+                self._polled = dict(event.nodes)
             case _:
                 pass
 

@@ -19,19 +19,11 @@ from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from connectors.observations.observation import (
-    EndpointProbed,
-    LeaderViewPolled,
-    Observation,
-    ObservationFailed,
-    ObservationKind,
-    ObservationsAudited,
-    QuorumPolled,
-    to_json,
-)
+from connectors.observations.observation import Observation, ObservationKind, ObservationsAudited, to_json
 from connectors.wall_clock import RowClock, steady_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason
+from rules.model.quorum import Poll
 
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
@@ -88,9 +80,9 @@ def _holds_one(positions: list[int], batch: RecordBatch) -> bool:
 
 def failure(
     source: ObservationSource, endpoint: Address | Endpoint, problem: ObservationError, *, node: NodeId | None = None
-) -> ObservationFailed:
+) -> FailedObservation:
     """Returns the observation that a request to this endpoint failed."""
-    return ObservationFailed(
+    return FailedObservation(
         source=source, endpoint=str(endpoint), reason=problem.reason, detail=problem.detail, node=node
     )
 
@@ -146,7 +138,7 @@ class ObservationWriter:
         )
         self._publisher.add(row, urgent=True)
 
-    def write_poll(self, event: QuorumPolled) -> None:
+    def write_poll(self, event: Poll) -> None:
         """Writes the response to a DescribeQuorum. A changed leader, epoch or member is urgent; offsets are not."""
         voters = frozenset(replica.key for replica in event.voters)
         observers = frozenset(replica.key for replica in event.observers)
@@ -156,20 +148,20 @@ class ObservationWriter:
         event = replace(event, clock_ahead_ms=self._clock.ahead_ms())
         self._write(ObservationKind.QUORUM, to_json(event), urgent=changed)
 
-    def write_probe(self, event: EndpointProbed) -> None:
+    def write_probe(self, event: Probe) -> None:
         """Writes the result of an endpoint probe. One that differs from the previous one is urgent."""
         reached = (event.resolution, frozenset(event.addresses), event.connection)
         shape = (*reached, event.answer, event.answered_by, event.certificate)
         changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
         self._write(ObservationKind.PROBE, to_json(event), urgent=changed)
 
-    def write_leader_view(self, event: LeaderViewPolled) -> None:
+    def write_leader_view(self, event: LeaderView) -> None:
         """Writes which leader and epoch a controller reported. A changed leader or epoch is urgent."""
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
         self._write(ObservationKind.VIEW, to_json(event), urgent=changed)
 
-    def write_failure(self, event: ObservationFailed) -> None:
+    def write_failure(self, event: FailedObservation) -> None:
         """Writes a failed poll, probe or fetch. A new reason is urgent."""
         changed = self._changed(event.source, f"!{event.endpoint}", event.reason.value)
         self._publisher.failures[self._cluster, event.source.value, event.reason.value] += 1
@@ -177,7 +169,7 @@ class ObservationWriter:
 
     def write_gap(self, detail: str, reason: Reason = Reason.INTERRUPTED) -> None:
         """Writes that nothing was observed until now, or that the time since the row before has not passed."""
-        self.write_failure(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=reason, detail=detail))
+        self.write_failure(FailedObservation(source=ObservationSource.LOG, endpoint="", reason=reason, detail=detail))
 
     def ms_until(self, at_ms: int) -> int:
         """Returns when, in milliseconds from now, the rows have this time."""

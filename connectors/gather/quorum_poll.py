@@ -17,8 +17,8 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
-from connectors.observations.observation import QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
+from rules.model.quorum import Poll
 
 _LEADER_SHARE = 0.5
 """Share of the interval that the leader has to answer before the other addresses are queried."""
@@ -45,10 +45,10 @@ class QuorumPoll:
         self._is_polling = False
         self._requested: Any = None
         """The timer of the requested poll."""
-        self._query: ConcurrentQuery[QuorumPolled] = ConcurrentQuery(client.loop, self._poll_address)
+        self._query: ConcurrentQuery[Poll] = ConcurrentQuery(client.loop, self._poll_address)
         self._identify_at = 0.0
         self._query_all_at = 0.0
-        self._last_results: dict[Address, QuorumPolled | ObservationError] = {}
+        self._last_results: dict[Address, Poll | ObservationError] = {}
         """Results of the last round without an answer, written again in intervals in which no round is due."""
 
     def poll_in(self, seconds: float) -> None:
@@ -88,7 +88,7 @@ class QuorumPoll:
         """Writes an answer, or the failures."""
         started = self._loop.now()
         first = [one for one in dict.fromkeys((self._nodes.leader, self._last_responder)) if one is not None][:1]
-        results: dict[Address, QuorumPolled | ObservationError] = {}
+        results: dict[Address, Poll | ObservationError] = {}
         if first:
             results = await self._round(first, self._interval_s * _LEADER_SHARE)
         if not _newest_answer(results):
@@ -108,10 +108,10 @@ class QuorumPoll:
             if isinstance(result, ObservationError):
                 self._output.write_failure(failure(ObservationSource.QUORUM, address, result))
 
-    async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, QuorumPolled | ObservationError]:
+    async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, Poll | ObservationError]:
         return await self._query.query(addresses, timeout_s=seconds, accept=lambda _: True, since=self._answered_at)
 
-    async def _poll_address(self, address: Address) -> QuorumPolled:
+    async def _poll_address(self, address: Address) -> Poll:
         if self._nodes.cluster_id is None and self._loop.now() >= self._identify_at:
             try:
                 self._nodes.cluster_id = (await query_cluster(self._client, address)).cluster_id
@@ -122,6 +122,6 @@ class QuorumPoll:
         return parse_describe_quorum(response, cluster_id=self._nodes.cluster_id, address=address)
 
 
-def _newest_answer(results: Mapping[Address, QuorumPolled | ObservationError]) -> tuple[Address, QuorumPolled] | None:
-    answers = ((address, result) for address, result in results.items() if isinstance(result, QuorumPolled))
+def _newest_answer(results: Mapping[Address, Poll | ObservationError]) -> tuple[Address, Poll] | None:
+    answers = ((address, result) for address, result in results.items() if isinstance(result, Poll))
     return max(answers, key=lambda one: one[1].leader_epoch, default=None)

@@ -19,11 +19,10 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.response_limits import Port, invalid, known, known_host, optional
 from connectors.kafka.schemas import FetchSnapshotRequest
-from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
-from rules.model.quorum import Replica
+from rules.model.quorum import Poll, Replica
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
@@ -179,7 +178,7 @@ def describe_quorum_request() -> Any:
     return DescribeQuorumRequest(topics=[DescribeQuorumRequest.TopicData(topic_name=TOPIC, partitions=[partition])])
 
 
-def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Address) -> QuorumPolled:
+def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Address) -> Poll:
     """Parses a DescribeQuorum response.
 
     Raises:
@@ -197,7 +196,7 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
     if leader is None:
         raise ObservationError(Reason.NO_LEADER, "DescribeQuorum: the node knows no leader")
     voters = tuple(map(_replica, partition.current_voters or ()))
-    nodes = tuple(map(_node, response.nodes or ()))
+    nodes = [*map(_node, response.nodes or ())]
     if max(len(voters), len(nodes)) > MOST_VOTERS:
         raise invalid(
             f"DescribeQuorum: {len(voters)} voters and {len(nodes)} nodes, at most {MOST_VOTERS} are accepted"
@@ -205,7 +204,7 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
     ids = Counter(voter.key.id for voter in voters)
     if len(ids) < len(voters):
         raise invalid(f"DescribeQuorum: current_voters lists node {ids.most_common(1)[0][0]} twice")
-    return QuorumPolled(
+    return Poll(
         cluster_id=cluster_id,
         endpoint=str(address),
         leader_id=leader,
@@ -213,7 +212,7 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
         high_watermark=optional(Offset, partition.high_watermark, "DescribeQuorum: high_watermark"),
         voters=voters,
         observers=tuple(map(_replica, partition.observers or ())),
-        nodes=nodes,
+        nodes=dict(nodes),
     )
 
 
@@ -248,12 +247,12 @@ def _replica(row: Any) -> Replica:
     )
 
 
-def _node(row: Any) -> NodeEndpoints:
+def _node(row: Any) -> tuple[NodeId, tuple[Endpoint, ...]]:
     endpoints = (
         Endpoint(listener=one.name or "", host=known_host(one.host, "DescribeQuorum: host"), port=one.port)
         for one in row.listeners or ()
     )
-    return NodeEndpoints(id=known(NodeId, row.node_id, "DescribeQuorum: node_id"), endpoints=tuple(endpoints))
+    return known(NodeId, row.node_id, "DescribeQuorum: node_id"), tuple(endpoints)
 
 
 def _directory(value: UUID | None) -> DirectoryId | None:

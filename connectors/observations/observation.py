@@ -7,8 +7,7 @@
   (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had no new records).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
-- all others: `to_json` of the event in `EVENT_OF_KIND`. Such an event carries no time of its own: its time is the
-  `observed_at_ms` of the observation.
+- all others: `to_json` of the event in `EVENT_OF_KIND`, without its times: they are those of observations.
 """
 
 from collections.abc import Mapping
@@ -19,17 +18,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from connectors.observations.log_event import LogEvent
-from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
-from rules.model.monitoring import (
-    Answer,
-    Connection,
-    LeaderLog,
-    ObservationSource,
-    Reason,
-    Resolution,
-    ServerCertificate,
-)
-from rules.model.quorum import Replica
+from rules.model.monitoring import ContractViolation, FailedObservation, LeaderView, Probe
+from rules.model.quorum import Poll
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -100,94 +90,6 @@ def unpacked(value: bytes) -> Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEndpoints:
-    """A node and its listeners, as DescribeQuorum v2 lists them."""
-
-    id: NodeId
-    endpoints: tuple[Endpoint, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumPolled:
-    """An answered DescribeQuorum request."""
-
-    cluster_id: str | None
-    endpoint: str
-    """HOST:PORT of the node that answered."""
-    leader_id: NodeId
-    leader_epoch: Epoch
-    high_watermark: Offset | None
-    voters: tuple[Replica, ...]
-    observers: tuple[Replica, ...]
-    nodes: tuple[NodeEndpoints, ...]
-    clock_ahead_ms: int = 0
-    """By how much the row's time is ahead of the clock of the gatherer's host, which was set back."""
-    type: Literal["quorum-polled"] = "quorum-polled"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointProbed:
-    """One probe of one endpoint: DNS resolution, connection, and who answered."""
-
-    node: NodeId
-    endpoint: Endpoint
-    resolution: Resolution
-    addresses: tuple[str, ...]
-    connection: Connection
-    answer: Answer
-    answered_by: NodeId | None
-    detail: str
-    certificate: ServerCertificate | None = None
-    """None without TLS, or if none was presented."""
-    type: Literal["endpoint-probed"] = "endpoint-probed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderViewPolled:
-    """One controller's answer to the question which node leads."""
-
-    endpoint: str
-    """HOST:PORT that was polled."""
-    node: NodeId | None
-    """The node of that endpoint, if known."""
-    this_cluster: bool
-    """False: the controller answered INCONSISTENT_CLUSTER_ID and nothing else."""
-    leader_id: NodeId | None
-    leader_epoch: Epoch | None
-    log: LeaderLog | None
-    """The controller's log, if it is the leader itself."""
-    type: Literal["leader-view-polled"] = "leader-view-polled"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservationFailed:
-    """A failed poll, probe or fetch, and the reason. `detail` never holds a secret."""
-
-    source: ObservationSource
-    endpoint: str
-    reason: Reason
-    detail: str
-    node: NodeId | None = None
-    """The node of that endpoint, if known."""
-    directory_id: DirectoryId | None = None
-    type: Literal["observation-failed"] = "observation-failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenContract:
-    """A data contract that some rows of a sample violate. `example` never holds a secret."""
-
-    contract: str
-    promise: str
-    grave: bool
-    """A violation of this contract is critical."""
-    rows: int
-    example: str
-    sequence: int | None
-    """The example's sequence in the journal."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationsAudited:
     """The result of checking a sample of one cluster's rows against the data contracts."""
 
@@ -195,18 +97,18 @@ class ObservationsAudited:
     """Number of rows that were checked."""
     first_sequence: int
     last_sequence: int
-    broken: tuple[BrokenContract, ...]
+    broken: tuple[ContractViolation, ...]
     type: Literal["audited"] = "audited"
 
 
-ObservationEvent: TypeAlias = QuorumPolled | EndpointProbed | LeaderViewPolled | ObservationFailed | ObservationsAudited
+ObservationEvent: TypeAlias = Poll | Probe | LeaderView | FailedObservation | ObservationsAudited
 """What an observation holds that is not of the metadata log."""
 
 EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
-    ObservationKind.QUORUM: QuorumPolled,
-    ObservationKind.PROBE: EndpointProbed,
-    ObservationKind.VIEW: LeaderViewPolled,
-    ObservationKind.FAILED: ObservationFailed,
+    ObservationKind.QUORUM: Poll,
+    ObservationKind.PROBE: Probe,
+    ObservationKind.VIEW: LeaderView,
+    ObservationKind.FAILED: FailedObservation,
     ObservationKind.AUDIT: ObservationsAudited,
 }
 """The register of these kinds: the payload of such an observation is the JSON form of its event."""
@@ -214,6 +116,10 @@ EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
 
 Event: TypeAlias = LogEvent | ObservationEvent
 """What replay applies."""
+
+
+TIMES = frozenset({"observed_at_ms", "since_ms", "first_at_ms", "last_at_ms"})
+"""Fields of events that are not stored, because an observation has one time: the replay sets them."""
 
 
 @cache
@@ -226,7 +132,7 @@ def _event_json() -> "TypeAdapter[Event]":
 
 def to_json(event: Event) -> bytes:
     """Returns one event as one JSON object in UTF-8, the stored form of polls, probes, failures and audits."""
-    return _event_json().dump_json(event)
+    return _event_json().dump_json(event, exclude={**dict.fromkeys(TIMES, True), "broken": {"__all__": {*TIMES}}})
 
 
 def from_json(payload: bytes | str) -> Event:

@@ -35,9 +35,9 @@ from rules.analysis.replica_lag import (
 )
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text, utc_text
-from rules.model.identifiers import Millis, ReplicaKey
+from rules.model.identifiers import START, Millis, ReplicaKey
 from rules.model.membership import BrokerRegistration
-from rules.model.quorum import START, Poll, Quorum, Replica
+from rules.model.quorum import Poll, Quorum, Replica
 from rules.remedies.remedy_commands import describe_status
 
 LAG = Threshold(

@@ -28,6 +28,10 @@ Millis = NewType("Millis", int)
 """Milliseconds: since the Unix epoch if the name ends in `_at_ms` or `timestamp_ms`, else a duration."""
 
 
+START = Millis(0)
+"""Before every observation."""
+
+
 def host_and_port(host: str, port: int) -> str:
     """Returns HOST:PORT as Kafka writes and reads it: an IPv6 address is in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.membership import Voter
 
 
@@ -70,9 +71,9 @@ class ServerCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One probe of one endpoint of one node, from the monitor's vantage point."""
+    """One probe of one endpoint of one node, from the monitor's vantage point: name, connection, and who answered."""
 
-    observed_at_ms: Millis
+    observed_at_ms: Millis = START
     node: NodeId
     endpoint: Endpoint
     resolution: Resolution
@@ -83,6 +84,7 @@ class Probe:
     detail: str = ""
     certificate: ServerCertificate | None = None
     """None without TLS, or if none was presented."""
+    type: Literal["endpoint-probed"] = "endpoint-probed"
 
 
 def probe_key(node: NodeId, endpoint: Endpoint) -> str:
@@ -171,36 +173,38 @@ class LeaderLog:
 class LeaderView:
     """One controller's report of who leads."""
 
-    observed_at_ms: Millis
-    since_ms: Millis
+    observed_at_ms: Millis = START
+    since_ms: Millis = START
     """The first of its unbroken reports of this leader and epoch."""
     endpoint: str
     """HOST:PORT that was polled."""
     node: NodeId | None
     """The node that this endpoint belongs to, if known."""
     this_cluster: bool
-    """False if a node of another cluster answers there."""
+    """False if a node of another cluster answers there: INCONSISTENT_CLUSTER_ID, and nothing else."""
     leader_id: NodeId | None
     """None if it knows no leader."""
     leader_epoch: Epoch | None
     log: LeaderLog | None
     """Set if the controller leads itself."""
+    type: Literal["leader-view-polled"] = "leader-view-polled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedObservation:
-    """The newest failed attempt to observe one data source at one address."""
+    """A failed attempt to observe one data source at one address. `detail` never holds a secret."""
 
     source: ObservationSource
     endpoint: str
     """HOST:PORT, or empty if no address could be contacted."""
     reason: Reason
     detail: str
-    first_at_ms: Millis
+    first_at_ms: Millis = START
     """The start of the unbroken run of failures of this source at this endpoint."""
-    last_at_ms: Millis
+    last_at_ms: Millis = START
     node: NodeId | None = None
     """The node of that endpoint, if known."""
+    type: Literal["observation-failed"] = "observation-failed"
 
 
 class Invariant(StrEnum):
@@ -241,8 +245,8 @@ class ContractViolation:
     """Whether an operator must act now: the data that alerts depend on, or a secret, is affected."""
     rows: int
     """How many rows violate it, as far as counted."""
-    first_at_ms: Millis
-    last_at_ms: Millis
+    first_at_ms: Millis = START
+    last_at_ms: Millis = START
     """When it was last found violated."""
     example: str
     """One of the rows as text; never a secret."""

@@ -12,10 +12,10 @@ in KIP-595, KIP-836 and KIP-853.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rules.model.history import OpenTransaction, RecentHistory, Recovery
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import BrokerRegistration, ControllerRegistration, Voter, VoterRemoval, VoterSet
 from rules.model.monitoring import (
     PLAINTEXT,
@@ -50,7 +50,10 @@ class Poll:
     Without slots: what is derived from the rows is kept, because each rule looks up each replica.
     """
 
-    observed_at_ms: Millis
+    observed_at_ms: Millis = START
+    cluster_id: str | None = None
+    endpoint: str = ""
+    """HOST:PORT of the node that answered."""
     leader_id: NodeId
     leader_epoch: Epoch
     high_watermark: Offset | None
@@ -59,6 +62,7 @@ class Poll:
     nodes: Mapping[NodeId, tuple[Endpoint, ...]] = field(default_factory=dict)
     clock_ahead_ms: int = 0
     """By how much `observed_at_ms` is ahead of the clock of kraftwatch's host, which was set back."""
+    type: Literal["quorum-polled"] = "quorum-polled"
 
     @cached_property
     def leader(self) -> Replica | None:
@@ -144,8 +148,6 @@ class ReplicaHistory:
 
 
 _FactT = TypeVar("_FactT")
-START = Millis(0)
-"""Before every observation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

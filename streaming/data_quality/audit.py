@@ -17,11 +17,12 @@ import pandas as pd
 import yaml
 
 from connectors.errors import JournalError
-from connectors.observations.observation import BrokenContract, Observation
+from connectors.observations.observation import Observation
 from connectors.observations.partition_run import each_event
 from connectors.store.audit_results import ContractResult
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
+from rules.model.monitoring import ContractViolation
 from streaming.data_quality.suite_rows import JOURNAL, ROW_KEYS, AlertRows, ObservationRows, Row, event_rows
 from streaming.replay.decoded_row import decoded_row
 
@@ -102,13 +103,13 @@ class ViolatedContract:
             "examples": [dict(each) for each in self.examples],
         }
 
-    def of(self, cluster: str) -> BrokenContract | None:
+    def of(self, cluster: str) -> ContractViolation | None:
         """Returns what is recorded of one cluster's rows in the examples; None if there is none."""
         own = [one for one in self.examples if one["cluster"] in (cluster, JOURNAL)]
         if not own:
             return None
         sequence = own[-1].get("sequence")
-        return BrokenContract(
+        return ContractViolation(
             contract=self.contract.name,
             promise=self.contract.promise,
             grave=self.contract.severity is Severity.CRITICAL,

@@ -19,14 +19,7 @@ from connectors.observations.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.observations.observation import (
-    EVENT_OF_KIND,
-    Event,
-    Observation,
-    ObservationFailed,
-    ObservationKind,
-    QuorumPolled,
-)
+from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind
 from connectors.sinks.alert_json import from_iso, to_object
 from connectors.store.alert_store import AlertStore
 from connectors.store.store_place import StorePlace
@@ -35,7 +28,8 @@ from connectors.store.tables import job_database
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
 from rules.model.identifiers import DirectoryId, Millis
-from rules.model.monitoring import Reason
+from rules.model.monitoring import FailedObservation, Reason
+from rules.model.quorum import Poll
 
 JOURNAL = "(journal)"
 """Stands for the cluster of a row that cannot be read."""
@@ -90,7 +84,7 @@ class ObservationRows:
     def row(self, row: Observation, first: Event | None) -> Row:
         """Returns the row of an observation; `first` is the first event that it decodes to."""
         before = self._before.setdefault(row.cluster, _FormerRows())
-        if isinstance(first, ObservationFailed) and first.reason in _LOG_RESTARTED:
+        if isinstance(first, FailedObservation) and first.reason in _LOG_RESTARTED:
             before.next_offset = before.log_epoch = None
         previous_ms, before.observed_at_ms = before.observed_at_ms, row.observed_at_ms
         size = len(row.payload)
@@ -193,7 +187,7 @@ def _columns(event: Event) -> Row:
                 "malformed_directory_ids": _malformed(voter.key.directory_id for voter in voters),
                 "impossible_endpoints": _text(one for one in endpoints if not one.host or not 0 < one.port < 2**16),
             }
-        case QuorumPolled():
+        case Poll():
             replicas_polled = (*event.voters, *event.observers)
             leader = next((one for one in replicas_polled if one.key.id == event.leader_id), None)
             return {

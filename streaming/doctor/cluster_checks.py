@@ -9,10 +9,10 @@ from connectors.gather.connectivity_check import ConnectivityCheck
 from connectors.kafka.cluster_id_lookup import ClusterDescription, repeated_ids
 from connectors.kafka.credentials import certificate_expires_at
 from connectors.kafka.messages import FetchResult
-from connectors.observations.observation import QuorumPolled
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
+from rules.model.quorum import Poll
 from rules.remedies.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
 from streaming.doctor.check_result import FAILS, OK, WARNING, CheckResult, CheckStatus, check_result
@@ -199,9 +199,7 @@ class ClusterChecks:
     def _has_no_leader(self) -> bool:
         """Returns whether nodes answer that they do not lead, and none answers as the leader."""
         outcomes = [one.quorum for one in self.connectivity] + [one.fetch for one in self.connectivity]
-        leads = any(
-            isinstance(one, QuorumPolled) or (isinstance(one, FetchResult) and not one.error) for one in outcomes
-        )
+        leads = any(isinstance(one, Poll) or (isinstance(one, FetchResult) and not one.error) for one in outcomes)
         no_leader = any(isinstance(one, ObservationError) and one.reason in NO_LEADER_REASONS for one in outcomes)
         return no_leader and not leads
 
@@ -212,7 +210,7 @@ class ClusterChecks:
         return frozenset(each.cluster_id for each in described if isinstance(each, ClusterDescription))
 
     def _quorum(self) -> Iterator[CheckResult]:
-        polls = [(one, one.quorum) for one in self.connectivity if isinstance(one.quorum, QuorumPolled)]
+        polls = [(one, one.quorum) for one in self.connectivity if isinstance(one.quorum, Poll)]
         if not polls:
             if self._has_no_leader():
                 yield self._result("quorum", "leader", WARNING, "none of the nodes that answer is the leader")

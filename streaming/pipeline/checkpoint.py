@@ -34,7 +34,7 @@ from streaming.pipeline.spark_files import SparkFiles
 LOCK_WAIT_S = 10.0
 FULL_BYTES = 1 << 20
 """With less free space nothing starts: a log or a database cannot be written."""
-VERSION = 1
+VERSION = 2
 """Of all files in the folder; a folder of another version is refused."""
 
 _FILE = "file://"

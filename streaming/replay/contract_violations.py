@@ -9,7 +9,6 @@ from connectors.observations.observation import ObservationsAudited
 from rules.evaluate import exception_site
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
-from streaming.replay.copied import copied
 
 DECODES = "every-record-decodes"
 APPLIES = "every-row-can-be-applied"
@@ -77,7 +76,7 @@ class ContractViolations:
     def audited(self, event: ObservationsAudited, now_ms: Millis) -> None:
         """Adds the violations of an audit. A contract that the audit found intact is not removed before it expires."""
         for broken in event.broken:
-            self._add(copied(ContractViolation, broken, first_at_ms=now_ms, last_at_ms=now_ms))
+            self._add(replace(broken, first_at_ms=now_ms, last_at_ms=now_ms))
 
     def expire(self, now_ms: Millis) -> None:
         """Drops violations older than REMEMBERED_MS."""

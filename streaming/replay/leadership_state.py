@@ -14,10 +14,10 @@ the polls.
 from dataclasses import dataclass, field
 
 from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, LogAdvanced, VotersReplaced
-from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import majority
 from rules.model.monitoring import NO_LEADER_REASONS, Invariant, InvariantViolation, Reason
+from rules.model.quorum import Poll
 from streaming.replay.log import Log
 
 REMEMBERED_MS = Millis(3_600_000)
@@ -45,7 +45,7 @@ class Invariants:
     high_watermark: Offset | None = None
     violations: tuple[InvariantViolation, ...] = ()
 
-    def polled(self, event: QuorumPolled, now_ms: Millis) -> None:
+    def polled(self, event: Poll, now_ms: Millis) -> None:
         """Checks an answered DescribeQuorum. Polls are sequential, so their answers are in order."""
         leader, epoch = event.leader_id, event.leader_epoch
         self.leader_reported(leader=leader, epoch=epoch, now_ms=now_ms)
@@ -227,7 +227,7 @@ class Leadership:
         answered = any(report.reason in NO_LEADER_REASONS for report in reports)
         return None if answered and len(reports) >= majority(addresses) else self.leader_id
 
-    def polled(self, event: QuorumPolled, now_ms: Millis) -> bool:
+    def polled(self, event: Poll, now_ms: Millis) -> bool:
         """Applies an answered DescribeQuorum; returns False if newer evidence contradicts it."""
         self.invariants.polled(event, now_ms)
         epoch, high_watermark, known, first = event.leader_epoch, event.high_watermark, self.epoch, self.lower_epoch

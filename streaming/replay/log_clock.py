@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP
 from connectors.observations.log_event import LogAdvanced, SnapshotBegan
-from connectors.observations.observation import LeaderViewPolled
 from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Millis, Offset
-from rules.model.monitoring import LeaderLog
+from rules.model.monitoring import LeaderLog, LeaderView
 from streaming.replay.log import Record
 
 TOLERANCE_MS = 60_000
@@ -67,7 +66,7 @@ class LogClock:
                 last = Offset(item.end_offset - 1)
                 contained_ms = self._contained_ms(last, item.last_contained_timestamp_ms, position, observed_at_ms)
                 yield replace(item, last_contained_timestamp_ms=contained_ms)
-            elif isinstance(item, LeaderViewPolled) and item.log is not None:
+            elif isinstance(item, LeaderView) and item.log is not None:
                 yield replace(item, log=self._leader_log(item.log, position, observed_at_ms))
             elif isinstance(item, Record) and not item.at.snapshot:
                 at = item.at

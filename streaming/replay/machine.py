@@ -46,19 +46,12 @@ from connectors.observations.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.observations.observation import (
-    EndpointProbed,
-    Event,
-    LeaderViewPolled,
-    ObservationFailed,
-    ObservationsAudited,
-    QuorumPolled,
-)
+from connectors.observations.observation import Event, ObservationsAudited
 from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Endpoint, Epoch, Millis, Offset, ReplicaKey
 from rules.model.membership import Voter
-from rules.model.monitoring import ObservationSource, Reason, Snapshot
-from rules.model.quorum import Quorum
+from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason, Snapshot
+from rules.model.quorum import Poll, Quorum
 from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
@@ -173,15 +166,15 @@ class Machine(MachineState):
         match event:
             case LogAdvanced():
                 self._apply_log_advanced(event)
-            case QuorumPolled():
+            case Poll():
                 self._apply_poll(event)
-            case EndpointProbed():
+            case Probe():
                 self.probe_state.endpoint_probed(event, self.now_ms)
-            case LeaderViewPolled():
+            case LeaderView():
                 self.probe_state.leader_view_polled(event, self.now_ms)
                 if event.log is not None and event.log.snapshot is not None:
                     self._apply_overridden_voters(event.log.snapshot)
-            case ObservationFailed():
+            case FailedObservation():
                 self._apply_failure(event)
             case SnapshotBegan() | SnapshotEnded():
                 self._apply_snapshot(event)
@@ -234,7 +227,7 @@ class Machine(MachineState):
         return f"offsets {position + 1} to {last.base_offset - 1} of the metadata log"
 
     def _records_missing(self, missing: str) -> None:
-        failed = ObservationFailed(
+        failed = FailedObservation(
             source=ObservationSource.LOG, endpoint="", reason=Reason.RECORDS_MISSING, detail=f"missing: {missing}"
         )
         self.probe_state.observation_failed(failed, self.now_ms)
@@ -254,7 +247,7 @@ class Machine(MachineState):
         self._metadata_lost(detail)
 
     def _metadata_lost(self, detail: str, endpoint: str = "") -> None:
-        event = ObservationFailed(
+        event = FailedObservation(
             source=ObservationSource.LOG, endpoint=endpoint, reason=Reason.METADATA_LOST, detail=detail
         )
         self.probe_state.observation_failed(event, self.now_ms)
@@ -358,7 +351,7 @@ class Machine(MachineState):
             self.undecodable += 1
             self.contract_violations.undecodable(event, sequence=self.sequence, now_ms=self.now_ms)
 
-    def _apply_poll(self, event: QuorumPolled) -> None:
+    def _apply_poll(self, event: Poll) -> None:
         self.probe_state.quorum_polled(event.endpoint)
         self.cluster_id = self.cluster_id or event.cluster_id
         if self.leadership.polled(event, self.now_ms):
@@ -367,7 +360,7 @@ class Machine(MachineState):
             self.poll_history.add(event, self.now_ms, voter_ids | {removal.key.id for removal in self.removals})
             self._keep_known_endpoints()
 
-    def _apply_failure(self, event: ObservationFailed) -> None:
+    def _apply_failure(self, event: FailedObservation) -> None:
         if event.reason is Reason.METADATA_LOST:
             self._metadata_lost(event.detail, event.endpoint)
             self.log, self.loading = Log(), None

@@ -3,11 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from connectors.observations.observation import QuorumPolled
 from rules.analysis.replica_lag import age_ms
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.quorum import START, LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
-from streaming.replay.copied import copied
+from rules.model.identifiers import START, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.quorum import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 
 WINDOW_MS = Millis(60_000)
 """The age of a replica's oldest sample."""
@@ -61,13 +59,13 @@ class PollHistory:
     polled_since_ms: Millis = START
     """The first poll since the newest gap."""
 
-    def add(self, event: QuorumPolled, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
+    def add(self, event: Poll, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
         """Adds an answered poll.
 
         Args:
             voter_ids: ids of voters and removed voters; their directories are kept for VOTER_REMEMBERED_MS.
         """
-        poll = copied(Poll, event, observed_at_ms=now_ms, nodes={node.id: node.endpoints for node in event.nodes})
+        poll = replace(event, observed_at_ms=now_ms)
         previous, self.newest = self.newest, poll
         gap_since_ms = None
         if previous is None or now_ms - previous.observed_at_ms > OUT_OF_SYNC_MS:

@@ -1,10 +1,9 @@
 """ProbeState: the observations that fail now, and the newest probe and leader view of each endpoint."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from connectors.observations.observation import EndpointProbed, LeaderViewPolled, ObservationFailed
-from rules.model.identifiers import Millis, NodeId, host_of
+from rules.model.identifiers import START, Millis, NodeId, host_of
 from rules.model.monitoring import (
     FailedObservation,
     LeaderView,
@@ -14,8 +13,6 @@ from rules.model.monitoring import (
     Resolution,
     probe_key,
 )
-from rules.model.quorum import START
-from streaming.replay.copied import copied
 
 FAILURE_MS = Millis(60_000)
 """A failure expires if it is not repeated for this long: the endpoint is no longer observed."""
@@ -54,7 +51,7 @@ class ProbeState:
             views = self.leader_views.items()
             self.leader_views = {name: view for name, view in views if now_ms - view.observed_at_ms <= PROBE_MS}
 
-    def gap_ended(self, event: ObservationFailed, now_ms: Millis) -> bool:
+    def gap_ended(self, event: FailedObservation, now_ms: Millis) -> bool:
         """Applies the report of a gap; returns False if nothing succeeded since the one before.
 
         A gatherer that only restarts, again and again, is a failure to observe.
@@ -64,12 +61,12 @@ class ProbeState:
         self.observation_failed(event, now_ms)
         return first
 
-    def observation_failed(self, event: ObservationFailed, now_ms: Millis) -> None:
+    def observation_failed(self, event: FailedObservation, now_ms: Millis) -> None:
         """Starts or continues the run of failures of this data source at this endpoint."""
         name = _name(event.source, event.endpoint, event.reason)
         previous = self.failures.get(name)
         first_at_ms = now_ms if previous is None else previous.first_at_ms
-        self.failures[name] = copied(FailedObservation, event, first_at_ms=first_at_ms, last_at_ms=now_ms)
+        self.failures[name] = replace(event, first_at_ms=first_at_ms, last_at_ms=now_ms)
 
     def log_fetched(self) -> None:
         """Ends every failure to fetch the log: a fetch succeeded, and the log is fetched from one node at a time."""
@@ -82,22 +79,22 @@ class ProbeState:
         self._end_failures(ObservationSource.QUORUM, endpoint)
         self.failures.pop(_GAP, None)
 
-    def endpoint_probed(self, event: EndpointProbed, now_ms: Millis) -> None:
+    def endpoint_probed(self, event: Probe, now_ms: Millis) -> None:
         """Stores a probe, whatever its result."""
-        probe = copied(Probe, event, observed_at_ms=now_ms)
+        probe = replace(event, observed_at_ms=now_ms)
         self.probes = {**self.probes, probe_key(event.node, event.endpoint): probe}
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
         self._end_failures(ObservationSource.PROBE, str(event.endpoint))
 
-    def leader_view_polled(self, event: LeaderViewPolled, now_ms: Millis) -> None:
+    def leader_view_polled(self, event: LeaderView, now_ms: Millis) -> None:
         """Stores the leader that a controller reports."""
         previous = self.leader_views.get(event.endpoint)
         same = previous is not None and (
             (previous.leader_id, previous.leader_epoch) == (event.leader_id, event.leader_epoch)
         )
         since_ms = previous.since_ms if previous is not None and same else now_ms
-        view = copied(LeaderView, event, observed_at_ms=now_ms, since_ms=since_ms)
+        view = replace(event, observed_at_ms=now_ms, since_ms=since_ms)
         self.leader_views = {**self.leader_views, event.endpoint: view}
         self._end_failures(ObservationSource.LEADER_VIEW, event.endpoint)
 

@@ -18,9 +18,8 @@ from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from rules.lifecycle import TrackedConditions
-from rules.model.identifiers import Millis
+from rules.model.identifiers import START, Millis
 from rules.model.membership import VoterRemoval
-from rules.model.quorum import START
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import ContractViolations
 from streaming.replay.image import Image
@@ -33,7 +32,7 @@ from streaming.replay.probe_state import ProbeState
 from streaming.replay.stored_topics import PageStore, deflated, table_references
 
 MAGIC = b"kww"
-VERSION = 3
+VERSION = 4
 _HEADER_BYTES = len(MAGIC) + 1
 
 

@@ -15,14 +15,13 @@ from connectors.gather.endpoint_probe import probe_once
 from connectors.gather.node_directory import ProbeTarget
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.logdir.log_dir_files import PARTITION
-from connectors.observations.observation import EndpointProbed
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.membership import Voter
-from rules.model.monitoring import Answer, Connection, Resolution
+from rules.model.monitoring import Answer, Connection, Probe, Resolution
 from rules.rescue.node_decisions import NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, transcript
@@ -345,7 +344,7 @@ def probed_endpoints(
     )
 
 
-def _result(node: NodeId, probe: EndpointProbed | None) -> tuple[EndpointResult, str]:
+def _result(node: NodeId, probe: Probe | None) -> tuple[EndpointResult, str]:
     stopped = "normal while the controller is stopped"
     if probe is None:
         return EndpointResult.NO_ANSWER, "does not answer in time"
@@ -365,7 +364,7 @@ def _result(node: NodeId, probe: EndpointProbed | None) -> tuple[EndpointResult,
             return _answer(node, probe)
 
 
-def _answer(node: NodeId, probe: EndpointProbed) -> tuple[EndpointResult, str]:
+def _answer(node: NodeId, probe: Probe) -> tuple[EndpointResult, str]:
     match probe.answer:
         case Answer.THIS_CLUSTER if probe.answered_by == node:
             return EndpointResult.AS_PROPOSED, f"answers as node {node} of this cluster, as it should"

@@ -8,19 +8,19 @@ from pathlib import Path
 
 from typer.testing import Result
 
-from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
+from connectors.observations.observation import Observation, ObservationKind, to_json
 from connectors.sinks.alert_json import to_line
 from connectors.store.audit_results import AuditResults
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from tests.cli.program import kraftwatch
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 NOW = 1_800_000_000_000
-FAILED_FETCH = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
+FAILED_FETCH = to_json(FailedObservation(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
 
 
 def audit(*words: str, exit_code: int) -> Result:

@@ -7,17 +7,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 from connectors.observations.log_event import LogAdvanced, LogEvent, SnapshotBegan, TopicRemoved
-from connectors.observations.observation import (
-    EVENT_OF_KIND,
-    Event,
-    Observation,
-    ObservationKind,
-    QuorumPolled,
-    to_json,
-)
+from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind, to_json
 from connectors.observations.partition_run import each_event
 from rules.model.identifiers import TopicId
 from rules.model.monitoring import Reason
+from rules.model.quorum import Poll
 from tests.day_of_life.log_bytes import batches, position, uuid_text
 from tests.record_image import snapshot
 from tests.scripts.script_quorum import SECOND, ScriptedQuorum
@@ -220,7 +214,7 @@ class ChurningCluster:
             return self._records([*records], last, at_ms)  # type: ignore[list-item]  # of the log
         if getattr(getattr(last, "at", None), "snapshot", False):
             return self._piece([*events], at_ms)  # type: ignore[list-item]  # of a snapshot
-        last = replace(last, cluster_id=f"{self.name}-id") if isinstance(last, QuorumPolled) else last
+        last = replace(last, cluster_id=f"{self.name}-id") if isinstance(last, Poll) else last
         (kind,) = (kind for kind, type_ in EVENT_OF_KIND.items() if isinstance(last, type_))
         payload = _DIRECTORY.sub(_with_uuid, to_json(last))
         return Observation(cluster=self.name, kind=kind, observed_at_ms=at_ms, payload=payload)

@@ -5,9 +5,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from connectors.observations.log_event import VotersReplaced
-from connectors.observations.observation import QuorumPolled
 from rules.model.membership import Voter
-from rules.model.quorum import Replica
+from rules.model.quorum import Poll, Replica
 
 _INT32, _YEAR_10000_MS, _OFFSET = 2**31, 253_402_300_800_000, 2**62
 _ID_LISTS = frozenset({"voter_ids", "replicas", "isr", "elr", "last_known_elr"})
@@ -36,7 +35,7 @@ def _impossible(value: Any, name: str) -> Iterator[str]:
     if is_dataclass(value):
         for field in fields(value):
             yield from _impossible(getattr(value, field.name), field.name)
-        if isinstance(value, VotersReplaced | QuorumPolled):
+        if isinstance(value, VotersReplaced | Poll):
             yield from _voters(value.voters)
         return
     if isinstance(value, tuple):

@@ -11,15 +11,10 @@ from typing import Any
 
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import (
-    Event,
-    Observation,
-    ObservationFailed,
-    ObservationKind,
-    QuorumPolled,
-    from_json,
-)
+from connectors.observations.observation import Event, Observation, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
+from rules.model.monitoring import FailedObservation
+from rules.model.quorum import Poll
 from tests.lab import Lab
 
 NAME = "a"
@@ -55,14 +50,14 @@ class GathererRun:
     def events(self, kind: ObservationKind) -> list[Event]:
         return [from_json(row.payload) for row in self.rows(kind)]
 
-    def polls(self) -> list[QuorumPolled]:
-        return [event for event in self.events(ObservationKind.QUORUM) if isinstance(event, QuorumPolled)]
+    def polls(self) -> list[Poll]:
+        return [event for event in self.events(ObservationKind.QUORUM) if isinstance(event, Poll)]
 
-    def failures(self, cluster: str = NAME) -> list[tuple[int, ObservationFailed]]:
+    def failures(self, cluster: str = NAME) -> list[tuple[int, FailedObservation]]:
         """Returns time and event of each failed observation of a cluster."""
         rows = [row for row in self.rows(ObservationKind.FAILED) if row.cluster == cluster]
         events = [(row.observed_at_ms, from_json(row.payload)) for row in rows]
-        return [(at, event) for at, event in events if isinstance(event, ObservationFailed)]
+        return [(at, event) for at, event in events if isinstance(event, FailedObservation)]
 
     @property
     def log(self) -> bytes:

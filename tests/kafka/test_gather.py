@@ -12,13 +12,8 @@ from connectors.errors import ObservationError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.redaction import redact
-from connectors.observations.observation import (
-    EndpointProbed,
-    Observation,
-    ObservationFailed,
-    ObservationKind,
-)
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
+from connectors.observations.observation import Observation, ObservationKind
+from rules.model.monitoring import Answer, Connection, FailedObservation, ObservationSource, Probe, Reason, Resolution
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -88,11 +83,7 @@ def test_polls_and_probes_report_all_controllers_with_few_requests_of_no_replica
 
         def all_controllers_are_probed() -> None:
             # The newest probe of each controller: on a stalled machine an earlier one may time out.
-            newest = {
-                event.node: event
-                for event in gatherer.events(ObservationKind.PROBE)
-                if isinstance(event, EndpointProbed)
-            }
+            newest = {event.node: event for event in gatherer.events(ObservationKind.PROBE) if isinstance(event, Probe)}
             assert set(newest) == set(lab.controllers)
             for event in newest.values():
                 assert (event.resolution, event.connection) == (Resolution.RESOLVED, Connection.ACCEPTED)
@@ -190,7 +181,7 @@ def test_stopped_majority_is_recorded_each_second_for_every_endpoint(lab: Lab, t
     )
 
 
-def failed_polls(gatherer: GathererRun) -> list[tuple[int, ObservationFailed]]:
+def failed_polls(gatherer: GathererRun) -> list[tuple[int, FailedObservation]]:
     return [(at, event) for at, event in gatherer.failures() if event.source is ObservationSource.QUORUM]
 
 

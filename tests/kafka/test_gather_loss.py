@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observations.observation import ObservationFailed, ObservationKind
-from rules.model.monitoring import Reason
+from connectors.observations.observation import ObservationKind
+from rules.model.monitoring import FailedObservation, Reason
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -15,7 +15,7 @@ from tests.lab import Lab
 pytestmark = pytest.mark.lab
 
 
-def losses(gatherer: GathererRun) -> list[ObservationFailed]:
+def losses(gatherer: GathererRun) -> list[FailedObservation]:
     return [one for _, one in gatherer.failures() if one.reason is Reason.METADATA_LOST]
 
 

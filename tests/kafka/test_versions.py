@@ -11,8 +11,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from connectors.kafka.client import short_client
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
-from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
-from rules.model.monitoring import ObservationSource, Reason
+from connectors.observations.observation import ObservationKind, from_json
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.replay.decoded_row import decode_observation
 from tests.cli.program import kraftwatch
 from tests.eventually import eventually
@@ -76,7 +76,7 @@ def observe(quorum: Lab, folder: Path, *, upgrade: bool) -> VersionObservations:
         rows = gatherer.rows()
     failures = [from_json(row.payload) for row in rows if row.kind is ObservationKind.FAILED]
     # On a stalled machine an answer may come too late.
-    late = [one for one in failures if isinstance(one, ObservationFailed) and one.reason is Reason.TIMED_OUT]
+    late = [one for one in failures if isinstance(one, FailedObservation) and one.reason is Reason.TIMED_OUT]
     assert failures == late, "no request is sent that this Kafka does not support"
     return VersionObservations(
         apis=supported_versions(quorum),

@@ -22,10 +22,10 @@ from connectors.observations.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.observations.observation import Event, ObservationFailed
+from connectors.observations.observation import Event
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
-from rules.model.monitoring import Answer, ObservationSource
+from rules.model.monitoring import Answer, FailedObservation, ObservationSource
 from streaming.replay.machine import Machine
 from tests.unit.connectors.gather.log_bytes import batch as log_batch
 from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, received
@@ -336,7 +336,7 @@ def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
     problem = raised.value
     assert problem.detail == "Fetch: error 94 (InconsistentVoterSetError)"
     script, replay = LogScript(), machine()
-    observation_failed = ObservationFailed(
+    observation_failed = FailedObservation(
         source=ObservationSource.LOG, endpoint="c1:9093", reason=problem.reason, detail=problem.detail
     )
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.observation import QuorumPolled
 from rules.alert import Alert
 from rules.model.membership import FeatureRange
-from rules.model.quorum import Quorum
+from rules.model.quorum import Poll, Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
@@ -139,9 +138,7 @@ def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None
     assert "# Do not start another change of the voter set until this one is committed or dropped" in stuck.remedy
 
 
-def alerts_while_polled(
-    script: LogScript, monitor: ClusterMonitor, polled: QuorumPolled, *, seconds: int = 1
-) -> list[Alert]:
+def alerts_while_polled(script: LogScript, monitor: ClusterMonitor, polled: Poll, *, seconds: int = 1) -> list[Alert]:
     """Returns the alerts while the log continues with NoOp records and polls return `polled`."""
     fires: list[Alert] = []
     for _ in range(seconds):
@@ -181,7 +178,7 @@ def test_the_removal_of_the_leader_fires_no_alert() -> None:
 REPLACED_DISK = "voter-disk-replaced"
 
 
-def described(*voters: str, observers: tuple[str, ...] = (), gone: tuple[str, ...] = ()) -> QuorumPolled:
+def described(*voters: str, observers: tuple[str, ...] = (), gone: tuple[str, ...] = ()) -> Poll:
     """Returns a poll of leader 1; replicas in `gone` last fetched 40 s ago."""
     rows = {name: replica(name, fetch=40_000 if name in gone else 0) for name in (*voters, *observers)}
     polled = poll(*(rows[name] for name in voters))

@@ -26,18 +26,22 @@ from connectors.observations.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from connectors.observations.observation import (
-    EndpointProbed,
-    Event,
-    LeaderViewPolled,
-    NodeEndpoints,
-    ObservationFailed,
-    QuorumPolled,
-)
+from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import FeatureRange, Voter
-from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution, Snapshot
-from rules.model.quorum import Replica
+from rules.model.monitoring import (
+    Answer,
+    Connection,
+    FailedObservation,
+    LeaderLog,
+    LeaderView,
+    ObservationSource,
+    Probe,
+    Reason,
+    Resolution,
+    Snapshot,
+)
+from rules.model.quorum import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.record_image import snapshot
 
@@ -427,12 +431,12 @@ class ScriptedQuorum:
             newest_timestamp_ms=Millis(timestamp_ms),
         )
 
-    def _poll(self) -> QuorumPolled:
+    def _poll(self) -> Poll:
         keys = {voter.key for voter in self.voters.values()}
         fetching = {node.key for node in self.nodes.values() if node.up and not node.cut_off}
         fetching |= {copy.key for copy in self.copies.values()}
         observers = sorted((fetching | set(self.stopped)) - keys, key=lambda key: (key.id, key.directory_id or ""))
-        return QuorumPolled(
+        return Poll(
             cluster_id="test-cluster-id",
             endpoint=self._address(self.leader or 0),
             leader_id=NodeId(self.leader or 0),
@@ -440,7 +444,7 @@ class ScriptedQuorum:
             high_watermark=Offset(self.offset),
             voters=tuple(self._row(voter.key) for voter in self.voters.values()),
             observers=tuple(self._row(key) for key in observers),
-            nodes=tuple(NodeEndpoints(id=v.key.id, endpoints=v.endpoints) for v in self.voters.values()),
+            nodes={voter.key.id: voter.endpoints for voter in self.voters.values()},
         )
 
     def _row(self, key: ReplicaKey) -> Replica:
@@ -460,10 +464,10 @@ class ScriptedQuorum:
         ended = None if stopped is None else Offset(stopped.end_offset)
         return Replica(key=key, log_end_offset=ended, last_fetch_ms=last, last_caught_up_ms=last)
 
-    def _view(self, node: ScriptedNode) -> LeaderViewPolled:
+    def _view(self, node: ScriptedNode) -> LeaderView:
         heard = self.leader is not None and not node.cut_off
         leads = node.id == self.leader
-        return LeaderViewPolled(
+        return LeaderView(
             endpoint=str(node.endpoint),
             node=NodeId(node.id),
             this_cluster=True,
@@ -490,20 +494,20 @@ class ScriptedQuorum:
             return Reason.DENIED
         return Reason.NO_LEADER if listening else Reason.REFUSED
 
-    def _failed(self, source: ObservationSource, address: str, reason: Reason) -> ObservationFailed:
-        return ObservationFailed(source=source, endpoint=address, reason=reason, detail=f"{reason} at {address}")
+    def _failed(self, source: ObservationSource, address: str, reason: Reason) -> FailedObservation:
+        return FailedObservation(source=source, endpoint=address, reason=reason, detail=f"{reason} at {address}")
 
     def _endpoints_to_probe(self) -> list[tuple[int, Endpoint]]:
         return [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]
 
-    def _probe(self, node: int, endpoint: Endpoint) -> EndpointProbed:
+    def _probe(self, node: int, endpoint: Endpoint) -> Probe:
         lost = self.names_unresolvable or node in self.lost_hosts
         there = next((n for n in self.nodes.values() if n.up and n.endpoint == endpoint and not lost), None)
         connection, answer = Connection.NOT_TRIED if lost else Connection.REFUSED, Answer.NOT_ASKED
         if there is not None:
             connection = Connection.ACCEPTED
             answer = Answer.THIS_CLUSTER if there.id == node else Answer.OTHER_NODE
-        return EndpointProbed(
+        return Probe(
             node=NodeId(node),
             endpoint=endpoint,
             resolution=Resolution.NAME_NOT_FOUND if lost else Resolution.RESOLVED,

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation import BrokenContract, ObservationFailed, ObservationsAudited
+from connectors.observations.observation import ObservationsAudited
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis, Offset
-from rules.model.monitoring import ObservationSource, Reason, Vantage
+from rules.model.monitoring import ContractViolation, FailedObservation, ObservationSource, Reason, Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
@@ -189,7 +189,7 @@ class ScriptRun:
         self.cluster.gatherer_down = state == "down"
         if state == "up":
             yield from self.record(
-                ObservationFailed(
+                FailedObservation(
                     source=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="started again"
                 )
             )
@@ -205,7 +205,7 @@ class ScriptRun:
             return
         detail = f"committed records from offset {offset} on are lost"
         yield from self.record(
-            ObservationFailed(
+            FailedObservation(
                 source=ObservationSource.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail
             )
         )
@@ -217,13 +217,13 @@ class ScriptRun:
     def audit(self, contract: str, *words: str) -> Iterator[str]:
         """audit alerts-resolve-what-fired EXAMPLE: an audit finds this contract broken; audit clean: none."""
         last = self.cluster.sequence
-        found = BrokenContract(
+        found = ContractViolation(
             contract=contract, promise="what it promises", grave=False, rows=1, example=" ".join(words), sequence=last
         )
         broken = () if contract == "clean" else (found,)
         yield from self.record(ObservationsAudited(rows=last, first_sequence=0, last_sequence=last, broken=broken))
 
-    def record(self, event: ObservationFailed | Undecodable | ObservationsAudited) -> Iterator[str]:
+    def record(self, event: FailedObservation | Undecodable | ObservationsAudited) -> Iterator[str]:
         """Records one event in a row of its own."""
         self.cluster.sequence += 1
         row = DecodedRow(self.cluster.sequence, Millis(self.cluster.now_ms), (event,))

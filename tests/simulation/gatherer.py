@@ -9,26 +9,22 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from connectors.observations.log_event import LogAdvanced, LogEvent, Undecodable
-from connectors.observations.observation import (
-    EndpointProbed,
-    Event,
-    LeaderViewPolled,
-    NodeEndpoints,
-    ObservationFailed,
-    QuorumPolled,
-)
+from connectors.observations.observation import Event
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import (
     Answer,
     Connection,
+    FailedObservation,
     LeaderLog,
+    LeaderView,
     ObservationSource,
+    Probe,
     Reason,
     Resolution,
     ServerCertificate,
     Snapshot,
 )
-from rules.model.quorum import Replica
+from rules.model.quorum import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.record_image import snapshot
 from tests.simulation.controller import SimulatedController
@@ -141,8 +137,8 @@ class SimulatedGatherer:
     def _is_reachable(self, node: SimulatedController) -> bool:
         return node.up and self.network.open(MONITOR_ID, node.id)
 
-    def _view(self, node: SimulatedController) -> LeaderViewPolled:
-        return LeaderViewPolled(
+    def _view(self, node: SimulatedController) -> LeaderView:
+        return LeaderView(
             endpoint=_address(node),
             node=NodeId(node.id),
             this_cluster=True,
@@ -164,7 +160,7 @@ class SimulatedGatherer:
             begins_timestamp_ms=Millis(log.entries[0].read_ms) if log.entries else None,
         )
 
-    def _failure(self, source: ObservationSource, node: SimulatedController) -> ObservationFailed:
+    def _failure(self, source: ObservationSource, node: SimulatedController) -> FailedObservation:
         if not self.network.open(MONITOR_ID, node.id):
             reason = Reason.TIMED_OUT
         else:
@@ -212,7 +208,7 @@ class SimulatedGatherer:
             yield [*whole[start : start + size]]
         self.position, self.last_epoch = leader.log.start, last.epoch
 
-    def _poll(self, now_ms: int, leader: SimulatedController) -> QuorumPolled:
+    def _poll(self, now_ms: int, leader: SimulatedController) -> Poll:
         clock = now_ms + leader.skew_ms
         voters = leader.log.voters
         observers = [
@@ -221,7 +217,7 @@ class SimulatedGatherer:
             if key not in leader.log.keys and clock - progress.fetched_at_ms < OBSERVED_MS
         ]
         known = leader.high_watermark > leader.epoch_start
-        return QuorumPolled(
+        return Poll(
             cluster_id="simulated",
             endpoint=str(leader.endpoint),
             leader_id=NodeId(leader.id) if self.faults.impostor is None else self.faults.impostor,
@@ -229,7 +225,7 @@ class SimulatedGatherer:
             high_watermark=Offset(leader.high_watermark) if known else None,
             voters=tuple(self._voter(leader, voter.key, clock) for voter in voters),
             observers=tuple(self._row(leader, key, clock) for key in observers),
-            nodes=tuple(NodeEndpoints(id=voter.key.id, endpoints=voter.endpoints) for voter in voters),
+            nodes={voter.key.id: voter.endpoints for voter in voters},
         )
 
     def _voter(self, leader: SimulatedController, key: ReplicaKey, clock: int) -> Replica:
@@ -255,7 +251,7 @@ class SimulatedGatherer:
         by_id = {node.id: node for node in self.nodes}
         return [(by_id[voter.key.id], voter.endpoints[0]) for voter in newest.log.voters]
 
-    def _probe(self, node: SimulatedController, endpoint: Endpoint) -> EndpointProbed:
+    def _probe(self, node: SimulatedController, endpoint: Endpoint) -> Probe:
         place = self.network.endpoint_states.get(endpoint)
         resolution, connection, answer, by = Resolution.RESOLVED, Connection.REFUSED, Answer.NOT_ASKED, None
         if place is EndpointState.NAME_NOT_FOUND and not self.faults.resolver_fails:
@@ -271,7 +267,7 @@ class SimulatedGatherer:
         certificate, expires_at_ms = None, self.faults.certificates_expire_at_ms
         if expires_at_ms is not None:
             certificate = ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=expires_at_ms, verified=True)
-        return EndpointProbed(
+        return Probe(
             node=NodeId(node.id),
             endpoint=endpoint,
             resolution=resolution,
@@ -289,8 +285,8 @@ def _address(node: SimulatedController) -> str:
     return f"c{node.id}.test:9093"
 
 
-def _failed(source: ObservationSource, endpoint: str, reason: Reason, detail: str) -> ObservationFailed:
-    return ObservationFailed(source=source, endpoint=endpoint, reason=reason, detail=detail)
+def _failed(source: ObservationSource, endpoint: str, reason: Reason, detail: str) -> FailedObservation:
+    return FailedObservation(source=source, endpoint=endpoint, reason=reason, detail=detail)
 
 
 def _read_event(entry: LogEntry, event: LogEvent) -> LogEvent:

@@ -118,7 +118,7 @@ class PipelineRun:
     def have_a_leader(self, *names: str, times: int = 1, seconds: float = 1) -> None:
         for _ in range(times):
             voter = replica("1", 9, fetch=None, caught_up=None)
-            polls = {name: poll(voter, hw=9, cluster_id=f"id-of-{name}", nodes=()) for name in names or PROD}
+            polls = {name: poll(voter, hw=9, cluster_id=f"id-of-{name}", nodes={}) for name in names or PROD}
             rows = [self.row(ObservationKind.QUORUM, to_json(each), name) for name, each in polls.items()]
             self.write(*rows, seconds=seconds)
 

@@ -13,9 +13,9 @@ from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.observation_writer import RedactedBatches
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.model.identifiers import SnapshotId
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason
+from rules.model.quorum import Poll
 
 C1, C2, C3 = (Address(f"c{number}", 9093) for number in (1, 2, 3))
 Script = Callable[[Any], Any]
@@ -90,10 +90,10 @@ class RecordedOutput:
         self.empty_rows = 0
         """Rows of the log without records."""
         self.pieces: list[tuple[SnapshotId, int, bytes]] = []
-        self.polls: list[QuorumPolled] = []
-        self.views: list[LeaderViewPolled] = []
-        self.probes: list[EndpointProbed] = []
-        self.failures: list[ObservationFailed] = []
+        self.polls: list[Poll] = []
+        self.views: list[LeaderView] = []
+        self.probes: list[Probe] = []
+        self.failures: list[FailedObservation] = []
 
     def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         self.log += records.batches
@@ -102,16 +102,16 @@ class RecordedOutput:
     def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
         self.pieces.append((snapshot, number, batches.content))
 
-    def write_poll(self, event: QuorumPolled) -> None:
+    def write_poll(self, event: Poll) -> None:
         self.polls.append(event)
 
-    def write_leader_view(self, event: LeaderViewPolled) -> None:
+    def write_leader_view(self, event: LeaderView) -> None:
         self.views.append(event)
 
-    def write_probe(self, event: EndpointProbed) -> None:
+    def write_probe(self, event: Probe) -> None:
         self.probes.append(event)
 
-    def write_failure(self, event: ObservationFailed) -> None:
+    def write_failure(self, event: FailedObservation) -> None:
         self.failures.append(event)
 
     def reasons(self, address: Address) -> set[Reason]:

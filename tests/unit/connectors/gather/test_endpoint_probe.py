@@ -15,9 +15,8 @@ from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.node_directory import KnownEndpoints, NodeDirectory
 from connectors.kafka.client import Client
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation import EndpointProbed
 from rules.model.identifiers import Endpoint, NodeId
-from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
+from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Reason, Resolution
 from tests.unit.connectors.gather.scripted_cluster import RecordedOutput, run_until
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.clients import client_of
@@ -40,7 +39,7 @@ class ProbeRunner:
         self.loop = loop
         self.output = RecordedOutput()
 
-    def __call__(self, port: int, *, count: int = 1, **more: Any) -> EndpointProbed:
+    def __call__(self, port: int, *, count: int = 1, **more: Any) -> Probe:
         """Returns the last one of this many probes."""
         self.until(lambda: len(self.output.probes) >= count, port, **more)
         return self.output.probes[-1]

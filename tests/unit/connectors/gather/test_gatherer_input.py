@@ -14,7 +14,8 @@ from connectors.gather.gatherer_input import (
     settings_to_line,
 )
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import BrokenContract, ObservationsAudited
+from connectors.observations.observation import ObservationsAudited
+from rules.model.monitoring import ContractViolation
 
 SECRET = "secret-password"
 SETTINGS = GathererSettings(
@@ -55,7 +56,9 @@ def test_invalid_control_message_is_rejected(line: bytes) -> None:
         message_from_line(line)
 
 
-BROKEN = BrokenContract(contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12)
+BROKEN = ContractViolation(
+    contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12
+)
 AUDITED = ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broken=(BROKEN,))
 
 

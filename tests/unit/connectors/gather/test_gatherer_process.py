@@ -7,9 +7,9 @@ from pathlib import Path
 
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import ObservationFailed, ObservationKind
+from connectors.observations.observation import ObservationKind
 from connectors.store.journal_writer import JournalWriter
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import run_gatherer
 
@@ -34,7 +34,7 @@ def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> N
 
         def every_endpoint_refuses() -> None:
             assert {row.kind for row in gatherer.rows()} == {ObservationKind.FAILED}
-            failed = [one for one in gatherer.events(ObservationKind.FAILED) if isinstance(one, ObservationFailed)]
+            failed = [one for one in gatherer.events(ObservationKind.FAILED) if isinstance(one, FailedObservation)]
             for source in (ObservationSource.LOG, ObservationSource.QUORUM):
                 refused = {one.endpoint for one in failed if (one.source, one.reason) == (source, Reason.REFUSED)}
                 assert refused == {f"{host}:{port}" for host, port in cluster.bootstrap}

@@ -11,9 +11,8 @@ from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation import ObservationFailed
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.monitoring import Reason
+from rules.model.monitoring import FailedObservation, Reason
 from tests.unit.connectors.gather import test_quorum_poll as quorum_poll_test
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.gather.scripted_cluster import C1, C2, C3, RecordedOutput, Script, ScriptedClient
@@ -260,7 +259,7 @@ def test_leader_without_committed_records_is_critical_for_older_and_newer_epochs
     assert [one.rule for one in evaluate(known, thresholds_for({})).findings if one.severity == "critical"] == []
     controllers.scripts[C1] = leader_with_older_log(epoch=epoch)
 
-    lost: Callable[[RecordedOutput], list[ObservationFailed]] = lambda output: [  # noqa: E731 - used twice
+    lost: Callable[[RecordedOutput], list[FailedObservation]] = lambda output: [  # noqa: E731 - used twice
         one for one in output.failures if one.reason is Reason.METADATA_LOST
     ]
     start = FetchPosition(offset=50, epoch=3)

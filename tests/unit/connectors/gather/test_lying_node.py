@@ -9,11 +9,11 @@ import pytest
 
 from connectors.gather.gatherer_stats import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, from_json
+from connectors.observations.observation import Observation, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
@@ -54,7 +54,7 @@ class Gathered:
 
     def failures(self, cluster: str) -> Counter[tuple[ObservationSource, Reason]]:
         events = [from_json(row.payload) for row in self.rows[cluster] if row.kind is ObservationKind.FAILED]
-        return Counter((event.source, event.reason) for event in events if isinstance(event, ObservationFailed))
+        return Counter((event.source, event.reason) for event in events if isinstance(event, FailedObservation))
 
 
 @pytest.mark.timeout(600)

@@ -14,11 +14,11 @@ from connectors.gather.node_directory import (
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import ControllerRegistered, RecordPosition, VotersReplaced
-from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
+from rules.model.quorum import Poll
 from tests.unit.connectors.store.journal_rows import poll
 from tests.unit.streaming.replay import log_script
 
@@ -41,9 +41,8 @@ def registered(node: int, *endpoints: Endpoint) -> ControllerRegistered:
     return ControllerRegistered(at=AT, id=NodeId(node), incarnation_id="x", endpoints=endpoints)
 
 
-def polled(**nodes: str) -> QuorumPolled:
-    listed = (NodeEndpoints(id=NodeId(int(id_[1:])), endpoints=(endpoint(host),)) for id_, host in nodes.items())
-    return log_script.poll(nodes=tuple(listed))
+def polled(**nodes: str) -> Poll:
+    return log_script.poll(nodes={NodeId(int(id_[1:])): (endpoint(host),) for id_, host in nodes.items()})
 
 
 def node_directory(*configured: tuple[str, int]) -> NodeDirectory:

@@ -9,20 +9,25 @@ from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, redacted_batches
 from connectors.observations.observation import (
-    BrokenContract,
-    EndpointProbed,
-    LeaderViewPolled,
-    NodeEndpoints,
     Observation,
-    ObservationFailed,
     ObservationKind,
     ObservationsAudited,
-    QuorumPolled,
     from_json,
 )
 from connectors.wall_clock import RowClock
 from rules.model.identifiers import Millis, NodeId, SnapshotId
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, ServerCertificate
+from rules.model.monitoring import (
+    Answer,
+    Connection,
+    ContractViolation,
+    FailedObservation,
+    LeaderView,
+    ObservationSource,
+    Probe,
+    Reason,
+    ServerCertificate,
+)
+from rules.model.quorum import Poll
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, tagged, text, tinylog
 from tests.unit.streaming.replay.log_script import endpoint, failed, poll, probed, replica, view
 
@@ -70,8 +75,8 @@ def committed(batches: bytes, *, base: int = 0) -> CommittedRecords:
     )
 
 
-def polled(*, lag: int = 0, leader: int = 1, port: int = 9093) -> QuorumPolled:
-    nodes = (NodeEndpoints(id=NodeId(1), endpoints=(endpoint(1, port),)),)
+def polled(*, lag: int = 0, leader: int = 1, port: int = 9093) -> Poll:
+    nodes = {NodeId(1): (endpoint(1, port),)}
     return poll(replica("1", 100 - lag), leader=leader, nodes=nodes)
 
 
@@ -79,12 +84,12 @@ def write_records(writer: ObservationWriter, records: CommittedRecords) -> None:
     writer.write_records(records, redacted_batches(records.batches))
 
 
-def valid_for(days: int) -> EndpointProbed:
+def valid_for(days: int) -> Probe:
     certificate = ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=Millis(86_400_000 * days))
     return replace(PROBED, certificate=certificate)
 
 
-def audited(*broken: BrokenContract) -> ObservationsAudited:
+def audited(*broken: ContractViolation) -> ObservationsAudited:
     return ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=broken)
 
 
@@ -92,16 +97,16 @@ def write(writer: ObservationWriter, event: object) -> None:
     match event:
         case bytes():
             write_records(writer, committed(event))
-        case QuorumPolled():
+        case Poll():
             writer.write_poll(event)
-        case LeaderViewPolled():
+        case LeaderView():
             writer.write_leader_view(event)
-        case EndpointProbed():
+        case Probe():
             writer.write_probe(event)
         case ObservationsAudited():
             writer.write_audit(event)
         case _:
-            assert isinstance(event, ObservationFailed)
+            assert isinstance(event, FailedObservation)
             writer.write_failure(event)
 
 
@@ -109,7 +114,7 @@ PROBED = probed(1, "10.0.0.1", "10.0.0.2")
 OTHER_NODE = replace(PROBED, node=NodeId(2), answer=Answer.OTHER_NODE)
 LOG_REFUSED = failed(Reason.REFUSED)
 REFUSED = replace(LOG_REFUSED, source=ObservationSource.QUORUM)
-BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
+BROKEN = ContractViolation(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
 
 
 @pytest.mark.parametrize(
@@ -147,12 +152,12 @@ def test_only_a_change_is_urgent(
     assert publisher.urgencies == urgent
     written = [from_json(row.payload) for row, _ in publisher.rows if row.kind is not ObservationKind.RECORDS]
     assert [*map(without_clock, written)] == [event for event in events if not isinstance(event, bytes)]
-    failures = Counter(event for event in events if isinstance(event, ObservationFailed))
+    failures = Counter(event for event in events if isinstance(event, FailedObservation))
     assert publisher.failures == {("a", event.source, event.reason): count for event, count in failures.items()}
 
 
 def without_clock(event: object) -> object:
-    return replace(event, clock_ahead_ms=polled().clock_ahead_ms) if isinstance(event, QuorumPolled) else event
+    return replace(event, clock_ahead_ms=polled().clock_ahead_ms) if isinstance(event, Poll) else event
 
 
 def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:
@@ -250,7 +255,7 @@ def test_clock_that_is_set_forward_is_reported_before_the_next_row(publisher: Re
     quorum, failure = ObservationKind.QUORUM, ObservationKind.FAILED
     assert kinds == [quorum, quorum, failure, quorum, quorum]
     step = from_json(publisher.rows[2][0].payload)
-    assert isinstance(step, ObservationFailed)
+    assert isinstance(step, FailedObservation)
     assert step.reason is Reason.CLOCK_STEPPED
     assert "set forward by 3600000 ms" in step.detail
     assert publisher.rows[2][0].observed_at_ms == publisher.rows[3][0].observed_at_ms == clock.wall_ms
@@ -264,7 +269,7 @@ def test_a_poll_says_how_far_its_row_is_ahead_of_a_clock_that_was_set_back(
         clock.pass_ms(1_000, step_ms=step_ms)
         writer.write_poll(polled())
     polls = [(row.observed_at_ms, from_json(row.payload)) for row, _ in publisher.rows]
-    assert [row.clock_ahead_ms for _, row in polls if isinstance(row, QuorumPolled)] == [0, 3_599_900]
+    assert [row.clock_ahead_ms for _, row in polls if isinstance(row, Poll)] == [0, 3_599_900]
     assert polls[-1][0] - 3_599_900 == clock.wall_ms
 
 
@@ -290,6 +295,6 @@ def test_gap_is_written_before_the_first_row_after_it(publisher: RecordedRows) -
     quorum, failure = ObservationKind.QUORUM, ObservationKind.FAILED
     assert kinds == [quorum, quorum, failure, quorum, quorum]
     gap = from_json(publisher.rows[2][0].payload)
-    assert isinstance(gap, ObservationFailed)
+    assert isinstance(gap, FailedObservation)
     assert gap.reason is Reason.INTERRUPTED
     assert gap.detail == "no observations for 7250 ms: the gatherer did not run"

@@ -10,8 +10,8 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation import ObservationFailed, QuorumPolled
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
+from rules.model.quorum import Poll
 from tests.unit.connectors.gather.scripted_cluster import (
     C1,
     C2,
@@ -41,11 +41,11 @@ class TimedOutput(RecordedOutput):
         self._loop = loop
         self.times: list[float] = []
 
-    def write_poll(self, event: QuorumPolled) -> None:
+    def write_poll(self, event: Poll) -> None:
         super().write_poll(event)
         self.times.append(self._loop.now())
 
-    def write_failure(self, event: ObservationFailed) -> None:
+    def write_failure(self, event: FailedObservation) -> None:
         assert event.source is ObservationSource.QUORUM
         super().write_failure(event)
         self.times.append(self._loop.now())

@@ -109,7 +109,7 @@ def test_unsupported_request_is_reported_and_other_requests_use_the_same_connect
 
     assert unsupported.reason is Reason.UNSUPPORTED
     assert node.connections == 1
-    assert (poll.leader_id, poll.leader_epoch, poll.high_watermark, poll.nodes) == (1, 7, 39, ())
+    assert (poll.leader_id, poll.leader_epoch, poll.high_watermark, poll.nodes) == (1, 7, 39, {})
     one, two = poll.voters
     assert (one.key, one.log_end_offset) == (ReplicaKey(id=NodeId(1), directory_id=None), 40)
     assert (two.log_end_offset, two.last_fetch_ms, two.last_caught_up_ms) == (None, None, None)

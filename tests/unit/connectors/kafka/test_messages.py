@@ -20,10 +20,9 @@ from connectors.kafka.messages import (
     parse_fetch_snapshot,
 )
 from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
-from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
-from rules.model.quorum import Replica
+from rules.model.quorum import Poll, Replica
 from tests.unit.connectors.kafka.kafka_answers import (
     PARTITION,
     fetch_answer,
@@ -171,7 +170,7 @@ def test_errors_unrelated_to_the_leader_are_classified(top: int, error: int, rea
     ],
 )
 def test_poll_without_a_leader_is_classified(answer: dict[str, Any], reason: Reason) -> None:
-    def parsed(**answer: Any) -> QuorumPolled:
+    def parsed(**answer: Any) -> Poll:
         return parse_describe_quorum(quorum_answer(**answer), cluster_id=None, address=ADDRESS)
 
     assert failure_of(lambda: parsed(**answer)).reason is reason
@@ -239,18 +238,15 @@ def test_whole_poll_in_every_version(version: int, high_watermark: int) -> None:
         replica(2, "srKysrKysrKysrKysrKysg", 22, 222, 322),
         replica(101, "wcHBwcHBwcHBwcHBwcHBwQ", 2**40, 2, None),
     )
-    listed = (
-        NodeEndpoints(
-            id=NodeId(3),
-            endpoints=(
-                Endpoint(listener="B", host="c3", port=40_123),
-                Endpoint(listener="A", host="fd00::3", port=9093),
-            ),
+    listed = {
+        NodeId(3): (
+            Endpoint(listener="B", host="c3", port=40_123),
+            Endpoint(listener="A", host="fd00::3", port=9093),
         ),
-        NodeEndpoints(id=NodeId(0), endpoints=(Endpoint(listener="A", host="c0", port=1),)),
-        NodeEndpoints(id=NodeId(2), endpoints=()),
-    )
-    assert parse_describe_quorum(received(answer, version), cluster_id="the-cluster", address=ADDRESS) == QuorumPolled(
+        NodeId(0): (Endpoint(listener="A", host="c0", port=1),),
+        NodeId(2): (),
+    }
+    assert parse_describe_quorum(received(answer, version), cluster_id="the-cluster", address=ADDRESS) == Poll(
         cluster_id="the-cluster",
         endpoint="c1:9093",
         leader_id=NodeId(4),
@@ -258,7 +254,7 @@ def test_whole_poll_in_every_version(version: int, high_watermark: int) -> None:
         high_watermark=None if is_new else Offset(high_watermark),
         voters=tuple(map(seen, voters)),
         observers=() if is_new else tuple(map(seen, observers)),
-        nodes=listed if version == 2 else (),
+        nodes=listed if version == 2 else {},
     )
 
 

@@ -7,18 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from connectors.observations.log_event import PartitionSet, RecordPosition, Undecodable, VotersReplaced
-from connectors.observations.observation import (
-    Event,
-    Observation,
-    ObservationKind,
-    QuorumPolled,
-    to_json,
-)
+from connectors.observations.observation import Event, Observation, ObservationKind, to_json
 from connectors.sinks.alert_json import to_object
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import Voter
 from rules.model.monitoring import Reason
-from rules.model.quorum import Replica
+from rules.model.quorum import Poll, Replica
 from streaming.data_quality.suite_rows import (
     CLOCK_SKEW_MS,
     FIELDS,
@@ -169,7 +163,7 @@ def voters(key: ReplicaKey = KEY, port: int = 9093) -> VotersReplaced:
     return VotersReplaced(at=at(6), voters=(Voter(key=key, endpoints=(endpoint,)),))
 
 
-def polled(high_watermark: int = 90, **more: Any) -> QuorumPolled:
+def polled(high_watermark: int = 90, **more: Any) -> Poll:
     row = Replica(key=KEY, log_end_offset=Offset(100), last_fetch_ms=None, last_caught_up_ms=None)
     return poll(row, hw=high_watermark, **more)
 

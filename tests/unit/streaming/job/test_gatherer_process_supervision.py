@@ -14,10 +14,11 @@ import pytest
 from connectors.errors import ProcessEndedError
 from connectors.gather.gatherer_input import AuditResult, message_from_line
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import BrokenContract, ObservationKind, ObservationsAudited, from_json
+from connectors.observations.observation import ObservationKind, ObservationsAudited, from_json
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
+from rules.model.monitoring import ContractViolation
 from streaming.job import gatherer_process
 from streaming.job.gatherer_process import GathererProcess, audit_line
 from tests.eventually import eventually
@@ -110,7 +111,7 @@ def test_the_reason_a_gatherer_prints_before_it_exits_is_logged(
 
 def audit_result(example: str, contracts: int = 1) -> ObservationsAudited:
     broken = tuple(
-        BrokenContract(contract=f"c{at}", promise="p", grave=False, rows=1, example=example, sequence=at)
+        ContractViolation(contract=f"c{at}", promise="p", grave=False, rows=1, example=example, sequence=at)
         for at in range(contracts)
     )
     return ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=broken)

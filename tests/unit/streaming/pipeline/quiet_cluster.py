@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from connectors.observations.observation import Observation, ObservationKind, QuorumPolled, to_json
+from connectors.observations.observation import Observation, ObservationKind, to_json
 from rules.model.identifiers import Millis, Offset
-from rules.model.quorum import Replica
+from rules.model.quorum import Poll, Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 from tests.unit.connectors.store.journal_rows import records
@@ -16,7 +16,7 @@ NODES = (1, 2, 3)
 _FIRST_OFFSET = 3
 
 
-def polled(cluster: str, second: int, now_ms: int) -> QuorumPolled:
+def polled(cluster: str, second: int, now_ms: int) -> Poll:
     end = Offset(_FIRST_OFFSET + 2 * (second + 1))
     ago_ms = {node: 0 if node == 1 else 200 + 37 * (node + second) % 300 for node in NODES}
     rows = (

@@ -12,7 +12,7 @@ import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.observations.observation import Event, Observation, ObservationFailed, ObservationKind, to_json
+from connectors.observations.observation import Event, Observation, ObservationKind, to_json
 from connectors.store.alert_codec import ALERT, ALERTS
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
@@ -22,7 +22,7 @@ from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason
+from rules.model.monitoring import FailedObservation, Reason
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import (
@@ -46,7 +46,7 @@ LATER = Millis(NOON_MS + 60_000)
 
 
 def observation(event: Event, second: float) -> Observation:
-    kind = ObservationKind.FAILED if isinstance(event, ObservationFailed) else ObservationKind.QUORUM
+    kind = ObservationKind.FAILED if isinstance(event, FailedObservation) else ObservationKind.QUORUM
     return Observation(cluster="prod", kind=kind, observed_at_ms=NOW + round(1_000 * second), payload=to_json(event))
 
 

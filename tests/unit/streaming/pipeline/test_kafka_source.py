@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import SecretStr
 
 from connectors.errors import UsageError
-from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
+from connectors.observations.observation import Observation, ObservationKind, to_json
 from connectors.relay.relay_message import Baseline, RefusedPart, RelayEpoch, RelayMessage
 from connectors.settings import TopicSection
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.pipeline.kafka_source import (
     REDACTION,
     MessageReader,
@@ -34,7 +34,7 @@ from streaming.pipeline.schema import REFUSED
 from streaming.pipeline.step import Step
 from tests.unit.connectors.kafka.certificates import authority
 
-FAILED = ObservationFailed(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
+FAILED = FailedObservation(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
 NOW_MS = 1_800_000_000_000
 
 

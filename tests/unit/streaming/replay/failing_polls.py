@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.observations.observation import QuorumPolled
+from rules.model.quorum import Poll
 from streaming.replay.machine import Machine
 
 
-def fail_polls(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Machine, QuorumPolled], bool]) -> None:
+def fail_polls(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Machine, Poll], bool]) -> None:
     """Makes each poll raise for which `fails` returns true."""
     applied = Machine._apply_poll
 
-    def raising(machine: Machine, event: QuorumPolled) -> None:
+    def raising(machine: Machine, event: Poll) -> None:
         applied(machine, event)
         if fails(machine, event):
             raise TypeError("a bug")

@@ -23,18 +23,21 @@ from connectors.observations.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from connectors.observations.observation import (
-    EndpointProbed,
-    Event,
-    LeaderViewPolled,
-    NodeEndpoints,
-    ObservationFailed,
-    QuorumPolled,
-)
+from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import FeatureRange, Voter
-from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution
-from rules.model.quorum import Quorum, Replica
+from rules.model.monitoring import (
+    Answer,
+    Connection,
+    FailedObservation,
+    LeaderLog,
+    LeaderView,
+    ObservationSource,
+    Probe,
+    Reason,
+    Resolution,
+)
+from rules.model.quorum import Poll, Quorum, Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
@@ -73,8 +76,8 @@ def replica(name: str, end: int | None = 100, fetch: int | None = 0, caught_up: 
     )
 
 
-def poll(*voters: Replica, leader: int = 1, epoch: int = 1, hw: int | None = None, **more: object) -> QuorumPolled:
-    polled = QuorumPolled(
+def poll(*voters: Replica, leader: int = 1, epoch: int = 1, hw: int | None = None, **more: object) -> Poll:
+    polled = Poll(
         cluster_id="cluster-id",
         endpoint="c1:9093",
         leader_id=NodeId(leader),
@@ -82,20 +85,20 @@ def poll(*voters: Replica, leader: int = 1, epoch: int = 1, hw: int | None = Non
         high_watermark=None if hw is None else Offset(hw),
         voters=voters,
         observers=(),
-        nodes=tuple(NodeEndpoints(id=row.key.id, endpoints=(endpoint(row.key.id),)) for row in voters),
+        nodes={row.key.id: (endpoint(row.key.id),) for row in voters},
     )
     return replace(polled, **more)  # type: ignore[arg-type]
 
 
 def failed(
     reason: Reason, place: str = "c1:9093", source: ObservationSource = ObservationSource.LOG
-) -> ObservationFailed:
-    return ObservationFailed(source=source, endpoint=place, reason=reason, detail="in words")
+) -> FailedObservation:
+    return FailedObservation(source=source, endpoint=place, reason=reason, detail="in words")
 
 
-def view(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | None = None) -> LeaderViewPolled:
+def view(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | None = None) -> LeaderView:
     """Returns which leader a controller reports."""
-    return LeaderViewPolled(
+    return LeaderView(
         endpoint=f"c{node}:9093",
         node=NodeId(node),
         this_cluster=True,
@@ -105,9 +108,9 @@ def view(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | 
     )
 
 
-def probed(node: int, *addresses: str, where: Endpoint | None = None) -> EndpointProbed:
+def probed(node: int, *addresses: str, where: Endpoint | None = None) -> Probe:
     """Returns a probe of a node's endpoint that answers, or whose name does not resolve: without addresses."""
-    return EndpointProbed(
+    return Probe(
         node=NodeId(node),
         endpoint=where or endpoint(node),
         resolution=Resolution.RESOLVED if addresses else Resolution.NAME_NOT_FOUND,
@@ -270,10 +273,10 @@ class LogScript:
         """Returns these events as the next observation; the leader's clock shows its time in a poll."""
         self.sequence += 1
         self.now_ms += after_ms
-        events = tuple(self._moved(event) if isinstance(event, QuorumPolled) else event for event in events)
+        events = tuple(self._moved(event) if isinstance(event, Poll) else event for event in events)
         return DecodedRow(self.sequence, Millis(self.now_ms), events)
 
-    def _moved(self, polled: QuorumPolled) -> QuorumPolled:
+    def _moved(self, polled: Poll) -> Poll:
         def moved(at_ms: Millis | None) -> Millis | None:
             return None if at_ms is None else Millis(at_ms + self.log_ms - POLL_MS)
 

@@ -1,7 +1,7 @@
 """Violated data contracts, as replay keeps them."""
 
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation import BrokenContract, ObservationsAudited
+from connectors.observations.observation import ObservationsAudited
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import ContractViolation
 from streaming.replay.contract_violations import (
@@ -19,7 +19,7 @@ NOW = Millis(1_800_000_000_000)
 
 def audit(*contracts: str) -> ObservationsAudited:
     broken = tuple(
-        BrokenContract(contract=each, promise="p", grave=True, rows=2, example="row 4", sequence=4)
+        ContractViolation(contract=each, promise="p", grave=True, rows=2, example="row 4", sequence=4)
         for each in contracts
     )
     return ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=broken)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from connectors.observations.observation import NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
 from tests.unit.rules.situation import present
@@ -44,8 +43,8 @@ def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
     ordered = (replace(first, protocol="SASL_SSL"), replace(extra, protocol="SSL"))
     script.write(ControllerRegistered(at=script.at(), id=NodeId(1), incarnation_id="i", endpoints=ordered))
     apply(replay, [script.read()])
-    node = NodeEndpoints(id=NodeId(1), endpoints=(extra, first))
-    quorum = apply(again(replay.to_bytes()), [script.row(poll(replica("1"), nodes=(node,)))])
+    listed = {NodeId(1): (extra, first)}
+    quorum = apply(again(replay.to_bytes()), [script.row(poll(replica("1"), nodes=listed))])
     assert quorum.committed is not None
     assert present(quorum.committed).voters[0].endpoints == (first, extra)
     assert present(quorum.poll).nodes[NodeId(1)] == (first, extra)
@@ -59,7 +58,7 @@ def test_endpoints_are_in_the_order_of_the_nodes_own_registration_else_of_the_lo
     script.write(VotersReplaced(at=script.at(), voters=tuple(voters)))
     for node, (a, b) in ((2, reversed(listeners[1])), (1, listeners[0])):
         script.write(ControllerRegistered(at=script.at(), id=NodeId(node), incarnation_id="i", endpoints=(a, b)))
-    nodes = tuple(NodeEndpoints(id=NodeId(node), endpoints=(b, a)) for node, (a, b) in enumerate(listeners, 1))
+    nodes = {NodeId(node): (b, a) for node, (a, b) in enumerate(listeners, 1)}
     quorum = apply(replay, [script.read(), script.row(poll(replica("1"), nodes=nodes))])
 
     committed = {each.key.id: each.endpoints for each in present(quorum.committed).voters}

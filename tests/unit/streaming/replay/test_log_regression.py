@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Offset
 from rules.model.monitoring import Reason
-from rules.model.quorum import LogRegression, Quorum
+from rules.model.quorum import LogRegression, Poll, Quorum
 from streaming.replay.machine import Machine
 from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import LogScript, apply, failed, key, machine, poll, replica
@@ -15,7 +14,7 @@ from tests.unit.streaming.replay.log_script import LogScript, apply, failed, key
 pytestmark = pytest.mark.kip("A004", "A017", "A081", "D093", "K024")
 
 
-def polls(*ends: tuple[int | None, int | None], name: str = "2-b", epoch: int = 1) -> list[QuorumPolled]:
+def polls(*ends: tuple[int | None, int | None], name: str = "2-b", epoch: int = 1) -> list[Poll]:
     """Returns a poll for each (log end of voter 2, high watermark)."""
     return [
         poll(replica("1-a", end=hw), replica(name, end=end), replica("3-c", end=hw), epoch=epoch, hw=hw)
@@ -23,7 +22,7 @@ def polls(*ends: tuple[int | None, int | None], name: str = "2-b", epoch: int = 
     ]
 
 
-def observed(*events: QuorumPolled, replay: Machine | None = None, script: LogScript | None = None) -> Quorum:
+def observed(*events: Poll, replay: Machine | None = None, script: LogScript | None = None) -> Quorum:
     script = script or LogScript()
     return apply(replay or machine(), [script.row(event) for event in events])
 
@@ -51,7 +50,7 @@ def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_cau
     assert found.observed_at_ms == quorum.now_ms - 2_000
 
 
-def lagging(end: int | None, high_watermark: int) -> list[QuorumPolled]:
+def lagging(end: int | None, high_watermark: int) -> list[Poll]:
     """Polls of a voter that lags; one of them has this log end and high watermark."""
     return polls((50, 100), (50, 101), (end, high_watermark), (50, 103), (51, 104))
 
@@ -78,7 +77,7 @@ def lagging(end: int | None, high_watermark: int) -> list[QuorumPolled]:
     ],
 )
 def test_a_lower_log_end_without_committed_records_that_two_polls_show_is_no_regression(
-    answers: list[QuorumPolled],
+    answers: list[Poll],
 ) -> None:
     assert regression(observed(*answers)) is None
 
@@ -121,7 +120,7 @@ def test_a_new_leader_without_a_high_watermark_shows_no_regression_yet() -> None
 
 
 def test_an_observer_has_no_regression() -> None:
-    def listed(end: int) -> QuorumPolled:
+    def listed(end: int) -> Poll:
         return replace(poll(replica("1-a", end=100), hw=100), observers=(replica("101-b", end=end),))
 
     assert regression(observed(listed(100), listed(100), listed(3)), "101-b") is None

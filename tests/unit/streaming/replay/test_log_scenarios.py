@@ -21,7 +21,6 @@ from connectors.observations.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.observations.observation import NodeEndpoints
 from rules.model.history import Recovery
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import FeatureRange, Voter
@@ -47,7 +46,8 @@ from tests.unit.streaming.replay.log_script import (
 
 GOLDENS = Path(__file__).parent / "log_scenarios"
 REWRITE = os.environ.get("KRAFTWATCH_REWRITE_GOLDENS") == "1"
-UNREPORTED = {"now_ms", "log_seen_at_ms", "observed_at_ms", "samples", "bootstrap", "access", "vantage"}
+UNREPORTED = {"now_ms", "log_seen_at_ms", "observed_at_ms", "samples", "bootstrap", "access", "vantage", "type"}
+UNREPORTED |= {"poll.cluster_id", "poll.endpoint"}
 """What changes with each observation, or never."""
 Step = tuple[str, DecodedRow]
 
@@ -58,7 +58,7 @@ def values(of: object, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(of)
     elif is_dataclass(of) and not isinstance(of, type):
         for each in fields(of):
-            if not each.name.startswith("_") and each.name not in UNREPORTED:
+            if not each.name.startswith("_") and {each.name, f"{name}.{each.name}"}.isdisjoint(UNREPORTED):
                 yield from values(getattr(of, each.name), f"{name}.{each.name}" if name else each.name)
     elif isinstance(of, Mapping):
         for each, inner in of.items():
@@ -359,8 +359,8 @@ def probes() -> Iterator[Step]:
     script.write(VotersReplaced(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193))))
     yield "voter 2 moves to another port of its host", script.read()
     for port in (9093, 9193):
-        node = NodeEndpoints(id=NodeId(9), endpoints=(endpoint(9, port),))
-        yield f"node 9 is polled with port {port}", script.row(poll(replica("1-a"), nodes=(node,)))
+        nodes = {NodeId(9): (endpoint(9, port),)}
+        yield f"node 9 is polled with port {port}", script.row(poll(replica("1-a"), nodes=nodes))
         yield "it is probed", script.row(probed(9, "10.0.0.9", where=endpoint(9, port)))
     yield "it is polled no longer", script.row(poll(replica("1-a")))
     where = Endpoint(listener="CONTROLLER", host="fd00::1", port=9093)

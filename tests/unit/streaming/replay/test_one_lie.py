@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from connectors.observations.log_event import EpochDrop, LogAdvanced
-from connectors.observations.observation import EndpointProbed, Event, LeaderViewPolled, NodeEndpoints, QuorumPolled
+from connectors.observations.observation import Event
 from connectors.observations.partition_run import each_event
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import Invariant, Resolution
-from rules.model.quorum import Quorum
+from rules.model.monitoring import Invariant, LeaderView, Probe, Resolution
+from rules.model.quorum import Poll, Quorum
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import (
@@ -37,7 +37,7 @@ STOPPED_AT = 20
 Lie = Callable[[Any], Event]
 
 
-def polled(script: LogScript, second: int) -> QuorumPolled:
+def polled(script: LogScript, second: int) -> Poll:
     """Returns the truth: voter 3 stops at its offset, and the leader's clock goes on."""
     clock = 50_000 + 1_000 * second
     rows = []
@@ -71,13 +71,13 @@ def rows(kind: type[Event] | None, lie: Lie | None) -> Iterable[DecodedRow]:
                 events[at[-1]] = lie(events[at[-1]])
         yield DecodedRow(log.sequence, log.observed_at_ms, of_log)
         for event in others:
-            yield script.row(event, after_ms=200 if isinstance(event, QuorumPolled) else 150)
+            yield script.row(event, after_ms=200 if isinstance(event, Poll) else 150)
 
 
 def voter(number: int, **fields: Any) -> Lie:
     """Returns a poll whose row of one voter is changed."""
 
-    def lie(event: QuorumPolled) -> QuorumPolled:
+    def lie(event: Poll) -> Poll:
         changed = (replace(row, **fields) if at == number else row for at, row in enumerate(event.voters))
         return replace(event, voters=tuple(changed))
 
@@ -88,54 +88,54 @@ def changed(**fields: Any) -> Lie:
     return lambda event: replace(event, **fields)
 
 
-NODES = (NodeEndpoints(id=NodeId(1), endpoints=(endpoint(9),)),)
+NODES = {NodeId(1): (endpoint(9),)}
 HIGH_WATERMARK_BACK, EPOCH_BACK = Invariant.HIGH_WATERMARK_BACK, Invariant.EPOCH_BACK
 FALSE_END = Offset(10**12)
 LIES: dict[str, tuple[type[Event], Lie, Invariant | None]] = {
-    "high watermark": (QuorumPolled, changed(high_watermark=Offset(MOST)), HIGH_WATERMARK_BACK),
-    "plausible high watermark": (QuorumPolled, changed(high_watermark=FALSE_END), HIGH_WATERMARK_BACK),
-    "high watermark 0": (QuorumPolled, changed(high_watermark=Offset(0)), HIGH_WATERMARK_BACK),
-    "no high watermark": (QuorumPolled, changed(high_watermark=None), None),
-    "epoch of the leader": (QuorumPolled, changed(leader_epoch=Epoch(EPOCH_MOST)), EPOCH_BACK),
+    "high watermark": (Poll, changed(high_watermark=Offset(MOST)), HIGH_WATERMARK_BACK),
+    "plausible high watermark": (Poll, changed(high_watermark=FALSE_END), HIGH_WATERMARK_BACK),
+    "high watermark 0": (Poll, changed(high_watermark=Offset(0)), HIGH_WATERMARK_BACK),
+    "no high watermark": (Poll, changed(high_watermark=None), None),
+    "epoch of the leader": (Poll, changed(leader_epoch=Epoch(EPOCH_MOST)), EPOCH_BACK),
     "epoch and high watermark": (
-        QuorumPolled,
+        Poll,
         changed(leader_epoch=Epoch(EPOCH_MOST), high_watermark=Offset(MOST)),
         EPOCH_BACK,
     ),
     "epoch of another leader": (
-        QuorumPolled,
+        Poll,
         changed(leader_id=NodeId(2), leader_epoch=Epoch(EPOCH_MOST)),
         EPOCH_BACK,
     ),
     "epoch, high watermark and leader": (
-        QuorumPolled,
+        Poll,
         changed(leader_id=NodeId(2), leader_epoch=Epoch(EPOCH_MOST), high_watermark=Offset(MOST)),
         EPOCH_BACK,
     ),
-    "epoch 0": (QuorumPolled, changed(leader_epoch=Epoch(0)), EPOCH_BACK),
-    "another leader": (QuorumPolled, changed(leader_id=NodeId(2)), Invariant.TWO_LEADERS),
-    "unknown leader": (QuorumPolled, changed(leader_id=NodeId(99)), Invariant.TWO_LEADERS),
-    "no voters": (QuorumPolled, changed(voters=()), None),
-    "endpoints of nodes": (QuorumPolled, changed(nodes=NODES), None),
-    "log end of the leader": (QuorumPolled, voter(0, log_end_offset=FALSE_END), None),
-    "log end of a follower": (QuorumPolled, voter(1, log_end_offset=FALSE_END), None),
-    "log end of a stopped voter": (QuorumPolled, voter(2, log_end_offset=FALSE_END), None),
-    "no log end of a stopped voter": (QuorumPolled, voter(2, log_end_offset=None), None),
-    "fetch in the future": (QuorumPolled, voter(2, last_fetch_ms=Millis(MOST)), None),
-    "caught up in the future": (QuorumPolled, voter(2, last_caught_up_ms=Millis(MOST)), None),
-    "clock of the leader": (QuorumPolled, voter(0, last_fetch_ms=Millis(MOST)), None),
+    "epoch 0": (Poll, changed(leader_epoch=Epoch(0)), EPOCH_BACK),
+    "another leader": (Poll, changed(leader_id=NodeId(2)), Invariant.TWO_LEADERS),
+    "unknown leader": (Poll, changed(leader_id=NodeId(99)), Invariant.TWO_LEADERS),
+    "no voters": (Poll, changed(voters=()), None),
+    "endpoints of nodes": (Poll, changed(nodes=NODES), None),
+    "log end of the leader": (Poll, voter(0, log_end_offset=FALSE_END), None),
+    "log end of a follower": (Poll, voter(1, log_end_offset=FALSE_END), None),
+    "log end of a stopped voter": (Poll, voter(2, log_end_offset=FALSE_END), None),
+    "no log end of a stopped voter": (Poll, voter(2, log_end_offset=None), None),
+    "fetch in the future": (Poll, voter(2, last_fetch_ms=Millis(MOST)), None),
+    "caught up in the future": (Poll, voter(2, last_caught_up_ms=Millis(MOST)), None),
+    "clock of the leader": (Poll, voter(0, last_fetch_ms=Millis(MOST)), None),
     "high watermark of the log": (LogAdvanced, changed(high_watermark=FALSE_END), HIGH_WATERMARK_BACK),
     "time of the log": (LogAdvanced, changed(newest_timestamp_ms=Millis(MOST)), None),
     "epoch of the log's leader": (LogAdvanced, changed(leader_epoch=Epoch(EPOCH_MOST)), None),
     "epoch of a NoOp": (LogAdvanced, changed(first_epoch=Epoch(EPOCH_MOST), last_epoch=Epoch(EPOCH_MOST)), EPOCH_BACK),
-    "view of the leader": (LeaderViewPolled, changed(leader_id=NodeId(3), leader_epoch=Epoch(EPOCH_MOST)), None),
+    "view of the leader": (LeaderView, changed(leader_id=NodeId(3), leader_epoch=Epoch(EPOCH_MOST)), None),
     "view of another cluster": (
-        LeaderViewPolled,
+        LeaderView,
         changed(this_cluster=False, leader_id=None, leader_epoch=None),
         None,
     ),
-    "probe": (EndpointProbed, changed(resolution=Resolution.NAME_NOT_FOUND, addresses=()), None),
-    "addresses": (EndpointProbed, changed(addresses=("6.6.6.6",)), None),
+    "probe": (Probe, changed(resolution=Resolution.NAME_NOT_FOUND, addresses=()), None),
+    "addresses": (Probe, changed(addresses=("6.6.6.6",)), None),
 }
 
 

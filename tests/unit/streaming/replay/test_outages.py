@@ -2,9 +2,8 @@
 
 import pytest
 
-from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis
-from rules.model.quorum import Replica
+from rules.model.quorum import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import again, apply, key, machine, poll
@@ -18,7 +17,7 @@ def row(name: str, caught_up_s: int | None) -> Replica:
     return Replica(key=key(name), log_end_offset=None, last_fetch_ms=at, last_caught_up_ms=at)
 
 
-def polled(second: int, second_voter_s: int | None, *, epoch: int = 1) -> QuorumPolled:
+def polled(second: int, second_voter_s: int | None, *, epoch: int = 1) -> Poll:
     """Controller 1 leads; voter 2 had caught up at this second."""
     return poll(row("1-a", second), row("2-b", second_voter_s), epoch=epoch, hw=10)
 

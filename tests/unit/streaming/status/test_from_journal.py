@@ -11,13 +11,7 @@ from rich.console import Console
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import (
-    Event,
-    Observation,
-    ObservationKind,
-    QuorumPolled,
-    to_json,
-)
+from connectors.observations.observation import Event, Observation, ObservationKind, to_json
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.journal_writer import JournalWriter
@@ -25,6 +19,7 @@ from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
+from rules.model.quorum import Poll
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status import live as live_status
@@ -49,12 +44,12 @@ AT = 1_790_000_000_000
 PLACE = "c1.test:9093"
 
 
-def polled(epoch: int = 7) -> QuorumPolled:
-    return poll(row(key(1)), row(key(2)), epoch=epoch, hw=100, endpoint=PLACE, nodes=())
+def polled(epoch: int = 7) -> Poll:
+    return poll(row(key(1)), row(key(2)), epoch=epoch, hw=100, endpoint=PLACE, nodes={})
 
 
 def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
-    kind = ObservationKind.QUORUM if isinstance(event, QuorumPolled) else ObservationKind.FAILED
+    kind = ObservationKind.QUORUM if isinstance(event, Poll) else ObservationKind.FAILED
     return Observation(cluster=cluster, kind=kind, observed_at_ms=at_ms, payload=to_json(event))
 
 

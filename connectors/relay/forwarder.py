@@ -179,9 +179,9 @@ class Forwarder:
     def _read_topic(self) -> bool:
         """Reads what the topic has got; returns whether an epoch of this relay is confirmed by it."""
         confirmed = False
-        for row in self._tail.read():
-            self._changed.add(row.cluster)
-            confirmed = self.clusters.note(row, self._waiting) or confirmed
+        for message, counts in self._tail.read():
+            self._changed.add(message.observation.cluster)
+            confirmed = self.clusters.note(message, self._waiting, counts=counts) or confirmed
         return confirmed
 
     def _read_again_from_waiting(self) -> None:

@@ -135,17 +135,6 @@ def _gap(end: int | None, row: Observation) -> str | None:
     return f"offsets {end} to {begin - 1}" if begin is not None and end is not None and begin > end else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailRow:
-    """A row of a relayed cluster that was read from the topic."""
-
-    cluster: str
-    epoch: RelayEpoch
-    kind: ObservationKind
-    counts: bool
-    """False: readers skip or refuse it."""
-
-
 class TopicTail:
     """Follows one topic. After `close`, `open` continues where it was."""
 
@@ -198,8 +187,10 @@ class TopicTail:
         if consumer is not None:
             consumer.close()
 
-    def read(self) -> Iterator[TailRow]:
-        """Yields the rows of the relayed clusters that have arrived, after the position of each is updated.
+    def read(self) -> Iterator[tuple[RelayMessage, bool]]:
+        """Yields the messages of the relayed clusters that have arrived, after the position of each is updated.
+
+        With each, whether its row counts: readers skip or refuse the others.
 
         Raises KafkaException if the topic cannot be read.
         """
@@ -211,10 +202,8 @@ class TopicTail:
                 self._check(error, message)
                 continue
             self._next[message.partition()] = message.offset() + 1
-            found = self._clusters.get(message.key() or b"")
-            row = None if found is None else self._row(message, *found)
-            if row is not None:
-                yield row
+            if (found := self._clusters.get(message.key() or b"")) is not None:
+                yield from self._parsed(message, *found)
 
     def end(self, partition: int) -> int:
         """Returns the end of a partition as its leader reports it now. Raises KafkaException if it does not answer."""
@@ -227,18 +216,18 @@ class TopicTail:
         """Returns whether everything below this offset was read."""
         return self._next.get(partition, 0) >= end
 
-    def _row(self, message: Message, cluster: str, cluster_id: str) -> TailRow | None:
+    def _parsed(self, message: Message, cluster: str, cluster_id: str) -> Iterator[tuple[RelayMessage, bool]]:
         try:
             read = parse_message(message.key(), message.value(), message.headers())
         except UndecodableError:
-            return None
+            return
         after = None
         with suppress(UndecodableError):
             check_row(read, cluster_id=cluster_id, appended_at_ms=appended_at_ms(message))
             after = advanced(self.positions.get(cluster), read, message.partition())
         if after is not None:
             self.positions[cluster] = after
-        return TailRow(cluster=cluster, epoch=read.epoch, kind=read.observation.kind, counts=after is not None)
+        yield read, after is not None
 
     def _check(self, error: KafkaError, message: Message) -> None:
         if error.code() == KafkaError._PARTITION_EOF:

@@ -21,8 +21,8 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.relay.relay_message import AHEAD_MS, Baseline, RelayEpoch
-from connectors.relay.topic_tail import RowExtent, TailRow, TopicPosition, TopicTail, extent, next_epoch
+from connectors.relay.relay_message import AHEAD_MS, Baseline, RelayEpoch, RelayMessage
+from connectors.relay.topic_tail import RowExtent, TopicPosition, TopicTail, extent, next_epoch
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 
@@ -198,24 +198,25 @@ class WrittenClusters:
         found = {name: self._tail.positions.get(name) for name, one in self.written.items() if one.confirmed}
         return {name: one.gap for name, one in found.items() if one is not None and one.gap is not None}
 
-    def note(self, row: TailRow, waiting: WaitingRows) -> bool:
-        """Notes a row that was read from the topic; returns whether it was the first one of an epoch of this relay."""
-        position, mine = self._tail.positions.get(row.cluster), self.written.get(row.cluster)
-        if row.counts and row.kind in _ANSWERS and position is not None and not position.usable:
+    def note(self, message: RelayMessage, waiting: WaitingRows, *, counts: bool) -> bool:
+        """Notes what was read from the topic; returns whether it was the first one of an epoch of this relay."""
+        cluster, epoch = message.observation.cluster, message.epoch
+        position, mine = self._tail.positions.get(cluster), self.written.get(cluster)
+        if counts and message.observation.kind in _ANSWERS and position is not None and not position.usable:
             # The other relay reads the log again, which takes a while.
-            waiting.restart_wait([row.cluster])
+            waiting.restart_wait([cluster])
         if mine is None:
             return False
-        if row.epoch != mine.epoch:
-            if row.counts and mine.confirmed:
-                self._stand_down(row.cluster, row.epoch, waiting)
+        if epoch != mine.epoch:
+            if counts and mine.confirmed:
+                self._stand_down(cluster, epoch, waiting)
             return False
-        if row.counts and position is not None:
+        if counts and position is not None:
             first, mine.confirmed, mine.partition = not mine.confirmed, True, position.partition
             return first
         if position is None or position.epoch != mine.epoch:
             # It was refused, or another relay was first.
-            self._stand_down(row.cluster, mine.epoch if position is None else position.epoch, waiting)
+            self._stand_down(cluster, mine.epoch if position is None else position.epoch, waiting)
         return False
 
     def take_over(self, waiting: WaitingRows, next_sequence: int) -> bool:

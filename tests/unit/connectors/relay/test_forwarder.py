@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from connectors.relay import forwarder
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.topic_tail import TailRow
+from connectors.relay.relay_message import RelayMessage
 from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
@@ -22,7 +22,7 @@ class EmptyTopic(Tail):
     def open(self, within_s: float) -> None:
         """Finds the topic."""
 
-    def read(self) -> Iterator[TailRow]:
+    def read(self) -> Iterator[tuple[RelayMessage, bool]]:
         return iter(())
 
 

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay import written_clusters
-from connectors.relay.relay_message import Baseline, RelayEpoch, check_row
-from connectors.relay.topic_tail import TailRow, TopicPosition, TopicTail, advanced, extent
+from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, check_row
+from connectors.relay.topic_tail import TopicPosition, TopicTail, advanced, extent
 from connectors.relay.written_clusters import (
     LEASE_S,
     WaitingRow,
@@ -43,11 +43,14 @@ class Tail(TopicTail):
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         return self.reported_end
 
-    def has(self, sequence: int, row: Observation, epoch: RelayEpoch, baseline: Baseline = FIRST) -> TailRow:
-        after = advanced(self.positions.get("prod"), message(sequence, row, epoch, baseline), 0)
+    def has(
+        self, sequence: int, row: Observation, epoch: RelayEpoch, baseline: Baseline = FIRST
+    ) -> tuple[RelayMessage, bool]:
+        read = message(sequence, row, epoch, baseline)
+        after = advanced(self.positions.get("prod"), read, 0)
         if after is not None:
             self.positions["prod"] = after
-        return TailRow(cluster="prod", epoch=epoch, kind=row.kind, counts=after is not None)
+        return read, after is not None
 
 
 class Scene:
@@ -68,8 +71,8 @@ class Scene:
         for row in self.journal.read(begin, self.writer.publish()):
             self.waiting.add(row, sent=None)
 
-    def note(self, row: TailRow) -> bool:
-        return self.clusters.note(row, self.waiting)
+    def note(self, read: tuple[RelayMessage, bool]) -> bool:
+        return self.clusters.note(read[0], self.waiting, counts=read[1])
 
     def takes_over(self, after_s: float = 1.0) -> bool:
         self.now += after_s

@@ -66,21 +66,12 @@ class PartitionRun:
         )
         if isinstance(values, str):
             return TopicCreated(at=at, topic_id=topic_id, name=values)
+        given = {"at": at, "topic_id": topic_id, "partition": partition, **values._asdict()}
         if leader_epoch is None:
-            return PartitionChanged(at=at, topic_id=topic_id, partition=partition, **values._asdict())
-        return PartitionSet(
-            at=at,
-            topic_id=topic_id,
-            partition=partition,
-            replicas=values.replicas or (),
-            isr=values.isr or (),
-            elr=values.elr or (),
-            last_known_elr=values.last_known_elr or (),
-            leader=values.leader,
-            partition_leader_epoch=leader_epoch,
-            partition_epoch=partition_epoch,
-            recovering=bool(values.recovering),
-        )
+            return PartitionChanged(**given)
+        # A PartitionRecord gives every value.
+        del given["leader_set"]
+        return PartitionSet(**given, partition_leader_epoch=leader_epoch, partition_epoch=partition_epoch)
 
 
 DecodedItem: TypeAlias = Event | PartitionRun

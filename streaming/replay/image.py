@@ -14,7 +14,6 @@ from connectors.observations.log_event import (
     ControllerRegistered,
     FeatureLevelSet,
     RecordPosition,
-    VotersReplaced,
 )
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
@@ -165,19 +164,6 @@ def _alive_since(previous: BrokerRegistration | None, origin: RecordPosition, *,
     if fenced:
         return None
     return previous.alive_since_timestamp_ms if previous is not None and previous.alive else origin.timestamp_ms
-
-
-def voter_set(event: VotersReplaced, origin: RecordPosition) -> VoterSet:
-    """Returns the committed set of this record. A change of several voters at once is legal in disaster recovery.
-
-    A snapshot's set gets the snapshot's last contained offset, as in Kafka's KRaftControlRecordStateMachine.
-    """
-    return VoterSet(
-        voters=event.voters,
-        offset=origin.offset,
-        leader_epoch=origin.leader_epoch,
-        timestamp_ms=origin.timestamp_ms,
-    )
 
 
 def removals(

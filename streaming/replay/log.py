@@ -21,11 +21,11 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.partition_run import PartitionRun
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.membership import BrokerRegistration
+from rules.model.membership import BrokerRegistration, VoterSet
 from streaming.replay import recent_history
+from streaming.replay.copied import copied
 from streaming.replay.image import (
     Image,
-    voter_set,
     with_broker,
     with_change,
     with_controller,
@@ -148,7 +148,8 @@ class Log:
             case KRaftVersionSet():
                 image = replace(image, kraft_version=record.version)
             case VotersReplaced():
-                committed = voter_set(record, origin)
+                # A snapshot's set gets its last contained offset, as in Kafka's KRaftControlRecordStateMachine.
+                committed = copied(VoterSet, origin, voters=record.voters)
                 if self.origin is None:
                     image = replace(
                         image, history=recent_history.with_voters(image.history, image.committed, committed, record.at)

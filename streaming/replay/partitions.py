@@ -37,8 +37,8 @@ from streaming.replay.stored_topics import Assignment, PageStore, StoredTopics, 
 PartitionOrTopic: TypeAlias = PartitionChanged | PartitionSet | TopicCreated | TopicRemoved | ElrCleared
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""
-
-
+_assigned = attrgetter(*PartitionValues._fields[:5], "partition_leader_epoch", "partition_epoch")
+"""Returns the fields of the Assignment that a PartitionSet makes."""
 _values = attrgetter(*PartitionValues._fields)
 
 
@@ -166,15 +166,7 @@ class Partitions:
         topic = self._for_change().to_change(event.topic_id)
         before = topic.partitions.get(event.partition)
         if isinstance(event, PartitionSet):
-            now = Assignment(
-                replicas=event.replicas,
-                isr=event.isr,
-                elr=event.elr,
-                last_known_elr=event.last_known_elr,
-                leader=event.leader,
-                leader_epoch=event.partition_leader_epoch,
-                partition_epoch=event.partition_epoch,
-            )
+            now = _assignment(_assigned(event))
         else:
             now = changed(before or UNKNOWN, PartitionValues(*_values(event)))
         if before is None:

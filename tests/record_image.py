@@ -10,9 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from connectors.observations.log_event import (
     BrokerChanged,
-    BrokerRegistered,
     BrokerUnregistered,
-    ControllerRegistered,
     ElrCleared,
     FeatureLevelSet,
     KRaftVersionSet,
@@ -20,7 +18,6 @@ from connectors.observations.log_event import (
     LogEvent,
     PartitionChanged,
     PartitionSet,
-    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
@@ -30,10 +27,11 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
+from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition
 
 Position = tuple[str, int]
 """A partition: its topic's id and its number."""
-ChangedT = TypeVar("ChangedT", BrokerRegistered, PartitionSet)
+ChangedT = TypeVar("ChangedT", BrokerRegistration, PartitionSet)
 
 
 class RecoveryBeginning(NamedTuple):
@@ -60,8 +58,8 @@ class RecordImage:
     end: int = 0
     quorum: dict[type, KRaftVersionSet | VotersReplaced] = field(default_factory=dict)
     levels: dict[str, FeatureLevelSet] = field(default_factory=dict)
-    controllers: dict[int, ControllerRegistered] = field(default_factory=dict)
-    brokers: dict[int, BrokerRegistered] = field(default_factory=dict)
+    controllers: dict[int, ControllerRegistration] = field(default_factory=dict)
+    brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     topics: dict[str, TopicCreated] = field(default_factory=dict)
     partitions: dict[Position, PartitionSet] = field(default_factory=dict)
     recoveries: dict[Position, RecoveryBeginning] = field(default_factory=dict)
@@ -136,9 +134,9 @@ class RecordImage:
         match event:
             case FeatureLevelSet():
                 self.levels[event.name] = event
-            case ControllerRegistered():
+            case ControllerRegistration():
                 self.controllers[event.id] = event
-            case BrokerRegistered():
+            case BrokerRegistration():
                 self.brokers[event.id] = event
             case BrokerChanged():
                 self.brokers[event.id] = _changed(self.brokers[event.id], event, "fenced", "in_controlled_shutdown")

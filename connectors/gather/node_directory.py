@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from connectors.kafka.cluster_connection import Address
-from connectors.observations.log_event import ControllerRegistered, VotersReplaced
+from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import Event
 from rules.analysis.endpoint_status import in_dial_order
 from rules.model.identifiers import Endpoint, NodeId
+from rules.model.membership import ControllerRegistration
 from rules.model.quorum import Poll
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class NodeDirectory:
         match event:
             case VotersReplaced():
                 self._voters = {voter.key.id: voter.endpoints for voter in event.voters}
-            case ControllerRegistered():
+            case ControllerRegistration():
                 _keep(self._registered, event.id, event.endpoints)
             case Poll():
                 self._polled = dict(event.nodes)

@@ -18,10 +18,11 @@ from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.redaction import redact
-from connectors.observations.log_event import ControllerRegistered, VotersReplaced
+from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import Observation, ObservationKind, ObservationsAudited, to_json
 from connectors.wall_clock import RowClock, steady_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
+from rules.model.membership import ControllerRegistration
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason
 from rules.model.quorum import Poll
 
@@ -40,7 +41,7 @@ class RedactedBatches:
     content: bytes
     has_records: bool
     """Whether there are more than NoOps."""
-    endpoints: tuple[VotersReplaced | ControllerRegistered, ...]
+    endpoints: tuple[VotersReplaced | ControllerRegistration, ...]
     """The newest voter set, and the newest registration of each controller."""
 
 
@@ -54,7 +55,7 @@ def redacted_batches(batches: bytes) -> RedactedBatches:
 
     content = redact(batches, rare=note_registration)
     has_records = False
-    newest: dict[object, VotersReplaced | ControllerRegistered] = {}
+    newest: dict[object, VotersReplaced | ControllerRegistration] = {}
     for batch in scan(content):
         if isinstance(batch, RecordBatch) and is_noop(content, batch):
             continue
@@ -65,7 +66,7 @@ def redacted_batches(batches: bytes) -> RedactedBatches:
                 match event:
                     case VotersReplaced():
                         newest["voters"] = event
-                    case ControllerRegistered():
+                    case ControllerRegistration():
                         newest[event.id] = event
                     case _:
                         pass

@@ -24,17 +24,11 @@ from connectors.metadata.value_limits import (
     NO_TIMESTAMP,
     valid_number,
 )
-from connectors.observations.log_event import (
-    EpochDrop,
-    LogAdvanced,
-    RecordPosition,
-    SnapshotBegan,
-    SnapshotEnded,
-    Undecodable,
-)
+from connectors.observations.log_event import EpochDrop, LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
 from connectors.observations.observation import Event
 from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
+from rules.model.membership import RecordPosition
 
 
 def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snapshot: SnapshotId | None) -> None:

@@ -20,16 +20,13 @@ from connectors.metadata.value_limits import (
 )
 from connectors.observations.log_event import (
     BrokerChanged,
-    BrokerRegistered,
     BrokerUnregistered,
-    ControllerRegistered,
     ElrCleared,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
     PartitionChanged,
     PartitionSet,
-    RecordPosition,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -38,7 +35,14 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
-from rules.model.membership import MOST_VOTERS, FeatureRange, Voter
+from rules.model.membership import (
+    MOST_VOTERS,
+    BrokerRegistration,
+    ControllerRegistration,
+    FeatureRange,
+    RecordPosition,
+    Voter,
+)
 
 Converter: TypeAlias = Callable[[RecordPosition, Values], Event]
 
@@ -84,7 +88,7 @@ def _feature_level_set(at: RecordPosition, values: Values) -> Event:
 
 
 def _controller_registered(at: RecordPosition, values: Values) -> Event:
-    return ControllerRegistered(
+    return ControllerRegistration(
         at=at,
         id=valid_node("controller id", values["controller_id"]),
         incarnation_id=values["incarnation_id"] or "",
@@ -94,7 +98,7 @@ def _controller_registered(at: RecordPosition, values: Values) -> Event:
 
 
 def _broker_registered(at: RecordPosition, values: Values) -> Event:
-    return BrokerRegistered(
+    return BrokerRegistration(
         at=at,
         id=valid_node("broker id", values["broker_id"]),
         incarnation_id=values["incarnation_id"] or "",

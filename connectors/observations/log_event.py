@@ -6,19 +6,8 @@ Each event of a record carries `at`: the record's offset, leader epoch and times
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, TopicId
-from rules.model.membership import FeatureRange, Voter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordPosition:
-    """A record's offset, the leader epoch of its batch, and its timestamp by the log's clock."""
-
-    offset: Offset
-    leader_epoch: Epoch
-    timestamp_ms: Millis
-    snapshot: bool = False
-    """The record is from a `.checkpoint`: the offset counts within the snapshot file, not in the log."""
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, Voter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,32 +69,6 @@ class FeatureLevelSet:
     name: str
     level: int
     type: Literal["feature-level-set"] = "feature-level-set"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerRegistered:
-    """RegisterControllerRecord."""
-
-    at: RecordPosition
-    id: NodeId
-    incarnation_id: str
-    endpoints: tuple[Endpoint, ...]
-    features: tuple[FeatureRange, ...] = ()
-    type: Literal["controller-registered"] = "controller-registered"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistered:
-    """RegisterBrokerRecord."""
-
-    at: RecordPosition
-    id: NodeId
-    incarnation_id: str
-    endpoints: tuple[Endpoint, ...]
-    fenced: bool
-    in_controlled_shutdown: bool
-    features: tuple[FeatureRange, ...] = ()
-    type: Literal["broker-registered"] = "broker-registered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,8 +217,8 @@ LogEvent: TypeAlias = (
     | KRaftVersionSet
     | VotersReplaced
     | FeatureLevelSet
-    | ControllerRegistered
-    | BrokerRegistered
+    | ControllerRegistration
+    | BrokerRegistration
     | BrokerChanged
     | BrokerUnregistered
     | TopicCreated

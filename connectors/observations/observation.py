@@ -118,8 +118,13 @@ Event: TypeAlias = LogEvent | ObservationEvent
 """What replay applies."""
 
 
-TIMES = frozenset({"observed_at_ms", "since_ms", "first_at_ms", "last_at_ms"})
-"""Fields of events that are not stored, because an observation has one time: the replay sets them."""
+TIMES = frozenset(
+    {
+        *("observed_at_ms", "since_ms", "first_at_ms", "last_at_ms"),
+        *("alive_since_timestamp_ms", "features_since_timestamp_ms"),
+    }
+)
+"""Fields of events that the replay sets: they are not stored, because an observation has one time."""
 
 
 @cache

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from connectors.observations.log_event import PartitionChanged, PartitionSet, RecordPosition, TopicCreated
+from connectors.observations.log_event import PartitionChanged, PartitionSet, TopicCreated
 from connectors.observations.observation import Event
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.membership import RecordPosition
 
 
 class PartitionValues(NamedTuple):

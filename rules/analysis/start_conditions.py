@@ -162,7 +162,7 @@ def _recovering(recovery: Recovery) -> PartitionDirectory:
 def _has_not_run_since(quorum: Quorum, node: NodeId, offset: Offset) -> bool:
     """Returns whether a broker does not run, and registered last before this offset: each start registers it again."""
     broker = quorum.brokers.get(node)
-    return broker is None or (broker.offset < offset and (broker.fenced or broker.in_controlled_shutdown))
+    return broker is None or (broker.at.offset < offset and (broker.fenced or broker.in_controlled_shutdown))
 
 
 def _directory(topic: str | None, topic_id: TopicId, partition: int) -> PartitionDirectory:

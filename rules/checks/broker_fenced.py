@@ -78,7 +78,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
             "broker": node,
             FAILED_NODES: [node],
             "incarnation_id": broker.incarnation_id,
-            "registered_at_offset": broker.offset,
+            "registered_at_offset": broker.at.offset,
             "registered_endpoints": [str(endpoint) for endpoint in broker.endpoints],
             "left_by_controlled_shutdown": left,
             "brokers_registered": len(quorum.brokers),

@@ -77,8 +77,8 @@ def _finding(
         "upgrade of metadata.version may be refused because of it.",
         evidence={
             "controller": node,
-            "registered_at_offset": registration.offset,
-            "registration_timestamp_ms": registration.timestamp_ms,
+            "registered_at_offset": registration.at.offset,
+            "registration_timestamp_ms": registration.at.timestamp_ms,
             "registered_endpoints": [str(endpoint) for endpoint in registration.endpoints],
             "last_fetch": last_fetch,
             "voters": voters,

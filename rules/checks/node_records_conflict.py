@@ -135,7 +135,7 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
             "recorded_listener": recorded.listener,
             "recorded_endpoint": str(recorded),
             **details,
-            "registered_at_offset": quorum.controllers[node].offset,
+            "registered_at_offset": quorum.controllers[node].at.offset,
             "leader": quorum.leader_id,
         },
         remedy=(

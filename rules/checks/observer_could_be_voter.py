@@ -150,7 +150,7 @@ def _finding(
             "samples_evaluated": min(window, len(samples)),
             "records_behind": newest.lag if newest else None,
             "lag": ms_text(newest.lag_ms) if newest and newest.lag_ms is not None else None,
-            "registered_at_offset": quorum.controllers[row.key.id].offset,
+            "registered_at_offset": quorum.controllers[row.key.id].at.offset,
             "voters": n,
             "majority": committed.majority,
             "voters_not_fetching": [*shared.not_fetching],

@@ -82,7 +82,7 @@ def _contains_up_to(log: LeaderLog) -> Millis | None:
 def _started(quorum: Quorum, leader: NodeId | None) -> Millis:
     registration = quorum.controllers.get(leader) if leader is not None else None
     if registration is not None:
-        return registration.timestamp_ms or Millis(0)
+        return registration.at.timestamp_ms
     elections = [one.timestamp_ms for one in quorum.history.elections if one.leader_id == leader]
     return max(elections, default=Millis(0))
 

@@ -175,7 +175,7 @@ def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, P
         "voters_record_offset": quorum.committed.offset if quorum.committed else None,
         "stale_because": [fault.value for fault in status.faults],
         "registered_endpoint": str(status.registered) if status.registered else None,
-        "registered_at_offset": registration.offset if registration else None,
+        "registered_at_offset": registration.at.offset if registration else None,
         "vantage": quorum.vantage.value,
         "probe_result": probe_outcome(status),
         "probed_at_ms": probe.observed_at_ms if probe else None,

@@ -3,8 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPosition:
+    """A record's offset, the leader epoch of its batch, and its timestamp by the log's clock."""
+
+    offset: Offset
+    leader_epoch: Epoch
+    timestamp_ms: Millis
+    snapshot: bool = False
+    """The record is from a `.checkpoint`: the offset counts within the snapshot file, not in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -24,11 +36,10 @@ class FeatureRange:
 class ControllerRegistration:
     """A RegisterControllerRecord: a controller writes it at every start, with its current endpoints."""
 
+    at: RecordPosition
     id: NodeId
     incarnation_id: str
     endpoints: tuple[Endpoint, ...]
-    offset: Offset
-    timestamp_ms: Millis | None
     features: tuple[FeatureRange, ...] = ()
     """The supported levels."""
     features_since_timestamp_ms: Millis | None = None
@@ -36,18 +47,19 @@ class ControllerRegistration:
 
     From a snapshot: its last contained timestamp, that is "at least since".
     """
+    type: Literal["controller-registered"] = "controller-registered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """A broker by the log: its registration, and whether it is fenced or shutting down."""
+    """A broker by the log: its RegisterBrokerRecord, and whether it is fenced or shutting down."""
 
+    at: RecordPosition
     id: NodeId
     incarnation_id: str
     endpoints: tuple[Endpoint, ...]
     fenced: bool
     in_controlled_shutdown: bool
-    offset: Offset
     alive_since_timestamp_ms: Millis | None = None
     """Timestamp of the record that last made the broker alive (unfenced, by its registration or by a change).
 
@@ -58,6 +70,7 @@ class BrokerRegistration:
     features: tuple[FeatureRange, ...] = ()
     """The supported levels, as in a controller's registration."""
     features_since_timestamp_ms: Millis | None = None
+    type: Literal["broker-registered"] = "broker-registered"
 
     @property
     def alive(self) -> bool:

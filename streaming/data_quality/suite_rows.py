@@ -12,13 +12,7 @@ from typing import Any, TypeAlias
 from connectors.gather.commit_buffer import BUFFER_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
 from connectors.metadata.redaction import redact
-from connectors.observations.log_event import (
-    PartitionChanged,
-    PartitionSet,
-    RecordPosition,
-    Undecodable,
-    VotersReplaced,
-)
+from connectors.observations.log_event import PartitionChanged, PartitionSet, Undecodable, VotersReplaced
 from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind
 from connectors.sinks.alert_json import from_iso, to_object
 from connectors.store.alert_store import AlertStore
@@ -28,6 +22,7 @@ from connectors.store.tables import job_database
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
 from rules.model.identifiers import DirectoryId, Millis
+from rules.model.membership import RecordPosition
 from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Poll
 

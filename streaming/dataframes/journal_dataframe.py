@@ -20,10 +20,11 @@ from pyspark.sql.types import (
 )
 
 from connectors.errors import UsageError
-from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet, RecordPosition, Undecodable
+from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet, Undecodable
 from connectors.observations.observation import Event, Observation, to_json
 from connectors.observations.partition_run import each_event
 from connectors.store.journal_reader import JournalReader
+from rules.model.membership import RecordPosition
 from streaming.dataframes.metadata_log_source import local_path, require_columns, timestamp_us
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow

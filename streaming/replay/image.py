@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from connectors.observations.log_event import (
-    BrokerChanged,
-    BrokerRegistered,
-    ControllerRegistered,
-    FeatureLevelSet,
-    RecordPosition,
-)
+from connectors.observations.log_event import BrokerChanged, FeatureLevelSet
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, VoterRemoval, VoterSet
-from streaming.replay.copied import copied
+from rules.model.membership import (
+    BrokerRegistration,
+    ControllerRegistration,
+    FeatureRange,
+    RecordPosition,
+    VoterRemoval,
+    VoterSet,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,29 +73,24 @@ def with_feature(known: Mapping[str, int], event: FeatureLevelSet) -> dict[str, 
 
 
 def with_controller(
-    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistered, origin: RecordPosition
+    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistration, origin: RecordPosition
 ) -> dict[NodeId, ControllerRegistration]:
     """Applies a RegisterControllerRecord: written at every controller start; no record removes one."""
     previous = known.get(event.id)
-    registration = copied(
-        ControllerRegistration,
-        event,
-        offset=origin.offset,
-        timestamp_ms=origin.timestamp_ms,
-        features_since_timestamp_ms=_features_since(previous, event.features, origin),
+    registration = replace(
+        event, at=origin, features_since_timestamp_ms=_features_since(previous, event.features, origin)
     )
     return {**known, event.id: registration}
 
 
 def with_broker(
-    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistered, origin: RecordPosition
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistration, origin: RecordPosition
 ) -> dict[NodeId, BrokerRegistration]:
     """Applies a RegisterBrokerRecord: it replaces the whole previous registration."""
     previous = known.get(event.id)
-    registration = copied(
-        BrokerRegistration,
+    registration = replace(
         event,
-        offset=origin.offset,
+        at=origin,
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
         features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )

@@ -8,20 +8,17 @@ from pydantic import Field, InstanceOf
 
 from connectors.observations.log_event import (
     BrokerChanged,
-    BrokerRegistered,
     BrokerUnregistered,
-    ControllerRegistered,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
-    RecordPosition,
     TransactionBegan,
     TransactionEnded,
     VotersReplaced,
 )
 from connectors.observations.partition_run import PartitionRun
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.membership import BrokerRegistration, VoterSet
+from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
 from streaming.replay.copied import copied
 from streaming.replay.image import (
@@ -34,7 +31,9 @@ from streaming.replay.image import (
 from streaming.replay.partitions import PartitionOrTopic, Partitions
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersReplaced
-Registration: TypeAlias = FeatureLevelSet | ControllerRegistered | BrokerRegistered | BrokerChanged | BrokerUnregistered
+Registration: TypeAlias = (
+    FeatureLevelSet | ControllerRegistration | BrokerRegistration | BrokerChanged | BrokerUnregistered
+)
 Data: TypeAlias = PartitionOrTopic | Registration
 Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded
 
@@ -164,11 +163,11 @@ class Log:
                 image = replace(image, features=with_feature(image.features, record))
                 if record.name == METADATA_VERSION:
                     image = replace(image, metadata_version=record.level)
-            case ControllerRegistered():
+            case ControllerRegistration():
                 if self.origin is None:
                     image = replace(image, history=recent_history.with_controller_start(image, record))
                 image = replace(image, controllers=with_controller(image.controllers, record, origin))
-            case BrokerRegistered():
+            case BrokerRegistration():
                 self.partitions.broker_registered(record.id, origin.timestamp_ms)
                 image = self._with_brokers(record, with_broker(image.brokers, record, origin))
             case BrokerChanged():
@@ -178,7 +177,7 @@ class Log:
         self.image = image
 
     def _with_brokers(
-        self, record: BrokerRegistered | BrokerChanged, brokers: Mapping[NodeId, BrokerRegistration]
+        self, record: BrokerRegistration | BrokerChanged, brokers: Mapping[NodeId, BrokerRegistration]
     ) -> Image:
         """Returns the image with these brokers; a record of the log, unlike one of a snapshot, is also history."""
         image, history = self.image, self.image.history

@@ -38,18 +38,11 @@ monitored.
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
-from connectors.observations.log_event import (
-    LogAdvanced,
-    RecordPosition,
-    SnapshotBegan,
-    SnapshotEnded,
-    Undecodable,
-    VotersReplaced,
-)
+from connectors.observations.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable, VotersReplaced
 from connectors.observations.observation import Event, ObservationsAudited
 from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Endpoint, Epoch, Millis, Offset, ReplicaKey
-from rules.model.membership import Voter
+from rules.model.membership import RecordPosition, Voter
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason, Snapshot
 from rules.model.quorum import Poll, Quorum
 from streaming.replay import state_codec

@@ -10,17 +10,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Final, TypeAlias
 
-from connectors.observations.log_event import (
-    ElrCleared,
-    PartitionChanged,
-    PartitionSet,
-    RecordPosition,
-    TopicCreated,
-    TopicRemoved,
-)
+from connectors.observations.log_event import ElrCleared, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, NodeId, TopicId
+from rules.model.membership import RecordPosition
 from streaming.replay.copied import copied
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (

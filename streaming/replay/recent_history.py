@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from connectors.observations.log_event import ControllerRegistered, LeaderChanged, RecordPosition
+from connectors.observations.log_event import LeaderChanged
 from rules.model.history import (
     ControllerStart,
     DoubleRegistration,
@@ -20,7 +20,7 @@ from rules.model.history import (
     VoterChange,
 )
 from rules.model.identifiers import Millis, NodeId, Offset, TopicId
-from rules.model.membership import BrokerRegistration, ControllerRegistration, VoterSet
+from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay.copied import copied
 from streaming.replay.image import Image
 
@@ -75,7 +75,7 @@ def with_leader_change(image: Image, event: LeaderChanged) -> RecentHistory:
     return replace(image.history, elections=_bounded(image.history.elections, one))
 
 
-def with_controller_start(image: Image, event: ControllerRegistered) -> RecentHistory:
+def with_controller_start(image: Image, event: ControllerRegistration) -> RecentHistory:
     """Adds a RegisterControllerRecord: a start if its incarnation was not registered before."""
     history, previous = image.history, image.controllers.get(event.id)
     if previous is not None and previous.incarnation_id == event.incarnation_id:
@@ -101,7 +101,7 @@ def _incarnation_ids(start: ControllerStart) -> tuple[str | None, str | None]:
 def _with_return(
     history: RecentHistory,
     kind: NodeKind,
-    event: ControllerRegistered | BrokerRegistration,
+    event: ControllerRegistration | BrokerRegistration,
     replaced: ControllerRegistration | BrokerRegistration,
     at: RecordPosition,
 ) -> RecentHistory:

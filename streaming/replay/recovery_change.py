@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
-from connectors.observations.log_event import PartitionChanged, PartitionSet, RecordPosition
+from connectors.observations.log_event import PartitionChanged, PartitionSet
 from rules.model.history import Recovery
 from rules.model.identifiers import NodeId
+from rules.model.membership import RecordPosition
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.stored_topics import Assignment
 

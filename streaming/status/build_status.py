@@ -151,7 +151,7 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         log_seen_at_ms=quorum.log_seen_at_ms,
         newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms - quorum.idle_ms),
         leaderless=leaderless(quorum) is not None,
-        registered_at_ms={node: one.timestamp_ms for node, one in quorum.controllers.items()},
+        registered_at_ms={node: one.at.timestamp_ms for node, one in quorum.controllers.items()},
         replicas=build_voters.replicas(state),
     )
 

@@ -108,7 +108,7 @@ def registrations_without_voter(quorum: Quorum) -> tuple[parts.RegistrationWitho
         parts.RegistrationWithoutVoter(
             id=node,
             endpoints=_listeners(registration.endpoints),
-            offset=registration.offset,
+            offset=registration.at.offset,
             observer=node in observers,
         )
         for node, registration in sorted(quorum.controllers.items())

@@ -8,8 +8,6 @@ from uuid import NAMESPACE_OID, uuid5
 
 from connectors.observations.log_event import (
     BrokerChanged,
-    BrokerRegistered,
-    ControllerRegistered,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
@@ -17,7 +15,6 @@ from connectors.observations.log_event import (
     LogEvent,
     PartitionChanged,
     PartitionSet,
-    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
@@ -26,7 +23,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.model.identifiers import Endpoint, NodeId, Offset
-from rules.model.membership import FeatureRange
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value, raft_value
 
@@ -80,7 +77,7 @@ def value_of(event: LogEvent) -> Value:
             return _control(event)
         case FeatureLevelSet():
             return metadata_value(12, 0, name=event.name, feature_level=event.level)
-        case ControllerRegistered() | BrokerRegistered():
+        case ControllerRegistration() | BrokerRegistration():
             return _registration(event)
         case BrokerChanged():
             # No rule reads the epoch.
@@ -110,13 +107,13 @@ def _partition(event: PartitionSet | PartitionChanged) -> bytes:
     return metadata_value(5, 1, **values)
 
 
-def _registration(event: ControllerRegistered | BrokerRegistered) -> bytes:
+def _registration(event: ControllerRegistration | BrokerRegistration) -> bytes:
     values: dict[str, Any] = {
         "incarnation_id": uuid_bytes(event.incarnation_id),
         "end_points": _endpoints(event.endpoints),
         "features": [_feature(each) | {"name": each.name} for each in event.features or ()],
     }
-    if isinstance(event, ControllerRegistered):
+    if isinstance(event, ControllerRegistration):
         return metadata_value(27, 0, controller_id=event.id, **values)
     values |= {"fenced": event.fenced, "in_controlled_shutdown": event.in_controlled_shutdown}
     return metadata_value(0, 3, broker_id=event.id, broker_epoch=event.at.offset, **values)

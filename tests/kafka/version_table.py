@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.messages import FetchResult
-from connectors.observations.log_event import ControllerRegistered, FeatureLevelSet
+from connectors.observations.log_event import FeatureLevelSet
 from connectors.observations.observation import Event
+from rules.model.membership import ControllerRegistration
 from tests.page_tables import DOCS, table, with_tables
 
 PAGE = DOCS / "versions.md"
@@ -165,7 +166,7 @@ FACTS = (
         "controllers' registrations",
         "no, no, yes",
         "yes",
-        lambda seen: _yes_no([each.id for each in seen.of(ControllerRegistered)] == [CONTROLLER]),
+        lambda seen: _yes_no([each.id for each in seen.of(ControllerRegistration)] == [CONTROLLER]),
     ),
     _row("recovering partitions", "yes", "yes", lambda seen: _yes_no(seen.status["recovering_partitions"] == 0)),
     _row(

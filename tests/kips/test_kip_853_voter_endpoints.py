@@ -9,10 +9,11 @@ from kafka.protocol.admin import DescribeQuorumResponse
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import parse_describe_quorum
 from connectors.metadata.dump_log import DumpedRecord, dump_records
-from connectors.observations.log_event import ControllerRegistered, VotersReplaced
+from connectors.observations.log_event import VotersReplaced
 from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
+from rules.model.membership import ControllerRegistration
 from rules.model.quorum import Quorum
 from streaming.status.build_voters import endpoint_verdict
 from tests.kips.test_kip_856_gauges import status
@@ -78,7 +79,7 @@ def test_a_registration_has_kafkas_security_protocol_by_its_number(number: int, 
 
     said = metadata(27, 0, controller_id=1, incarnation_id=UUID, end_points=[listener])
 
-    assert isinstance(said, ControllerRegistered)
+    assert isinstance(said, ControllerRegistration)
     assert [one.protocol for one in said.endpoints] == [protocol]
 
 

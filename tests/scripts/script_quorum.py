@@ -11,8 +11,6 @@ from typing import Any
 
 from connectors.observations.log_event import (
     BrokerChanged,
-    BrokerRegistered,
-    ControllerRegistered,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
@@ -20,7 +18,6 @@ from connectors.observations.log_event import (
     LogEvent,
     PartitionChanged,
     PartitionSet,
-    RecordPosition,
     TopicCreated,
     TransactionBegan,
     TransactionEnded,
@@ -28,7 +25,7 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.membership import FeatureRange, Voter
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
 from rules.model.monitoring import (
     Answer,
     Connection,
@@ -559,9 +556,9 @@ class ScriptedQuorum:
             "features": _supporting(node.supports),
         }
         if node.broker:
-            self._write(BrokerRegistered(**common, fenced=False, in_controlled_shutdown=False))
+            self._write(BrokerRegistration(**common, fenced=False, in_controlled_shutdown=False))
         else:
-            self._write(ControllerRegistered(**common))
+            self._write(ControllerRegistration(**common))
 
     def _address(self, number: int) -> str:
         return str(self.nodes[number].endpoint)

@@ -5,7 +5,6 @@ from enum import Enum
 from random import Random
 
 from connectors.observations.log_event import (
-    ControllerRegistered,
     FeatureLevelSet,
     KRaftVersionSet,
     TransactionBegan,
@@ -13,6 +12,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
+from rules.model.membership import ControllerRegistration
 from tests.record_image import RecordImage
 from tests.simulation.controller import SimulatedController, supporting
 from tests.simulation.metadata import MetadataActivity
@@ -135,7 +135,7 @@ class ClusterActivity:
             if node.up and node.leader == leader.id and (held is None or held.incarnation_id != incarnation):
                 leader.write_record(
                     now_ms,
-                    ControllerRegistered,
+                    ControllerRegistration,
                     id=NodeId(node.id),
                     incarnation_id=incarnation,
                     endpoints=(replace(node.endpoint, protocol=node.protocol),),

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from connectors.observations.log_event import ControllerRegistered, LogEvent, PartitionChanged, RecordPosition
+from connectors.observations.log_event import LogEvent, PartitionChanged
 from rules.alert import AlertState
 from rules.finding import HOLD
 from rules.model.identifiers import Endpoint, NodeId, TopicId
-from rules.model.membership import Voter
+from rules.model.membership import ControllerRegistration, RecordPosition, Voter
 from tests.simulation.activity import Phase
 from tests.simulation.controller import SimulatedController
 from tests.simulation.ground_truth import BrokenInvariant
@@ -99,7 +99,7 @@ class IncidentSimulation(Simulation):
         """Writes the registration of a controller's process, with the features of the others."""
         features = self.ground_truth.oracle.controllers[self.leader.id].features
         names = {"id": NodeId(node), "incarnation_id": incarnation}
-        self.write(ControllerRegistered, **names, endpoints=(endpoint,), features=features)
+        self.write(ControllerRegistration, **names, endpoints=(endpoint,), features=features)
 
     def change(
         self, topic: TopicId, *, isr: tuple[int, ...], leader: int | None = None, recovering: bool | None = None

@@ -6,7 +6,6 @@ from random import Random
 
 from connectors.observations.log_event import (
     BrokerChanged,
-    BrokerRegistered,
     BrokerUnregistered,
     ElrCleared,
     LogEvent,
@@ -16,6 +15,7 @@ from connectors.observations.log_event import (
     TopicRemoved,
 )
 from rules.model.identifiers import Endpoint, NodeId, TopicId
+from rules.model.membership import BrokerRegistration
 from tests.record_image import Position, RecordImage
 from tests.simulation.controller import SimulatedController, supporting
 
@@ -103,7 +103,7 @@ class MetadataActivity:
         """Registers a new incarnation of a broker, fenced until its heartbeats arrive."""
         at = self.leader.at(self.now_ms)
         self._write(
-            BrokerRegistered,
+            BrokerRegistration,
             id=NodeId(broker),
             incarnation_id=f"b{broker}-{at.leader_epoch}-{at.offset}",
             endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{broker}.test", port=9092),),

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.observations.log_event import RecordPosition
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import Voter
+from rules.model.membership import RecordPosition, Voter
 from tests.simulation.ground_truth import GroundTruth
 from tests.simulation.metadata_log import MetadataLog
 from tests.simulation.network import FetchRequest, FetchResponse, Message, Network

@@ -25,6 +25,7 @@ from rules.model.membership import (
     BrokerRegistration,
     ControllerRegistration,
     FeatureRange,
+    RecordPosition,
     Voter,
     VoterRemoval,
     VoterSet,
@@ -157,13 +158,16 @@ def history(
     )
 
 
+def position(offset: int, ago_ms: int) -> RecordPosition:
+    return RecordPosition(offset=Offset(offset), leader_epoch=EPOCH, timestamp_ms=Millis(NOW - ago_ms))
+
+
 def registration(node: int, at: Endpoint | None = None) -> ControllerRegistration:
     return ControllerRegistration(
+        at=position(50 + node, 80_000_000),
         id=NodeId(node),
         incarnation_id=f"incarnation-{node}",
         endpoints=(at or endpoint(node),),
-        offset=Offset(50 + node),
-        timestamp_ms=Millis(NOW - 80_000_000),
         features=supporting(27),
         features_since_timestamp_ms=Millis(NOW - 6 * DAY_MS),
     )
@@ -210,12 +214,12 @@ def leader_log(
 
 def broker(node: int, *, fenced: bool = False, alive_for_ms: int | None = 3_600_000) -> BrokerRegistration:
     return BrokerRegistration(
+        at=position(60, 80_000_000),
         id=NodeId(node),
         incarnation_id=f"incarnation-{node}",
         endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{node}.test", port=9092),),
         fenced=fenced,
         in_controlled_shutdown=False,
-        offset=Offset(60),
         alive_since_timestamp_ms=None if alive_for_ms is None or fenced else Millis(NOW - 300 - alive_for_ms),
         features=supporting(27),
         features_since_timestamp_ms=Millis(NOW - 6 * DAY_MS),

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.log_event import BrokerRegistered, ControllerRegistered
 from rules.model.history import NodeKind
 from rules.model.identifiers import ReplicaKey
+from rules.model.membership import BrokerRegistration, ControllerRegistration
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.replay.recent_history import OF_A_NODE
@@ -307,7 +307,7 @@ def test_a_flapping_broker_displaces_no_fencing_of_another() -> None:
 # Two processes.
 
 
-def registered(script: LogScript, role: str) -> ControllerRegistered | BrokerRegistered:
+def registered(script: LogScript, role: str) -> ControllerRegistration | BrokerRegistration:
     """Writes the registration of a new process of node 2; the controller unfences a broker."""
     if role == "controller":
         return script.controller(2)

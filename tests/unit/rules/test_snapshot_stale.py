@@ -19,6 +19,7 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     leader_log,
+    position,
     snapshots,
     unknown_reasons,
     view,
@@ -45,7 +46,7 @@ def test_no_snapshot_is_due_while_nothing_is_written() -> None:
 
 
 def started(quorum: Quorum, ago_ms: int) -> Quorum:
-    leader = replace(quorum.controllers[NodeId(3)], timestamp_ms=Millis(NOW - 300 - ago_ms))
+    leader = replace(quorum.controllers[NodeId(3)], at=position(53, 300 + ago_ms))
     return with_controller(quorum, leader)
 
 

@@ -12,9 +12,9 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.metadata.record_schemas import record_schemas
-from connectors.observations.log_event import RecordPosition, VotersReplaced
+from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import Voter
+from rules.model.membership import RecordPosition, Voter
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from streaming.replay.probe_state import FAILURE_MS
 from tests.unit.connectors.gather.scripted_cluster import (

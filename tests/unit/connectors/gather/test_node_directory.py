@@ -13,11 +13,11 @@ from connectors.gather.node_directory import (
 )
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import FetchResult
-from connectors.observations.log_event import ControllerRegistered, RecordPosition, VotersReplaced
+from connectors.observations.log_event import VotersReplaced
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import Voter
+from rules.model.membership import ControllerRegistration, RecordPosition, Voter
 from rules.model.quorum import Poll
 from tests.unit.connectors.store.journal_rows import poll
 from tests.unit.streaming.replay import log_script
@@ -37,8 +37,8 @@ def voters(*hosts: str) -> VotersReplaced:
     return VotersReplaced(at=AT, voters=tuple(listed))
 
 
-def registered(node: int, *endpoints: Endpoint) -> ControllerRegistered:
-    return ControllerRegistered(at=AT, id=NodeId(node), incarnation_id="x", endpoints=endpoints)
+def registered(node: int, *endpoints: Endpoint) -> ControllerRegistration:
+    return ControllerRegistration(at=AT, id=NodeId(node), incarnation_id="x", endpoints=endpoints)
 
 
 def polled(**nodes: str) -> Poll:

@@ -10,9 +10,10 @@ from connectors.gather.observation_writer import redacted_batches
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
-from connectors.observations.log_event import ControllerRegistered, VotersReplaced
+from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import Event, ObservationKind
 from rules.model.identifiers import Endpoint
+from rules.model.membership import ControllerRegistration
 from tests.hostile.hostile_log import hostile_log
 from tests.unit.connectors.metadata.metadata_bytes import batch, tinylog, tinysnapshot
 from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value
@@ -23,7 +24,7 @@ def named(event: Event) -> tuple[object, object]:
     """Returns the voters, or a controller and its endpoints."""
     if isinstance(event, VotersReplaced):
         return "voters", event.voters
-    assert isinstance(event, ControllerRegistered)
+    assert isinstance(event, ControllerRegistration)
     return event.id, event.endpoints
 
 
@@ -50,7 +51,7 @@ def endpoints_of_every_event(payload: bytes, kind: ObservationKind) -> list[tupl
                 high_watermark=None,
             )
         for event in events.events():
-            if isinstance(event, VotersReplaced | ControllerRegistered):
+            if isinstance(event, VotersReplaced | ControllerRegistration):
                 newest |= [named(event)]
     return [*newest.items()]
 

@@ -12,8 +12,8 @@ from connectors.logdir.log_dir_files import find_partition, open_files
 from connectors.metadata.batch_writer import ControlRecordType, control_record
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import framed_records
-from rules.model.identifiers import Endpoint, NodeId, Offset
-from rules.model.membership import BrokerRegistration
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
+from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.status.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.log_dirs import AT, leader_change, noops, stopped_quorum, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
@@ -74,10 +74,8 @@ def values(content: bytes) -> list[bytes]:
 
 def registered(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration]:
     """The registrations without what a snapshot does not hold: where in the log they are."""
-    return [
-        replace(one, offset=Offset(0), alive_since_timestamp_ms=None, features_since_timestamp_ms=None)
-        for one in brokers
-    ]
+    at = RecordPosition(offset=Offset(0), leader_epoch=Epoch(0), timestamp_ms=Millis(0))
+    return [replace(one, at=at, alive_since_timestamp_ms=None, features_since_timestamp_ms=None) for one in brokers]
 
 
 @pytest.mark.kip("D018", "D019", "E044")

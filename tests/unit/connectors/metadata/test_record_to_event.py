@@ -12,9 +12,7 @@ from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType
 from connectors.metadata.record_to_event import CONVERTERS
 from connectors.observations.log_event import (
     BrokerChanged,
-    BrokerRegistered,
     BrokerUnregistered,
-    ControllerRegistered,
     ElrCleared,
     FeatureLevelSet,
     KRaftVersionSet,
@@ -22,7 +20,6 @@ from connectors.observations.log_event import (
     LogAdvanced,
     PartitionChanged,
     PartitionSet,
-    RecordPosition,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -32,7 +29,7 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.membership import FeatureRange, Voter
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import (
     EVERY_RECORD,
@@ -129,13 +126,13 @@ def partition_changed(**given: Any) -> PartitionChanged:
         ),
         (
             metadata_value(27, 0, controller_id=1, incarnation_id=UUID, end_points=[LISTENER], features=[FEATURE]),
-            ControllerRegistered(
+            ControllerRegistration(
                 at=AT, id=NodeId(1), incarnation_id=PRINTED, endpoints=(ENDPOINT,), features=(SUPPORTED,)
             ),
         ),
         (
             metadata_value(27, 0, controller_id=0, incarnation_id=UUID, end_points=LISTENERS, features=FEATURES),
-            ControllerRegistered(
+            ControllerRegistration(
                 at=AT, id=NodeId(0), incarnation_id=PRINTED, endpoints=ENDPOINTS, features=ALL_SUPPORTED
             ),
         ),
@@ -144,14 +141,14 @@ def partition_changed(**given: Any) -> PartitionChanged:
                 0, 3, broker_id=0, incarnation_id=UUID, end_points=LISTENERS, features=FEATURES, fenced=True,
                 in_controlled_shutdown=True, rack="r",
             ),
-            BrokerRegistered(
+            BrokerRegistration(
                 at=AT, id=NodeId(0), incarnation_id=PRINTED, endpoints=ENDPOINTS, fenced=True,
                 in_controlled_shutdown=True, features=ALL_SUPPORTED,
             ),
         ),
         (
             metadata_value(0, 0, broker_id=4, incarnation_id=UUID, end_points=[LISTENER], fenced=True),
-            BrokerRegistered(
+            BrokerRegistration(
                 at=AT, id=NodeId(4), incarnation_id=PRINTED, endpoints=(ENDPOINT,), fenced=True,
                 in_controlled_shutdown=False,
             ),
@@ -161,7 +158,7 @@ def partition_changed(**given: Any) -> PartitionChanged:
                 0, 4, broker_id=4, in_controlled_shutdown=True, log_dirs=[UUID], cordoned_log_dirs=None,
                 features=[FEATURE],
             ),
-            BrokerRegistered(
+            BrokerRegistration(
                 at=AT, id=NodeId(4), incarnation_id="", endpoints=(), fenced=False, in_controlled_shutdown=True,
                 features=(SUPPORTED,),
             ),
@@ -305,6 +302,6 @@ def test_a_registered_endpoint_has_the_protocol_of_its_listener(number: int, pro
     listener = {**LISTENER, "security_protocol": number}
     event = metadata(27, 0, controller_id=1, incarnation_id=UUID, end_points=[listener], features=[FEATURE])
 
-    assert isinstance(event, ControllerRegistered)
+    assert isinstance(event, ControllerRegistration)
     assert event.endpoints == (ENDPOINT,)
     assert [endpoint.protocol for endpoint in event.endpoints] == [protocol]

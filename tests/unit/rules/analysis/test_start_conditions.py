@@ -11,13 +11,14 @@ from rules.analysis.start_conditions import (
     resolve_names_first,
     start_conditions,
 )
-from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     TOPIC,
     healthy,
     leaderless,
     name_not_found,
+    position,
     recovering,
     unclean,
     voter_not_fetching,
@@ -71,7 +72,7 @@ def test_leader_of_a_recovering_partition_with_more_replicas_holds_the_only_in_s
 def test_broker_that_was_passed_over_holds_a_copy_until_it_starts(registered_at: int, holds: bool) -> None:
     """Each start registers it again; the newest unclean election is at offset 9500."""
     quorum = with_broker(unclean(healthy(), 0), 101, fenced=True)
-    registered = replace(quorum.brokers[NodeId(101)], offset=Offset(registered_at))
+    registered = replace(quorum.brokers[NodeId(101)], at=position(registered_at, 0))
     quorum = replace(quorum, brokers={**quorum.brokers, NodeId(101): registered})
     assert (NodeId(101) in only_copies(quorum)) is holds
     running = replace(registered, fenced=False)

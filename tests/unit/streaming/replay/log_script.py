@@ -6,8 +6,6 @@ from typing import TypeVar
 
 from connectors.observations.log_event import (
     BrokerChanged,
-    BrokerRegistered,
-    ControllerRegistered,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
@@ -15,7 +13,6 @@ from connectors.observations.log_event import (
     LogEvent,
     PartitionChanged,
     PartitionSet,
-    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
@@ -25,7 +22,7 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.membership import FeatureRange, Voter
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
 from rules.model.monitoring import (
     Answer,
     Connection,
@@ -180,17 +177,17 @@ class LogScript:
 
     def controller(
         self, node: int, port: int = 9093, *, features: tuple[FeatureRange, ...] = ()
-    ) -> ControllerRegistered:
+    ) -> ControllerRegistration:
         where = (endpoint(node, port),)
         return self.write(
-            ControllerRegistered(
+            ControllerRegistration(
                 at=self.at(), id=NodeId(node), incarnation_id=f"i{self.offset}", endpoints=where, features=features
             )
         )
 
-    def broker(self, node: int, *, fenced: bool = True, features: tuple[FeatureRange, ...] = ()) -> BrokerRegistered:
+    def broker(self, node: int, *, fenced: bool = True, features: tuple[FeatureRange, ...] = ()) -> BrokerRegistration:
         return self.write(
-            BrokerRegistered(
+            BrokerRegistration(
                 at=self.at(),
                 id=NodeId(node),
                 incarnation_id=f"i{self.offset}",

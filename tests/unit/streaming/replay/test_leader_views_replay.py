@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.log_event import ControllerRegistered, VotersReplaced
+from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
+from rules.model.membership import ControllerRegistration
 from rules.model.monitoring import LeaderLog, Snapshot
 from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import (
@@ -41,7 +42,7 @@ def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
     assert present(quorum.committed).voters[0].endpoints == (extra, first), "no registration is known yet"
 
     ordered = (replace(first, protocol="SASL_SSL"), replace(extra, protocol="SSL"))
-    script.write(ControllerRegistered(at=script.at(), id=NodeId(1), incarnation_id="i", endpoints=ordered))
+    script.write(ControllerRegistration(at=script.at(), id=NodeId(1), incarnation_id="i", endpoints=ordered))
     apply(replay, [script.read()])
     listed = {NodeId(1): (extra, first)}
     quorum = apply(again(replay.to_bytes()), [script.row(poll(replica("1"), nodes=listed))])
@@ -57,7 +58,7 @@ def test_endpoints_are_in_the_order_of_the_nodes_own_registration_else_of_the_lo
     voters = (replace(voter(f"{node}"), endpoints=(b, a)) for node, (a, b) in enumerate(listeners, 1))
     script.write(VotersReplaced(at=script.at(), voters=tuple(voters)))
     for node, (a, b) in ((2, reversed(listeners[1])), (1, listeners[0])):
-        script.write(ControllerRegistered(at=script.at(), id=NodeId(node), incarnation_id="i", endpoints=(a, b)))
+        script.write(ControllerRegistration(at=script.at(), id=NodeId(node), incarnation_id="i", endpoints=(a, b)))
     nodes = {NodeId(node): (b, a) for node, (a, b) in enumerate(listeners, 1)}
     quorum = apply(replay, [script.read(), script.row(poll(replica("1"), nodes=nodes))])
 

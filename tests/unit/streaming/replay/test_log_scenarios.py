@@ -23,7 +23,7 @@ from connectors.observations.log_event import (
 )
 from rules.model.history import Recovery
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.membership import FeatureRange, Voter
+from rules.model.membership import FeatureRange, RecordPosition, Voter
 from rules.model.monitoring import FailedObservation, LeaderLog, ObservationSource, Reason, Snapshot
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import BEHIND_MS, Machine
@@ -56,6 +56,9 @@ def values(of: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Yields each value inside of one, with its name: `poll.voters.1.log_end_offset`."""
     if isinstance(of, ReplicaKey):
         yield name, str(of)
+    elif isinstance(of, RecordPosition):
+        reported = ("offset", "timestamp_ms") if name.startswith("controllers") else ("offset",)
+        yield from ((name.removesuffix("at") + each, str(getattr(of, each))) for each in reported)
     elif is_dataclass(of) and not isinstance(of, type):
         for each in fields(of):
             if not each.name.startswith("_") and {each.name, f"{name}.{each.name}"}.isdisjoint(UNREPORTED):

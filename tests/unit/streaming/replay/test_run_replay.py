@@ -8,13 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connectors.observations.log_event import (
-    BrokerRegistered,
     ElrCleared,
     LogAdvanced,
     LogEvent,
     PartitionChanged,
     PartitionSet,
-    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
@@ -25,6 +23,7 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.partition_run import DecodedEvents, PartitionRun, PartitionValues, RunRow
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.replay import stored_topics
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import again, machine
@@ -107,7 +106,7 @@ class Script:
         elif what in ("end", "abort"):
             yield TransactionEnded(at=self._at(), aborted=what == "abort")
         else:
-            yield BrokerRegistered(
+            yield BrokerRegistration(
                 at=self._at(),
                 id=NodeId(step.partition),
                 incarnation_id="x",

@@ -7,6 +7,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -46,14 +47,9 @@ OutputRow: TypeAlias = tuple[str, str, str, str]
 
 def quarantined_row(cluster: str, row: RefusedRow) -> OutputRow:
     """Returns the description of a row, or of a batch or record in it, for the quarantine."""
-    body = {
-        "cluster": cluster,
-        "sequence": row.sequence,
-        "observed_at_ms": row.observed_at_ms,
-        "offset": row.offset,
-        "length": row.length,
-        "reason": row.reason,
-    }
+    body = {"cluster": cluster, **asdict(row)}
+    # The name has it.
+    del body["ordinal"]
     return OutputKind.QUARANTINE, cluster, f"{row.sequence}-{row.ordinal}", json.dumps(body)
 
 

@@ -25,6 +25,7 @@ from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_reason
+from streaming.replay.copied import copied
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.machine import Machine
 from streaming.replay.state_codec import monitor_parts, monitor_to_bytes
@@ -332,11 +333,4 @@ def _refused(row: DecodedRow, reason: str) -> RefusedRow:
 
 def _undecodable(row: DecodedRow) -> Iterator[RefusedRow]:
     for ordinal, event in row.undecodable():
-        yield RefusedRow(
-            sequence=row.sequence,
-            observed_at_ms=row.observed_at_ms,
-            ordinal=ordinal,
-            offset=event.offset,
-            length=event.length,
-            reason=event.reason,
-        )
+        yield copied(RefusedRow, event, sequence=row.sequence, observed_at_ms=row.observed_at_ms, ordinal=ordinal)

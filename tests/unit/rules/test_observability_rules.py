@@ -7,7 +7,7 @@ import pytest
 from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.formatting import and_join, utc_text
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Millis, NodeId, ReplicaKey
 from rules.model.monitoring import Access, Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import WHY_NOT_UP
@@ -24,6 +24,7 @@ from tests.unit.rules.situation import (
     leaderless,
     name_not_found,
     not_observed_for,
+    present,
     probed,
     refuses,
     resolver_fails,
@@ -34,6 +35,7 @@ from tests.unit.rules.situation import (
     view,
     voter_not_fetching,
     with_certificates,
+    with_committed,
     with_views,
 )
 from tests.unit.rules.test_voter_disk_replaced import replaced
@@ -304,6 +306,14 @@ def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason
     assert blind.summary.endswith(f"Controller 3 does not answer here, but {ALL[0]} and {ALL[1]} report it as leader.")
     assert "no-leader" not in blind.summary
     assert not any("no leader" in step for step in blind.remedy)
+
+
+@pytest.mark.kip("C010")
+def test_a_follower_whose_directory_id_the_voter_set_lacks_is_no_replaced_disk() -> None:
+    quorum = with_unreachable_leader(healthy(), 1, 2)
+    voters = tuple(replace(one, key=ReplicaKey(id=one.key.id)) for one in present(quorum.committed).voters)
+
+    assert finding_lines(with_committed(quorum, voters=voters)) == BLIND
 
 
 WITHOUT_A_MAJORITY = {

@@ -111,7 +111,7 @@ def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
     assert findings(later, RULE)[0].condition_age_ms == 75_000
 
 
-@pytest.mark.kip("B046")
+@pytest.mark.kip("B046", "B047")
 def test_partition_without_a_leader_needs_its_leader_first() -> None:
     """Its only in-sync replica is down: no replica can join, and restarting the live one fixes nothing."""
     quorum = with_broker(recovering(healthy(), 3, leader=None), 102, fenced=True)
@@ -120,6 +120,9 @@ def test_partition_without_a_leader_needs_its_leader_first() -> None:
     assert finding.severity is Severity.CRITICAL
     assert "Clients are not refused, except on 1 partition without a leader." in finding.summary
     assert finding.evidence["clients_refused"] is True
+    listed = finding.evidence["partitions"]
+    assert isinstance(listed, list)
+    assert [(one["leader"], one["isr"]) for one in listed if isinstance(one, dict)] == [(None, [102])]
     assert finding.remedy[0].startswith("# Do not start or restart broker 101 before you have copied orders-3 from")
     assert finding.remedy[1:] == (
         "kafka-topics.sh --bootstrap-server b101.test:9092 --describe --topic orders",

@@ -11,7 +11,7 @@ from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
 from streaming.status.cluster_status import from_json, to_bytes
-from tests.unit.rules.situation import NOW, TOPIC, healthy, leaderless, recovering, voter_not_fetching
+from tests.unit.rules.situation import NOW, TOPIC, healthy, leaderless, recovering, unclean, voter_not_fetching
 from tests.unit.streaming.status.statuses import job_status
 
 
@@ -76,6 +76,14 @@ def test_pending_conditions_are_those_that_do_not_fire_the_next_due_one_first() 
 def test_a_topic_is_recovering_since_the_first_of_its_partitions() -> None:
     (shown,) = job_status(recovering(recovering(healthy(), 0), 3, for_ms=500_000))["recoveries"]
     assert (shown["since_ms"], shown["partitions"]) == (NOW - 500_300, 2)
+
+
+@pytest.mark.kip("B002", "B048")
+def test_unclean_elections_of_a_topic_have_their_number_and_the_times_of_the_first_and_the_last() -> None:
+    (one,) = unclean(healthy(), 0, 3).history.unclean
+    history = RecentHistory(unclean=(replace(one, last_timestamp_ms=NOW),))
+    (shown,) = job_status(replace(healthy(), history=history))["unclean"]
+    assert (shown["elections"], shown["first_at_ms"], shown["last_at_ms"]) == (2, NOW - 45_300, NOW)
 
 
 def test_status_survives_the_way_from_the_step_to_the_driver() -> None:

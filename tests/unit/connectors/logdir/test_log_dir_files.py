@@ -104,9 +104,9 @@ def test_meta_properties_of_version_0_with_broker_id_and_java_escapes(tmp_path: 
         "a=b:c",
         None,
     )
-    (folder / "meta.properties").write_text("version=1\nbroker.id=7\nnode.id=2\n")
+    (folder / "meta.properties").write_text("version=1\nbroker.id=7\nnode.id=0\n")
     assert (newer := read_meta_properties(folder / PARTITION)) is not None
-    assert newer.node_id == 2, "a broker id that is left over does not count beside the node id"
+    assert newer.node_id == 0, "a broker id that is left over does not count beside the node id"
     (folder / "meta.properties").unlink()
     assert read_meta_properties(folder / PARTITION) is None
 

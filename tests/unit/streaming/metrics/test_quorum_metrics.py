@@ -242,6 +242,8 @@ def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     rows = (one, two, replace(leader, status=ReplicaRole.OBSERVER))
     leaves = replace(pending, leader_id=NodeId(3), replicas=rows)
     assert rates_of(leaves).commit_waits_s() == (8, 8), "a leader that is no voter does not count itself"
+    some = replace(pending, replicas=(replace(one, lag=None, lag_time_ms=None), two, added, leader))
+    assert rates_of(some).commit_waits_s() == (9, 9), "three of four voters, not two of the three whose lag is known"
     caught_up = rates_of(polled(0, 5, 8, 10, lag_ms=8_000), polled(1, 10, 10, 10))
     assert caught_up.commit_waits_s() == (4, 8), "the longest, also if it was not the last"
     two_lagging.add(replace(polled(2, 9, 9, 9), replicas=()))

@@ -157,11 +157,11 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
         "The quorum tolerates no further failure: 2 of 3 voters are in sync; 2 are needed."
     )
     since = replace(elected(quorum, 1, 3), leader_epoch=EPOCH)
-    election = replace(since.history.elections[-1], leader_epoch=EPOCH)
+    election = replace(since.history.elections[-1], leader_epoch=EPOCH, timestamp_ms=Millis(NOW - 60_000))
     since = with_past(since, elections=(election,))
     (finding,) = findings(replace(since, poll=quorum.poll), "failure-tolerance")
     assert finding.summary.startswith(
-        "Voter 2 has not fetched since controller 3 took over at 2026-09-21 14:13:19 UTC."
+        "Voter 2 has not fetched since controller 3 took over at 2026-09-21 14:12:20 UTC."
     )
     assert "not fetching since controller 3 took over at" in str(finding.evidence["voters"])
 

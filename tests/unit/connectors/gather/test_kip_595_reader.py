@@ -174,7 +174,7 @@ def test_a_search_that_every_controller_denied_is_repeated_and_not_given_up(loop
     assert output.log == LOG
 
 
-@pytest.mark.kip("D087", "D089")
+@pytest.mark.kip("D087", "D089", "D096")
 def test_poll_waits_for_its_interval_while_no_controller_leads(loop: EventLoop) -> None:
     queried_at: list[float] = []
 

@@ -57,7 +57,11 @@ def actions(decisions: tuple[NodeDecision, ...]) -> dict[int, NodeAction]:
     ("logs", "end"),
     [
         pytest.param([log(1, (1, 70)), log(2, (1, 60)), log(3, (1, 40))], 60, id="a tail that one holds"),
-        pytest.param([log(1, (1, 80), (5, 100)), log(2, (1, 80), (4, 120))], 80, id="a longer log of an earlier epoch"),
+        pytest.param(
+            [log(1, (1, 50), (2, 80), (5, 100)), log(2, (1, 50), (2, 80), (4, 120))],
+            80,
+            id="a longer log of an earlier epoch",
+        ),
         pytest.param([log(1, (1, 50), (3, 60)), log(2, (1, 55)), log(3, (1, 40))], 50, id="an uncommitted tail"),
         pytest.param([log(1, (5, 100)), log(2, (4, 70))], 70, id="covered by a snapshot of the other"),
         pytest.param([log(1, (1, 70)), log(9, (1, 70))], 0, id="no majority of voters"),

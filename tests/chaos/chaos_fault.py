@@ -47,11 +47,6 @@ class ChaosContext:
             raise NotNowError("there is no leader")
         return leader
 
-    def follower(self, among: Sequence[int]) -> int:
-        """Returns one of these controllers that does not lead."""
-        leader = self.leader()
-        return self.random.choice([each for each in among if each != leader] or [*among])
-
     def restart_controller(self, id_: int) -> None:
         """Starts a controller without waiting; it is uncertain when it serves."""
         self.lab.start(id_, wait=False)
@@ -60,8 +55,7 @@ class ChaosContext:
 
     def monitor_off_for(self, seconds: float) -> None:
         """Says that the monitor may observe or notify nothing for so long."""
-        fact = self.facts.begin(Kind.MONITOR_OFF)
-        fact.end = fact.start + seconds
+        self.facts.instant(Kind.MONITOR_OFF, lasts_s=seconds)
 
     @contextmanager
     def job_off(self, number: int) -> Iterator[None]:
@@ -84,8 +78,7 @@ class ChaosContext:
 
     def uncertain_for(self, id_: int, seconds: float) -> None:
         """Says that from now on, for so long, nobody knows whether a controller serves."""
-        fact = self.facts.begin(Kind.UNCERTAIN, id_)
-        fact.end = fact.start + seconds
+        self.facts.instant(Kind.UNCERTAIN, id_, lasts_s=seconds)
 
 
 Needs = Callable[[ChaosContext], Mapping[str, Sequence[int]]]

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -12,18 +11,19 @@ from typing import Any
 import requests
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import AlertLine, JobProcessError
+from streaming.demo.job_process import START_S, AlertLine, JobProcess
 from tests.chaos import small_disk
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.oracle import HOLD_S
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
-from tests.job.configured_job import ConfiguredJob, SeparateJob, section
+from tests.job.configured_job import SeparateJob, section
 from tests.job.relay_process import RelayProcess
+from tests.kill_campaign.campaign_job import SupervisedJob
 from tests.own_network import OwnNetwork
 from tests.postgres_server import PostgresServer
 
 CLUSTER = "chaos"
-_REFUSED = "exit code 2:"
+_REFUSED = 2
 DISK_MB, STORE_MB = 400, 400
 """Of a job's disk, and of the store's."""
 THRESHOLDS = {
@@ -39,63 +39,40 @@ THRESHOLDS = {
 
 
 @dataclass(kw_only=True)
-class ChaosJob:
-    """A job that is started again, as a supervisor does."""
+class ChaosJob(SupervisedJob):
+    """A job with everything that it writes on a disk of its own."""
 
-    process: ConfiguredJob
-    marker: Path
-    """The folder by which its processes are found."""
-    network: OwnNetwork = field(init=False)
-    """Its own network, if there are two jobs."""
     ports: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """What it reaches from there: store, topic and sinks."""
-    _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
-    """Lives as long as the run: a job is stopped when the thread that started it ends."""
-    _starting: Future[None] | None = None
-    _failed: bool = False
-    """The newest start has failed."""
+    """What it reaches from a network of its own: store, topic and sinks."""
     refusals: list[str] = field(default_factory=list)
     """Starts that ended with exit code 2, after which a supervisor starts it no more."""
 
-    @property
-    def folder(self) -> Path:
-        """Everything that it writes, on a disk of its own."""
-        return self.process.folder
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether a start has not ended."""
-        return self._starting is not None and not self._starting.done()
-
-    def start(self) -> Future[None]:
-        """Starts it again; the result is there when it observes."""
-        self._starting = self._starter.submit(self._start)
-        return self._starting
-
-    def _start(self) -> None:
-        self.process.stop()
-        self._failed = False
-        try:
-            self.process.start()
-        except JobProcessError as error:
-            self._failed = True
-            if _REFUSED in str(error):
-                self.refusals.append(str(error)[:300])
-
-    def restart_if_ended(self) -> Future[None] | None:
-        """Starts it if it has ended by itself, or has not started; None if there is nothing to start."""
-        return self.start() if not self.is_starting and (self._failed or self.process.has_ended) else None
-
-    def started_if_ended(self) -> Iterator[None]:
-        """Does so, and yields until the start has ended."""
-        self.restart_if_ended()
-        while self.is_starting:
-            yield
+    def is_ready(self) -> bool:
+        """Whether it observes."""
+        return bool(JobProcess._ready(self))
 
     def await_start(self) -> None:
-        """Waits for a start that has not ended."""
-        if self._starting is not None:
-            self._starting.result()
+        """Waits until it observes."""
+        self._until(lambda: self.is_ready() or None, START_S, "the job's first batch")
+
+    def restart_if_ended(self) -> bool:
+        """Starts it if it has ended by itself; returns whether it had."""
+        if self.exit_code is None:
+            return False
+        self.refusals += [self.newest_output()[:300]] if self.exit_code == _REFUSED else []
+        self.stop()
+        self.start()
+        return True
+
+    def started(self) -> Iterator[None]:
+        """Yields until it observes again, if it has ended."""
+        while self.restart_if_ended() or not self.is_ready():
+            yield
+
+
+@dataclass(kw_only=True)
+class SeparateChaosJob(ChaosJob, SeparateJob):
+    """One of several jobs, in a network of its own."""
 
 
 @dataclass(kw_only=True)
@@ -112,18 +89,18 @@ class ChaosMonitor:
 
     def active(self) -> int | None:
         """Returns the job that notifies; None if none says so."""
-        return next((number for number, job in self.jobs.items() if _notifies(job.process)), None)
+        return next((number for number, job in self.jobs.items() if _notifies(job)), None)
 
     def alerts(self) -> Sequence[AlertLine]:
         """Returns the lines of the file that all jobs write."""
-        return self.jobs[1].process.alerts()
+        return self.jobs[1].alerts()
 
     def firing(self) -> Sequence[AlertLine]:
         """Returns the alerts that are active by these lines."""
-        return self.jobs[1].process.firing()
+        return self.jobs[1].firing()
 
 
-def _notifies(job: ConfiguredJob) -> bool:
+def _notifies(job: ChaosJob) -> bool:
     with suppress(requests.RequestException):
         lines = requests.get(f"http://{job.address}/metrics", timeout=2).text.splitlines()
         return any(line.startswith("kraftwatch_notifies") and float(line.split()[-1]) == 1 for line in lines)
@@ -142,30 +119,29 @@ def chaos_monitor(folder: Path, lab: ChaosLab, *, shared: bool, jobs: int) -> It
             config |= _shared(folder, stack, monitor, cluster)
         monitor.jobs = {number: _job(folder / f"job-{number}", monitor, stack, jobs) for number in range(1, jobs + 1)}
         for job in monitor.jobs.values():
-            job.process.write_config(**config, sinks=[f"jsonl:{monitor.jobs[1].process.jsonl}", *monitor.sinks.entries])
-            stack.enter_context(job.process)
+            job.write_config(**config, sinks=[f"jsonl:{monitor.jobs[1].jsonl}", *monitor.sinks.entries])
+            stack.enter_context(job)
+            job.await_start()
         yield monitor
 
 
 def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> ChaosJob:
     """Returns a job, in a network of its own if there are several."""
-    marker = folder.with_name(f"{folder.name}-instruments")
-    marker.mkdir()
-    environment = monitor.sinks.services.instrument(marker)
+    instruments = folder.with_name(f"{folder.name}-instruments")
+    instruments.mkdir()
+    environment = monitor.sinks.services.instrument(instruments)
     small_disk.mount(folder, megabytes=DISK_MB)
     # What it wrote is kept: the disk ends with the mount namespace.
     kept = folder.with_name(f"{folder.name}-end")
     stack.callback(shutil.copytree, folder, kept, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
     options: dict[str, Any] = {"folder": folder, "name": CLUSTER, "bootstrap": (), "environment": environment}
     if jobs == 1:
-        return ChaosJob(process=ConfiguredJob(**options), marker=marker)
+        return ChaosJob(**options)
     network = stack.enter_context(OwnNetwork())
-    job = ChaosJob(process=SeparateJob(**options, network=network), marker=marker)
     places = {"store": [f":{monitor.store.port}"], "topic": monitor.topic.broker_bootstrap, "sinks": monitor.sinks.urls}
-    job.network = network
-    job.ports = {name: [int(url.rstrip("/").rpartition(":")[2]) for url in urls] for name, urls in places.items()}
-    network.reach(*chain.from_iterable(job.ports.values()))
-    return job
+    ports = {name: [int(url.rstrip("/").rpartition(":")[2]) for url in urls] for name, urls in places.items()}
+    network.reach(*chain.from_iterable(ports.values()))
+    return SeparateChaosJob(**options, network=network, ports=ports)
 
 
 def _shared(folder: Path, stack: ExitStack, monitor: ChaosMonitor, cluster: dict[str, Any]) -> Mapping[str, Any]:

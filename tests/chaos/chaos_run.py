@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from deploy.lab import LabError, kafka_requests
+from streaming.demo.job_process import AlertLine
 from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.chaos_monitor import chaos_monitor
@@ -93,8 +94,8 @@ class ChaosRun:
                 self._settle(context)
             finally:
                 course = self._course(context)
-                context.facts.save(self.folder / "facts.jsonl")
-                self._save(course)
+                text = json.dumps(asdict(course), indent=1, default=sorted)
+                (self.folder / "course.json").write_text(text, encoding="utf-8")
             return course
 
     # ---- faults
@@ -114,8 +115,13 @@ class ChaosRun:
                 next_at = time.time() + context.random.expovariate(1 / 12)
             time.sleep(0.2)
 
+    @property
+    def _taken(self) -> set[tuple[str, int]]:
+        """What the active faults need for themselves."""
+        return {need for each in self._active for need in each.needs}
+
     def _begin_one(self, context: ChaosContext) -> None:
-        taken = {need for each in self._active for need in each.needs}
+        taken = self._taken
         possible: list[tuple[ChaosFault, Mapping[str, int]]] = []
         for fault in self.faults:
             free = {
@@ -163,9 +169,9 @@ class ChaosRun:
 
     def _supervise(self, context: ChaosContext) -> None:
         """Starts jobs again that have ended by themselves."""
-        taken = {need for each in self._active for need in each.needs}
+        taken = self._taken
         for number, job in context.monitor.jobs.items():
-            if ("job", number) not in taken and job.restart_if_ended() is not None:
+            if ("job", number) not in taken and job.restart_if_ended():
                 self.say(f"job {number} has ended and is started again")
                 self.counts["a job ended by itself"] = self.counts.get("a job ended by itself", 0) + 1
                 context.monitor_off_for(60.0)
@@ -180,13 +186,15 @@ class ChaosRun:
             self._continue_due(context)
             time.sleep(0.2)
         self.problems += [f"{each.fault.name} {each.node} did not end" for each in self._active]
-        self.problems += [each for job in context.monitor.jobs.values() for each in job.refusals]
-        for job in context.monitor.jobs.values():
-            job.await_start()
-        while any(one.rule != LASTING for one in context.monitor.firing()) and time.time() < deadline:
+        jobs = context.monitor.jobs.values()
+        while time.time() < deadline and not (all(job.is_ready() for job in jobs) and self._is_quiet(context)):
             self._supervise(context)
             time.sleep(1)
+        self.problems += [each for job in jobs for each in job.refusals]
         time.sleep(20)
+
+    def _is_quiet(self, context: ChaosContext) -> bool:
+        return all(one.rule == LASTING for one in context.monitor.firing())
 
     # ---- what happened
 
@@ -212,18 +220,13 @@ class ChaosRun:
             controllers=context.lab.controllers,
             facts=context.facts,
             leaders=list(self._leaders),
-            reported=[_reported(each.line) for each in monitor.alerts()],
+            reported=[_reported(each) for each in monitor.alerts()],
             notified=[_notified(each) for each in list(sinks.webhook.documents)],
             paged=[
                 Paged(at=each.t + time.time() - time.monotonic(), effect=each.effect, key=each.subject)
                 for each in list(sinks.services.pagerduty.accepted)
             ],
         )
-
-    def _save(self, course: Course) -> None:
-        for name, values in (("leaders", course.leaders), ("notified", course.notified), ("paged", course.paged)):
-            lines = (json.dumps(asdict(each), default=sorted) + "\n" for each in values)
-            (self.folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
 def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[str, int]]:
@@ -234,10 +237,9 @@ def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[st
     return frozenset({(name, node)})
 
 
-def _reported(line: Mapping[str, str]) -> Reported:
-    texts: dict[str, Any] = {name: line[name] for name in ("rule", "subject", "state", "severity", "fingerprint")}
-    times: dict[str, Any] = {name: _seconds(line[name]) for name in ("started_at", "observed_at", "sent_at")}
-    return Reported(**texts, **times)
+def _reported(alert: AlertLine) -> Reported:
+    values = {each.name: getattr(alert, each.name) for each in fields(Reported) if each.name != "fingerprint"}
+    return Reported(fingerprint=alert.line["fingerprint"], **values)
 
 
 def _notified(document: Mapping[str, Any]) -> Notified:
@@ -245,10 +247,6 @@ def _notified(document: Mapping[str, Any]) -> Notified:
     return Notified(
         incident=document["incident"],
         reason=document["reason"],
-        at=_seconds(document["sent_at"]),
+        at=datetime.fromisoformat(document["sent_at"]).timestamp(),
         firing=frozenset((one["rule"], one["subject"]) for one in alerts if one["state"] == "firing"),
     )
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()

@@ -30,7 +30,7 @@ def _full_job(context: ChaosContext, number: int) -> Iterator[None]:
         yield
         small_disk.free(job.folder)
         yield  # It may be about to end.
-        yield from job.started_if_ended()
+        yield from job.started()
     context.monitor_off_for(STARTS_S)
 
 

@@ -1,11 +1,9 @@
 """What was done to a cluster and its monitor, as facts with a beginning and an end. Standard library only."""
 
-import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 
 class Kind(StrEnum):
@@ -76,9 +74,10 @@ class FactLog:
         self.facts.append(fact)
         return fact
 
-    def instant(self, kind: Kind, subject: object = "") -> None:
-        """Records that something happened now."""
-        self.end(self.begin(kind, subject))
+    def instant(self, kind: Kind, subject: object = "", *, lasts_s: float = 0.0) -> None:
+        """Records that something happened now, or is so for so long from now on."""
+        fact = self.begin(kind, subject)
+        fact.end = fact.start + lasts_s
 
     def end(self, *facts: Fact) -> None:
         """Records that these are no longer so, if they still are."""
@@ -88,10 +87,6 @@ class FactLog:
     def of(self, *kinds: Kind, subject: str | None = None) -> Iterator[Fact]:
         """Yields the facts of these kinds, of all subjects or of one."""
         return (each for each in self.facts if each.kind in kinds and subject in (None, each.subject))
-
-    def save(self, file: Path) -> None:
-        """Writes a line for each fact."""
-        file.write_text("".join(json.dumps(asdict(each)) + "\n" for each in self.facts), encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from tests.chaos.chaos_fault import (
     lasting,
     only,
 )
+from tests.chaos.chaos_monitor import SeparateChaosJob
 from tests.chaos.facts import Kind
 from tests.job.busy_processes import BUSY
 from tests.kill_campaign import job_processes
@@ -34,24 +35,22 @@ def _kill_job(context: ChaosContext, number: int) -> Iterator[None]:
     with context.job_off(number):
         job_processes.kill_group(job.marker)
         yield
-        starting = job.start()
-        while not starting.done():
-            yield
+        yield from job.started()
 
 
 def _kill_workers(context: ChaosContext, number: int) -> Iterator[None]:
     """The job's query ends, and with it the job, which is started again."""
     job = context.monitor.jobs[number]
     with context.job_off(number):
-        _signal(job_processes.with_role(job.marker, Role.WORKER), signal.SIGKILL)
+        _signal(job.pids(Role.WORKER), signal.SIGKILL)
         yield
-        yield from job.started_if_ended()
+        yield from job.started()
     context.monitor_off_for(STARTS_S)
 
 
 def _pause_job(context: ChaosContext, number: int) -> Iterator[None]:
     with context.job_off(number):
-        pids = job_processes.pids(context.monitor.jobs[number].marker)
+        pids = context.monitor.jobs[number].pids(Role.GROUP)
         _signal(pids, signal.SIGSTOP)
         yield
         _signal(pids, signal.SIGCONT)
@@ -60,6 +59,7 @@ def _pause_job(context: ChaosContext, number: int) -> Iterator[None]:
 def _cut_off_job(context: ChaosContext, number: int) -> Iterator[None]:
     """One of two jobs reaches its store, the topic or the sinks no longer, or several of them."""
     job = context.monitor.jobs[number]
+    assert isinstance(job, SeparateChaosJob)
     places = context.random.choice((*([each] for each in job.ports), [*job.ports]))
     with context.job_off(number):
         job.network.cut(*(port for place in places for port in job.ports[place]))
@@ -69,7 +69,7 @@ def _cut_off_job(context: ChaosContext, number: int) -> Iterator[None]:
 
 def _kill_gatherer(context: ChaosContext, number: int) -> Iterator[None]:
     """The job starts it again."""
-    _signal(job_processes.with_role(context.monitor.jobs[number].marker, Role.GATHERER), signal.SIGKILL)
+    _signal(context.monitor.jobs[number].pids(Role.GATHERER), signal.SIGKILL)
     context.monitor_off_for(STARTS_S)
     yield
 

@@ -1,9 +1,10 @@
-"""CampaignJob: the real job of a campaign, started, killed and started again as a supervisor does."""
+"""The real job as a supervisor runs it: started, killed and started again; and that of a kill campaign."""
 
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from connectors.store.alert_store import AlertRecord, AlertStore, DeliveryStatus, SinkRecord
@@ -19,15 +20,10 @@ END_S = 90.0
 
 
 @dataclass(kw_only=True)
-class CampaignJob(ConfiguredJob):
-    """A job in the folder of the campaign, with three sinks."""
+class SupervisedJob(ConfiguredJob):
+    """A job that is started again as a supervisor does: nothing waits for a start, and how it ended is known."""
 
     starts: int = 0
-
-    def configure(self, config: Mapping[str, Any], *, repeat: str) -> None:
-        """Writes these keys and the sinks; `repeat` is the repeat interval of the sinks for people."""
-        record = {"jsonl": {"path": str(self.jsonl), "name": "record"}}
-        self.write_config(**config, sinks=[record, *people_sinks(repeat=repeat)], audit_every=0)
 
     def start(self) -> None:
         """Starts the job and waits for nothing."""
@@ -42,9 +38,24 @@ class CampaignJob(ConfiguredJob):
         """The exit code of the newest start; None while it runs. A negative code is a signal."""
         return None if self._process is None else self._process.poll()
 
+    @property
+    def marker(self) -> Path:
+        """The folder by which its processes are found."""
+        return Path(self.environment[job_processes.VARIABLE])
+
     def pids(self, role: Role) -> list[int]:
         """Returns the running processes of a role."""
-        return job_processes.with_role(self.folder, role)
+        return job_processes.with_role(self.marker, role)
+
+
+@dataclass(kw_only=True)
+class CampaignJob(SupervisedJob):
+    """A job in the folder of the campaign, with three sinks."""
+
+    def configure(self, config: Mapping[str, Any], *, repeat: str) -> None:
+        """Writes these keys and the sinks; `repeat` is the repeat interval of the sinks for people."""
+        record = {"jsonl": {"path": str(self.jsonl), "name": "record"}}
+        self.write_config(**config, sinks=[record, *people_sinks(repeat=repeat)], audit_every=0)
 
     def batches(self) -> int:
         """Returns the number of the newest committed batch; -1 before the first."""
@@ -69,6 +80,6 @@ class CampaignJob(ConfiguredJob):
     def await_leftovers(self, within_s: float) -> list[int]:
         """Waits until no process of an earlier start is left; returns those that are left after the timeout."""
         deadline = time.monotonic() + within_s
-        while (left := job_processes.pids(self.folder)) and time.monotonic() < deadline:
+        while (left := self.pids(Role.GROUP)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return left

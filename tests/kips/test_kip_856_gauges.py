@@ -75,7 +75,7 @@ def voting(quorum: Quorum, *nodes: int) -> Quorum:
     return with_poll(quorum, voters=tuple(row(key(node)) for node in nodes))
 
 
-@pytest.mark.kip("A080", "A096", "A099", "A100", "A101", "A102", "K031", "A020", "A048")
+@pytest.mark.kip("A080", "A096", "A099", "A100", "A101", "A102", "K031", "A020", "A048", "A017")
 def test_the_four_gauges_of_the_text_are_computed() -> None:
     def gauges(quorum: Quorum) -> tuple[int, int, int, int]:
         said = status(quorum)
@@ -87,6 +87,11 @@ def test_the_four_gauges_of_the_text_are_computed() -> None:
     assert gauges(observer(healthy(3), 2, directory="newDirOf2")) == (3, 1, 0, 0), "a voter's id on a new disk"
     assert gauges(voting(healthy(3), 1, 2, 3, 4)) == (3, 0, 1, 0)
     assert gauges(voting(healthy(3), 2, 3)) == (3, 0, 0, 1)
+    new = key(2, "newDirOf2")
+    exchanged = with_poll(healthy(3), voters=tuple(map(row, (key(1), new, key(3)))))
+    assert gauges(exchanged) == (3, 0, 1, 1), "the same id on another disk is another voter"
+    (stuck,) = findings(exchanged, "voter-change-stuck")
+    assert (stuck.evidence["adding"], stuck.evidence["removing"]) == ([str(new)], [str(key(2))])
 
 
 @pytest.mark.kip("A022", "A024", "D148", "K008", "A025", "A045", "A046", "A101", "A102", "D138")

@@ -118,7 +118,7 @@ def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     assert uncommitted.summary.endswith("1 of 2 voters are in sync; 2 are needed.")
 
 
-@pytest.mark.kip("A019", "A021", "A068", "A072", "A076", "A078")
+@pytest.mark.kip("A019", "A021", "A068", "A072", "A076", "A078", "A022")
 def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None:
     waiting = observer(healthy(3), 5)
     (before,) = findings(waiting, "observer-could-be-voter")

@@ -174,7 +174,7 @@ def compare_with(golden: str, lines: Iterable[str]) -> None:
 @pytest.mark.kip("A098", "A100", "A106", "A108", "C023", "C024", "C028", "C029", "D016", "D030", "D058", "D083", "D097")
 @pytest.mark.kip("D098", "D099", "D100", "D101", "D132", "D143", "E002", "E012", "E071", "E076", "E080", "K008", "K014")
 @pytest.mark.kip("A047", "B041", "B047", "B048", "D014", "K018", "K024", "K031", "K037", "A099", "E072", "D102", "D142")
-@pytest.mark.kip("D145", "D148", "E003")
+@pytest.mark.kip("D145", "D148", "E003", "A019", "A041")
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_fields_of_status_and_replication_and_partitions(situation: str) -> None:
     quorum = SITUATIONS[situation]
@@ -313,7 +313,7 @@ def two_of_each_endpoint() -> Quorum:
 @pytest.mark.kip("B011", "B031", "D050")
 @pytest.mark.kip("B048", "C026", "D028", "D043", "D045", "D052", "D055", "D093", "D123", "E009", "E014", "E015", "E071")
 @pytest.mark.kip("E072", "E074", "E078", "K011", "K022", "K024", "K025", "K031", "K042", "K047", "A019", "A055")
-@pytest.mark.kip("D131")
+@pytest.mark.kip("D131", "A012")
 @pytest.mark.parametrize("twice", [two_of_each_in_the_log, two_of_each_replica, two_of_each_endpoint])
 def test_findings_with_evidence_and_remedy(twice: Callable[[], Quorum]) -> None:
     evaluation = evaluation_of(twice())

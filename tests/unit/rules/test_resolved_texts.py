@@ -156,7 +156,7 @@ OF_OTHER_QUORUMS: list[tuple[Quorum, str, str]] = [
 ]
 
 
-@pytest.mark.kip("A051")
+@pytest.mark.kip("A051", "A020", "A024")
 @pytest.mark.parametrize(
     ("quorum", "alert", "text"),
     [

@@ -258,7 +258,7 @@ def test_whole_poll_in_every_version(version: int, high_watermark: int) -> None:
     )
 
 
-@pytest.mark.kip("D029", "D033", "D053", "D057", "D066", "D069", "D070", "D072")
+@pytest.mark.kip("D029", "D033", "D053", "D057", "D066", "D069", "D070", "D072", "A040")
 @pytest.mark.parametrize("error", [0, 6, 74, 75])
 def test_whole_response_of_a_fetch(error: int) -> None:
     """Node 0 leads; the other partition and the endpoints of other nodes are not of interest."""

@@ -77,7 +77,7 @@ def later(quorum: Quorum) -> Quorum:
     return replace(quorum, now_ms=Millis(NOW + 60_000))
 
 
-@pytest.mark.kip("D102", "A101", "A102", "A100", "D105", "D106", "D108", "D111")
+@pytest.mark.kip("D102", "A101", "A102", "A100", "D105", "D106", "D108", "D111", "A103")
 @pytest.mark.parametrize(
     ("quorum", "leaderless_value"),
     [

@@ -129,6 +129,7 @@ def test_the_state_is_one_byte_with_two_values(state: bytes, known: bool) -> Non
     for value in (data(3, 0, PARTITION + tagged(t0=state)), data(5, 0, CHANGE + tagged(t5=state))):
         assert isinstance(one(value), Undecodable) is not known
     assert isinstance(one(data(5, 0, CHANGE + tagged(t5=b"\0" + state))), Undecodable), "and never two bytes"
+    assert isinstance(one(data(3, 0, PARTITION + tagged(t0=b"\xff"))), Undecodable), "only a change may be unchanged"
 
 
 @pytest.mark.kip("B029", "B031")

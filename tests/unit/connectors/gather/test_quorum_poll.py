@@ -161,6 +161,7 @@ def test_a_cluster_whose_id_is_not_configured_is_asked_for_it_once(loop: EventLo
     assert controllers.identified == [C1]
 
 
+@pytest.mark.kip("D038")
 def test_each_endpoint_without_an_answer_is_recorded_with_its_reason(loop: EventLoop) -> None:
     output, _ = poll(loop, {C1: follower_response, C2: refused, C3: never_answers}, seconds=0.5)
     assert output.reasons_by_endpoint == {

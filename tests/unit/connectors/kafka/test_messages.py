@@ -177,7 +177,7 @@ def test_poll_without_a_leader_is_classified(answer: dict[str, Any], reason: Rea
     assert parsed(leader=0).leader_id == 0
 
 
-@pytest.mark.kip("A115", "D004", "D005", "D030", "D084", "K019")
+@pytest.mark.kip("A115", "D004", "D005", "D006", "D030", "D084", "K019")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_poll_requests_the_metadata_partition_in_every_version(version: int) -> None:
     request = describe_quorum_request()

@@ -71,6 +71,6 @@ def copy(source: socket.socket, target: socket.socket) -> None:
 def proxying() -> Iterator[ConnectProxy]:
     """Runs a proxy."""
     with ConnectProxy() as proxy:
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True).start()
         yield proxy
         proxy.shutdown()

@@ -5,11 +5,11 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http import HTTPStatus
-from http.client import HTTPMessage, parse_headers
-from io import BufferedIOBase
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeAlias
 
 
@@ -19,7 +19,7 @@ class ReceivedRequest:
 
     method: str
     path: str
-    headers: HTTPMessage
+    headers: Message
     body: bytes
 
 
@@ -52,67 +52,70 @@ class ResetInReply:
 Behaviour: TypeAlias = HttpReply | NoReply | ConnectionReset | ResetInReply
 
 
-class HttpDouble:
+class HttpDouble(ThreadingHTTPServer):
     """Accepts connections until it is closed; each connection has its own thread."""
 
+    daemon_threads = True
+    block_on_close = False
+
     def __init__(self, context: ssl.SSLContext | None) -> None:
+        super().__init__(("127.0.0.1", 0), _Connection)
         self.requests: list[ReceivedRequest] = []
         self.behave: Callable[[ReceivedRequest], Behaviour] = lambda _: HttpReply()
-        self._context = context
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = []
-        self._closed = threading.Event()
-        self.port: int = self._listening.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.context = context
+        self.connections: list[socket.socket] = []
+        self.closed = threading.Event()
+        self.port = self.server_port
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"{'http' if self._context is None else 'https'}://127.0.0.1:{self.port}"
+        return f"{'http' if self.context is None else 'https'}://127.0.0.1:{self.port}"
 
     def close(self) -> None:
-        self._closed.set()
-        # A thread that waits in accept() holds the port until the socket is shut down.
-        with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        for each in self._open:
+        self.closed.set()
+        self.shutdown()
+        self.server_close()
+        for each in self.connections:
             each.close()
 
-    def _accept(self) -> None:
-        while not self._closed.is_set():
-            try:
-                connection, _ = self._listening.accept()
-            except OSError:
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Prints nothing of a connection that was reset, or of a failed TLS handshake."""
+
+
+class _Connection(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: HttpDouble
+
+    def setup(self) -> None:
+        if self.server.context is not None:
+            self.request = self.server.context.wrap_socket(self.request, server_side=True)
+        self.server.connections.append(self.request)
+        super().setup()
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = ReceivedRequest(method=self.command, path=self.path, headers=self.headers, body=body)
+        self.server.requests.append(request)
+        match self.server.behave(request):
+            case HttpReply() as reply:
+                self.wfile.write(reply.to_bytes())
                 return
-            self._open.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with suppress(OSError, ValueError):
-            if self._context is not None:
-                connection = self._context.wrap_socket(connection, server_side=True)
-                self._open.append(connection)
-            stream = connection.makefile("rb")
-            while (request := _request(stream)) is not None:
-                self.requests.append(request)
-                if not self._reply(connection, self.behave(request)):
-                    break
-            connection.close()
-
-    def _reply(self, connection: socket.socket, behaviour: Behaviour) -> bool:
-        """Sends the reply; returns whether the connection stays open."""
-        match behaviour:
-            case HttpReply():
-                connection.sendall(behaviour.to_bytes())
-                return True
             case NoReply():
-                self._closed.wait()
-            case ConnectionReset():
-                _reset(connection)
+                self.server.closed.wait()
             case ResetInReply():
-                connection.sendall(b"HTTP/1.1 20")
-                _reset(connection)
-        return False
+                self.wfile.write(b"HTTP/1.1 20")
+            case ConnectionReset():
+                pass
+        self.close_connection = True
+        # Closing without linger sends a RST.
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.request.close()
+
+    do_GET = do_POST = do_PUT = _answer
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Logs nothing."""
 
 
 @contextmanager
@@ -123,19 +126,3 @@ def serving(context: ssl.SSLContext | None = None) -> Iterator[HttpDouble]:
         yield server
     finally:
         server.close()
-
-
-def _request(stream: BufferedIOBase) -> ReceivedRequest | None:
-    line = stream.readline().decode()
-    if not line.strip():
-        return None
-    method, path, _ = line.split(" ", 2)
-    headers = parse_headers(stream)
-    body = stream.read(int(headers.get("Content-Length", 0)))
-    return ReceivedRequest(method=method, path=path, headers=headers, body=body)
-
-
-def _reset(connection: socket.socket) -> None:
-    # Closing with unsent data and without linger sends a RST.
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    connection.close()

@@ -80,13 +80,7 @@ def _log(machine: Machine, path: Path) -> Iterator[Fact]:
                 yield _voters(after.committed)
             if len(after.history.elections) and after.history.elections[-1:] != before.history.elections[-1:]:
                 won = after.history.elections[-1]
-                yield {
-                    "fact": "leader",
-                    "offset": won.offset,
-                    "epoch": won.leader_epoch,
-                    "timestamp": won.timestamp_ms,
-                    "leader_id": won.leader_id,
-                }
+                yield _fact("leader", won, "offset", "leader_id", epoch=won.leader_epoch, timestamp=won.timestamp_ms)
             start, piece = end, []
         if batch is not None:
             piece.append(batch)
@@ -109,34 +103,21 @@ def _apply(machine: Machine, events: DecodedEvents) -> None:
     machine.apply(events, sequence=sequence, observed_at_ms=observed_at_ms)
 
 
+def _fact(kind: str, source: object, *names: str, **values: Any) -> Fact:
+    """Returns a fact with these fields of an object and these values."""
+    return {"fact": kind, **{name: getattr(source, name) for name in names}, **values}
+
+
 def _image(machine: Machine) -> Iterator[Fact]:
     image, quorum = machine.visible_image, machine.quorum()
-    yield {
-        "fact": "end",
-        "last_offset": image.last_offset,
-        "epoch": machine.log.epoch,
-        "timestamp": image.newest_timestamp_ms,
-    }
+    yield _fact("end", image, "last_offset", epoch=machine.log.epoch, timestamp=image.newest_timestamp_ms)
     yield {"fact": "kraft.version", "level": quorum.kraft_version}
     yield {"fact": "features", "levels": dict(quorum.features)}
-    for broker in quorum.brokers.values():
-        yield {
-            "fact": "broker",
-            "id": broker.id,
-            "incarnation_id": broker.incarnation_id,
-            "fenced": broker.fenced,
-            "in_controlled_shutdown": broker.in_controlled_shutdown,
-            "endpoints": _endpoints(broker.endpoints),
-            "features": _features(broker.features),
-        }
-    for controller in quorum.controllers.values():
-        yield {
-            "fact": "controller",
-            "id": controller.id,
-            "incarnation_id": controller.incarnation_id,
-            "endpoints": _endpoints(controller.endpoints),
-            "features": _features(controller.features),
-        }
+    states = ("id", "incarnation_id", "fenced", "in_controlled_shutdown")
+    for kind, registered, names in (("broker", quorum.brokers, states), ("controller", quorum.controllers, states[:2])):
+        for node in registered.values():
+            found = {"endpoints": _endpoints(node.endpoints), "features": _features(node.features)}
+            yield _fact(kind, node, *names, **found)
     recovering = {(one.topic_id, one.partition) for one in quorum.recovering}
     for topic_id, topic in machine.log.partitions.topics.items():
         yield {"fact": "topic", "id": topic_id, "name": topic.name}
@@ -145,36 +126,22 @@ def _image(machine: Machine) -> Iterator[Fact]:
 
 
 def _partition(topic_id: TopicId, number: int, held: Assignment, *, recovering: bool) -> Fact:
-    return {
-        "fact": "partition",
-        "topic_id": topic_id,
-        "partition": number,
-        "replicas": [*held.replicas],
-        "isr": [*held.isr],
-        "elr": [*held.elr],
-        "last_known_elr": [*held.last_known_elr],
-        "leader": held.leader,
-        "leader_epoch": held.leader_epoch,
-        "partition_epoch": held.partition_epoch,
-        "recovering": recovering,
-    }
+    replicas = {name: [*getattr(held, name)] for name in ("replicas", "isr", "elr", "last_known_elr")}
+    of = {"topic_id": topic_id, "partition": number, "recovering": recovering}
+    return _fact("partition", held, "leader", "leader_epoch", "partition_epoch", **replicas, **of)
 
 
 def _voters(committed: VoterSet) -> Fact:
-    return {
-        "fact": "voters",
-        "offset": committed.offset,
-        "epoch": committed.leader_epoch,
-        "timestamp": committed.timestamp_ms,
-        "voters": [
-            {
-                "id": voter.key.id,
-                "directory_id": voter.key.directory_id,
-                "endpoints": [[one.listener, one.host, one.port] for one in voter.endpoints],
-            }
-            for voter in sorted(committed.voters, key=lambda voter: voter.key.id)
-        ],
-    }
+    voters = [
+        {
+            "id": one.key.id,
+            "directory_id": one.key.directory_id,
+            "endpoints": [[each.listener, each.host, each.port] for each in one.endpoints],
+        }
+        for one in sorted(committed.voters, key=lambda one: one.key.id)
+    ]
+    at = {"epoch": committed.leader_epoch, "timestamp": committed.timestamp_ms}
+    return _fact("voters", committed, "offset", **at, voters=voters)
 
 
 def _endpoints(endpoints: Iterable[Endpoint]) -> list[list[Any]]:

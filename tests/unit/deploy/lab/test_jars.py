@@ -158,22 +158,6 @@ def test_class_archive_is_written_once_and_a_partial_one_is_not_used(tmp_path: P
     assert written == [False]
 
 
-@pytest.fixture
-def one_jar(tmp_path: Path) -> JarSet:
-    return replace(KAFKA_SOURCE, lock=tmp_path / "test.lock")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Returns a folder with one jar, which a lock file pins."""
-    folder = tmp_path / "jars"
-    folder.mkdir()
-    (folder / "a.jar").write_bytes(b"content")
-    lock = tmp_path / "test.lock"
-    lock.write_text(f"{sha256(folder / 'a.jar')}  a.jar\n")
-    return folder
-
-
 def test_the_lock_is_of_the_installed_spark() -> None:
     assert version("pyspark") == SPARK_VERSION
     assert f"spark-sql-kafka-0-10_2.13-{SPARK_VERSION}.jar" in jar_checksums(KAFKA_SOURCE.lock)
@@ -184,9 +168,13 @@ def test_each_jar_that_is_downloaded_has_a_checksum(jars: JarSet) -> None:
     assert {f"{name}-{revision}.jar" for _, name, revision, _ in jars.dependencies} == set(jar_checksums(jars.lock))
 
 
-def test_jars_of_a_folder_are_verified(folder: Path, one_jar: JarSet) -> None:
-    assert spark_jars(one_jar, folder) == [folder / "a.jar"]
+def test_jars_of_a_folder_are_verified(tmp_path: Path) -> None:
+    lock, jar = tmp_path / "test.lock", tmp_path / "a.jar"
+    jar.write_bytes(b"content")
+    lock.write_text(f"{sha256(jar)}  a.jar\n")
+    one_jar = replace(KAFKA_SOURCE, lock=lock)
+    assert spark_jars(one_jar, tmp_path) == [jar]
 
-    (folder / "a.jar").write_bytes(b"changed")
+    jar.write_bytes(b"changed")
     with pytest.raises(LabError, match=r"a\.jar from Maven Central is not the file that test\.lock pins"):
-        spark_jars(one_jar, folder)
+        spark_jars(one_jar, tmp_path)

@@ -205,7 +205,7 @@ def test_tables_of_a_recorded_state() -> None:
 
 @pytest.mark.kip("E071")
 @pytest.mark.kip("A080", "A012")
-@pytest.mark.kip("B047", "B048", "A081")
+@pytest.mark.kip("B047", "B048", "A081", "K018")
 @pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D106", "D107", "D108", "D116", "K031")
 def test_metrics_of_two_clusters(tmp_path: Path) -> None:
     other = replace(of_five(), cluster="other")

@@ -30,7 +30,7 @@ def with_brokers(nodes: Iterable[int], *, alive_for_ms: int = 3_600_000) -> Quor
     return quorum
 
 
-@pytest.mark.kip("B011", "B049", "K025")
+@pytest.mark.kip("B011", "B049", "K025", "K047")
 @pytest.mark.parametrize(
     ("quorum", "severity", "why"),
     [

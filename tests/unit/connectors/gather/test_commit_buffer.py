@@ -187,7 +187,7 @@ def restore_older_log(leader: Leader, buffer: CommitBuffer, *, at: int) -> None:
     leader.epoch, leader.batches, leader.high_watermark = 3, [(0, at, 1)], at
 
 
-@pytest.mark.kip("D052", "D072", "D079")
+@pytest.mark.kip("D052", "D072", "D079", "K017")
 def test_loss_is_reported_when_a_committing_leader_lacks_committed_records() -> None:
     leader, buffer = Leader(), CommitBuffer(START)
     restore_older_log(leader, buffer, at=4)
@@ -252,7 +252,7 @@ def test_fetch_continues_after_the_newest_of_several_uncommitted_batches_with_it
     assert buffer.fetch_position(2) == FetchPosition(offset=5, epoch=2)
 
 
-@pytest.mark.kip("D052")
+@pytest.mark.kip("D052", "K046")
 @pytest.mark.parametrize("committed_end", [50, 500])
 def test_snapshot_of_another_epoch_that_ends_at_or_below_the_committed_offset_is_a_loss(committed_end: int) -> None:
     buffer = CommitBuffer(FetchPosition(offset=committed_end, epoch=1))

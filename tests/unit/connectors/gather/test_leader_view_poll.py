@@ -169,7 +169,7 @@ def test_leader_is_queried_again_with_its_own_epoch(loop: EventLoop, known_epoch
     assert output.views[0].log is not None
 
 
-@pytest.mark.kip("D031", "D032", "A043", "A044")
+@pytest.mark.kip("D031", "D032", "A043", "A044", "K006")
 def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     nodes = node_directory(1)
     nodes.leader_epoch = 3

@@ -167,7 +167,7 @@ def test_a_missing_or_invalid_quorum_state_is_reported(tmp_path: Path, content: 
     assert reason in str(read_election_state(partition))
 
 
-@pytest.mark.kip("A023", "A045", "A058", "E097")
+@pytest.mark.kip("A023", "A045", "A058", "E097", "K006")
 def test_recorded_voter_sets_of_the_log_and_of_the_snapshots(stopped: Path) -> None:
     with open_files(stopped / "node-2" / PARTITION) as files:
         sets = voter_sets_in_files(files)

@@ -38,7 +38,7 @@ from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reade
 from tests.unit.streaming.status.statuses import NO_OBSERVATION, replica
 
 
-@pytest.mark.kip("A099", "A101", "A102", "A103")
+@pytest.mark.kip("A099", "A101", "A102", "A103", "K008")
 def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
     adding = reader(MetricsFixture(tmp_path).batch(voting(healthy(3), 1, 2, 3, 4)).samples())
     removing = reader(MetricsFixture(tmp_path).batch(voting(healthy(3), 2, 3)).samples())

@@ -82,6 +82,7 @@ def test_a_lower_log_end_without_committed_records_that_two_polls_show_is_no_reg
     assert regression(observed(*answers)) is None
 
 
+@pytest.mark.kip("K042")
 @pytest.mark.parametrize(
     ("later", "acknowledged", "end"),
     [

@@ -14,6 +14,7 @@ from tests.kips.test_kip_856_gauges import state_of, status, voting
 from tests.unit.rules.situation import (
     adding,
     evaluation_of,
+    failing_again,
     finding_lines,
     findings,
     healthy,
@@ -97,6 +98,8 @@ def test_the_majority_is_of_the_leaders_newest_set() -> None:
     assert carried(voter_not_fetching(adding(three, 4), 4)) == ["critical 2 of 4 voters are in sync; 3 are needed"]
     assert carried(adding(three, 4)) == ["warning 3 of 4 voters are in sync; 3 are needed"]
     assert carried(removing(four, 1)) == ["warning 2 of 3 voters are in sync; 2 are needed"]
+    assert carried(failing_again(adding(healthy(4), 5), 2, 6)) == [], "the fifth voter is the reserve"
+    assert len(carried(failing_again(removing(healthy(5), 1), 2, 6))) == 1
     (waits,) = findings(stalled(adding(voter_not_fetching(three, 2), 4)), "high-watermark-stalled")
     assert waits.summary.endswith("2 of 4 voters are in sync; 3 are needed.")
 

@@ -107,7 +107,7 @@ def test_holds_are_longer_than_kafkas_own_timers() -> None:
 @pytest.mark.parametrize("rule", ["partition-stuck-recovering", "observer-could-be-voter", "stale-voter-endpoint"])
 def test_the_three_thresholds_without_a_value_in_the_texts_have_configurable_defaults(rule: str) -> None:
     assert 0 < DEFAULTS[rule].ms("hold") <= OBSERVER_FORGOTTEN_MS, "minutes"
-    assert thresholds_for({f"{rule}.hold": 7})[rule].ms("hold") == 7_000
+    assert thresholds_for({f"{rule}.hold": 7.5})[rule].ms("hold") == 7_500
 
 
 @pytest.mark.kip("E045", "E047")

@@ -328,6 +328,7 @@ def test_alert_of_a_removed_rule_resolves() -> None:
     assert [alert.state for alert in alerts] == [AlertState.RESOLVED]
 
 
+@pytest.mark.kip("K038")
 def test_next_due_is_the_next_time_at_which_an_alert_is_due() -> None:
     tracker = ConditionTracker()
     assert next_due(tracker.tracked, THRESHOLDS) is None
@@ -343,6 +344,8 @@ def test_next_due_is_the_next_time_at_which_an_alert_is_due() -> None:
 
     tracker.at(40, finding(subject="y"))
     assert next_due(tracker.tracked, THRESHOLDS) == START + 50_000, "the end of its clear"
+    longer = {"r": Thresholds(values={"hold": 30.0, "clear": 12.5})}
+    assert next_due(tracker.tracked, longer) == START + 52_500
 
     tracker.at(41, finding(Severity.INFO, subject="y"))
     tracker.at(50, finding(Severity.INFO, subject="y"))

@@ -164,6 +164,7 @@ def test_broker_of_which_a_new_leader_knows_no_fetch_is_evaluated_by_the_polls_b
     assert never.evidence["last_fetch"] == "never observed"
 
 
+@pytest.mark.kip("K042")
 @pytest.mark.kip("A029", "D060")
 @pytest.mark.kip("D041")
 @pytest.mark.parametrize(

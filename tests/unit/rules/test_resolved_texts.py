@@ -108,6 +108,11 @@ OF_OTHER_QUORUMS: list[tuple[Quorum, str, str]] = [
     (FENCED, "broker-fenced: broker 103", "Broker 103 is no longer registered. Brokers alive: 1 of 2 registered."),
     (FENCED, "observer-lagging: broker 101", "Broker 101 is fenced: it leads no partition."),
     (FENCED, "broker-flapping: broker 101", "Broker 101 is no longer fenced too often. It is fenced now."),
+    (
+        adding(healthy(), 4),
+        "failure-tolerance: quorum",
+        "4 of 4 voters are in sync; the quorum tolerates 1 further failure.",
+    ),
     (healthy(5), "failure-tolerance: quorum", "5 of 5 voters are in sync; the quorum tolerates 2 further failures."),
     (
         voter_not_fetching(healthy(5), 1),
@@ -156,7 +161,7 @@ OF_OTHER_QUORUMS: list[tuple[Quorum, str, str]] = [
 ]
 
 
-@pytest.mark.kip("A051", "A020", "A024")
+@pytest.mark.kip("A051", "A020", "A022", "A024")
 @pytest.mark.parametrize(
     ("quorum", "alert", "text"),
     [

@@ -157,7 +157,7 @@ def test_committed_records_carry_their_offset_range() -> None:
     assert (*offsets(got), got.batches) == (5, 4, b"")
 
 
-@pytest.mark.kip("K044", "K046")
+@pytest.mark.kip("A041", "K044", "K046")
 def test_a_leader_that_does_not_know_its_high_watermark_yet_commits_nothing() -> None:
     buffer = CommitBuffer(START)
     answer = replace(leader_of(2, 3).respond(0, 0, max_batches=9), high_watermark=None)

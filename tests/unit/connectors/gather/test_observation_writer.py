@@ -117,12 +117,14 @@ REFUSED = replace(LOG_REFUSED, source=ObservationSource.QUORUM)
 BROKEN = ContractViolation(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
 
 
+@pytest.mark.kip("A093")
 @pytest.mark.parametrize(
     ("events", "urgent"),
     [
         ([batch([noop()]), b"", batch([config_record("x")])], [False, False, True]),
         ([polled(), polled(lag=5), polled(leader=2), polled(leader=2)], [True, False, True, False]),
         ([polled(port=port) for port in (9093, 9093, 9193, 9193)], [True, False, True, False]),
+        ([polled(), *[replace(polled(), observers=(replica("101"),))] * 2], [True, True, False]),
         ([view(1), view(1), view(2), view(1, epoch=2), view(1, epoch=2)], [True, False, True, True, False]),
         (
             [PROBED, replace(PROBED, addresses=PROBED.addresses[::-1]), replace(PROBED, connection=Connection.REFUSED)],
@@ -139,8 +141,9 @@ BROKEN = ContractViolation(contract="c", promise="p", grave=True, rows=1, exampl
         ),
     ],
     ids=[
-        *("records", "leader of a poll", "endpoint of a poll", "view", "probe", "certificate", "probes of two nodes"),
-        *("audit", "reason of a failure", "failures at two endpoints", "failure after a success of its source"),
+        *("records", "leader of a poll", "endpoint of a poll", "observers of a poll", "view", "probe", "certificate"),
+        *("probes of two nodes", "audit", "reason of a failure", "failures at two endpoints"),
+        "failure after a success of its source",
     ],
 )
 def test_only_a_change_is_urgent(

@@ -136,7 +136,7 @@ def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
     assert output.reasons_by_endpoint == {}
 
 
-@pytest.mark.kip("D043")
+@pytest.mark.kip("D043", "A093")
 def test_of_two_answers_that_of_the_newest_epoch_is_written(loop: EventLoop) -> None:
     """A former leader that was cut off and has not noticed answers too."""
     output, _ = poll(loop, {C1: partial(leader_response, epoch=3), C2: partial(leader_response, epoch=4)}, seconds=0.05)

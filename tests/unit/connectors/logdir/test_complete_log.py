@@ -78,7 +78,7 @@ def registered(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration
     return [replace(one, at=at, alive_since_timestamp_ms=None, features_since_timestamp_ms=None) for one in brokers]
 
 
-@pytest.mark.kip("D018", "D019", "E044")
+@pytest.mark.kip("A043", "D018", "D019", "E044")
 @pytest.mark.parametrize("node", [1, 2, 3, 101])
 def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints(node: int, tmp_path: Path) -> None:
     folder = stopped_quorum(tmp_path) / f"node-{node}"

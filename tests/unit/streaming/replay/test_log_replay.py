@@ -7,7 +7,7 @@ import pytest
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.replay.decoded_row import DecodedRow
-from streaming.replay.image import REMOVALS_MAX, keep_alive_since
+from streaming.replay.image import REMOVALS_MAX, Image, keep_alive_since
 from streaming.replay.machine import Machine
 from tests.unit.rules.situation import broker, present
 from tests.unit.streaming.replay.log_script import (
@@ -17,6 +17,11 @@ from tests.unit.streaming.replay.log_script import (
     key,
     machine,
 )
+
+
+@pytest.mark.kip("A030")
+def test_a_log_without_its_start_may_be_of_a_dynamic_quorum() -> None:
+    assert (Image(complete=True).kraft, Image(complete=False).kraft) == (0, None)
 
 
 def test_of_many_removals_the_newest_are_kept() -> None:

@@ -27,11 +27,11 @@ def test_every_voter_change_is_kept_as_a_difference() -> None:
 
     changes = apply(replay, [script.read()]).history.voter_changes
 
-    assert [(one.added, one.removed, one.moved, one.offset) for one in changes] == [
-        ((key("3-c"),), (), (), 2),
-        ((key("3-d"),), (key("1-a"), key("3-c")), (), 4),
-        ((), (), (2,), 5),
-        ((key("2-e"),), (key("2-b"),), (), 6),
+    assert [(one.added, one.removed, one.moved, one.offset, one.forced) for one in changes] == [
+        ((key("3-c"),), (), (), 2, False),
+        ((key("3-d"),), (key("1-a"), key("3-c")), (), 4, True),
+        ((), (), (2,), 5, False),
+        ((key("2-e"),), (key("2-b"),), (), 6, True),
     ]
 
 

@@ -216,7 +216,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_topics, "PAGE_PARTITIONS", 3)
 
 
-@pytest.mark.kip("B053", "D118", "D120")
+@pytest.mark.kip("B053", "D118", "D120", "K048")
 @given(st.lists(st.lists(STEPS, max_size=12), max_size=5), st.sampled_from(["", "stored", "restored"]))
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("small_pages")

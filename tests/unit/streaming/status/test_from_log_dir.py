@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir.log_dir_files import PARTITION
+from connectors.logdir.log_dir_files import PARTITION, ElectionState
 from connectors.observations.point_in_time import AtOffset, AtTime
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
@@ -26,6 +26,7 @@ from tests.unit.connectors.logdir.log_dirs import (
     write_log_dir,
     write_quorum_state,
 )
+from tests.unit.rules.situation import present
 
 pytestmark = pytest.mark.kip("A013", "A062", "A064", "A065", "D104", "E043", "E044", "E051", "E076", "E080")
 
@@ -96,9 +97,10 @@ def test_the_current_vote_of_the_disk_is_shown(tmp_path: Path, content: dict[str
     folder = stopped_quorum(tmp_path) / "node-1"
     write_quorum_state(folder, leaderId=-1, leaderEpoch=9, **content)
 
-    made = cluster_status(state_of(replay_log_dir(folder))).log_dir
+    status = cluster_status(state_of(replay_log_dir(folder)))
 
-    assert made is not None
+    made = present(status.log_dir)
+    assert status.leader_epoch == 9, "the newer one"
     assert dict(log_dir_lines(made))["Quorum state"] == f"epoch 9, no leader known, {shown}"
     assert made.last_epoch == 1, "that of its newest record"
 
@@ -109,6 +111,10 @@ def test_the_first_epoch_is_0_and_an_empty_log_has_none(tmp_path: Path) -> None:
     read = {name: replay_log_dir(write_log_dir(tmp_path / name, {0: log})) for name, log in logs.items()}
 
     assert (read["first"].epoch, read["empty"].epoch) == (0, None)
+    write_quorum_state(tmp_path / "first", leaderId=-1, leaderEpoch=0, votedId=-1, data_version=1)
+    election = replay_log_dir(tmp_path / "first").election
+    assert isinstance(election, ElectionState)
+    assert election.leader_epoch == 0
 
 
 def test_torn_and_absent_files_are_missing(tmp_path: Path) -> None:

@@ -84,10 +84,16 @@ def test_max_follower_lag_is_null_without_a_leader_or_a_current_poll(outage: Cal
     assert fields["voters_fetching"] is None, "both are of the same poll"
 
 
-@pytest.mark.kip("A025", "K008")
+@pytest.mark.kip("A025", "K008", "K024")
 def test_uncommitted_voter_change_is_pending() -> None:
     assert status(voters_now(healthy(3), 1, 2, 3, 4))["pending_voters"]["added"][0]["id"] == 4
     assert status(voters_now(healthy(3), 1, 3))["pending_voters"]["removed"][0]["id"] == 2
+    other_disk = with_poll(healthy(3), voters=(row(key(1)), row(key(2)), row(key(3, "new"))))
+    pending = status(other_disk)["pending_voters"]
+    assert [pending[of][0]["directory_id"] for of in ("added", "removed")] == [
+        key(3, "new").directory_id,
+        key(3).directory_id,
+    ]
 
 
 @pytest.mark.kip("E071")

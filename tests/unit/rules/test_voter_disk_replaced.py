@@ -26,7 +26,7 @@ from tests.unit.rules.situation import (
 )
 
 pytestmark = pytest.mark.kip(
-    "A004", "A007", "A017", "A048", "A049", "A050", "A051", "A052", "A109", "A110", "C010", "K011", "K024"
+    "A004", "A007", "A017", "A048", "A049", "A050", "A051", "A052", "A109", "A110", "C010", "K001", "K011", "K024"
 )
 
 RULE = "voter-disk-replaced"

@@ -35,7 +35,7 @@ def test_list_of_controllers_is_parsed_and_printed() -> None:
     assert parse_controllers(" , ".join(reversed(LIST.split(","))), "CONTROLLER") == HERE, "in any order"
 
 
-@pytest.mark.kip("E019", "E076")
+@pytest.mark.kip("E019", "E076", "K027")
 def test_two_controllers_may_share_a_host_and_ipv6_is_in_brackets() -> None:
     text = f"1@[::1]:9093:{key(1).directory_id},2@[::1]:65535:{key(2).directory_id}"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from struct import Struct
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from connectors.observations.log_event import LogEvent
 from rules.model.monitoring import ContractViolation, FailedObservation, LeaderView, Probe
@@ -124,7 +124,8 @@ TIMES = frozenset(
         *("alive_since_timestamp_ms", "features_since_timestamp_ms"),
     }
 )
-"""Fields of events that the replay sets: they are not stored, because an observation has one time."""
+"""Fields of events that the replay sets, to the times of observations: they are not stored with an event."""
+_NOT_STORED: dict[str, Any] = {**dict.fromkeys(TIMES, True), "broken": {"__all__": {*TIMES}}}
 
 
 @cache
@@ -137,7 +138,7 @@ def _event_json() -> "TypeAdapter[Event]":
 
 def to_json(event: Event) -> bytes:
     """Returns one event as one JSON object in UTF-8, the stored form of polls, probes, failures and audits."""
-    return _event_json().dump_json(event, exclude={**dict.fromkeys(TIMES, True), "broken": {"__all__": {*TIMES}}})
+    return _event_json().dump_json(event, exclude=_NOT_STORED)
 
 
 def from_json(payload: bytes | str) -> Event:

@@ -68,23 +68,20 @@ class JobSample:
     """The newest statistics of a gatherer; it may no longer run."""
     audited: Sequence[ContractResult] | None
     """The newest audit; None where the store cannot be read."""
+    received: Mapping[str, ReceivedStatus]
+    """The newest status, of any age, of each configured cluster that has one."""
 
     @staticmethod
     def of(sources: JobSources) -> "JobSample":
         """Returns the job as it is now."""
-        now_ms = sources.wall_ms()
+        store = sources.store
         return JobSample(
             sources=sources,
-            now_ms=now_ms,
+            now_ms=sources.wall_ms(),
             written=read_stats(sources.stats),
             audited=_stored(sources.audits.newest),
+            received={name: newest for name in store.names if (newest := store.newest(name)) is not None},
         )
-
-    @property
-    def received(self) -> Mapping[str, ReceivedStatus]:
-        """The newest status, of any age, of each configured cluster that has one."""
-        store = self.sources.store
-        return {name: newest for name in store.names if (newest := store.newest(name)) is not None}
 
     @property
     def gatherer_stats(self) -> WrittenStats | None:

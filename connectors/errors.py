@@ -28,7 +28,7 @@ def os_errors(what: str, advice: str = "") -> Iterator[None]:
 
 
 class ObservationError(KraftwatchError):
-    """A poll, probe, fetch or name lookup failed; the gatherer records the reason in an FailedObservation event."""
+    """A poll, probe, fetch or name lookup failed; the gatherer records the reason as a FailedObservation."""
 
     def __init__(self, reason: Reason, detail: str, *, certificate_fault: CertificateFault | None = None) -> None:
         """`detail` describes the failure and must not contain a secret.

@@ -107,7 +107,7 @@ async def supervised(
 ) -> None:
     """Runs the coroutine that `start` returns, and restarts it whenever it ends.
 
-    Each end is recorded as an FailedObservation event and logged.
+    Each end is recorded as a FailedObservation and logged.
     """
     while True:
         try:

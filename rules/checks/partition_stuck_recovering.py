@@ -114,7 +114,7 @@ def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresh
     else:
         severity = Severity.CRITICAL if _ReplicaState.NOT_JOINING in others.values() else Severity.WARNING
     if recovery.topic in _LOSS_CONSEQUENCE and not _only_unflushed(recovery):
-        # One step higher: without another replica, where the severity is info, no other one's records can be lost.
+        # One step above warning; an info never comes here: without another replica no other one's records can be lost.
         severity = Severity.CRITICAL
     return _Case(recovery=recovery, condition_age_ms=age, others=others, severity=severity)
 

@@ -75,8 +75,8 @@ def check(
         _exit_invalid(file, errors, as_json=as_json)
     config = load(file)
     errors = [*unreadable(config)]
-    sent = send_test and not errors
-    checks = [check_sink(each.section, config.links, send_test=sent, severity=severity) for each in config.sinks]
+    send_test = send_test and not errors
+    checks = [check_sink(each.section, config.links, send_test=send_test, severity=severity) for each in config.sinks]
     errors += [f"sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
         _exit_invalid(file, [f"{file}: {sentence}" for sentence in errors], as_json=as_json)

@@ -281,9 +281,9 @@ def test_election_lasts_from_the_last_record_before_it() -> None:
     assert rates.elections_s() == (3.2, 3.2), "counted once, although the next status holds it too"
     rates.add(with_election(polled(20, 105, 105, 105, leader=3), at_ms=15_800, offset=104))
     assert rates.elections_s() == (2, 3.2), "the longest, also if it was not the last"
-    unseen = with_election(polled(30, 108, 108, 108), at_ms=26_000, offset=106)
-    next_one = replace(unseen.elections[0], offset=Offset(107), at_ms=Millis(29_000))
-    rates.add(replace(unseen, elections=(*unseen.elections, next_one)))
+    newer = with_election(polled(30, 108, 108, 108), at_ms=26_000, offset=106)
+    next_one = replace(newer.elections[0], offset=Offset(107), at_ms=Millis(29_000))
+    rates.add(replace(newer, elections=(*newer.elections, next_one)))
     average, longest = present(rates.elections_s())
     assert (round(average, 3), longest) == (3.333, 6), "of two at once, only the first: it began at a known time"
 

@@ -294,6 +294,16 @@ def test_a_broker_without_the_state_ends_recovery_and_nothing_fires(isr: tuple[i
     assert findings(quorum, STUCK) == findings(quorum, BREACH) == []
 
 
+@pytest.mark.kip("B053")
+def test_a_recovery_in_the_log_is_kept_at_an_old_metadata_version() -> None:
+    script, replay = recovering()
+    script.feature("metadata.version", 2)
+
+    quorum = apply(replay, [script.read()])
+
+    assert (quorum.metadata_version, [one.partition for one in quorum.recovering]) == (2, [0])
+
+
 def partition_of(finding: Finding) -> Mapping[str, Any]:
     listed = finding.evidence["partitions"]
     assert isinstance(listed, list)

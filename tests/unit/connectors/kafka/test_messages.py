@@ -199,7 +199,7 @@ def replica(node: int, directory: str | None, *numbers: int | None) -> Replica:
 
 @pytest.mark.kip("A008", "A012", "A017", "A028", "A093", "A094", "A095", "A097", "C022", "C023", "C024", "D014", "D085")
 @pytest.mark.kip("A018", "A047", "A049", "A108", "A111", "D074", "D081", "K005", "K024", "K031", "A014", "A040")
-@pytest.mark.kip("D058", "D064")
+@pytest.mark.kip("D030", "D058", "D064")
 @pytest.mark.parametrize(("version", "high_watermark"), [(0, 234_130), (1, 234_130), (2, 234_130), (2, -1)])
 def test_whole_poll_in_every_version(version: int, high_watermark: int) -> None:
     """Two replicas have the same node id, and the leader is no voter; -1 and the zero UUID are unknown.

@@ -64,9 +64,9 @@ def leave_transaction(scene: IncidentSimulation) -> Iterator[int]:
     scene.write(TransactionEnded, aborted=scene.choices.random() < 0.5)
 
 
-@incident("committed-metadata-lost")
+@incident("committed-metadata-lost", also=("no-leader",))
 def lose_metadata(scene: IncidentSimulation) -> Iterator[int]:
-    """The idle quorum loses NoOps only: which records are lost does not matter to the rule."""
+    """The idle quorum loses NoOps only: which records are lost does not matter. Its first election may take long."""
     yield LOST_RECORDS * 1_000
     end = len(scene.ground_truth.committed) - LOST_RECORDS
     for node in scene.nodes:

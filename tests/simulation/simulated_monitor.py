@@ -16,7 +16,7 @@ from streaming.replay.decoded_row import DecodedRow
 
 KEEP_FIRING_S = 90.0
 """How long rules about past events keep firing."""
-CHURN_WINDOW_S = 180.0
+CHURN_WINDOW_S = 120.0
 DUPLICATE_WINDOW_S = 90.0
 FLAPPING_WINDOW_S = 120.0
 RESTART_WINDOW_S = 120.0

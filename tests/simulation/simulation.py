@@ -28,8 +28,8 @@ FAULTY_QUIET_MS = 5_000
 FAULTS_MS = (40_000, 120_000)
 UNATTENDED_MS = (100_000, 100_000, 400_000)
 """Everything runs again, but no operator acts: longer than the holds of a minute, and sometimes than those of five."""
-CALM_MS = 170_000
-"""Long enough for a complete recovery, and for every hold and clear after it."""
+CALM_MS = 200_000
+"""Long enough for a complete recovery, and for every hold, window and clear after it, also if it begins late."""
 BUSY_MS = 50_000
 GAP_PHASES = (Phase.FAULTS_INJECTED, Phase.UNATTENDED)
 GAP_PROBABILITY = 1 / 30

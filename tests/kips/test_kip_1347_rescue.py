@@ -186,7 +186,7 @@ def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: P
     assert batches[-1].end == len(content), "no gap between the offsets of the batches"
 
 
-@pytest.mark.kip("A040", "E010", "E051")
+@pytest.mark.kip("A040", "E010", "E051", "D074")
 def test_different_log_ends_and_possibly_uncommitted_records_are_reported(stopped: Path) -> None:
     found = rescue_plan(stopped, 2, 3)
 

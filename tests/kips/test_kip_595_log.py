@@ -106,7 +106,7 @@ def test_the_tagged_fields_of_a_fetch_response(
     assert (said.leader_id, said.leader_epoch) == (leader or (None, None))
 
 
-@pytest.mark.kip("D069", "D072", "D073", "D079", "D080", "K017")
+@pytest.mark.kip("D069", "D072", "D073", "D079", "D080", "K017", "D037")
 def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> None:
     """Offsets 0 to 2 are committed; the records of epochs 3 and 4 after them are not in the next leader's log."""
     tail = CommitBuffer(FetchPosition(offset=0, epoch=0))

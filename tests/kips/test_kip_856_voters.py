@@ -38,7 +38,7 @@ from tests.unit.streaming.replay.log_script import (
 )
 
 
-@pytest.mark.kip("A019", "K033", "A008", "A017", "A050", "D136", "E002")
+@pytest.mark.kip("A019", "K033", "A008", "A017", "A050", "D136", "E002", "K001")
 @pytest.mark.parametrize(
     ("following", "fires"),
     [
@@ -233,7 +233,7 @@ def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observ
     assert {row.directory_id for row in rows if row.committed_voter} == {"UUID1", "UUID2", "UUID3"}
 
 
-@pytest.mark.kip("A048", "A049", "A081")
+@pytest.mark.kip("A048", "A049", "A081", "A095")
 def test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too() -> None:
     """Nor in a poll before: the monitor started after the disk was replaced, and a new leader knows no older fetch."""
     unheard = replica("3-UUID3", end=None, fetch=None, caught_up=None)

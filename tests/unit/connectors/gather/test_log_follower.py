@@ -196,7 +196,7 @@ def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, pie
     assert output.log == batch(9, 2, epoch=3)
 
 
-@pytest.mark.kip("D035", "D036")
+@pytest.mark.kip("D035", "D036", "D066")
 @pytest.mark.parametrize("error", [None, 6, 74, 75], ids=lambda error: f"error {error}")
 def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop, error: int | None) -> None:
     """It has the same records, but not the same bytes. The first leader closes, or does not lead our epoch any more."""

@@ -78,7 +78,7 @@ def test_connection_is_reused_for_the_next_request(loop: EventLoop) -> None:
     assert rate_limiter.requests_sent == 4, "ApiVersions is counted too"
 
 
-@pytest.mark.kip("A115")
+@pytest.mark.kip("A115", "C022")
 @pytest.mark.parametrize(("known", "sent"), [((0, 1), 1), ((0, 2), 2), ((0, 9), 2)])
 def test_a_poll_is_sent_in_the_newest_version_that_both_know(
     loop: EventLoop, known: tuple[int, int], sent: int

@@ -139,7 +139,7 @@ def test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     assert not electable(replaced), "controllers 2 and 3 run, and of three voters one is left"
 
 
-@pytest.mark.kip("K035")
+@pytest.mark.kip("K035", "D082")
 @pytest.mark.parametrize(("lag_ms", "end"), [(500, 10_000), (5_000, 10_000), (5_001, 9_000)])
 def test_a_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag_ms: int, end: int) -> None:
     """An idle follower of Kafka fetches every half second."""

@@ -175,7 +175,7 @@ def test_a_controller_to_which_connections_time_out_is_not_reached(connection: C
     assert "None of the 3 voters wins an election." in outside.summary, "nothing is known of its process"
 
 
-@pytest.mark.kip("A045", "A058", "A022")
+@pytest.mark.kip("A045", "A058", "A022", "A023")
 def test_votes_that_an_uncommitted_change_of_the_voters_needs_are_named() -> None:
     """A removal that the leader appended and could not commit: its log and those that have it count by the new set."""
     (finding,) = findings(leaderless(removing(healthy(), 1), 3), "no-leader")

@@ -52,7 +52,7 @@ def actions(decisions: tuple[NodeDecision, ...]) -> dict[int, NodeAction]:
     return {one.key.id: one.action for one in decisions}
 
 
-@pytest.mark.kip("D080", "D075")
+@pytest.mark.kip("D080", "D075", "D079")
 @pytest.mark.parametrize(
     ("logs", "end"),
     [

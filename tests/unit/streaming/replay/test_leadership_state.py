@@ -90,6 +90,7 @@ def test_lower_answers_of_the_epoch_before_do_not_count_in_a_new_one() -> None:
     assert leadership.high_watermark == 100
 
 
+@pytest.mark.kip("D059")
 @pytest.mark.parametrize(("after_ms", "accepted"), [(UNCONFIRMED_MS, False), (UNCONFIRMED_MS + 1, True)])
 def test_lower_epoch_is_accepted_once_the_known_one_was_not_confirmed_for_30_s(after_ms: int, accepted: bool) -> None:
     leadership = led(leader=1, epoch=5)

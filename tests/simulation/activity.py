@@ -16,7 +16,6 @@ from rules.model.membership import ControllerRegistration
 from tests.record_image import RecordImage
 from tests.simulation.controller import SimulatedController, supporting
 from tests.simulation.metadata import MetadataActivity
-from tests.simulation.replica import ReplicaProgress
 
 
 class Phase(Enum):
@@ -25,8 +24,6 @@ class Phase(Enum):
     QUIET_RULES = "calm"
     """Operators restore what does not recover by itself."""
     FAULTS_INJECTED = "faults injected"
-    INCIDENT = "incident"
-    """One incident in a healthy quorum; no operator acts."""
     UNATTENDED = "unattended"
     """No faults, and no operator acts."""
 
@@ -35,7 +32,6 @@ _REPAIR_PROBABILITY = {
     Phase.QUIET_RULES: 1.0,
     Phase.FAULTS_INJECTED: 0.01,
     Phase.UNATTENDED: 0.0,
-    Phase.INCIDENT: 0.0,
 }
 """The probability that an operator restores the voter set within half a second."""
 LEADERLESS_MS = 20_000
@@ -65,14 +61,10 @@ class ClusterActivity:
     oracle: RecordImage
     faults: frozenset[str] = frozenset()
     phase: Phase = Phase.QUIET_RULES
-    metadata: MetadataActivity = field(init=False)
     brokers: list[SimulatedBroker] = field(default_factory=list)
     led_at_ms: int = 0
     busy_until_ms: int = 0
     """Until then a calm cluster still changes; then it recovers."""
-
-    def __post_init__(self) -> None:
-        self.metadata = MetadataActivity(self.random, self.faults)
 
     def act(self, now_ms: int, leader: SimulatedController) -> None:
         """Writes the records of half a second."""
@@ -80,7 +72,7 @@ class ClusterActivity:
         self._fetch_as_brokers(now_ms, leader)
         for node in self.nodes:
             if node.up:
-                node.snapshots.write_if_due(now_ms, node.log, node.high_watermark)
+                node.write_snapshot_if_due(now_ms)
         if leader.high_watermark < len(leader.log) - 1 or self.oracle.end != leader.high_watermark:
             return
         self.led_at_ms = now_ms
@@ -91,15 +83,11 @@ class ClusterActivity:
 
     def _fetch_as_brokers(self, now_ms: int, leader: SimulatedController) -> None:
         """Fetches from this leader as each broker that is registered and alive."""
-        clock = now_ms + leader.skew_ms
         for broker in self.brokers:
             registered, held = self.oracle.brokers.get(broker.id), leader.progress.get(broker.key)
             if registered is None or registered.fenced or not broker.fetches:
                 continue
-            if broker.applies or held is None:
-                leader.progress[broker.key] = ReplicaProgress(len(leader.log), clock, clock)
-            else:
-                held.fetched_at_ms = clock
+            leader.record_fetch(now_ms, broker.key, len(leader.log) if broker.applies or not held else held.end_offset)
 
     def restore_endpoints(self, now_ms: int) -> None:
         """Restarts the voters of a leaderless calm quorum at their recorded endpoints."""
@@ -127,7 +115,7 @@ class ClusterActivity:
         known = self.oracle.with_transaction_applied()
         if not known.brokers and not known.controllers:
             leader.write_record(now_ms, FeatureLevelSet, name="metadata.version", level=27)
-            self.metadata.of(now_ms, leader, known).register_brokers()
+            MetadataActivity(self.random, self.faults, now_ms, leader, known).register_brokers()
             return True
         for node in self.nodes:
             incarnation = f"{node.id}-{node.directory}-{node.incarnation}"
@@ -146,7 +134,7 @@ class ClusterActivity:
 
     def _maybe_upgrade(self, now_ms: int, leader: SimulatedController) -> bool:
         """Upgrades kraft.version 0 to 1 now and then, if the leader knows every voter's directory (KIP-853)."""
-        if self.phase in (Phase.UNATTENDED, Phase.INCIDENT) or self.random.random() > 0.005:
+        if self.phase is Phase.UNATTENDED or self.random.random() > 0.005:
             return False
         heard = all(key == leader.key or leader.is_fetching(key, now_ms) for key in leader.log.keys)
         if not heard or leader.high_watermark <= leader.epoch_start:
@@ -177,16 +165,17 @@ class ClusterActivity:
 
     def _metadata(self, now_ms: int, leader: SimulatedController) -> None:
         """Writes broker, topic and partition records; an open transaction stays open in the unattended phase."""
-        if self.phase in (Phase.UNATTENDED, Phase.INCIDENT):
+        if self.phase is Phase.UNATTENDED:
             return
         known, open_now = self.oracle.with_transaction_applied(), self.oracle.transaction is not None
         dice = self.random.random()
         check_calm = self.phase is Phase.QUIET_RULES and now_ms > self.busy_until_ms
+        metadata = MetadataActivity(self.random, self.faults, now_ms, leader, known)
         if open_now and (check_calm or dice < 0.03):
             leader.write_record(now_ms, TransactionEnded, aborted=self.random.random() < 0.3)
         elif check_calm:
-            self.metadata.of(now_ms, leader, known).repair()
+            metadata.repair()
         elif not open_now and dice < 0.02:
             leader.write_record(now_ms, TransactionBegan, name="simulated")
         else:
-            self.metadata.of(now_ms, leader, known).random_change()
+            metadata.random_change()

@@ -1,136 +1,280 @@
-"""A SimulatedController: a replica that can be elected, votes and leads (KIP-595, KIP-853, KIP-996)."""
+"""A SimulatedController: a log on a disk. It votes, leads, or copies what its leader has (KIP-595, KIP-853).
 
-from collections.abc import Callable
-from dataclasses import dataclass
+The model of Raft is coarse: no request is in transit. An election is decided in one step among the voters that the
+candidate reaches. Directory id, log and epoch are on disk and survive a crash; all other state is lost.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
 
 from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, LogEvent, VotersReplaced
-from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.membership import FeatureRange, Voter
-from tests.simulation.metadata_log import LogEntry
-from tests.simulation.network import (
-    BeginQuorumEpoch,
-    EndQuorumEpoch,
-    FetchRequest,
-    FetchResponse,
-    Message,
-    VoteRequest,
-    VoteResponse,
-)
-from tests.simulation.replica import ELECTION_MS, FETCH_TIMEOUT_MS, ReplicaProgress, SimulatedReplica
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.membership import FeatureRange, RecordPosition, Voter
+from tests.simulation.ground_truth import GroundTruth
+from tests.simulation.metadata_log import LogEntry, MetadataLog
+from tests.simulation.network import Network
 
+FETCH_TIMEOUT_MS = (2_000, 3_000)
+ELECTION_MS = (1_000, 2_000)
 CHECK_QUORUM_MS = 3_000
-RESPONSE_RECORDS = 40
+SNAPSHOT_INTERVAL_MS = 30_000
+SNAPSHOT_NEWEST_MS = 15_000
+"""A snapshot is due with a new record: it contains none that is much older than the leaders' clocks differ."""
+FAULTS: dict[str, str] = {
+    "double-vote": "an election does not raise the epoch, and every voter votes again in it",
+    "minority-commit": "a leader commits records that only it has",
+    "forgets-committed": "a crash loses the newest records of the log, also committed ones",
+    "isr-grows": "the active controller grows the ISR of a partition that stays RECOVERING",
+    "leader-alone": "the active controller changes the leader of a RECOVERING partition without its ISR",
+}
+"""Faults that tests can plant in the simulated quorum, by name."""
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """A replica's progress, as its leader has it. Its times are the leader's clock, which may be wrong."""
+
+    end_offset: int
+    fetched_at_ms: int
+    caught_up_at_ms: int
+    elapsed_from_ms: int
+    """When it fetched last, by the clock that no one sets: the leader's timers use it."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class SimulatedController(SimulatedReplica):
-    """A controller; it acts on its timers and on messages."""
+class SimulatedController:
+    """A controller acts on its timers. `faults` are names of FAULTS."""
+
+    id: int
+    directory: str = ""
+    port: int = 9_093
+    log: MetadataLog
+    network: Network
+    ground_truth: GroundTruth
+    random: Random
+    peers: "Sequence[SimulatedController]"
+    faults: frozenset[str] = frozenset()
+    static: bool = False
+    """Formatted for controller.quorum.voters: its first leader writes no VotersRecord."""
+    up: bool = True
+    skew_ms: int = 0
+    """How far its clock is wrong; its timers are not."""
+    incarnation: int = 0
+    epoch: int = 0
+    leader: int | None = None
+    leads: bool = False
+    high_watermark: int = 0
+    epoch_start: int = 0
+    deadline_ms: int = 0
+    fetch_due_ms: int = 0
+    progress: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
+    led_since_ms: int = 0
+    protocol: str = "SASL_SSL"
+    """Of its listener, as it registers it."""
+    highest_level: int = 27
+    """The highest metadata.version that it supports."""
+    disk_full: bool = False
+    """It fetches and appends nothing."""
+    snapshot_end: int = 0
+    """Its newest snapshot has the records below this offset; it writes one every half minute (KIP-630)."""
+    snapshot_ms: int = 0
+    snapshots_fail: bool = False
+    key: ReplicaKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.directory = self.directory or f"dir{self.id}"
+        self.key = ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(listener="CONTROLLER", host=f"c{self.id}.test", port=self.port)
+
+    @property
+    def voter(self) -> Voter:
+        return Voter(key=self.key, endpoints=(self.endpoint,))
+
+    def at(self, now_ms: int) -> RecordPosition:
+        """Returns the position of the next record."""
+        return RecordPosition(
+            offset=Offset(len(self.log)), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(now_ms + self.skew_ms)
+        )
+
+    # --- process and disk ----------------------------------------------------------------------------------------
+
+    def start(self, now_ms: int) -> None:
+        self.stop()
+        self.up, self.leader = True, None
+        if "forgets-committed" in self.faults:
+            self.log.truncate(max(0, self.high_watermark - 30))
+        self.high_watermark = 0
+        self.incarnation += 1
+        self.progress.clear()
+        self.deadline_ms = now_ms + self.random.randint(*FETCH_TIMEOUT_MS)
+
+    def stop(self) -> None:
+        self.up = self.leads = False
+        self.network.disconnect(self.id)
+
+    def suspended(self, ms: int) -> None:
+        """Moves the times of its timers: the host was suspended, as all others were."""
+        self.deadline_ms += ms
+        self.fetch_due_ms += ms
+        self.led_since_ms += ms
+        for progress in self.progress.values():
+            progress.fetched_at_ms += ms
+            progress.elapsed_from_ms += ms
+            progress.caught_up_at_ms += ms if progress.caught_up_at_ms else 0
+
+    def lose_disk(self, directory: str) -> None:
+        """Formats an empty disk without initial controllers: another replica with the same node id."""
+        self.stop()
+        self.directory, self.log = directory, MetadataLog()
+        self.key = replace(self.key, directory_id=DirectoryId(directory))
+        self.epoch = self.high_watermark = self.snapshot_end = self.snapshot_ms = 0
+
+    def lose_records(self, end: int) -> None:
+        """Restores the log from an older copy, which ended at this offset."""
+        self.log.truncate(min(end, len(self.log)))
+        self.snapshot_end = min(end, self.snapshot_end)
+
+    def write_snapshot_if_due(self, now_ms: int) -> None:
+        """Writes a snapshot of the committed records after the interval."""
+        if self.snapshots_fail or now_ms - self.snapshot_ms < SNAPSHOT_INTERVAL_MS:
+            return
+        end = self.log.stable_end(self.high_watermark)
+        if end > self.snapshot_end and now_ms - self.log.entries[end - 1].written_ms < SNAPSHOT_NEWEST_MS:
+            self.snapshot_end, self.snapshot_ms = end, now_ms
+
+    # --- follower and candidate ----------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> None:
         """Acts on expired timers."""
         if self.leads:
             self._check_leadership(now_ms)
         elif now_ms >= self.deadline_ms and self.key in self.log.keys:
-            self._start_pre_vote(now_ms)
-        elif now_ms >= self.fetch_due_ms and not self.candidate:
+            self._run_for_leader(now_ms)
+        elif now_ms >= self.fetch_due_ms:
             if now_ms >= self.deadline_ms:
                 # An observer starts no election; it looks for another leader, and may vote.
                 self.leader = None
             self._fetch(now_ms)
 
-    def receive(self, now_ms: int, sender: SimulatedReplica, message: Message) -> None:
-        match message:
-            case VoteRequest():
-                self._handle_vote_request(now_ms, sender, message)
-            case VoteResponse():
-                self._handle_vote_response(now_ms, message)
-            case BeginQuorumEpoch():
-                if message.voter == self.key and message.epoch >= self.epoch:
-                    self._follow(now_ms, message.epoch, message.leader)
-            case EndQuorumEpoch():
-                self._handle_end_epoch(now_ms, message)
-            case FetchRequest():
-                self.network.send(now_ms, self.id, sender.id, self.handle_fetch(now_ms, message))
-            case FetchResponse():
-                self._handle_fetch_response(now_ms, message)
+    def _reached(self, voters: Sequence[Voter]) -> "list[SimulatedController]":
+        """Returns the other voters that answer at their endpoints in the log."""
+        by_voter = {peer.voter: peer for peer in self.peers if peer.up and peer is not self}
+        found = [(by_voter[one], one.endpoints[0]) for one in voters if one in by_voter]
+        return [peer for peer, endpoint in found if self.network.answers(self.id, peer.id, endpoint)]
 
-    def _start_pre_vote(self, now_ms: int) -> None:
-        """Starts a pre-vote (KIP-996): otherwise a controller that cannot win would disrupt the quorum."""
-        self.candidate, self.prospective, self.leader = False, True, None
-        self._request_votes(now_ms)
+    def _run_for_leader(self, now_ms: int) -> None:
+        """Leads if a majority grants a pre-vote, so that an election cannot disrupt a quorum (KIP-996), and a vote."""
+        self.leader, self.deadline_ms = None, now_ms + self.random.randint(*ELECTION_MS)
+        if self._votes(now_ms, pre=True):
+            self.epoch += 0 if self.epoch and "double-vote" in self.faults else 1
+            if votes := self._votes(now_ms, pre=False):
+                self._lead(now_ms, votes)
 
-    def _start_election(self, now_ms: int) -> None:
-        self.epoch += 0 if self.epoch and "old-epoch" in self.faults else 1
-        self.voted = self.key
-        self.candidate, self.prospective, self.leader = True, False, None
-        self._request_votes(now_ms)
+    def _votes(self, now_ms: int, *, pre: bool) -> set[ReplicaKey]:
+        """Returns the voters that vote for this controller; none if they are no majority."""
+        asked = self._reached(self.log.voters)
+        votes = {self.key, *(peer.key for peer in asked if peer.votes_for(now_ms, self, pre=pre))}
+        newest = max((peer.epoch for peer in asked), default=0)
+        if newest > self.epoch:
+            self.epoch = newest
+            return set()
+        return votes if len(votes) > len(self.log.keys) // 2 else set()
 
-    def _request_votes(self, now_ms: int) -> None:
-        self.votes = {self.key}
+    def votes_for(self, now_ms: int, candidate: "SimulatedController", *, pre: bool) -> bool:
+        """Returns whether this voter grants a (pre-)vote; in each epoch it grants one vote."""
+        newer = candidate.epoch > self.epoch
+        if newer:
+            self._become_unattached(now_ms, candidate.epoch)
+        free = (self.leader is None and (pre or newer)) or "double-vote" in self.faults
+        current = (candidate.log.last_epoch, len(candidate.log)) >= (self.log.last_epoch, len(self.log))
+        return candidate.epoch == self.epoch and current and free
+
+    def _become_unattached(self, now_ms: int, epoch: int) -> None:
+        """Changes to a newer epoch without a known leader."""
+        self.epoch, self.leader, self.leads = epoch, None, False
         self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
-        for voter in self.log.voters:
-            if voter.key != self.key:
-                position = (self.epoch, self.log.last_epoch, len(self.log))
-                self._connect(now_ms, voter, VoteRequest(self.key, voter.key, *position, pre=self.prospective))
-        self._count_votes(now_ms)
 
-    def _handle_vote_request(self, now_ms: int, sender: SimulatedReplica, asked: VoteRequest) -> None:
-        if asked.voter != self.key:
-            return
-        if asked.epoch > self.epoch:
-            self._become_unattached(now_ms, asked.epoch)
-        current = (asked.last_epoch, asked.end_offset) >= (self.log.last_epoch, len(self.log))
-        free = self.voted in (None, asked.candidate) and self.leader is None
-        if asked.pre:
-            free = self.leader is None
-        free = free or "double-vote" in self.faults
-        granted = asked.epoch == self.epoch and current and free
-        if granted and not asked.pre:
-            self.voted = asked.candidate
-            self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
-        self.network.send(now_ms, self.id, sender.id, VoteResponse(self.key, self.epoch, granted, asked.pre))
+    def _follow(self, now_ms: int, epoch: int, leader: int | None) -> None:
+        if epoch > self.epoch:
+            self._become_unattached(now_ms, epoch)
+        if leader not in (None, self.id) and not self.leads:
+            self.leader, self.deadline_ms = leader, now_ms + self.random.randint(*FETCH_TIMEOUT_MS)
 
-    def _handle_vote_response(self, now_ms: int, answer: VoteResponse) -> None:
-        if answer.epoch > self.epoch:
-            self._become_unattached(now_ms, answer.epoch)
-        elif (self.prospective if answer.pre else self.candidate) and answer.epoch == self.epoch and answer.granted:
-            self.votes.add(answer.voter)
-            self._count_votes(now_ms)
+    def _fetch(self, now_ms: int) -> None:
+        """Fetches from the leader, or asks any other controller for it."""
+        slow = self.random.random() < self.network.slow_probability
+        self.fetch_due_ms = now_ms + self.random.randint(*((100, 3_000) if slow else (150, 400)))
+        target = next((peer for peer in self.peers if peer.id == self.leader), None) or self.random.choice(self.peers)
+        if target is self or not target.up or target.epoch < self.epoch:
+            return
+        if self.network.answers(self.id, target.id, target.endpoint):
+            self._follow(now_ms, target.epoch, target.leader)
+            if target.leads:
+                self._copy(now_ms, target)
 
-    def _count_votes(self, now_ms: int) -> None:
-        keys = self.log.keys
-        if len(self.votes & keys) < len(keys) // 2 + 1:
-            return
-        if self.prospective:
-            self._start_election(now_ms)
-            return
-        self.candidate, self.leads, self.leader = False, True, self.id
-        self.epoch_start, self.led_since_ms, self.begin_due_ms = len(self.log), now_ms, now_ms
+    def _copy(self, now_ms: int, leader: "SimulatedController") -> None:
+        """Copies what the leader has: its snapshot or its records, after it truncated where the logs diverge."""
+        log, last_epoch = self.log, self.log.last_epoch
+        epoch, end = leader.log.end_of(last_epoch)
+        if len(log) < leader.log.start:
+            if not self.disk_full:
+                log.replace(leader.log.entries[: leader.log.start])
+                self.high_watermark = len(log)
+        elif len(log) and (epoch != last_epoch or end < len(log)):
+            log.truncate(min(end, log.end_of(epoch)[1]))
+            self.high_watermark = min(self.high_watermark, len(log))
+        else:
+            leader.record_fetch(now_ms, self.key, len(log))
+            if not self.disk_full and (entries := leader.log.entries[len(log) :]):
+                log.append(entries)
+                self.fetch_due_ms = now_ms
+            self.high_watermark = max(self.high_watermark, min(leader.high_watermark, len(log)))
+
+    # --- leader --------------------------------------------------------------------------------------------------
+
+    def _lead(self, now_ms: int, votes: set[ReplicaKey]) -> None:
+        """Leads this epoch, tells the voters so, and writes its first records."""
+        self.leads, self.leader = True, self.id
+        self.epoch_start, self.led_since_ms = len(self.log), now_ms
         self.progress.clear()
         self.ground_truth.record_leader(self)
-        first = not self.log.entries
+        for peer in self._reached(self.log.voters):
+            if peer.epoch <= self.epoch:
+                peer._follow(now_ms, self.epoch, self.id)
+        first, keys = not self.log.entries, self.log.keys
         voted = {
-            name: tuple(sorted(key.id for key in keys))
-            for name, keys in (("voter_ids", self.log.keys), ("granting_voter_ids", self.votes & self.log.keys))
+            name: tuple(sorted(key.id for key in each))
+            for name, each in (("voter_ids", keys), ("granting_voter_ids", votes & keys))
         }
         self.write_record(now_ms, LeaderChanged, leader_id=NodeId(self.id), **voted)
         if first and not self.static:
             self.write_record(now_ms, KRaftVersionSet, version=1)
             self.write_record(now_ms, VotersReplaced, voters=self.log.bootstrap)
-        self._commit()
 
-    def _handle_end_epoch(self, now_ms: int, ended: EndQuorumEpoch) -> None:
-        """The first preferred successor starts an election at once; each further one waits longer."""
-        if ended.voter == self.key and ended.epoch == self.epoch and not self.leads:
-            self.leader = None
-            place = ended.successors.index(self.key) if self.key in ended.successors else len(ended.successors)
-            self.deadline_ms = now_ms + (place and (ELECTION_MS[0] >> max(0, len(ended.successors) - place)))
+    def _check_leadership(self, now_ms: int) -> None:
+        """A leader without fetches from a majority resigns, and so does one whose removal is committed."""
+        keys = self.log.keys
+        heard = sum(key == self.key or self.is_fetching(key, now_ms) for key in keys)
+        removed = self.key not in keys and self.log.sets[-1][0] < self.high_watermark
+        if removed or (heard < len(keys) // 2 + 1 and now_ms - self.led_since_ms > CHECK_QUORUM_MS):
+            self.resign(now_ms)
+
+    def resign(self, now_ms: int) -> None:
+        """Resigns and names the preferred successors, longest logs first: they start elections one after the other."""
+        self.leads, self.leader = False, None
+        self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
+        followers = [peer for peer in self._reached(self.log.voters) if peer.epoch == self.epoch]
+        followers.sort(key=lambda peer: -self.progress[peer.key].end_offset if peer.key in self.progress else 0)
+        for place, peer in enumerate(followers):
+            peer.leader, peer.deadline_ms = None, now_ms + place * ELECTION_MS[0] // 4
 
     def write(self, now_ms: int, event: LogEvent | None) -> None:
         """Appends a record as the active controller; None is a NoOp."""
-        entry = LogEntry(self.epoch, now_ms + self.skew_ms, event, self.clock_ahead_ms)
-        self.log.append((entry,))
-        self.ground_truth.record_written(self, len(self.log) - 1, entry)
+        self.log.append((LogEntry(self.epoch, now_ms, now_ms + self.skew_ms, event),))
         self._commit()
 
     def write_record(self, now_ms: int, record: Callable[..., LogEvent], **fields: object) -> None:
@@ -146,57 +290,17 @@ class SimulatedController(SimulatedReplica):
         self.write_record(now_ms, VotersReplaced, voters=voters)
         return True
 
-    def _check_leadership(self, now_ms: int) -> None:
-        voters = self.log.keys
-        heard = sum(key == self.key or self.is_fetching(key, now_ms) for key in voters)
-        removed = self.key not in voters and self.log.sets[-1][0] < self.high_watermark
-        if removed or (heard < len(voters) // 2 + 1 and now_ms - self.led_since_ms > CHECK_QUORUM_MS):
-            # A leader without fetches from a majority resigns, and so does one whose removal is committed.
-            self.resign(now_ms)
-            return
-        if now_ms >= self.begin_due_ms:
-            self.begin_due_ms = now_ms + FETCH_TIMEOUT_MS // 2
-            for voter in self.log.voters:
-                if voter.key != self.key:
-                    self._connect(now_ms, voter, BeginQuorumEpoch(voter.key, self.id, self.epoch))
-
-    def resign(self, now_ms: int) -> None:
-        """Resigns and names the preferred successors: an election then needs no timeout."""
-        known = {key: one.end_offset for key, one in self.progress.items() if key in self.log.keys}
-        successors = tuple(sorted(known, key=lambda key: (-known[key], key.id)))
-        for voter in self.log.voters:
-            if voter.key != self.key:
-                self._connect(now_ms, voter, EndQuorumEpoch(voter.key, self.epoch, successors))
-        self.leads, self.leader = False, None
-        self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
-
     def is_fetching(self, key: ReplicaKey, now_ms: int) -> bool:
         """Returns whether this replica fetched recently."""
         progress = self.progress.get(key)
-        return progress is not None and now_ms + self.skew_ms - progress.fetched_at_ms <= CHECK_QUORUM_MS
+        return progress is not None and now_ms - progress.elapsed_from_ms <= CHECK_QUORUM_MS
 
-    def handle_fetch(self, now_ms: int, asked: FetchRequest) -> FetchResponse:
-        if not self.leads or asked.epoch != self.epoch:
-            return FetchResponse(self.leader, self.epoch)
-        if asked.offset < self.log.start:
-            whole = tuple(self.log.entries[: self.log.start])
-            return FetchResponse(self.id, self.epoch, asked.offset, asked.last_epoch, snapshot=whole, served=True)
-        epoch, end = self.log.end_of(asked.last_epoch)
-        if asked.offset and (epoch != asked.last_epoch or end < asked.offset):
-            return FetchResponse(
-                self.id, self.epoch, asked.offset, asked.last_epoch, diverging=(epoch, end), served=True
-            )
-        clock = now_ms + self.skew_ms
-        caught_up = clock if asked.offset >= len(self.log) else 0
-        held = self.progress.get(asked.replica)
-        self.progress[asked.replica] = ReplicaProgress(
-            asked.offset, clock, caught_up or (held.caught_up_at_ms if held else 0)
-        )
+    def record_fetch(self, now_ms: int, replica: ReplicaKey, offset: int) -> None:
+        """Records that a replica has the log up to this offset, and commits what a majority has."""
+        clock, held = now_ms + self.skew_ms, self.progress.get(replica)
+        caught_up = clock if offset >= len(self.log) else (held.caught_up_at_ms if held else 0)
+        self.progress[replica] = ReplicaProgress(offset, clock, caught_up, now_ms)
         self._commit()
-        entries = tuple(self.log.entries[asked.offset : asked.offset + RESPONSE_RECORDS])
-        return FetchResponse(
-            self.id, self.epoch, asked.offset, asked.last_epoch, entries, self.high_watermark, served=True
-        )
 
     def _commit(self) -> None:
         ends = sorted(

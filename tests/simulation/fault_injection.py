@@ -1,5 +1,6 @@
 """FaultInjection: crashes, network partitions, lost disks, moved controllers and clock jumps, by the seed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -19,6 +20,7 @@ class FaultInjection:
     nodes: list[SimulatedController]
     network: Network
     gatherer: SimulatedGatherer
+    new_controller: Callable[..., SimulatedController]
     count: int = 0
     """The number of injected faults."""
 
@@ -26,7 +28,7 @@ class FaultInjection:
         """Injects one fault; returns its name."""
         faults = (
             self.crash, self.crash, self.shut_down, self.start, self.start, self.partition_network,
-            self.partition_network, self.repair, self.one_way, self.lossy, self.slow, self.replace_disk, self.move,
+            self.partition_network, self.repair, self.one_way, self.disturb, self.disturb, self.replace_disk, self.move,
             self.skew, self.skew_monitor, self.compact, self.block_monitor, self.isolate, self.isolate,
             self.break_endpoint, self.start_unfinished_change, self.join,
         )  # fmt: skip
@@ -68,11 +70,10 @@ class FaultInjection:
         one, other = self.random.choices(self.nodes, k=2)
         self.network.one_way.add((one.id, other.id))
 
-    def lossy(self, _now_ms: int) -> None:
-        self.network.loss_probability = self.random.choice((0.0, 0.05, 0.3))
-
-    def slow(self, _now_ms: int) -> None:
-        self.network.slow_probability = self.random.choice((0.0, 0.05, 0.3))
+    def disturb(self, _now_ms: int) -> None:
+        """Makes the network lossy or slow, or ends that."""
+        name = self.random.choice(("loss_probability", "slow_probability"))
+        setattr(self.network, name, self.random.choice((0.0, 0.05, 0.3)))
 
     def isolate(self, now_ms: int) -> None:
         """Isolates a leader, which then writes records that will be truncated, such as a voter change."""
@@ -126,23 +127,11 @@ class FaultInjection:
 
     def add_controller(self, now_ms: int, copy_of: SimulatedController | None = None) -> SimulatedController:
         """Starts another controller, with an empty disk or with a copy of another one's."""
-        like, number = self.nodes[0], len(self.nodes) + 1
-        log = MetadataLog()
+        node = self.new_controller(id=len(self.nodes) + 1, log=MetadataLog())
         if copy_of is not None:
-            log.append(copy_of.log.entries)
-            log.start = copy_of.log.start
-        node = SimulatedController(
-            id=number,
-            directory=f"dir{number}" if copy_of is None else copy_of.directory,
-            port=9_093,
-            log=log,
-            network=self.network,
-            ground_truth=like.ground_truth,
-            random=self.random,
-            peers=self.nodes,
-            faults=like.faults,
-        )
-        node.epoch = 0 if copy_of is None else copy_of.epoch
+            node.lose_disk(copy_of.directory)
+            node.log.append(copy_of.log.entries)
+            node.log.start, node.epoch = copy_of.log.start, copy_of.epoch
         self.nodes.append(node)
         node.start(now_ms)
         return node

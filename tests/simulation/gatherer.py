@@ -27,31 +27,13 @@ from rules.model.monitoring import (
 from rules.model.quorum import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.record_image import snapshot
-from tests.simulation.controller import SimulatedController
-from tests.simulation.metadata_log import LogEntry
+from tests.simulation.controller import ReplicaProgress, SimulatedController
 from tests.simulation.network import EndpointState, Network
-from tests.simulation.replica import ReplicaProgress
 
 MONITOR_ID = 0
 OBSERVED_MS = 300_000
 """How long a leader lists an observer that stopped fetching."""
 RESPONSE_RECORDS = 60
-
-
-@dataclass(slots=True)
-class ObservationFaults:
-    """Faults of the monitor's own host and rights, and of what answers it."""
-
-    log_denied: bool = False
-    """The principal lacks CLUSTER_ACTION: only polls are answered."""
-    resolver_fails: bool = False
-    """The resolver of the monitor's host answers nothing, not even NXDOMAIN."""
-    certificates_expire_at_ms: Millis | None = None
-    """When the certificates of all controllers expire; None if they have none."""
-    damaged: bool = False
-    """The next record that is read cannot be decoded."""
-    impostor: NodeId | None = None
-    """A node that answers polls as the leader of the current epoch, and is not."""
 
 
 @dataclass(slots=True)
@@ -70,11 +52,20 @@ class SimulatedGatherer:
     slow_probability: float = 0.05
     """The probability that a response is delayed to the next second."""
     delayed: list[list[Event]] = field(default_factory=list)
-    faults: ObservationFaults = field(default_factory=ObservationFaults)
     runs_from_ms: int = 0
     """It does not run before this time."""
     reports_gap: bool = False
     """Whether its next observation is that there was a gap."""
+    log_denied: bool = False
+    """The principal lacks CLUSTER_ACTION: only polls are answered."""
+    resolver_fails: bool = False
+    """The resolver of the monitor's host answers nothing, not even NXDOMAIN."""
+    certificates_expire_at_ms: Millis | None = None
+    """When the certificates of all controllers expire; None if they have none."""
+    damaged: bool = False
+    """The next record that is read cannot be decoded."""
+    impostor: NodeId | None = None
+    """A node that answers polls as the leader of the current epoch, and is not."""
 
     def stop_until(self, ms: int, *, restarts: bool) -> None:
         """Stops until then: the process restarts, which loses the answers under way, or is only paused."""
@@ -96,12 +87,15 @@ class SimulatedGatherer:
                 for source in (ObservationSource.LOG, ObservationSource.QUORUM)
             ]
         else:
-            if self.faults.log_denied:
+            if self.log_denied:
                 denied = "CLUSTER_AUTHORIZATION_FAILED"
                 observations += [[_failed(ObservationSource.LOG, _address(polled_leader), Reason.DENIED, denied)]]
             elif not self.polls_only and polled_leader.epoch >= self.leader_epoch:
                 self.leader_epoch = polled_leader.epoch
-                observations += self._read_log(polled_leader)
+                observations += self._read(polled_leader)
+                if self.damaged:
+                    self.damaged, position = False, Offset(self.position)
+                    observations += [[Undecodable(offset=position, reason="a record of an unknown type", length=9)]]
             self._deliver_or_delay(observations, [self._poll(now_ms, polled_leader)])
         if now_ms // 1_000 % 5 == 0:
             for node, endpoint in self.recorded():
@@ -111,14 +105,6 @@ class SimulatedGatherer:
         for events in observations:
             self.sequence += 1
             yield DecodedRow(self.sequence, Millis(now_ms + self.skew_ms), events)
-
-    def _read_log(self, leader: SimulatedController) -> list[list[Event]]:
-        observations = list(self._read(leader))
-        if self.faults.damaged:
-            damaged = Undecodable(offset=Offset(self.position), reason="a record of an unknown type", length=9)
-            observations.insert(0, [damaged])
-            self.faults.damaged = False
-        return observations
 
     def _deliver_or_delay(self, observations: list[list[Event]], events: list[Event]) -> None:
         delayed = self.random.random() < self.slow_probability
@@ -149,15 +135,16 @@ class SimulatedGatherer:
 
     def _leader_log(self, node: SimulatedController) -> LeaderLog:
         """Returns what the leader answers to a fetch at the beginning of its log."""
-        log, end, newest = node.log, node.snapshots.newest_end(node.log), None
-        if end:
-            epoch, newest_ms = Epoch(log.entries[end - 1].epoch), Millis(log.entries[end - 1].read_ms)
+        log, newest = node.log, None
+        # Also a snapshot that was fetched from a leader.
+        if end := min(max(node.snapshot_end, log.start), len(log)):
+            epoch, newest_ms = Epoch(log.entries[end - 1].epoch), Millis(log.entries[end - 1].timestamp_ms)
             newest = Snapshot(end_offset=Offset(end), epoch=epoch, last_contained_timestamp_ms=newest_ms)
         return LeaderLog(
             start_offset=Offset(log.start),
             snapshot=newest,
             tells_absence=True,
-            begins_timestamp_ms=Millis(log.entries[0].read_ms) if log.entries else None,
+            begins_timestamp_ms=Millis(log.entries[0].timestamp_ms) if log.entries else None,
         )
 
     def _failure(self, source: ObservationSource, node: SimulatedController) -> FailedObservation:
@@ -183,7 +170,7 @@ class SimulatedGatherer:
             entries = log.entries[self.position : end]
             self.position = max(self.position, end)
             self.last_epoch = log.entries[self.position - 1].epoch if self.position else 0
-            events: list[Event] = [_read_event(entry, entry.event) for entry in entries if entry.event is not None]
+            events: list[Event] = [entry.event for entry in entries if entry.event is not None]
             known = leader.high_watermark > leader.epoch_start
             yield [
                 *events,
@@ -191,7 +178,7 @@ class SimulatedGatherer:
                     last_offset=Offset(self.position - 1) if entries else None,
                     leader_epoch=Epoch(leader.epoch),
                     high_watermark=Offset(leader.high_watermark) if known else None,
-                    newest_timestamp_ms=Millis(entries[-1].read_ms) if entries else None,
+                    newest_timestamp_ms=Millis(entries[-1].timestamp_ms) if entries else None,
                 ),
             ]
             if self.position >= leader.high_watermark:
@@ -202,7 +189,7 @@ class SimulatedGatherer:
         records: list[LogEvent] = [
             entry.event for entry in leader.log.entries[: leader.log.start] if entry.event is not None
         ]
-        whole = snapshot(records, end_offset=leader.log.start, epoch=last.epoch, timestamp_ms=last.read_ms)
+        whole = snapshot(records, end_offset=leader.log.start, epoch=last.epoch, timestamp_ms=last.timestamp_ms)
         size = -(-len(whole) // 2)
         for start in range(0, len(whole), size):
             yield [*whole[start : start + size]]
@@ -220,29 +207,12 @@ class SimulatedGatherer:
         return Poll(
             cluster_id="simulated",
             endpoint=str(leader.endpoint),
-            leader_id=NodeId(leader.id) if self.faults.impostor is None else self.faults.impostor,
+            leader_id=NodeId(leader.id) if self.impostor is None else self.impostor,
             leader_epoch=Epoch(leader.epoch),
             high_watermark=Offset(leader.high_watermark) if known else None,
-            voters=tuple(self._voter(leader, voter.key, clock) for voter in voters),
-            observers=tuple(self._row(leader, key, clock) for key in observers),
+            voters=tuple(_row(leader, voter.key, clock) for voter in voters),
+            observers=tuple(_row(leader, key, clock) for key in observers),
             nodes={voter.key.id: voter.endpoints for voter in voters},
-        )
-
-    def _voter(self, leader: SimulatedController, key: ReplicaKey, clock: int) -> Replica:
-        row = self._row(leader, key, clock)
-        return replace(row, key=ReplicaKey(id=key.id, directory_id=None)) if leader.log.static else row
-
-    def _row(self, leader: SimulatedController, key: ReplicaKey, clock: int) -> Replica:
-        own = ReplicaProgress(len(leader.log), clock, clock) if key == leader.key else None
-        progress = own or leader.progress.get(key)
-        if progress is None:
-            return Replica(key=key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
-        caught_up_ms = Millis(progress.caught_up_at_ms + leader.clock_ahead_ms) if progress.caught_up_at_ms else None
-        return Replica(
-            key=key,
-            log_end_offset=Offset(progress.end_offset),
-            last_fetch_ms=Millis(progress.fetched_at_ms + leader.clock_ahead_ms),
-            last_caught_up_ms=caught_up_ms,
         )
 
     def recorded(self) -> list[tuple[SimulatedController, Endpoint]]:
@@ -254,9 +224,9 @@ class SimulatedGatherer:
     def _probe(self, node: SimulatedController, endpoint: Endpoint) -> Probe:
         place = self.network.endpoint_states.get(endpoint)
         resolution, connection, answer, by = Resolution.RESOLVED, Connection.REFUSED, Answer.NOT_ASKED, None
-        if place is EndpointState.NAME_NOT_FOUND and not self.faults.resolver_fails:
+        if place is EndpointState.NAME_NOT_FOUND and not self.resolver_fails:
             resolution, connection = Resolution.NAME_NOT_FOUND, Connection.NOT_TRIED
-        elif self.faults.resolver_fails:
+        elif self.resolver_fails:
             resolution, connection = Resolution.RESOLVER_FAILED, Connection.NOT_TRIED
         elif place is EndpointState.TAKEN:
             connection, answer, by = Connection.ACCEPTED, Answer.OTHER_NODE, NodeId(99)
@@ -264,7 +234,7 @@ class SimulatedGatherer:
             connection = Connection.TIMED_OUT
         elif node.up and node.endpoint == endpoint and place is None:
             connection, answer, by = Connection.ACCEPTED, Answer.THIS_CLUSTER, NodeId(node.id)
-        certificate, expires_at_ms = None, self.faults.certificates_expire_at_ms
+        certificate, expires_at_ms = None, self.certificates_expire_at_ms
         if expires_at_ms is not None:
             certificate = ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=expires_at_ms, verified=True)
         return Probe(
@@ -289,7 +259,17 @@ def _failed(source: ObservationSource, endpoint: str, reason: Reason, detail: st
     return FailedObservation(source=source, endpoint=endpoint, reason=reason, detail=detail)
 
 
-def _read_event(entry: LogEntry, event: LogEvent) -> LogEvent:
-    if not entry.ahead_ms or isinstance(event, LogAdvanced):
-        return event
-    return replace(event, at=replace(event.at, timestamp_ms=Millis(entry.read_ms)))  # type: ignore[arg-type, union-attr]
+def _row(leader: SimulatedController, key: ReplicaKey, clock: int) -> Replica:
+    """Returns what the leader answers of a replica; a voter of a static quorum has no directory id."""
+    own = ReplicaProgress(len(leader.log), clock, clock, 0) if key == leader.key else None
+    progress = own or leader.progress.get(key)
+    if leader.log.static and key in leader.log.keys:
+        key = replace(key, directory_id=None)
+    if progress is None:
+        return Replica(key=key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
+    return Replica(
+        key=key,
+        log_end_offset=Offset(progress.end_offset),
+        last_fetch_ms=Millis(progress.fetched_at_ms),
+        last_caught_up_ms=Millis(progress.caught_up_at_ms) if progress.caught_up_at_ms else None,
+    )

@@ -82,7 +82,7 @@ def lose_metadata(scene: IncidentSimulation) -> Iterator[int]:
 
 @incident("data-contract-broken", static=True)
 def damage_record(scene: IncidentSimulation) -> Iterator[int]:
-    scene.gatherer.faults.damaged = True
+    scene.gatherer.damaged = True
     yield scene.fires("data-contract-broken", "every-record-decodes")
     yield int(KEEP_FIRING_S * 1_000)
 
@@ -123,7 +123,6 @@ def register_copy(scene: IncidentSimulation) -> Iterator[int]:
 def force_voters(scene: IncidentSimulation) -> Iterator[int]:
     leader, removed = scene.leader, scene.followers[:2]
     left = scene.voters_without(*removed)
-    scene.ground_truth.forced_offsets.add(len(leader.log))
     within_ms = scene.fires("forced-reconfiguration", f"voter set at offset {len(leader.log)}")
     scene.write(VotersReplaced, voters=left)
     yield within_ms
@@ -158,14 +157,11 @@ def elect_uncleanly(scene: IncidentSimulation) -> Iterator[int]:
 
 @incident("recovery-invariant-broken", static=True, also=("unclean-election",))
 def grow_isr(scene: IncidentSimulation) -> Iterator[int]:
-    scene.ground_truth.faulty_recoveries = True
     topic, subject = _elected_uncleanly(scene)
     yield 5_000
     scene.change(topic, isr=(102, 101))
     yield scene.fires("recovery-invariant-broken", subject, after_s=5.0)
     scene.write(TopicRemoved, topic_id=topic)
-    yield 5_000
-    scene.ground_truth.faulty_recoveries = False
 
 
 def _elected_uncleanly(scene: IncidentSimulation) -> tuple[TopicId, str]:
@@ -181,10 +177,10 @@ def _elected_uncleanly(scene: IncidentSimulation) -> tuple[TopicId, str]:
 @incident("snapshot-stale", static=True)
 def stop_snapshots(scene: IncidentSimulation) -> Iterator[int]:
     for node in scene.nodes:
-        node.snapshots.fails = True
+        node.snapshots_fail = True
     yield scene.fires("snapshot-stale", "metadata log", after_s=SNAPSHOT_AGE_S + 20.0)
     for node in scene.nodes:
-        node.snapshots.fails = False
+        node.snapshots_fail = False
     yield 20_000
 
 
@@ -253,16 +249,16 @@ def cut_monitor_off(scene: IncidentSimulation) -> Iterator[int]:
 
 @incident("monitor-blind", static=True)
 def deny_log(scene: IncidentSimulation) -> Iterator[int]:
-    scene.gatherer.faults.log_denied = True
+    scene.gatherer.log_denied = True
     yield scene.fires("monitor-blind", "quorum") + 10_000
-    scene.gatherer.faults.log_denied = False
+    scene.gatherer.log_denied = False
 
 
 @incident("monitor-blind")
 def break_resolver(scene: IncidentSimulation) -> Iterator[int]:
-    scene.gatherer.faults.resolver_fails = True
+    scene.gatherer.resolver_fails = True
     yield scene.fires("monitor-blind", "names")
-    scene.gatherer.faults.resolver_fails = False
+    scene.gatherer.resolver_fails = False
     yield 10_000
 
 
@@ -314,9 +310,9 @@ def add_observer(scene: IncidentSimulation) -> Iterator[int]:
 def set_leader_clock(scene: IncidentSimulation) -> Iterator[int]:
     """The clock of the leader's host is set some hours ahead or back. No age may change."""
     leader = scene.leader
-    leader.clock_ahead_ms = scene.choices.choice((3, -2)) * 3_600_000
+    leader.skew_ms = scene.choices.choice((3, -2)) * 3_600_000
     yield scene.fires("leader-clock-skew", f"controller {leader.id}", after_s=10.0)
-    leader.clock_ahead_ms = 0
+    leader.skew_ms = 0
     yield 5_000
 
 
@@ -347,9 +343,9 @@ def remove_voter(scene: IncidentSimulation) -> Iterator[int]:
 @incident("raft-invariant-broken", static=True)
 def impersonate_leader(scene: IncidentSimulation) -> Iterator[int]:
     other = scene.followers[0]
-    scene.gatherer.faults.impostor = NodeId(other.id)
+    scene.gatherer.impostor = NodeId(other.id)
     yield 3_000
-    scene.gatherer.faults.impostor = None
+    scene.gatherer.impostor = None
     yield scene.fires("raft-invariant-broken", "two-leaders")
     scene.suspend(HOUR_MS)
     yield NOTICED_MS
@@ -368,9 +364,9 @@ def break_endpoint(scene: IncidentSimulation) -> Iterator[int]:
 @incident("certificate-expiring")
 def let_certificates_expire(scene: IncidentSimulation) -> Iterator[int]:
     """The certificates of all controllers expire in some days, and are renewed."""
-    scene.gatherer.faults.certificates_expire_at_ms = Millis(scene.now_ms + scene.choices.randint(1, 13) * DAY_MS)
+    scene.gatherer.certificates_expire_at_ms = Millis(scene.now_ms + scene.choices.randint(1, 13) * DAY_MS)
     yield scene.fires("certificate-expiring", "certificates", after_s=5.0)
-    scene.gatherer.faults.certificates_expire_at_ms = None
+    scene.gatherer.certificates_expire_at_ms = None
     yield 10_000
 
 

@@ -1,7 +1,7 @@
 """Metadata that the active controller writes, as ReplicationControlManager and PartitionChangeBuilder do."""
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from connectors.observations.log_event import (
@@ -30,16 +30,10 @@ class MetadataActivity:
     """Writes records that fit the committed records and those of the open transaction (`known`)."""
 
     random: Random
-    faults: frozenset[str] = frozenset()
-    created: int = 0
-    now_ms: int = 0
-    leader: SimulatedController = field(init=False)
-    known: RecordImage = field(init=False)
-
-    def of(self, now_ms: int, leader: SimulatedController, known: RecordImage) -> "MetadataActivity":
-        """From now on this leader writes the records."""
-        self.now_ms, self.leader, self.known = now_ms, leader, known
-        return self
+    faults: frozenset[str]
+    now_ms: int
+    leader: SimulatedController
+    known: RecordImage
 
     def register_brokers(self) -> None:
         """Registers the initial brokers, all unfenced."""
@@ -133,10 +127,9 @@ class MetadataActivity:
     # --- partitions ----------------------------------------------------------------------------------------------
 
     def _create(self) -> None:
-        self.created += 1
         at = self.leader.at(self.now_ms)
         # A name may be reused with another id.
-        name = self.random.choice([f"t{self.created}", "again"])
+        name = self.random.choice([f"t{at.offset}", "again"])
         topic_id = TopicId(f"id-{at.leader_epoch}-{at.offset}")
         if name in self.known.topic_names:
             return

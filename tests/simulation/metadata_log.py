@@ -12,16 +12,11 @@ class LogEntry(NamedTuple):
     """One record. Copies of one record are one object: two objects at one offset are two histories."""
 
     epoch: int
+    written_ms: int
     timestamp_ms: int
+    """When it was written by the leader's clock, which may be wrong."""
     event: LogEvent | None
     """None: a NoOpRecord."""
-    ahead_ms: int = 0
-    """How far the clock was wrong by which the gatherer reads `timestamp_ms`."""
-
-    @property
-    def read_ms(self) -> int:
-        """The timestamp that the gatherer reads."""
-        return self.timestamp_ms + self.ahead_ms
 
 
 class MetadataLog:

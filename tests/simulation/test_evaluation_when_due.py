@@ -84,7 +84,7 @@ def compare_on_simulation(seed: int, steps: int, *, polls_only: bool = False) ->
 
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_alerts_are_the_same_on_the_simulation(seed: int) -> None:
-    alerts, kept = compare_on_simulation(seed, 12_000, polls_only=seed == 6)
+    alerts, kept = compare_on_simulation(seed, 5_000, polls_only=seed == 6)
 
     assert alerts > 0
     assert kept > 5, "some evaluations were not repeated"

@@ -5,14 +5,14 @@ import pytest
 from tests.simulation.simulation import Simulation
 
 
-@pytest.mark.kip("K044", "K045", "K047")
+@pytest.mark.kip("K044", "K047")
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_invariants_hold_under_faults_and_the_monitor_agrees_with_the_ground_truth(seed: int) -> None:
-    """K043, K044, K045, K046, K047, K048: after every step; the monitor after every observation."""
+    """K043, K044, K047: after every commit and election. K048: after every observation."""
     simulation = Simulation(seed)
-    simulation.run(25_000)
+    simulation.run(20_000)
 
-    assert simulation.calm_phases >= 1, "no calm phase after the faults: recovery was not checked"
+    assert simulation.calm_phases >= 2, "no calm phase after the faults: recovery was not checked"
     assert simulation.checker.restarts > 3
     assert len(simulation.ground_truth.committed) > 100
 
@@ -26,8 +26,8 @@ def test_a_million_steps() -> None:
 
 def test_the_same_seed_gives_the_same_simulation() -> None:
     one, other = Simulation(5), Simulation(5)
-    one.run(8_000)
-    other.run(8_000)
+    one.run(4_000)
+    other.run(4_000)
 
     assert one.ground_truth.committed == other.ground_truth.committed
     assert one.checker.alerts == other.checker.alerts
@@ -36,7 +36,7 @@ def test_the_same_seed_gives_the_same_simulation() -> None:
 
 SEEDS = (21, 28, 32, 35, 36, 37, 40, 42, *range(43, 60))
 """A planted fault has an effect only in some simulations: it does with one of these seeds."""
-STEPS = 8_000
+STEPS = 4_000
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ STEPS = 8_000
     ],
 )
 def test_alerts_fire_for_planted_faults(fault: str, *, polls_only: bool, rule: str) -> None:
-    faults = frozenset({"double-vote", "old-epoch"} if fault == "double-vote" else {fault})
+    faults = frozenset({fault})
 
     for seed in SEEDS:
         simulation = Simulation(seed, faults=faults, strict=False, polls_only=polls_only)

@@ -24,6 +24,7 @@ def main() -> int:
     began, done = time.monotonic(), 0
     while done < steps:
         simulation = Simulation(seed)
+        truth, checker = simulation.ground_truth, simulation.checker
         try:
             simulation.run(min(LIFE, steps - done))
             for incident in INCIDENTS.values():
@@ -32,21 +33,15 @@ def main() -> int:
             print(broken, file=sys.stderr)  # noqa: T201
             return 1
         done += simulation.steps
-        print(f"{done:>9} steps  {summary_line(simulation)}", flush=True)  # noqa: T201
+        print(  # noqa: T201
+            f"{done:>9} steps  seed {seed}: {len(simulation.nodes)} controllers, {len(truth.leaders)} elections, "
+            f"{len(truth.committed)} records, {simulation.fault_injection.count} faults, "
+            f"{simulation.calm_phases} recoveries, {checker.rows} observations, {len(checker.alerts)} alerts",
+            flush=True,
+        )
         seed += 1
     print(f"simulate: {done} steps without a broken invariant in {time.monotonic() - began:.0f} s")  # noqa: T201
     return 0
-
-
-def summary_line(simulation: Simulation) -> str:
-    """Returns a summary of one simulation in one line."""
-    ground_truth, checker = simulation.ground_truth, simulation.checker
-    return (
-        f"seed {simulation.seed}: {len(simulation.nodes)} controllers{' (static at first)' * simulation.static}, "
-        f"{len(ground_truth.leaders)} elections, {len(ground_truth.committed)} records, "
-        f"{simulation.fault_injection.count} faults, "
-        f"{simulation.calm_phases} recoveries, {checker.rows} observations, {len(checker.alerts)} alerts"
-    )
 
 
 if __name__ == "__main__":

@@ -28,11 +28,7 @@ class Phase(Enum):
     """No faults, and no operator acts."""
 
 
-_REPAIR_PROBABILITY = {
-    Phase.QUIET_RULES: 1.0,
-    Phase.FAULTS_INJECTED: 0.01,
-    Phase.UNATTENDED: 0.0,
-}
+_REPAIR_PROBABILITY = {Phase.QUIET_RULES: 1.0, Phase.FAULTS_INJECTED: 0.01, Phase.UNATTENDED: 0.0}
 """The probability that an operator restores the voter set within half a second."""
 LEADERLESS_MS = 20_000
 """In the calm phase, operators restore the recorded endpoints of a quorum without a leader for this long."""

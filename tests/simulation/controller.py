@@ -49,7 +49,7 @@ class SimulatedController:
     id: int
     directory: str = ""
     port: int = 9_093
-    log: MetadataLog
+    log: MetadataLog = field(default_factory=MetadataLog)
     network: Network
     ground_truth: GroundTruth
     random: Random
@@ -115,16 +115,6 @@ class SimulatedController:
     def stop(self) -> None:
         self.up = self.leads = False
         self.network.disconnect(self.id)
-
-    def suspended(self, ms: int) -> None:
-        """Moves the times of its timers: the host was suspended, as all others were."""
-        self.deadline_ms += ms
-        self.fetch_due_ms += ms
-        self.led_since_ms += ms
-        for progress in self.progress.values():
-            progress.fetched_at_ms += ms
-            progress.elapsed_from_ms += ms
-            progress.caught_up_at_ms += ms if progress.caught_up_at_ms else 0
 
     def lose_disk(self, directory: str) -> None:
         """Formats an empty disk without initial controllers: another replica with the same node id."""

@@ -6,7 +6,6 @@ from random import Random
 
 from tests.simulation.controller import SimulatedController
 from tests.simulation.gatherer import MONITOR_ID, SimulatedGatherer
-from tests.simulation.metadata_log import MetadataLog
 from tests.simulation.network import EndpointState, Network
 
 CONTROLLERS_MAX = 6
@@ -29,7 +28,7 @@ class FaultInjection:
         faults = (
             self.crash, self.crash, self.shut_down, self.start, self.start, self.partition_network,
             self.partition_network, self.repair, self.one_way, self.disturb, self.disturb, self.replace_disk, self.move,
-            self.skew, self.skew_monitor, self.compact, self.block_monitor, self.isolate, self.isolate,
+            self.skew, self.skew_monitor, self.compact, self.one_way, self.isolate, self.isolate,
             self.break_endpoint, self.start_unfinished_change, self.join,
         )  # fmt: skip
         fault = self.random.choice(faults)
@@ -67,8 +66,9 @@ class FaultInjection:
         self.network.restore()
 
     def one_way(self, _now_ms: int) -> None:
+        """Blocks the connections of the gatherer or of a controller to a controller."""
         one, other = self.random.choices(self.nodes, k=2)
-        self.network.one_way.add((one.id, other.id))
+        self.network.one_way.add((self.random.choice((MONITOR_ID, one.id)), other.id))
 
     def disturb(self, _now_ms: int) -> None:
         """Makes the network lossy or slow, or ends that."""
@@ -103,7 +103,7 @@ class FaultInjection:
             self._move(node)
             node.start(now_ms)
 
-    def start_unfinished_change(self, _now_ms: int) -> None:
+    def start_unfinished_change(self, now_ms: int) -> None:
         """Removes a voter while another one is down and moves: afterwards no voter may be electable."""
         leader = next((node for node in self.nodes if node.leads and node.key in node.log.keys), None)
         if leader is None or not self._directories_match_voters(leader) or self.random.random() < 0.5:
@@ -112,7 +112,7 @@ class FaultInjection:
         if len(others) > 1:
             down, removed = self.random.sample(others, 2)
             self._move(down)
-            leader.change_voters(_now_ms, tuple(voter for voter in leader.log.voters if voter.key != removed.key))
+            leader.change_voters(now_ms, tuple(voter for voter in leader.log.voters if voter.key != removed.key))
 
     def break_endpoint(self, _now_ms: int) -> None:
         """Breaks a recorded endpoint: its name does not resolve, it is closed, or another node answers."""
@@ -127,7 +127,7 @@ class FaultInjection:
 
     def add_controller(self, now_ms: int, copy_of: SimulatedController | None = None) -> SimulatedController:
         """Starts another controller, with an empty disk or with a copy of another one's."""
-        node = self.new_controller(id=len(self.nodes) + 1, log=MetadataLog())
+        node = self.new_controller(id=len(self.nodes) + 1)
         if copy_of is not None:
             node.lose_disk(copy_of.directory)
             node.log.append(copy_of.log.entries)
@@ -161,13 +161,8 @@ class FaultInjection:
         node = self.random.choice(self.nodes)
         node.log.start = max(node.log.start, node.log.stable_end(node.high_watermark))
 
-    def block_monitor(self, _now_ms: int) -> None:
-        """Blocks the gatherer's connection to one controller."""
-        self.network.one_way.add((MONITOR_ID, self.random.choice(self.nodes).id))
-
     def restore(self, now_ms: int) -> None:
         """Starts every controller and restores the network; broken endpoints stay."""
         self.network.restore()
-        for node in self.nodes:
-            if not node.up:
-                node.start(now_ms)
+        for _ in self.nodes:
+            self.start(now_ms)

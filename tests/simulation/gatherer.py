@@ -96,19 +96,19 @@ class SimulatedGatherer:
                 if self.damaged:
                     self.damaged, position = False, Offset(self.position)
                     observations += [[Undecodable(offset=position, reason="a record of an unknown type", length=9)]]
-            self._deliver_or_delay(observations, [self._poll(now_ms, polled_leader)])
+            self._deliver_or_delay(observations, self._poll(now_ms, polled_leader))
         if now_ms // 1_000 % 5 == 0:
             for node, endpoint in self.recorded():
-                self._deliver_or_delay(observations, [self._probe(node, endpoint)])
+                self._deliver_or_delay(observations, self._probe(node, endpoint))
         if now_ms // 1_000 % 10 == 1 and not self.polls_only:
             observations += [[self._view(node)] for node in self.nodes if self._is_reachable(node)]
         for events in observations:
             self.sequence += 1
             yield DecodedRow(self.sequence, Millis(now_ms + self.skew_ms), events)
 
-    def _deliver_or_delay(self, observations: list[list[Event]], events: list[Event]) -> None:
+    def _deliver_or_delay(self, observations: list[list[Event]], event: Event) -> None:
         delayed = self.random.random() < self.slow_probability
-        (self.delayed if delayed else observations).append(events)
+        (self.delayed if delayed else observations).append([event])
 
     @property
     def bootstrap(self) -> tuple[str, ...]:

@@ -123,6 +123,12 @@ class IncidentSimulation(Simulation):
                 if other is not node:
                     self.network.one_way |= {(node.id, other.id), (other.id, node.id)}
 
+    def suspend(self, ms: int) -> None:
+        """Suspends all hosts together: afterwards all their clocks are ahead, and nothing else has happened."""
+        self.gatherer.skew_ms += ms
+        for node in self.nodes:
+            node.skew_ms += ms
+
     def fires(self, rule: str, subject: str, *, after_s: float = 0.0) -> int:
         """Expects an alert; returns how long its condition must last from now on, in milliseconds.
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from connectors.observations.log_event import LogEvent, TransactionBegan, TransactionEnded, VotersReplaced
-from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.identifiers import ReplicaKey
 from rules.model.membership import Voter
 
 
@@ -22,10 +22,10 @@ class LogEntry(NamedTuple):
 class MetadataLog:
     """Entries by offset. Entries below `start` are only in a snapshot and cannot be fetched."""
 
-    def __init__(self, bootstrap: tuple[Voter, ...] = ()) -> None:
+    def __init__(self) -> None:
         self.entries: list[LogEntry] = []
         self.start = 0
-        self.bootstrap = bootstrap
+        self.bootstrap: tuple[Voter, ...] = ()
         """The voters that the directory was formatted with."""
         self.sets: list[tuple[int, tuple[Voter, ...]]] = []
         """Offset and voters of each VotersRecord."""
@@ -81,7 +81,7 @@ class MetadataLog:
 
     def replace(self, entries: Sequence[LogEntry]) -> None:
         """Replaces the log by a snapshot."""
-        self.entries, self.sets = [], []
+        self.truncate(0)
         self.append(entries)
         self.start = len(self.entries)
 
@@ -91,14 +91,3 @@ class MetadataLog:
         while end and self.entries[end - 1].epoch > epoch:
             end -= 1
         return (self.entries[end - 1].epoch if end else 0), end
-
-
-def initial_voters(count: int) -> tuple[Voter, ...]:
-    """Returns the voters that the first directories are formatted with, with the node ids 1, 2 and so on."""
-    return tuple(
-        Voter(
-            key=ReplicaKey(id=NodeId(number), directory_id=DirectoryId(f"dir{number}")),
-            endpoints=(Endpoint(listener="CONTROLLER", host=f"c{number}.test", port=9_093),),
-        )
-        for number in range(1, count + 1)
-    )

@@ -16,7 +16,6 @@ from tests.simulation.fault_injection import FaultInjection
 from tests.simulation.gatherer import SimulatedGatherer
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.metadata import BROKERS
-from tests.simulation.metadata_log import MetadataLog, initial_voters
 from tests.simulation.network import Network
 
 START_MS = 1_700_000_000_000
@@ -33,9 +32,8 @@ UNATTENDED_MS = (100_000, 100_000, 400_000)
 CALM_MS = 200_000
 """Long enough for a complete recovery, and for every hold, window and clear after it, also if it begins late."""
 BUSY_MS = 50_000
-GAP_PHASES = (Phase.FAULTS_INJECTED, Phase.UNATTENDED)
 GAP_PROBABILITY = 1 / 30
-"""How likely it is that the gatherer stops in a second of these phases."""
+"""How likely it is that the gatherer stops in a second, except in a calm phase."""
 GAPS_MS = (*range(2_000, 16_000, 1_000), 25_000, 40_000)
 """For how long: every length between the shortest hold and the age at which answers count as old, and longer."""
 
@@ -53,22 +51,19 @@ class Simulation:
         controllers: int | None = None,
         static: bool | None = None,
     ) -> None:
-        """Creates a quorum of one to five controllers.
+        """Creates a quorum of one to five controllers, by the seed or as many as `controllers`.
 
         Args:
             seed: of all random choices.
             faults: names of FAULTS.
             strict: False raises nothing, to test which alerts a planted fault causes.
-            controllers: the initial number of voters; None: chosen by the seed.
             static: whether it starts with controller.quorum.voters; None: chosen by the seed.
             polls_only: the monitor has only DESCRIBE permission and reads no log.
         """
-        self.seed = seed
-        self.random = Random(seed)
-        self.now_ms = START_MS
-        self.steps = 0
+        self.seed, self.random = seed, Random(seed)
+        self.steps, self.now_ms = 0, START_MS
         assert faults <= set(FAULTS), faults
-        self.faults, self.strict = faults, strict
+        self.strict = strict
         self.ground_truth = GroundTruth(strict=strict)
         self.network = Network(self.random)
         self.nodes: list[SimulatedController] = []
@@ -82,10 +77,11 @@ class Simulation:
             peers=self.nodes,
             faults=faults,
         )
-        initial = initial_voters(controllers or (3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5))))
-        for voter in initial:
-            self.nodes.append(new_controller(id=voter.key.id, log=MetadataLog(initial), static=self.static))
-            self.nodes[-1].start(self.now_ms)
+        voters = controllers or (3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5)))
+        self.nodes += [new_controller(id=number, static=self.static) for number in range(1, voters + 1)]
+        for node in self.nodes:
+            node.log.bootstrap = tuple(each.voter for each in self.nodes)
+            node.start(self.now_ms)
         self.brokers = [] if polls_only else [SimulatedBroker(broker) for broker in BROKERS]
         self.activity = ClusterActivity(
             self.random, self.nodes, self.ground_truth.oracle, faults, led_at_ms=self.now_ms, brokers=self.brokers
@@ -142,7 +138,7 @@ class Simulation:
 
     def _observe(self) -> None:
         self.deliver(list(self.gatherer.observe(self.now_ms)))
-        gaps = self.activity.phase in GAP_PHASES and self.strict
+        gaps = self.activity.phase is not Phase.QUIET_RULES and self.strict
         if gaps and self.random.random() < GAP_PROBABILITY:
             until_ms = self.now_ms + self.random.choice(GAPS_MS)
             self.gatherer.stop_until(until_ms, restarts=self.random.random() < 0.5)
@@ -159,15 +155,6 @@ class Simulation:
             self._next_phase()
         elif self.activity.phase is Phase.FAULTS_INJECTED:
             self.last = self.fault_injection.inject(self.now_ms)
-
-    def suspend(self, ms: int) -> None:
-        """Suspends all hosts together: their clocks advance, and nothing else happens."""
-        for node in self.nodes:
-            node.suspended(ms)
-        self.now_ms += ms
-        self.phase_ends_ms += ms
-        self.activity.led_at_ms += ms
-        self.activity.busy_until_ms += ms
 
     def _next_phase(self) -> None:
         """Starts the next phase; a calm phase must end with a complete recovery."""

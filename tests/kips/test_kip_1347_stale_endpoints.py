@@ -13,6 +13,7 @@ from tests.unit.rules.situation import (
     evaluation_of,
     findings,
     healthy,
+    leaderless,
     name_not_found,
     present,
     probed,
@@ -68,6 +69,13 @@ def test_reachable_bootstrap_servers_do_not_help_if_recorded_names_do_not_resolv
 
     assert [str(each.severity) for each in found] == ["critical"] * 3
     assert {each.evidence["electable_if_all_restarted"] for each in found} == {False}
+
+
+@pytest.mark.kip("E011")
+def test_without_a_leader_recorded_names_that_do_not_resolve_need_the_rescue() -> None:
+    (finding,) = findings(leaderless(name_not_found(healthy(), 1, 2, 3), 3), "no-leader")
+
+    assert [step for step in finding.remedy if "kraftwatch rescue plan" in step and "--initial-controllers" in step]
 
 
 @pytest.mark.kip("E002", "E004", "E012")

@@ -1,3 +1,4 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -5,7 +6,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from connectors.errors import ObservationError
 from connectors.kafka.client import Client
-from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.descriptors import no_descriptor_leaks
@@ -61,6 +62,25 @@ def test_the_configured_id_counts_if_a_node_that_names_none_accepts_it(monkeypat
     with pytest.raises(ObservationError, match="another cluster") as problem:
         identify(cluster(1, cluster_id="wrong"), 60)
     assert problem.value.reason is Reason.WRONG_CLUSTER
+
+
+@pytest.mark.kip("D094")
+def test_a_node_that_rejects_the_id_does_not_end_the_look_up_while_another_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starting = [True]
+
+    async def send(_: Client, address: Address, __: object, *, source: ObservationSource) -> Any:
+        if address.port == 1:
+            raise ObservationError(Reason.WRONG_CLUSTER, f"{source} of another cluster")
+        if starting:
+            starting.clear()
+            raise ObservationError(Reason.CLOSED, "starts")
+        return SimpleNamespace(error_code=0, cluster_id="right", brokers=())
+
+    monkeypatch.setattr(Client, "send", send)
+
+    assert identify(cluster(1, 2, cluster_id="right"), 60) == "right"
 
 
 @pytest.mark.kip("D092")

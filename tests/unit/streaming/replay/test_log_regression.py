@@ -41,7 +41,7 @@ def test_the_log_of_another_directory_of_a_voter_did_not_go_back() -> None:
     assert regression(quorum, "2-new") is None, "one poll showed 90: the one before was of the old disk"
 
 
-@pytest.mark.kip("A004", "D093", "E094", "K042")
+@pytest.mark.kip("A004", "D093", "E094", "K042", "D026")
 @pytest.mark.parametrize("name", ["2-b", "2"], ids=["dynamic quorum", "static quorum"])
 @pytest.mark.parametrize("end", [3, 0], ids=["an older copy", "an empty disk"])
 def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_caught_up(name: str, end: int) -> None:

@@ -66,7 +66,7 @@ def model_table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str
     if excluded is PeopleSection and issubclass(model, LoginSection):
         known |= set(LoginSection.model_fields)
     rows = [
-        " ".join(f"| {key(name, field, model.model_fields)} | {meaning(model, name, field)} |".split())
+        " ".join(f"| {key(name, field, model.model_fields)}{mark(model, name)} | {meaning(field)} |".split())
         for name, field in model.model_fields.items()
         if name not in known and name.removesuffix("_file") not in model.model_fields.keys() - {name}
     ]
@@ -82,10 +82,14 @@ def key(name: str, field: FieldInfo, names: Container[str]) -> str:
     return f"{value}, `{name}_file`" if f"{name}_file" in names else value
 
 
-def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """Returns the description of a key, and whether a change needs a restart."""
-    restart = " Needs a restart." if model is Config and name in FIXED else ""
-    return (field.description or "").replace("|", "\\|") + restart
+def mark(model: type[BaseModel], name: str) -> str:
+    """Returns the mark of a key of which a change needs a restart, or nothing."""
+    return "\N{DAGGER}" if model is Config and name in FIXED else ""
+
+
+def meaning(field: FieldInfo) -> str:
+    """Returns the description of a key."""
+    return (field.description or "").replace("|", "\\|")
 
 
 def default(field: FieldInfo) -> str:

@@ -4,12 +4,12 @@ The texts are the rules' docstrings, as in `kraftwatch explain`. What is the sam
 """
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
 from rules.evaluate import RULES
-from rules.finding import HOLD, Rule, Severity
+from rules.finding import CLEAR, HOLD, Rule, Severity, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, page_of
@@ -18,7 +18,10 @@ from tests.page_tables import DOCS, table, with_tables
 PAGES = DOCS / "rules"
 GOLDENS = Path(__file__).parent / "unit" / "rules" / "goldens"
 _SHARED_BY = 3
-"""So many rules with the same threshold: its meaning is in the index."""
+"""So many rules with the same threshold: its meaning is in the index, with its default if it is the same in all."""
+_DIFFERENT = "on each page"
+_HOLD = f"{hold(0).meaning}: "
+"""What the index says of every hold: the page has the reason for its length alone."""
 _QUOTED_RULE = re.compile(rf"`({'|'.join(RULES)})`")
 
 
@@ -35,18 +38,25 @@ def index() -> str:
         f"| [`{rule.id}`]({rule.id}.md) | {rule.title} | {', '.join(severities(rule))} | {hold_text(rule)} |"
         for rule in order
     ]
-    meanings = [f"| `{name}` | {meaning} |" for name, meaning in sorted(shared_meanings())]
+    meanings = [f"| `{name}` | {default} | {meaning} |" for (name, meaning), default in sorted(shared().items())]
     tables = {
         "rules": table("| rule | condition | severity | hold |", rows),
-        "shared-thresholds": table("| name | meaning |", meanings),
+        "shared-thresholds": table("| name | default | meaning |", meanings),
     }
     return with_tables(PAGES / "index.md", tables)
 
 
-def shared_meanings() -> set[tuple[str, str]]:
-    """Returns name and meaning of each threshold that several rules have."""
-    uses = Counter((each.name, each.meaning) for rule in RULES.values() for each in rule.thresholds)
-    return {one for one, count in uses.items() if count >= _SHARED_BY}
+def shared() -> dict[tuple[str, str], str]:
+    """Returns by name and meaning each threshold that several rules have: its default, or where the defaults are."""
+    found = defaultdict(list)
+    for rule in RULES.values():
+        for each in rule.thresholds:
+            found[each.name, each.meaning].append(default_of(each))
+    return {
+        threshold: defaults[0] if len({*defaults}) == 1 else _DIFFERENT
+        for threshold, defaults in found.items()
+        if len(defaults) >= _SHARED_BY
+    }
 
 
 def hold_text(rule: Rule) -> str:
@@ -62,12 +72,16 @@ def markdown(rule: Rule) -> str:
     parts = [f"# {rule.title}", facts, page.lead]
     for heading, text in page.sections.items():
         parts += [f"## {heading}", linked(text, of=rule)]
-    shared = shared_meanings()
-    own = [each for each in rule.thresholds if (each.name, each.meaning) not in shared]
-    others = [f"`{each.name}` {default_of(each)}" for each in rule.thresholds if each not in own]
+    usual = shared()
+    own = [each for each in rule.thresholds if (each.name, each.meaning) not in usual]
+    others = [
+        f"`{each.name}` {default_of(each)}" if usual[each.name, each.meaning] == _DIFFERENT else f"`{each.name}`"
+        for each in rule.thresholds
+        if each not in own and each.name != CLEAR
+    ]
     parts.append("## Thresholds")
     if own:
-        rows = [f"| `{each.name}` | {default_of(each)} | {each.meaning} |" for each in own]
+        rows = [f"| `{each.name}` | {default_of(each)} | {each.meaning.removeprefix(_HOLD)} |" for each in own]
         parts.append(table("| name | default | meaning |", rows).rstrip())
     if others:
         parts.append(f"[As in other rules](index.md#thresholds): {', '.join(others)}.")

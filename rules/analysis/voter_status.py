@@ -32,9 +32,8 @@ from rules.model.quorum import Poll, Quorum
 HALF_DONE = Threshold(
     name="half_done",
     default=86_400.0,
-    meaning="for how long after a voter's removal the same node id with another directory id counts as its "
-    "replacement that is not added yet; later it is an observer like any other. A day covers a repair that waited "
-    "until the next morning",
+    meaning="for how long after a voter's removal its node id with another directory id counts as its replacement "
+    "that is not added yet. A day covers a repair that waits until the next morning",
 )
 
 

@@ -21,7 +21,7 @@ What it means
     of a relay: rows of that cluster were refused and changed no state. A relay's clock or addresses are wrong, or
     another program has its credential. `messages of topic NAME partition N`: messages of no monitored cluster.
 
-    Each broken contract is one alert. It fires for half an hour after the contract was last found broken.
+    Each broken contract is one alert.
 
 What to do
     1. Run `kraftwatch audit` with the job's --checkpoint: it checks all stored data against every contract.

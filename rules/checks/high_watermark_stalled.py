@@ -2,8 +2,8 @@
 
 What it means
     The leader answers and its log grows, but the high watermark does not move: no majority of the voters replicates
-    the log. While this lasts no topic is created, no broker joins, and no partition gets a new leader, although the
-    quorum has a leader and every process may look healthy. Clients can still use partitions whose leaders are alive.
+    the log. While this lasts no topic is created, no broker joins, and no partition gets a new leader, although every
+    process may look healthy. Clients can still use partitions whose leaders are alive.
 
     The active controller writes a NoOpRecord every half second (KIP-835), so a healthy quorum commits twice a second
     even when it is idle. If NoOps are switched off (metadata.max.idle.interval.ms=0), an idle log ends at its high

@@ -5,8 +5,6 @@ What it means
     lets delegation tokens expire at the wrong time, and writes wrong timestamps into the metadata log. If kraftwatch's
     own clock is wrong, the times in its alerts are. The ages in alerts stay right: kraftwatch corrects them.
 
-    The leader's own row in DescribeQuorum has its time; kraftwatch compares it with the time at which the row came.
-
 What to do
     1. Compare both clocks with that of another controller's host.
     2. Repair the time service (NTP, chrony) of the host that is wrong. If that is a controller's host, stop the
@@ -27,8 +25,8 @@ from rules.model.quorum import Poll, Quorum
 SKEW = Threshold(
     name="skew",
     default=60.0,
-    meaning="the clocks may differ by so much. An answer is a second old at most, and a time service keeps clocks "
-    "within milliseconds; from this difference on, times in alerts and logs mislead people",
+    meaning="the clocks may differ by so much. A time service keeps clocks within milliseconds; from this difference "
+    "on, times in alerts and logs mislead people",
 )
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 _STEPS = (

@@ -6,9 +6,9 @@ What it means
     where a partition's leader is alive, until the next broker fails.
 
     An election takes one or two seconds and does not fire this alert. If kraftwatch only cannot observe the quorum
-    (timeouts, names, permissions), `monitor-blind` fires instead. `monitor-blind` also fires if only the leader does
-    not answer kraftwatch or refuses its connections, and enough other controllers report it as leader: they would have
-    elected another one if it were down; or if a majority of the controllers reject kraftwatch's login.
+    (timeouts, names, permissions), `monitor-blind` fires instead. The same holds if only the leader does not
+    answer kraftwatch and enough other controllers report it as leader, or if a majority of the controllers reject
+    kraftwatch's login.
 
     If fewer than a majority of the voters answer kraftwatch, and none of those leads, this alert may fire although
     one of the other voters leads.

@@ -10,7 +10,7 @@ What it means
 
     With controller.quorum.auto.join.enable=true (Kafka 4.2 and later) a controller adds itself as soon as it has caught
     up: if this alert fires for it, it failed to. One that is removed while it runs is back within seconds: stop it
-    first. Without auto-join, an operator adds it.
+    first.
 
     This rule does not report brokers, which are observers too. `voter-disk-replaced` reports a controller whose disk
     was replaced.

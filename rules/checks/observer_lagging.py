@@ -5,9 +5,8 @@ What it means
     broker lags in the metadata log or does not fetch it at all: it does not know new topics, configurations, ACLs and
     leaders. It sends its clients to the wrong brokers, and still grants permissions that were removed.
 
-    `observer-could-be-voter` reports controllers that are observers, `voter-lagging` reports voters. A broker whose lag
-    shrinks over a window of polls is not reported. A new leader lists a broker from its first fetch on: one that is
-    still not listed after `lag` does not fetch.
+    A broker whose lag shrinks over a window of polls is not reported. A new leader lists a broker from its first fetch
+    on: one that is still not listed after `lag` does not fetch.
 
 What to do
     1. Check whether other brokers are reported too: then the cause is the leader or the network, not this broker.

@@ -1,8 +1,7 @@
 """A voter is down or lagging; the quorum still tolerates a failure.
 
 What it means
-    One voter does not fetch, or it fetches and lags behind the leader. Enough other voters are in sync that one more
-    may fail.
+    One voter does not fetch, or it fetches and lags behind the leader.
 
     The rule does not report a voter that is catching up (its lag decreases over a window of polls), nor a voter with a
     new log directory, which `voter-disk-replaced` reports.

@@ -155,16 +155,16 @@ class Config(SecretsSection):
     relay: RelaySection | None = None
     """The topic of the relay, for `kraftwatch relay` and for `source: kafka`."""
     sinks: tuple[SinkEntry, ...] = Field(default=(SinkEntry(console=ConsoleSection()),), min_length=1)
-    """Where alerts are sent: each a text as `--sink` takes it, or one kind with its keys."""
+    """Where alerts are sent."""
     docs_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
     """The address of your copy of the documentation: notifications link to its rule pages."""
     # A URL that cannot be parsed would fail each request of the page.
     page_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), _parsed_by(urlsplit)] | None = None
     """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
     thresholds: RuleThresholds = Field(default_factory=dict)
-    """RULE: {THRESHOLD: VALUE} for all clusters; a cluster's own thresholds win."""
+    """RULE: {THRESHOLD: VALUE} for all clusters."""
     rules: Mapping[str, RuleSection] = Field(default_factory=dict)
-    """RULE: {severity: …, enabled: …} for all clusters; a cluster's own values win."""
+    """RULE: {severity: …, enabled: …} for all clusters."""
     maintenance: tuple[MaintenanceSection, ...] = ()
     """Weekly windows in which sinks for people are not notified."""
     master: str = "local[2]"

@@ -326,7 +326,7 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "gatherer_loop_stall_seconds",
         "Longest time in the last minute for which the event loop of the gatherer, which serves all clusters, did "
-        "not run; it also grows while the loop is frozen. Above 5 s /healthz fails.",
+        "not run. Above 5 s /healthz fails.",
         _loop_stall,
     ),
     MetricSpec("gathered_rows_total", "Observations that were written to the journal.", _of_gatherer("rows")),

@@ -91,7 +91,7 @@ def in_containers(folder: Path) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["cwd"])
-        if "container_" in (process.info["cwd"] or "") and Path(process.info["cwd"]).is_relative_to(folder)
+        if "/container_" in (process.info["cwd"] or "") and Path(process.info["cwd"]).is_relative_to(folder)
     ]
 
 

@@ -167,7 +167,7 @@ def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     ]
 
 
-@pytest.mark.kip("A096", "A100", "C016", "A080", "A111")
+@pytest.mark.kip("A096", "A100", "C016", "A080", "A111", "A106")
 def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     quorum = observer(healthy(3), 4)
 

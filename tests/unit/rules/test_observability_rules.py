@@ -339,7 +339,7 @@ WITHOUT_A_MAJORITY = {
 }
 
 
-@pytest.mark.kip("A012", "K024")
+@pytest.mark.kip("A012", "K024", "D041")
 @pytest.mark.parametrize("why", WITHOUT_A_MAJORITY)
 def test_followers_that_could_not_have_elected_another_leader_are_not_enough(why: str) -> None:
     assert [each for each in finding_lines(WITHOUT_A_MAJORITY[why]) if "no-leader" in each] == NO_LEADER

@@ -66,7 +66,7 @@ def controllers(nodes: Sequence[Node]) -> list[RestartedController]:
     ]
 
 
-@pytest.mark.kip("E006", "E013", "E072", "E092", "K022")
+@pytest.mark.kip("E006", "E013", "E072", "E092", "K022", "E011")
 @pytest.mark.parametrize(
     ("voters", "changed", "electable"),
     [

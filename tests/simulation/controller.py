@@ -202,7 +202,9 @@ class SimulatedController:
         if target is self or not target.up or target.epoch < self.epoch:
             return
         if self.network.answers(self.id, target.id, target.endpoint):
-            self._follow(now_ms, target.epoch, target.leader)
+            if target.leads or target.epoch > self.epoch:
+                # Of others in its epoch it believes no leader: they would tell each other of one that has resigned.
+                self._follow(now_ms, target.epoch, target.leader)
             if target.leads:
                 self._copy(now_ms, target)
 

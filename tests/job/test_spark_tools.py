@@ -17,7 +17,7 @@ def test_the_query_is_in_the_ui_and_in_the_event_log(folder: Path) -> None:
     """No controller answers: failed observations are rows too."""
     events, port = folder / "events", Ports().claim()
     events.mkdir()
-    job = ConfiguredJob(folder=folder / "job", bootstrap=())
+    job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="test")
     job.write_config(
         clusters=[{"name": "test", "bootstrap": ["127.0.0.1:1"], "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg"}],
         spark={

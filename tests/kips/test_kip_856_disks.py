@@ -202,7 +202,7 @@ def restarted(one: StoppedDisk) -> RestartedController:
     return RestartedController(key=one.key, alive=True, endpoint=None, position=one.position, voters=one.voters)
 
 
-@pytest.mark.kip("A008", "A014", "A088", "A010", "A012", "A017", "K024")
+@pytest.mark.kip("A008", "A014", "A088", "A010", "A012", "A017", "K024", "A063")
 def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id() -> None:
     second, third = disk(2, 11, 1, 2, 3), replace(disk(3, 11, 1, 2, 3), key=key(3, "newDirOf3"))
 

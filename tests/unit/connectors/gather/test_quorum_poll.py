@@ -198,7 +198,7 @@ def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) 
     assert "c2:9093" in output.answered_by
 
 
-@pytest.mark.kip("D087")
+@pytest.mark.kip("D087", "D083")
 def test_leader_reported_by_a_fetch_is_polled_first_and_others_only_if_it_does_not_lead(loop: EventLoop) -> None:
     def queried(scripts: dict[Address, Script]) -> list[Address]:
         polled = PolledQuorum(loop, scripts, configured=(C1, C2))

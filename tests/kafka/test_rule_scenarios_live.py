@@ -6,6 +6,7 @@ polled for twelve seconds before it resigns, and a paused broker is fenced only 
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -114,8 +115,9 @@ def test_repeated_elections_without_restarts(lab: Lab, monitor: MonitoredCluster
     fired = monitor.wait_for("epoch-churn")
     monitor.wait_for("epoch-churn", "resolved", within_s=90)
 
-    assert fired.evidence["elections_within_the_window"] in (2, 3), "a busy machine may cause one more election"
-    assert fired.evidence["started_controller_ids"] == []
+    elections: Any = fired.evidence["elections"]
+    unexplained = [one for one in elections if not one["explained_by_a_restart"]]
+    assert len(unexplained) in (2, 3), "a busy machine may cause one more election"
     assert monitor.rules == {"epoch-churn"}
 
 

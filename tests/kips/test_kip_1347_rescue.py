@@ -311,7 +311,7 @@ def test_an_incomplete_override_is_reported_as_different_endpoints(stopped: Path
     )
 
 
-@pytest.mark.kip("E079")
+@pytest.mark.kip("E079", "D040")
 def test_nodes_with_different_voters_are_told_from_nodes_with_different_endpoints(stopped: Path) -> None:
     """The snapshot of node 2 has another directory id of voter 2."""
     rewritten(stopped / "node-2" / PARTITION / SNAPSHOT, b"\0\0\0\x02\xc0\xfb\xc7", b"\0\0\0\x02\xc0\xfb\xc8")

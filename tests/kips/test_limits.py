@@ -72,7 +72,7 @@ def test_a_voter_counts_as_not_fetching_after_five_fetch_timeouts(rule: str, tim
     ]
 
 
-@pytest.mark.kip("A029", "D008", "D009", "D010", "D016", "D088", "K035")
+@pytest.mark.kip("A029", "D008", "D009", "D010", "D016", "D088", "K035", "D042")
 def test_no_leader_fires_after_an_election_and_its_backoff() -> None:
     election_ms = FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS
     quorum, tracked, fired = leaderless(healthy(), 1), TrackedConditions(), []
@@ -90,7 +90,7 @@ def test_no_leader_fires_after_an_election_and_its_backoff() -> None:
     assert severity == "critical"
 
 
-@pytest.mark.kip("D011", "D012", "E013", "E074", "E090", "K035", "K036", "D043")
+@pytest.mark.kip("D011", "D012", "E013", "E074", "E090", "K035", "K036", "D043", "D044")
 def test_holds_are_longer_than_kafkas_own_timers() -> None:
     assert DEFAULTS["stale-voter-endpoint"].ms("hold") > 2 * UPDATE_VOTER_MS, "a voter that moved tells its new place"
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS

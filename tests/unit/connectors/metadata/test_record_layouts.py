@@ -139,7 +139,7 @@ def in_runs(events: DecodedEvents) -> int:
     return sum(len(item) for item in events if isinstance(item, PartitionRun))
 
 
-@pytest.mark.kip("B045")
+@pytest.mark.kip("B045", "B053")
 @pytest.mark.parametrize("name", sorted(USUAL.keys() - {"null elr", "reassignment"}))
 def test_a_usual_record_has_a_layout_from_its_second_occurrence_on(name: str) -> None:
     forget_layouts()

@@ -12,7 +12,7 @@ WORKERS ?= 4
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests test-long test-pyspark check bench evaluate simulate hostile kill-campaign chaos day-of-life bugs screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests test-long test-pyspark check bench evaluate simulate hostile kill-campaign chaos day-of-life screenshots goldens schemas parity mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +62,6 @@ check: $(READY) ## check format, lint, types, imports, layout, and that document
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/python -m tests.kips >/dev/null || $(BIN)/python -m tests.kips
 	@$(BIN)/pytest --quiet $(wildcard tests/unit/test_*.py)
 
 bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,..., and print the figures (20 min)
@@ -86,9 +85,6 @@ chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for
 day-of-life: $(READY) ## let HOURS= (24) of churn pass at SPEED= (20) times real time, also through SOURCE=kafka; show what grows
 	@HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) $(BIN)/python -m tests.day_of_life
 
-bugs: $(READY) ## put the bugs of tests/bugs into a copy, one by one, and check that a test notices each: WORDS= of modules
-	@WORDS="$(WORDS)" $(BIN)/python -m tests.bugs
-
 screenshots: $(READY) ## update the screenshots of the web page (needs Debian's chromium and chromium-driver)
 	@$(BIN)/python -m tests.browser
 
@@ -101,9 +97,6 @@ schemas: $(READY) ## update the record schemas from the jars of every Kafka vers
 
 parity: $(READY) ## compare decoding with kafka-dump-log of nine Kafka versions, and replay with Kafka's MetadataImage
 	@$(BIN)/python -m tests.kafka.parity
-
-rows: $(READY) ## list the KIP facts that tests cover, that are excluded (with the reason) and that are not covered
-	@$(BIN)/python -m tests.kips
 
 MODULE ?= rules/lifecycle.py
 MUTATION_TESTS ?= tests/unit/$(firstword $(subst /, ,$(MODULE)))

@@ -62,7 +62,6 @@ def test_json_output_is_one_line_per_record(log: Path) -> None:
     ]
 
 
-@pytest.mark.kip("A104")
 def test_text_output_has_columns(log: Path) -> None:
     ended = decode(log)
     head, first, second, third, escaped = (line.split() for line in ended.stdout.splitlines())
@@ -76,7 +75,6 @@ def test_text_output_has_columns(log: Path) -> None:
     assert "\\u001b[2J\\u009b" in escaped[-2]
 
 
-@pytest.mark.kip("A104")
 def test_a_voter_set_is_printed_with_its_voters(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(batch([voters_record(2)]))
 

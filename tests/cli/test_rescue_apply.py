@@ -40,7 +40,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.kip("E029", "E075")
 def test_dry_run_writes_nothing(node: Path) -> None:
     before = contents(node.parent)
 
@@ -53,7 +52,6 @@ def test_dry_run_writes_nothing(node: Path) -> None:
     assert contents(node.parent) == before
 
 
-@pytest.mark.kip("E029")
 def test_one_snapshot_is_added_and_undone_and_the_second_time_there_is_nothing_to_do(node: Path) -> None:
     before = contents(node)
 
@@ -116,7 +114,6 @@ def test_snapshot_that_ends_at_the_logs_end_is_replaced_and_restored(node: Path)
     assert contents(node) == before
 
 
-@pytest.mark.kip("E029")
 def test_running_node_is_refused(node: Path) -> None:
     with (node / ".lock").open("w") as lock:
         # In another process: a process never waits for its own lock.
@@ -134,7 +131,6 @@ def test_running_node_is_refused(node: Path) -> None:
             os.waitpid(child, 0)
 
 
-@pytest.mark.kip("E012")
 def test_static_quorum_is_refused(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path / "static", {0: leader_change() + noops(1, 3)})
     (folder / "meta.properties").write_text("version=1\ncluster.id=a\nnode.id=1\ndirectory.id=AaorEeDFTeqhbYUKWjaZFw\n")
@@ -144,7 +140,6 @@ def test_static_quorum_is_refused(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.kip("E029")
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [

@@ -20,7 +20,6 @@ def votes(ended: Result) -> dict[int, int]:
     return {one["node_id"]: one["votes"] for one in json.loads(ended.stdout)["candidates"]}
 
 
-@pytest.mark.kip("A010")
 @pytest.mark.parametrize(
     ("change", "exit_code", "expected"),
     [
@@ -43,7 +42,6 @@ def test_prediction_for_three_disks(
     assert votes(ended) == expected
 
 
-@pytest.mark.kip("A010")
 def test_text_says_who_can_be_elected_and_what_costs_votes(stopped: Path) -> None:
     ended = what_if(stopped, "--move", "2=[::1]:9093")
 
@@ -53,7 +51,6 @@ def test_text_says_who_can_be_elected_and_what_costs_votes(stopped: Path) -> Non
     assert "controller 3: 1 vote of 2 needed (not of 1: its log is ahead; not of 2: its recorded endpoint" in output
 
 
-@pytest.mark.kip("A009", "A023")
 def test_rescued_node_asks_the_new_endpoints(stopped: Path) -> None:
     """Each node uses the voter set of its own log: one rescued node of three can be elected."""
     assert what_if(stopped, *MOVES, "--json").exit_code == 2
@@ -72,7 +69,6 @@ def write_election(stopped: Path, node: int, epoch: int, leader: int) -> None:
     (stopped / f"node-{node}" / "__cluster_metadata-0" / "quorum-state").write_text(json.dumps(state))
 
 
-@pytest.mark.kip("A039")
 def test_newest_epoch_of_a_log_counts_before_its_end(stopped: Path) -> None:
     segment = stopped / "node-3" / "__cluster_metadata-0" / "00000000000000000000.log"
     segment.write_bytes(segment.read_bytes() + noops(57, 1, epoch=2))
@@ -80,7 +76,6 @@ def test_newest_epoch_of_a_log_counts_before_its_end(stopped: Path) -> None:
     assert votes(what_if(stopped, "--json")) == {1: 2, 2: 2, 3: 3}
 
 
-@pytest.mark.kip("A058")
 def test_leader_that_another_voter_does_not_know_makes_the_outcome_unknown(stopped: Path) -> None:
     """Seen on Kafka 3.9.2 whose controllers were stopped at once: controller 2 was elected, 1 did not hear of it."""
     for node, epoch, leader in ((1, 1, 1), (2, 2, 2), (3, 2, 2)):

@@ -31,7 +31,6 @@ def lab(shared_lab: MakeLab) -> Lab:
     return shared_lab(controllers=3, brokers=0, properties=SLOW_FETCHES)
 
 
-@pytest.mark.kip("A004", "D093")
 def test_one_voter_is_restored_from_an_old_copy_of_its_log(lab: Lab, tmp_path: Path) -> None:
     voter, _ = lab.followers
     key = f"{voter}-{lab.node(voter).directory_id}"
@@ -88,7 +87,6 @@ def test_forced_voter_set_fires_for_a_limited_time_and_the_controllers_that_it_r
     assert monitor.rules == {"ghost-registration", "forced-reconfiguration"}
 
 
-@pytest.mark.kip("A014")
 def test_cloned_disk_has_one_directory_id_under_two_node_ids(lab: Lab, tmp_path: Path) -> None:
     leader = lab.leader
     directory = lab.node(leader).directory_id

@@ -68,7 +68,6 @@ def test_recorded_log_equals_the_log_that_the_controllers_stored_also_after_an_e
     assert all(row.last_offset is None or row.last_offset < (row.high_watermark or 0) for row in rows if row.payload)
 
 
-@pytest.mark.kip("D117")
 def test_request_of_an_ordinary_client_is_one_batch_of_the_log(lab: Lab) -> None:
     lab.create_topic("one-batch", partitions=3)
 

@@ -74,7 +74,6 @@ def faulted_quorum(shared_lab: MakeLab) -> FaultedQuorum:
 
 
 @pytest.mark.lab
-@pytest.mark.kip("D014")
 def test_replaying_a_real_quorums_log_and_snapshots_gives_kafkas_image(faulted_quorum: FaultedQuorum) -> None:
     logs = sorted(faulted_quorum.log_dir.glob("0*.log"))
     formatted, *_, newest = sorted(faulted_quorum.log_dir.glob("0*.checkpoint"))
@@ -94,7 +93,6 @@ def test_replaying_a_real_quorums_log_and_snapshots_gives_kafkas_image(faulted_q
 
 
 @pytest.mark.lab
-@pytest.mark.kip("D011", "D012", "K035")
 def test_a_failed_raft_request_and_its_retry_take_less_than_the_thresholds(
     faulted_quorum: FaultedQuorum,
 ) -> None:

@@ -92,7 +92,6 @@ def described(lab: Lab) -> Described:
     return eventually(undisturbed, within_s=60)
 
 
-@pytest.mark.kip("A098", "D097", "D098", "A106")
 def test_status_has_every_value_of_describe_status(lab: Lab, described: Described) -> None:
     before, theirs, after = status(described.before), described.status, status(described.after)
 
@@ -131,7 +130,6 @@ def rows_of(state: ClusterState) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.kip("D097", "D099", "A108")
 def test_replication_has_every_row_of_describe_replication(described: Described) -> None:
     before, theirs, after = rows_of(described.before), described.replication, rows_of(described.after)
 

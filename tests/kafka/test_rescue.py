@@ -48,7 +48,6 @@ def test_monitor_that_saw_the_quorum_before_the_rescue_learns_the_new_endpoints(
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-@pytest.mark.kip("E029")
 def test_damaged_newest_snapshot_does_not_hinder_the_rescue(lab: MakeLab) -> None:
     quorum = lab(
         controllers=3,

@@ -46,7 +46,6 @@ def runs() -> list[Any]:
 
 
 @pytest.mark.lab
-@pytest.mark.kip("A030", "A094", "A097", "C022", "E004", "E012", "K005")
 @pytest.mark.parametrize(("kafka", "static"), runs())
 def test_measured_column_equals_the_table(lab: Callable[..., Lab], tmp_path: Path, kafka: str, static: bool) -> None:
     quorum = lab(controllers=1, brokers=1, version=kafka, static=static)

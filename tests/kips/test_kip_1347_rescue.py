@@ -77,7 +77,6 @@ def rewritten(path: Path, old: bytes, new: bytes) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.kip("E021", "E023", "E049", "E075")
 def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stopped: Path) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*"))
     found = rescue_plan(stopped, 2)
@@ -113,7 +112,6 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
     assert sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*")) == before
 
 
-@pytest.mark.kip("E029", "K010", "A013", "A017")
 def test_only_new_endpoints_are_accepted(stopped: Path) -> None:
     def outcome(wanted: str) -> object:
         return plan_json(rescue_plan(stopped, 1, wanted=wanted))["outcome"]
@@ -130,7 +128,6 @@ def test_only_new_endpoints_are_accepted(stopped: Path) -> None:
     assert three == ["# No rescue is needed: start controllers 1, 2 and 3"]
 
 
-@pytest.mark.kip("A057", "A058", "E043", "E044")
 def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
     """Controller 1 has only the snapshot of its formatting, controller 2 has one up to offset 36."""
 
@@ -167,7 +164,6 @@ def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
     assert len(held[0]) == 3, "a topic of three partitions"
 
 
-@pytest.mark.kip("E030", "E048", "E049")
 def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: Path) -> None:
     result = apply_voters(stopped / "node-2", NEW, write=True)
 
@@ -186,7 +182,6 @@ def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: P
     assert batches[-1].end == len(content), "no gap between the offsets of the batches"
 
 
-@pytest.mark.kip("A040", "E010", "E051", "D074")
 def test_different_log_ends_and_possibly_uncommitted_records_are_reported(stopped: Path) -> None:
     found = rescue_plan(stopped, 2, 3)
 
@@ -212,7 +207,6 @@ def test_a_damaged_log_does_not_count_as_evidence_of_committed_records(stopped: 
     assert has_warning(found, "2 voter's disks of 3 do not prove", f"damaged: 1-{DIRECTORIES[1]}")
 
 
-@pytest.mark.kip("E036")
 def test_a_broker_has_the_same_voters_as_the_controllers(stopped: Path) -> None:
     broker, controller = (replay_log_dir(stopped / f"node-{node}") for node in (101, 1))
 
@@ -221,7 +215,6 @@ def test_a_broker_has_the_same_voters_as_the_controllers(stopped: Path) -> None:
     assert not any(one.is_voter for one in rescue_plan(stopped, 101).disks)
 
 
-@pytest.mark.kip("E036", "E037", "E038", "E039", "E057", "E070", "E075", "K012")
 def test_the_steps_stop_all_controllers_and_then_change_controllers_before_brokers(stopped: Path) -> None:
     lines = [*steps(rescue_plan(stopped, 1, 2, 3, 101))]
 
@@ -247,7 +240,6 @@ def test_the_steps_stop_all_controllers_and_then_change_controllers_before_broke
     assert any("Brokers (101 among them) hold the old voters and connect to them, whatever" in line for line in lines)
 
 
-@pytest.mark.kip("E010", "E093")
 def test_a_lost_majority_is_refused_and_the_plan_says_what_remains(stopped: Path) -> None:
     found = rescue_plan(stopped, 3, 101)
 
@@ -292,7 +284,6 @@ def test_without_a_list_a_lost_majority_is_said_too(stopped: Path) -> None:
     assert "most complete log that remains is of controller 3, up to offset 57 of epoch 1" in "\n".join(lines)
 
 
-@pytest.mark.kip("E036", "E069", "E079", "E095")
 def test_an_incomplete_override_is_reported_as_different_endpoints(stopped: Path) -> None:
     """The broker has the voter set from before controller 1 moved."""
     partition = stopped / "node-101" / PARTITION
@@ -311,7 +302,6 @@ def test_an_incomplete_override_is_reported_as_different_endpoints(stopped: Path
     )
 
 
-@pytest.mark.kip("E079", "D040")
 def test_nodes_with_different_voters_are_told_from_nodes_with_different_endpoints(stopped: Path) -> None:
     """The snapshot of node 2 has another directory id of voter 2."""
     rewritten(stopped / "node-2" / PARTITION / SNAPSHOT, b"\0\0\0\x02\xc0\xfb\xc7", b"\0\0\0\x02\xc0\xfb\xc8")
@@ -320,7 +310,6 @@ def test_nodes_with_different_voters_are_told_from_nodes_with_different_endpoint
     assert has_warning(rescue_plan(stopped, 1, 2), "the nodes hold different VOTERS, not only endpoints")
 
 
-@pytest.mark.kip("E078")
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -348,7 +337,6 @@ def test_voters_that_a_snapshot_changed_are_reported(
     assert has_warning(found, "snapshot that ends at offset 37", "than the log below it", *words), found.warnings
 
 
-@pytest.mark.kip("E076")
 def test_the_list_of_the_recorded_voters_is_reported_also_when_the_quorum_is_down() -> None:
     voters = [f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3)]
 
@@ -357,7 +345,6 @@ def test_the_list_of_the_recorded_voters_is_reported_also_when_the_quorum_is_dow
     assert status(down)["initial_controllers"] == ",".join(voters)
 
 
-@pytest.mark.kip("E076")
 @pytest.mark.parametrize("wanted", [None, NEW])
 def test_a_plan_has_the_recorded_voters_as_a_list(stopped: Path, wanted: str | None) -> None:
     found = rescue_plan(stopped, wanted=wanted)
@@ -366,7 +353,6 @@ def test_a_plan_has_the_recorded_voters_as_a_list(stopped: Path, wanted: str | N
     assert plan_json(found)["initial_controllers"] == RECORDED
 
 
-@pytest.mark.kip("E094")
 def test_volumes_restored_from_an_old_copy_under_other_names_fire_both_alerts() -> None:
     old = failing(
         name_not_found(healthy(), 1, 2, 3), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends before"
@@ -403,7 +389,6 @@ def endpoints(folder: Path, node: int) -> set[str]:
     return {str(voter.endpoints[0]) for voter in committed.voters}
 
 
-@pytest.mark.kip("E038", "E037")
 def test_a_broker_holds_the_old_endpoints_until_the_override_is_applied_to_its_disk_too(stopped: Path) -> None:
     old = {node: endpoints(stopped, node) for node in NODES}
     assert all(endpoint.startswith("127.0.0.1:") for node in NODES for endpoint in old[node])
@@ -437,7 +422,6 @@ def test_a_broker_holds_the_old_endpoints_until_the_override_is_applied_to_its_d
     assert list((stopped / "node-101" / PARTITION).glob("*.checkpoint"))
 
 
-@pytest.mark.kip("E037", "E070")
 def test_broker_with_records_that_no_majority_has_gets_a_new_copy_of_the_log(stopped: Path) -> None:
     """Brokers fetch records before they are committed."""
     log = stopped / "node-101" / PARTITION / "00000000000000000000.log"
@@ -452,7 +436,6 @@ def test_broker_with_records_that_no_majority_has_gets_a_new_copy_of_the_log(sto
     assert not any(line.startswith("kraftwatch rescue apply") and "node-101" in line for line in lines)
 
 
-@pytest.mark.kip("E038", "E070")
 def test_broker_whose_disk_is_not_given_is_not_written_to(stopped: Path) -> None:
     """Without its log, nobody knows whether it holds records that were never committed."""
     controllers = rescue_plan(stopped, 1, 2, 3)
@@ -465,7 +448,6 @@ def test_broker_whose_disk_is_not_given_is_not_written_to(stopped: Path) -> None
     assert not any("No broker's log directory" in line for line in steps(rescue_plan(stopped)))
 
 
-@pytest.mark.kip("A009", "E069")
 @pytest.mark.parametrize("applied", [(1,), (1, 2), (2, 3, 101)])
 def test_disks_with_old_and_new_endpoints_at_once_are_reported(stopped: Path, applied: tuple[int, ...]) -> None:
     assert not has_warning(rescue_plan(stopped), "hold different endpoints")
@@ -476,7 +458,6 @@ def test_disks_with_old_and_new_endpoints_at_once_are_reported(stopped: Path, ap
     assert has_warning(rescue_plan(stopped), "hold different endpoints", "1@c1.new-domain:9093", "1@127.0.0.1:")
 
 
-@pytest.mark.kip("A009")
 def test_voters_are_only_started_if_all_disks_hold_the_same_voters(stopped: Path) -> None:
 
     def startable(wanted: str | None = None) -> list[int]:
@@ -493,7 +474,6 @@ def test_voters_are_only_started_if_all_disks_hold_the_same_voters(stopped: Path
     assert startable(NEW) == [1, 2, 3]
 
 
-@pytest.mark.kip("E079")
 def test_disks_with_three_different_endpoints_of_a_voter_are_reported(stopped: Path) -> None:
     apply_voters(stopped / "node-1", NEW, write=True)
     apply_voters(stopped / "node-2", NEW.replace("new-domain", "newer-domain"), write=True)
@@ -510,7 +490,6 @@ def two_listeners() -> bytes:
     return dynamic_log() + batch([(changed.key or b"", changed.value)], base_offset=3)
 
 
-@pytest.mark.kip("E041")
 def test_the_dry_run_warns_of_each_voter_that_would_lose_its_other_listeners(tmp_path: Path) -> None:
 
     def warned(name: str, log: bytes) -> list[str]:
@@ -525,7 +504,6 @@ def test_the_dry_run_warns_of_each_voter_that_would_lose_its_other_listeners(tmp
     ]
 
 
-@pytest.mark.kip("E029")
 def test_a_node_with_a_newer_snapshot_that_cannot_be_read_is_not_written_to(stopped: Path) -> None:
     """Kafka would load that one: it goes by the name."""
     (stopped / "node-1" / PARTITION / "00000000000000000070-0000000001.checkpoint").write_bytes(b"damaged")
@@ -534,7 +512,6 @@ def test_a_node_with_a_newer_snapshot_that_cannot_be_read_is_not_written_to(stop
         apply_voters(stopped / "node-1", NEW, write=True)
 
 
-@pytest.mark.kip("E029")
 def test_a_snapshot_that_is_not_read_back_as_it_was_written_gets_no_name(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -552,7 +529,6 @@ def test_a_snapshot_that_is_not_read_back_as_it_was_written_gets_no_name(
     assert sorted((stopped / "node-1" / PARTITION).iterdir()) == before
 
 
-@pytest.mark.kip("E029", "E041")
 def test_a_plan_refuses_a_list_that_apply_refuses_because_listeners_would_be_lost(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path / "node-1", {0: two_listeners()})
     (folder / "meta.properties").write_text(f"node.id=1\ndirectory.id={DIRECTORY}\n")
@@ -569,7 +545,6 @@ def test_a_plan_refuses_a_list_that_apply_refuses_because_listeners_would_be_los
     assert "PASSED" not in text
 
 
-@pytest.mark.kip("K001", "K024")
 def test_a_controller_with_a_new_disk_is_no_voter_and_its_uncommitted_records_are_fetched_again(stopped: Path) -> None:
     third = stopped / "node-3"
     meta, log = third / "meta.properties", third / PARTITION / "00000000000000000000.log"

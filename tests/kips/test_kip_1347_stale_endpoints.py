@@ -37,7 +37,6 @@ from tests.unit.streaming.status.test_status_tables import printed
 RULE = "stale-voter-endpoint"
 
 
-@pytest.mark.kip("E073")
 @pytest.mark.parametrize(("vantage", "unobserved"), [(Vantage.INSIDE, True), (Vantage.OUTSIDE, False)])
 def test_a_connection_that_times_out_is_unknown_only_from_inside(vantage: Vantage, unobserved: bool) -> None:
     """From outside the network of the controllers no connection is expected to succeed."""
@@ -47,7 +46,6 @@ def test_a_connection_that_times_out_is_unknown_only_from_inside(vantage: Vantag
     assert ((RULE, "voter 1") in unknown(quorum)) is unobserved
 
 
-@pytest.mark.kip("C026", "E011", "E015", "E094", "D131")
 @pytest.mark.parametrize(
     ("host", "port", "fires"), [("moved.test", 9093, 1), ("c1.test", 19093, 1), ("C1.TEST", 9093, 0)]
 )
@@ -60,7 +58,6 @@ def test_a_controller_that_registered_another_host_or_port_fires(host: str, port
         assert len(found) == fires, "with a probe and without"
 
 
-@pytest.mark.kip("E006", "E007", "K023", "E011")
 def test_reachable_bootstrap_servers_do_not_help_if_recorded_names_do_not_resolve() -> None:
     """Elections dial only the recorded voters."""
     gone = replace(name_not_found(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",))
@@ -71,14 +68,12 @@ def test_reachable_bootstrap_servers_do_not_help_if_recorded_names_do_not_resolv
     assert {each.evidence["electable_if_all_restarted"] for each in found} == {False}
 
 
-@pytest.mark.kip("E011")
 def test_without_a_leader_recorded_names_that_do_not_resolve_need_the_rescue() -> None:
     (finding,) = findings(leaderless(name_not_found(healthy(), 1, 2, 3), 3), "no-leader")
 
     assert [step for step in finding.remedy if "kraftwatch rescue plan" in step and "--initial-controllers" in step]
 
 
-@pytest.mark.kip("E002", "E004", "E012")
 def test_a_static_quorum_has_no_recorded_endpoints() -> None:
     quorum = static(name_not_found(healthy(), 1, 2, 3))
 
@@ -102,7 +97,6 @@ def moved() -> tuple[LogScript, Machine]:
     return script, replay
 
 
-@pytest.mark.kip("E074", "E090")
 def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_endpoint() -> None:
     script, replay = moved()
     (finding,) = findings(replay.quorum(), RULE)
@@ -116,7 +110,6 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
     assert findings(quorum, RULE) == []
 
 
-@pytest.mark.kip("C004", "E004", "E003")
 def test_the_recorded_endpoint_is_the_first_one_which_voters_dial() -> None:
     quorum = name_not_found(healthy(), 1)
     first, *others = present(quorum.committed).voters
@@ -130,7 +123,6 @@ def test_the_recorded_endpoint_is_the_first_one_which_voters_dial() -> None:
     assert every_listener == ["CONTROLLER://c1.test:9093", "CONTROLLER://internal.test:9093"]
 
 
-@pytest.mark.kip("D131", "E011")
 def test_the_newest_registration_of_a_node_counts() -> None:
     script, replay = moved()
     script.controller(2)
@@ -144,7 +136,6 @@ def test_the_newest_registration_of_a_node_counts() -> None:
     assert quorum.brokers[NodeId(101)].endpoints == (endpoint(101, 9999),)
 
 
-@pytest.mark.kip("E072", "E092", "K022", "E014")
 @pytest.mark.parametrize(
     ("dead", "gone", "severity"),
     [((), (1, 2), "warning"), ((1,), (2,), "warning"), ((1,), (2, 3), "critical"), ((1, 2), (3,), "critical")],

@@ -67,7 +67,6 @@ LEADER = int32(2) + int32(7) + tagged()
 SNAPSHOT = int64(50) + int32(4) + tagged()
 
 
-@pytest.mark.kip("D021", "D069", "K017", "D121", "D066", "D070")
 @pytest.mark.parametrize(
     ("tags", "diverging", "leader", "snapshot"),
     [
@@ -106,7 +105,6 @@ def test_the_tagged_fields_of_a_fetch_response(
     assert (said.leader_id, said.leader_epoch) == (leader or (None, None))
 
 
-@pytest.mark.kip("D069", "D072", "D073", "D079", "D080", "K017", "D037")
 def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> None:
     """Offsets 0 to 2 are committed; the records of epochs 3 and 4 after them are not in the next leader's log."""
     tail = CommitBuffer(FetchPosition(offset=0, epoch=0))
@@ -149,7 +147,6 @@ def events(payload: bytes) -> list[Event]:
     return list(table.events())
 
 
-@pytest.mark.kip("D018", "D019")
 def test_only_the_control_bit_marks_a_control_record() -> None:
     key_, value = control(5, written(record_schemas().control[5].versions[0][0], {"version": 0, "kraft_version": 1}))
     as_raft = batch([(key_, value)])
@@ -163,7 +160,6 @@ def test_only_the_control_bit_marks_a_control_record() -> None:
         assert isinstance(events(batch([(key_, value)], attributes=other))[0], KRaftVersionSet)
 
 
-@pytest.mark.kip("A056", "D014", "D017", "D019", "D078", "E003")
 def test_the_voters_are_in_the_fetched_records() -> None:
     voters = batch([voters_record(5, 1, 4, 2, 3)], base_offset=1, epoch=4)
     log = batch([TOPIC], epoch=3) + voters + batch([TOPIC, TOPIC], base_offset=2, epoch=6)
@@ -184,7 +180,6 @@ def test_the_voters_are_in_the_fetched_records() -> None:
     assert [one.key.id for one in newest.voters] == [1, 2], "the newest set is probed"
 
 
-@pytest.mark.kip("D017", "K043", "K046", "D052")
 def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> None:
     script, replay = LogScript(), machine()
     leader = script.leader(1)
@@ -236,7 +231,6 @@ def voting(replay: Machine) -> list[int]:
     return sorted(committed.ids) if committed else []
 
 
-@pytest.mark.kip("A046", "D138", "K046")
 def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
     tail, replay = CommitBuffer(FetchPosition(offset=0, epoch=0)), machine()
     first = batch([voters_record(1, 2, 3)])
@@ -254,7 +248,6 @@ def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
     assert (tail.next_offset, voting(replay)) == (2, [1, 2]), "and is never truncated then"
 
 
-@pytest.mark.kip("D136", "K010", "D078", "E002")
 def test_three_voters_are_replaced_one_by_one() -> None:
     script, replay = begun()
     for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 4-d", "1-a 2-b 4-d 5-e", "1-a 4-d 5-e", "1-a 4-d 5-e 6-f"):
@@ -272,7 +265,6 @@ def test_three_voters_are_replaced_one_by_one() -> None:
     assert quorum.history.reconfigurations == (), "none of the steps is a forced change"
 
 
-@pytest.mark.kip("D119")
 def test_a_repeated_update_in_the_log_is_accepted() -> None:
     script, replay = begun()
     for _ in range(2):
@@ -318,7 +310,6 @@ def response_with(*topics: tuple[int, list[tuple[int, int]]]) -> Any:
     return received(FetchResponse(throttle_time_ms=0, error_code=0, responses=responses), 17)
 
 
-@pytest.mark.kip("D004", "D006")
 def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
     metadata, other = 1, (7, [(0, 99)])
 
@@ -329,7 +320,6 @@ def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
             parse_fetch(foreign)
 
 
-@pytest.mark.kip("D040")
 def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
     with pytest.raises(ObservationError) as raised:
         parsed(partition_error=94)
@@ -346,7 +336,6 @@ def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
     assert "InconsistentVoterSetError" in str(finding.evidence)
 
 
-@pytest.mark.kip("D028")
 @pytest.mark.parametrize(
     ("found", "flaw"),
     [(Answer.OTHER_CLUSTER, "another cluster"), (Answer.OTHER_NODE, "is served by another process: node 2")],

@@ -53,7 +53,6 @@ from tests.unit.streaming.replay.log_script import (
 NAMES = ("1-a", "2-b", "3-c")
 
 
-@pytest.mark.kip("D061")
 def test_a_successor_that_a_resigning_leader_names_is_elected_without_an_alert() -> None:
     """The leader of a planned change names its successors, so that no voter waits for its fetch timeout."""
     quorum = ScriptedQuorum()
@@ -72,7 +71,6 @@ def test_a_successor_that_a_resigning_leader_names_is_elected_without_an_alert()
     assert monitor.machine.quorum().leader_id == quorum.leader
 
 
-@pytest.mark.kip("D044", "A095")
 def test_a_single_voter_needs_no_fetches() -> None:
     script, monitor = LogScript(), ClusterMonitor(SETTINGS)
     script.leader(1)
@@ -95,7 +93,6 @@ def elected(script: LogScript, leader: int, epoch: int, votes: tuple[int, ...], 
     )
 
 
-@pytest.mark.kip("D025", "D050", "K043", "D052", "D055")
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(
     ("second", "invariant"),
@@ -128,7 +125,6 @@ def test_votes_against_the_rules_are_reported_also_after_the_monitor_restarts(
         assert (quorum.leader_id, quorum.leader_epoch) == (leader, epoch)
 
 
-@pytest.mark.kip("A018", "D023", "D025", "D104")
 @pytest.mark.parametrize("voted", [0, 2])
 def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path, voted: int) -> None:
     folder = write_log_dir(tmp_path / "node", {0: leader_change() + noops(1, 3)})
@@ -146,7 +142,6 @@ def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path, voted: int) 
     assert json.loads((folder / "__cluster_metadata-0" / "quorum-state").read_text()) == state, "it is only read"
 
 
-@pytest.mark.kip("D051", "K007")
 def test_a_leader_and_voters_that_the_committed_set_does_not_list_yet_violate_nothing() -> None:
     """KIP-853: the election used a voter change that is in the log and not committed before it."""
     script, replay = LogScript(), machine()
@@ -170,7 +165,6 @@ def test_a_leader_and_voters_that_the_committed_set_does_not_list_yet_violate_no
 STALLED = "high-watermark-stalled"
 
 
-@pytest.mark.kip("D064", "D074")
 def test_records_that_a_majority_does_not_have_yet_are_not_replayed() -> None:
     buffer = CommitBuffer(FetchPosition(offset=0, epoch=0))
     log = batch(0, 3, epoch=1) + batch(3, 2, epoch=1)
@@ -187,7 +181,6 @@ def test_records_that_a_majority_does_not_have_yet_are_not_replayed() -> None:
     assert [present(each).last_offset for each in accepted] == [2, 2, 4]
 
 
-@pytest.mark.kip("D064", "D074")
 def test_a_new_leader_has_no_high_watermark_until_it_commits_in_its_own_epoch() -> None:
     """Both voters have all records of the former epoch, which commits nothing by itself."""
     script, replay = begun()
@@ -219,7 +212,6 @@ def formed() -> tuple[LogScript, Machine]:
     return script, replay
 
 
-@pytest.mark.kip("A040", "A095", "D030", "D116", "D081")
 def test_leader_epoch_high_watermark_and_lags_come_from_polls_alone() -> None:
     rows = (replica("1-a", end=130), replica("2-b", end=120, caught_up=400), replica("3-c", end=0, caught_up=9_000))
     script, replay = LogScript(), machine()
@@ -234,7 +226,6 @@ def test_leader_epoch_high_watermark_and_lags_come_from_polls_alone() -> None:
     assert seen == {1: (130, 4, 0, 0), 2: (120, 4, 10, 400), 3: (0, 4, 130, 9_000)}, "the log of 3 is empty"
 
 
-@pytest.mark.kip("D106", "D049")
 def test_a_log_that_ended_before_an_election_has_the_earlier_epoch() -> None:
     script, replay = formed()
     stayed = replica("3-c", fetch=40_000, caught_up=40_000)
@@ -246,7 +237,6 @@ def test_a_log_that_ended_before_an_election_has_the_earlier_epoch() -> None:
     assert ends == {1: (120, 4), 2: (120, 4), 3: (100, 1)}
 
 
-@pytest.mark.kip("C023", "D058", "D143")
 def test_all_fields_of_the_admin_api_are_reported_and_unknown_is_null() -> None:
     quorum = observer(voters_lagging(healthy(3), 2, for_ms=120_000), 4)
     quorum = with_rows(quorum, 1, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
@@ -264,7 +254,6 @@ def test_all_fields_of_the_admin_api_are_reported_and_unknown_is_null() -> None:
     assert not [name for name in said if "target" in name], "the text's target voters never shipped"
 
 
-@pytest.mark.kip("D140", "K035")
 @pytest.mark.parametrize(("behind_ms", "ready"), [(900, True), (1_900, True), (2_100, False)])
 def test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout(behind_ms: int, ready: bool) -> None:
     """Kafka's voters start an election after controller.quorum.fetch.timeout.ms, 2 s."""
@@ -276,7 +265,6 @@ def test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout(behind_ms
         assert finding.remedy[0].startswith("# Wait until controller 3 has caught up") is not ready
 
 
-@pytest.mark.kip("D142", "K036")
 @pytest.mark.parametrize(("ago_ms", "cannot_tell"), [(1_000, True), (299_000, True), (301_000, False)])
 def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(ago_ms: int, cannot_tell: bool) -> None:
     """A leader drops an observer 300 s after its last fetch: the observer had not caught up before that."""
@@ -290,7 +278,6 @@ def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(a
     assert (("observer-could-be-voter", f"observer {here.key}") in unknown(gone)) is cannot_tell
 
 
-@pytest.mark.kip("A026", "A045", "D148")
 def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
     script, replay = formed()
 

@@ -42,7 +42,6 @@ def of_three_partitions(api_key: int, version: int, fields: bytes) -> list[bytes
     return [data(api_key, version, number.to_bytes(4, "big") + fields) for number in range(3)]
 
 
-@pytest.mark.kip("B032")
 def test_each_tagged_field_of_a_change_is_read_by_its_tag() -> None:
     """Tags 3 and 4, the replicas that a reassignment removes and adds, are not needed."""
     lists = {"t0": ints([103]), "t2": ints([101, 102, 103]), "t3": ints([101]), "t4": ints([103])}
@@ -58,7 +57,6 @@ def test_each_tagged_field_of_a_change_is_read_by_its_tag() -> None:
         assert (event.leader, event.elr, event.last_known_elr) == (103, (102,), (101,))
 
 
-@pytest.mark.kip("B046")
 @pytest.mark.parametrize("later", [{}, {"t77": b"later"}], ids=["by layout", "field by field"])
 def test_a_change_to_an_empty_isr_is_not_an_unchanged_isr(later: dict[str, bytes]) -> None:
     records = of_three_partitions(5, 0, TOPIC + tagged(t0=ints([]), **later))
@@ -68,7 +66,6 @@ def test_a_change_to_an_empty_isr_is_not_an_unchanged_isr(later: dict[str, bytes
     assert [event.isr for event in table.events() if isinstance(event, PartitionChanged)] == [()] * 3
 
 
-@pytest.mark.kip("B004", "B005")
 def test_records_of_unclean_elections_leave_each_leader_alone_in_sync_and_recovering() -> None:
     """The elections of several partitions are decoded together."""
     before = of_three_partitions(3, 0, PARTITION[4:] + tagged())
@@ -84,7 +81,6 @@ def test_records_of_unclean_elections_leave_each_leader_alone_in_sync_and_recove
     assert [(one.elections, one.passed_over) for one in quorum.history.unclean] == [(3, (102,))]
 
 
-@pytest.mark.kip("B007", "B009", "B014", "B024", "B026", "B038")
 def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None:
     """Records that differ in the partition only are decoded and replayed together."""
     replay = machine()
@@ -109,7 +105,6 @@ def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None
     assert read(of_three_partitions(5, 0, TOPIC + tagged(t5=b"\0"))) == []
 
 
-@pytest.mark.kip("B016", "B052")
 @pytest.mark.parametrize("state", [False, True])
 def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
     """Such a record has none of the known layouts and is read field by field."""
@@ -121,7 +116,6 @@ def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
         assert event.recovering is state
 
 
-@pytest.mark.kip("B006", "B056")
 @pytest.mark.parametrize(
     ("state", "known"), [(b"\0", True), (b"\1", True), (b"\2", False), (b"\x7f", False), (b"\xfe", False)]
 )
@@ -132,7 +126,6 @@ def test_the_state_is_one_byte_with_two_values(state: bytes, known: bool) -> Non
     assert isinstance(one(data(3, 0, PARTITION + tagged(t0=b"\xff"))), Undecodable), "only a change may be unchanged"
 
 
-@pytest.mark.kip("B029", "B031")
 def test_a_snapshot_contains_the_state() -> None:
     header = control(
         3, written(record_schemas().control[3].versions[0][0], {"version": 0, "last_contained_log_timestamp": 5_000})
@@ -153,7 +146,6 @@ def test_a_snapshot_contains_the_state() -> None:
     ] == [(1, 102, (102,), 5_000, True), (2, 102, (102,), 5_000, True)]
 
 
-@pytest.mark.kip("B034", "B045")
 def test_a_reassignment_keeps_the_state() -> None:
     script, replay = begun()
     script.topic("orders")
@@ -198,7 +190,6 @@ def later(script: LogScript, replay: Machine, after_ms: int) -> Quorum:
     return apply(replay, rows)
 
 
-@pytest.mark.kip("B004", "B025", "B036", "B037", "K047")
 @pytest.mark.parametrize("leader", [None, 101], ids=["no leader named", "the same leader named"])
 def test_recovering_without_another_leader_is_a_violation(leader: int | None) -> None:
     script, replay = in_sync()
@@ -212,7 +203,6 @@ def test_recovering_without_another_leader_is_a_violation(leader: int | None) ->
     assert finding.summary.endswith("Partition 0 is RECOVERING since a record that elected no leader.")
 
 
-@pytest.mark.kip("B008", "B038", "B043", "K047")
 @pytest.mark.parametrize(
     ("isr", "leader", "replicas", "breaches"),
     [
@@ -249,7 +239,6 @@ def test_the_leader_ends_recovery_and_an_election_does_not(
     assert findings(later(script, replay, 200_000), BREACH) == []
 
 
-@pytest.mark.kip("B008", "B043")
 def test_each_recovery_that_an_election_ends_is_reported_with_its_leaders_and_offset() -> None:
     script, replay = recovering()
     script.partition("orders", 1, 101, 102, 103)
@@ -266,7 +255,6 @@ def test_each_recovery_that_an_election_ends_is_reported_with_its_leaders_and_of
     ]
 
 
-@pytest.mark.kip("B009", "B024", "K047")
 @pytest.mark.parametrize(("isr", "breaches"), [((102,), 0), ((102, 103), 1)])
 def test_recovering_with_more_than_one_in_sync_replica_is_a_violation(isr: tuple[int, ...], breaches: int) -> None:
     script, replay = recovering()
@@ -280,7 +268,6 @@ def test_recovering_with_more_than_one_in_sync_replica_is_a_violation(isr: tuple
         assert (evidence["leader"], evidence["isr"], evidence["replicas"]) == (102, [102, 103], [101, 102, 103])
 
 
-@pytest.mark.kip("B026", "B052", "B053")
 @pytest.mark.parametrize("isr", [(102,), (102, 103)])
 def test_a_broker_without_the_state_ends_recovery_and_nothing_fires(isr: tuple[int, ...]) -> None:
     """It sends AlterPartition version 0, which the controller records as 0: recovered."""
@@ -294,7 +281,6 @@ def test_a_broker_without_the_state_ends_recovery_and_nothing_fires(isr: tuple[i
     assert findings(quorum, STUCK) == findings(quorum, BREACH) == []
 
 
-@pytest.mark.kip("B053")
 def test_a_recovery_in_the_log_is_kept_at_an_old_metadata_version() -> None:
     script, replay = recovering()
     script.feature("metadata.version", 2)
@@ -312,7 +298,6 @@ def partition_of(finding: Finding) -> Mapping[str, Any]:
     return only
 
 
-@pytest.mark.kip("B034", "B047", "B048", "K047")
 def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     script, replay = recovering()
     began = replay.quorum().recovering[0]
@@ -342,7 +327,6 @@ def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     assert {name: listed[0][name] for name in fields} == fields
 
 
-@pytest.mark.kip("B047", "B048")
 def test_partitions_of_a_topic_are_one_alert_since_the_first_of_them() -> None:
     quorum = several_recovering(several_recovering(healthy(), 0, for_ms=75_000), 1, for_ms=90_000)
     again = tuple(replace(one, leader_changes=2) for one in quorum.recovering)
@@ -356,7 +340,6 @@ def test_partitions_of_a_topic_are_one_alert_since_the_first_of_them() -> None:
     assert [each["partition"] for each in listed if isinstance(each, dict)] == [0, 1]
 
 
-@pytest.mark.kip("B011", "B034", "B048", "K025")
 def test_a_recovering_partition_without_a_leader_is_offline() -> None:
     script, replay = recovering()
     (led,) = findings(replay.quorum(), STUCK)
@@ -374,7 +357,6 @@ def test_a_recovering_partition_without_a_leader_is_offline() -> None:
     assert partition_of(finding)["leader_changes"] == 0, "no leader is not another leader"
 
 
-@pytest.mark.kip("B003")
 @pytest.mark.parametrize(
     ("topic", "severities"),
     [
@@ -394,7 +376,6 @@ def test_internal_topics_have_a_higher_severity(topic: str, severities: list[str
     assert ("may" in consequence) is topic.startswith("__"), "and what may follow is said"
 
 
-@pytest.mark.kip("B010", "B039", "B040", "K047")
 @pytest.mark.parametrize(("isr", "breaches"), [((103,), 0), ((102, 103), 1), ((102,), 1)])
 def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tuple[int, ...], breaches: int) -> None:
     script, replay = recovering()
@@ -410,7 +391,6 @@ def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tupl
     assert "1 more leader elected since" in stuck.summary
 
 
-@pytest.mark.kip("B050")
 @pytest.mark.parametrize("level", [3, None], ids=["3.2", "unknown"])
 def test_from_metadata_version_3_2_on_recovery_is_evaluated(level: int | None) -> None:
     quorum = replace(several_recovering(healthy(), 0), metadata_version=level)

@@ -52,7 +52,6 @@ def decoded(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
     return dict(entry.data)
 
 
-@pytest.mark.kip("C001", "C002", "C004", "C005")
 def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
     said = raft(6, 0, voters=voters_of(("CONTROLLER", "c1", 40_000), ("Secure", "c1s", 65_535))["voters"])
 
@@ -70,7 +69,6 @@ def without_endpoints(quorum: Quorum, node: int) -> Quorum:
     return with_committed(quorum, voters=voters)
 
 
-@pytest.mark.kip("C027")
 @pytest.mark.parametrize(
     ("number", "protocol"), [(0, "PLAINTEXT"), (1, "SSL"), (2, "SASL_PLAINTEXT"), (3, "SASL_SSL"), (9, None)]
 )
@@ -83,7 +81,6 @@ def test_a_registration_has_kafkas_security_protocol_by_its_number(number: int, 
     assert [one.protocol for one in said.endpoints] == [protocol]
 
 
-@pytest.mark.kip("C028")
 def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
     quorum = without_endpoints(registered_elsewhere(healthy(), 1), 1)
 
@@ -95,7 +92,6 @@ def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
     assert (shown["id"], shown["recorded"], shown["verdict"]) == (1, None, "unknown")
 
 
-@pytest.mark.kip("C004")
 @pytest.mark.parametrize(("listener", "stale"), [("CONTROLLER", 1), ("controller", 1), ("SECURE", 0)])
 def test_only_the_listener_of_the_same_name_is_compared(listener: str, stale: int) -> None:
     moved = replace(registration(1), endpoints=(Endpoint(listener=listener, host="moved", port=1),))
@@ -104,7 +100,6 @@ def test_only_the_listener_of_the_same_name_is_compared(listener: str, stale: in
     assert len(findings(quorum, RULE)) == stale
 
 
-@pytest.mark.kip("C024")
 def test_the_leaders_and_the_logs_voter_endpoints_are_both_reported() -> None:
     """An uncommitted endpoint change: DescribeQuorum has the new endpoint, the log the old one."""
     quorum = healthy()
@@ -117,7 +112,6 @@ def test_the_leaders_and_the_logs_voter_endpoints_are_both_reported() -> None:
     assert said["pending_voters"]["moved"] == [1]
 
 
-@pytest.mark.kip("C004")
 @pytest.mark.parametrize(("listener", "moved"), [("controller", []), ("SECURE", [1])])
 def test_a_voter_whose_listener_only_has_another_case_does_not_move(listener: str, moved: list[int]) -> None:
     quorum = healthy()
@@ -126,7 +120,6 @@ def test_a_voter_whose_listener_only_has_another_case_does_not_move(listener: st
     assert status(with_poll(quorum, nodes=nodes))["pending_voters"]["moved"] == moved
 
 
-@pytest.mark.kip("C029")
 def test_an_ipv6_address_is_in_brackets_wherever_an_endpoint_is_printed() -> None:
     quorum, at = healthy(), endpoint(1, host="fd00::1")
     voters = tuple(
@@ -143,7 +136,6 @@ def test_an_ipv6_address_is_in_brackets_wherever_an_endpoint_is_printed() -> Non
         assert listed[0]["endpoints"] == ["CONTROLLER://[fd00::1]:9093"]
 
 
-@pytest.mark.kip("C024", "D014")
 def test_a_poll_has_every_listener_of_a_node() -> None:
     kind = DescribeQuorumResponse
     listeners = [
@@ -161,7 +153,6 @@ def test_a_poll_has_every_listener_of_a_node() -> None:
     assert listed == {node: ["c1:9093", "c1:40000"] for node in (1, 2)}
 
 
-@pytest.mark.kip("A030", "E004")
 def test_a_static_quorum_has_the_voters_of_the_polls_and_a_dynamic_one_those_of_its_record() -> None:
     script, replay = begun()
     configured = poll(*map(replica, ("1", "2", "3")), nodes={})
@@ -181,7 +172,6 @@ def test_a_static_quorum_has_the_voters_of_the_polls_and_a_dynamic_one_those_of_
     ]
 
 
-@pytest.mark.kip("C010")
 def test_a_first_directory_id_is_not_a_replaced_disk() -> None:
     """After an upgrade the voter set has only ids, and the polls have directory ids."""
     quorum = healthy()

@@ -32,7 +32,6 @@ TWO = "AgICAgICAgICAgICAgICAg"
 """16 times the byte 2, as Kafka writes it: URL-safe base64."""
 
 
-@pytest.mark.kip("A008", "A017", "A018", "D014")
 def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=2\ndirectory.id={TWO}\n")
     (tmp_path / PARTITION).mkdir()
@@ -47,7 +46,6 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
     assert (of_disk.key, election.voted, written.voters[0].key) == (two, two, two)
 
 
-@pytest.mark.kip("A018", "A062", "D020", "K002")
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Path, version: int) -> None:
     state = {"data_version": version, "leaderId": 3, "leaderEpoch": 9, "votedId": 2}
@@ -72,7 +70,6 @@ def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Pa
     assert read_election_state(tmp_path) == "quorum-state has version 2, which no known Kafka writes"
 
 
-@pytest.mark.kip("A002", "A013", "A065", "D004")
 def test_meta_properties_identify_a_metadata_log_dir(
     tmp_path: Path,
 ) -> None:
@@ -104,7 +101,6 @@ def test_meta_properties_identify_a_metadata_log_dir(
         make_plan([replay_log_dir(folder)], None)
 
 
-@pytest.mark.kip("A054", "A104")
 def test_a_leader_change_has_leader_voters_and_granting_voters_with_directory_ids_from_version_1() -> None:
     def said(version: int) -> dict[str, object]:
         one, two = ({"voter_id": node, "voter_directory_id": bytes([node] * 16)} for node in (1, 2))
@@ -129,7 +125,6 @@ def electable(quorum: Quorum) -> bool:
     return forecast_election(restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))).electable
 
 
-@pytest.mark.kip("A008", "A088", "A048")
 def test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     one_down = voter_not_fetching(healthy(3), 1)
     assert electable(one_down)
@@ -139,7 +134,6 @@ def test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     assert not electable(replaced), "controllers 2 and 3 run, and of three voters one is left"
 
 
-@pytest.mark.kip("K035", "D082")
 @pytest.mark.parametrize(("lag_ms", "end"), [(500, 10_000), (5_000, 10_000), (5_001, 9_000)])
 def test_a_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag_ms: int, end: int) -> None:
     """An idle follower of Kafka fetches every half second."""
@@ -150,7 +144,6 @@ def test_a_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag_m
     assert [one.position for one in standings] == [(7, end), (7, 10_000), (7, 10_000)]
 
 
-@pytest.mark.kip("D041")
 def test_a_voter_of_which_no_fetch_is_known_counts_as_alive() -> None:
     unknown = restarted_voters(healthy(3), endpoint_statuses(healthy(3), None, THRESHOLDS))
 
@@ -171,7 +164,6 @@ def left(*disks: StoppedDisk) -> DiskSurvival:
     return found
 
 
-@pytest.mark.kip("A009", "A037", "A038", "A087", "K007", "A023")
 def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record() -> None:
     """Controller 1 of two added a third, and stopped when 2 had the record and 3 did not."""
     second, third = disk(2, 11, 1, 2, 3), disk(3, 10, 1, 2)
@@ -184,7 +176,6 @@ def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record(
     assert (candidate.key, candidate.reached, candidate.wins) == (second.key, (second.key, third.key), True)
 
 
-@pytest.mark.kip("A037")
 def test_an_addition_that_only_some_have_may_leave_nobody_electable() -> None:
     """Controller 1 of three added a fourth, and stopped with it when only 2 had the record."""
     second, third = disk(2, 11, 1, 2, 3, 4), disk(3, 10, 1, 2, 3)
@@ -202,7 +193,6 @@ def restarted(one: StoppedDisk) -> RestartedController:
     return RestartedController(key=one.key, alive=True, endpoint=None, position=one.position, voters=one.voters)
 
 
-@pytest.mark.kip("A008", "A014", "A088", "A010", "A012", "A017", "K024", "A063")
 def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id() -> None:
     second, third = disk(2, 11, 1, 2, 3), replace(disk(3, 11, 1, 2, 3), key=key(3, "newDirOf3"))
 
@@ -212,7 +202,6 @@ def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_i
     assert (candidate.key, candidate.reached) == (second.key, (second.key,))
 
 
-@pytest.mark.kip("A009", "A010", "A087", "D050")
 def test_each_candidate_needs_a_majority_of_the_voters_of_its_own_log() -> None:
     candidates = forecast_election(map(restarted, (disk(1, 10, 1, 2), disk(2, 11, 1, 2, 3, 4)))).candidates
 
@@ -220,7 +209,6 @@ def test_each_candidate_needs_a_majority_of_the_voters_of_its_own_log() -> None:
     assert [len(one.reached) + len(one.barred) for one in candidates] == [2, 4]
 
 
-@pytest.mark.kip("A038", "A058", "A087", "D051", "K007")
 def test_a_voter_grants_its_vote_to_a_candidate_that_its_own_log_does_not_list() -> None:
     second, third = disk(2, 10, 1, 2), disk(3, 11, 1, 2, 3)
 
@@ -229,7 +217,6 @@ def test_a_voter_grants_its_vote_to_a_candidate_that_its_own_log_does_not_list()
     assert (candidate.key, candidate.reached, candidate.wins) == (third.key, (second.key, third.key), True)
 
 
-@pytest.mark.kip("A039", "D049", "D050", "D075", "D080")
 def test_a_longer_log_of_an_earlier_epoch_is_behind_on_disks_and_after_a_restart() -> None:
     longer, newer = disk(1, 20, 1, 2, 3), replace(disk(2, 10, 1, 2, 3), epoch=Epoch(2))
 
@@ -245,7 +232,6 @@ def test_a_longer_log_of_an_earlier_epoch_is_behind_on_disks_and_after_a_restart
     assert actions == {1: NodeAction.LEAVE, 2: NodeAction.APPLY, 3: NodeAction.APPLY}
 
 
-@pytest.mark.kip("A058")
 def test_a_voter_with_its_own_uncommitted_addition_can_be_elected() -> None:
     third = disk(3, 11, 1, 2, 3)
 
@@ -256,7 +242,6 @@ def test_a_voter_with_its_own_uncommitted_addition_can_be_elected() -> None:
     assert not left(disk(2, 10, 1, 2), disk(3, 10, 1, 2)).electable, "without the record it has no vote"
 
 
-@pytest.mark.kip("A045", "A023")
 def test_a_rescue_is_planned_with_the_newest_voters_of_a_disk_though_it_does_not_show_that_they_are_committed(
     tmp_path: Path,
 ) -> None:
@@ -271,7 +256,6 @@ def test_a_rescue_is_planned_with_the_newest_voters_of_a_disk_though_it_does_not
     assert [one.voters.offset for one in planned.disk.voter_sets] == [2, 4]
 
 
-@pytest.mark.kip("A009", "A023", "A037", "A038", "A058")
 @pytest.mark.parametrize("order", [(2, 3), (3, 2)])
 def test_disks_of_which_only_some_have_an_addition_are_evaluated_by_the_voters_of_each(
     tmp_path: Path, order: tuple[int, ...]

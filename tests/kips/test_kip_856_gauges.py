@@ -60,7 +60,6 @@ def status(quorum: Quorum) -> dict[str, Any]:
     return status_json(cluster_status(state_of(quorum)))
 
 
-@pytest.mark.kip("D098", "D100")
 def test_an_observer_far_behind_is_not_the_maximum() -> None:
     quorum = voter_not_fetching(healthy(3), 2, end=9_000)
     slow = with_poll(quorum, observers=(row(key(101), end=1, lag_ms=60_000),))
@@ -75,7 +74,6 @@ def voting(quorum: Quorum, *nodes: int) -> Quorum:
     return with_poll(quorum, voters=tuple(row(key(node)) for node in nodes))
 
 
-@pytest.mark.kip("A080", "A096", "A099", "A100", "A101", "A102", "K031", "A020", "A048", "A017")
 def test_the_four_gauges_of_the_text_are_computed() -> None:
     def gauges(quorum: Quorum) -> tuple[int, int, int, int]:
         said = status(quorum)
@@ -94,7 +92,6 @@ def test_the_four_gauges_of_the_text_are_computed() -> None:
     assert (stuck.evidence["adding"], stuck.evidence["removing"]) == ([str(new)], [str(key(2))])
 
 
-@pytest.mark.kip("A022", "A024", "D148", "K008", "A025", "A045", "A046", "A101", "A102", "D138")
 def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     """The leader uses a new set as soon as it is appended, and polls have that one."""
     joining = voting(healthy(3), 1, 2, 3, 4)
@@ -115,7 +112,6 @@ def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     assert status(reverted)["pending_voters"]["added"] == [], "an election truncated the addition"
 
 
-@pytest.mark.kip("K014", "A106", "A100")
 def test_voters_are_written_with_id_disk_and_endpoints() -> None:
     quorum = healthy(3)
     secure = Endpoint(listener="SECURE", host="fd00::1", port=9094)
@@ -130,7 +126,6 @@ def test_voters_are_written_with_id_disk_and_endpoints() -> None:
     }
 
 
-@pytest.mark.kip("A066", "A109", "A110", "D097", "K012")
 def test_commands_are_those_of_released_kafka() -> None:
     tool = "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093"
 
@@ -145,7 +140,6 @@ def test_commands_are_those_of_released_kafka() -> None:
     )
 
 
-@pytest.mark.kip("A109", "A066")
 @pytest.mark.parametrize(("metadata_version", "can"), [(27, False), (28, True)], ids=["Kafka 4.1", "Kafka 4.2"])
 def test_a_controller_that_may_add_itself_is_given_time_first(metadata_version: int, can: bool) -> None:
     started = replace(registration(2), features=supporting(metadata_version))
@@ -153,7 +147,6 @@ def test_a_controller_that_may_add_itself_is_given_time_first(metadata_version: 
     assert bool(unless_it_joins(with_controller(healthy(), started), NodeId(2))) is can
 
 
-@pytest.mark.kip("A020", "A074", "A110", "A076")
 @pytest.mark.parametrize("leader", [1, 3])
 def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     quorum = healthy()
@@ -167,7 +160,6 @@ def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     ]
 
 
-@pytest.mark.kip("A096", "A100", "C016", "A080", "A111", "A106")
 def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     quorum = observer(healthy(3), 4)
 
@@ -175,7 +167,6 @@ def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     assert status(with_rows(quorum, 4, key=ReplicaKey(id=NodeId(4))))["could_be_voters"] == []
 
 
-@pytest.mark.kip("A072", "A111", "K014", "A097")
 def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     mixed = with_rows(healthy(3), 1, key=ReplicaKey(id=NodeId(1)))
 
@@ -186,7 +177,6 @@ def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     assert initial_controllers([without]) is None, "--initial-controllers needs the directory"
 
 
-@pytest.mark.kip("A097")
 def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
     quorum = replace(with_poll(healthy(3), leader_id=NodeId(9)), leader_views={})
 
@@ -196,7 +186,6 @@ def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
     assert {one.rule for one in evaluation.unknown} >= {"failure-tolerance", "voter-lagging", "observer-lagging"}
 
 
-@pytest.mark.kip("A095")
 def test_a_voter_that_has_not_fetched_from_a_new_leader_last_fetched_as_the_polls_before_it_say() -> None:
     elected_now = with_rows(healthy(3), 1, last_fetch_ms=None, last_caught_up_ms=None)
     known = elected_now.histories[key(1)]
@@ -206,7 +195,6 @@ def test_a_voter_that_has_not_fetched_from_a_new_leader_last_fetched_as_the_poll
     assert [status(one)["voters_fetching"] for one in (elected_now, long_ago)] == [3, 2]
 
 
-@pytest.mark.kip("A095")
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
 def test_a_leader_whose_clock_differs_from_the_monitors_shows_who_fetches(ahead_ms: int) -> None:
     assert status(leaders_clock(healthy(3), ahead_ms=ahead_ms))["voters_fetching"] == 3

@@ -38,7 +38,6 @@ from tests.unit.streaming.replay.log_script import (
 )
 
 
-@pytest.mark.kip("A019", "K033", "A008", "A017", "A050", "D136", "E002", "K001")
 @pytest.mark.parametrize(
     ("following", "fires"),
     [
@@ -61,7 +60,6 @@ def test_a_change_of_several_voters_is_replayed_and_fires(following: str, fires:
     assert len(findings(quorum, "forced-reconfiguration")) == fires
 
 
-@pytest.mark.kip("K045")
 def test_two_pending_changes_at_once_are_one_alert_that_names_both() -> None:
     (finding,) = findings(voting(healthy(), 1, 2, 3, 4, 5), "voter-change-stuck")
 
@@ -70,7 +68,6 @@ def test_two_pending_changes_at_once_are_one_alert_that_names_both() -> None:
     assert findings(healthy(), "voter-change-stuck") == []
 
 
-@pytest.mark.kip("A022", "A024", "A025", "A026", "A011", "A045", "A076")
 def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     (added,) = findings(adding(healthy(3), 4), "voter-change-stuck")
     (removed,) = findings(removing(healthy(4), 1), "voter-change-stuck")
@@ -83,7 +80,6 @@ def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     assert (waits.evidence["voters_in_sync"], waits.evidence["majority"]) == (2, 3)
 
 
-@pytest.mark.kip("A011", "A022", "A025", "A082", "A045")
 def test_the_majority_is_of_the_leaders_newest_set() -> None:
     """The log's last committed set is different then, and is not used."""
 
@@ -104,7 +100,6 @@ def test_the_majority_is_of_the_leaders_newest_set() -> None:
     assert waits.summary.endswith("2 of 4 voters are in sync; 3 are needed.")
 
 
-@pytest.mark.kip("A042", "A076", "A077", "A082", "A028")
 def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     two_left = voter_not_fetching(healthy(3), 1)
     leaving = removing(two_left, 3)
@@ -121,7 +116,6 @@ def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     assert uncommitted.summary.endswith("1 of 2 voters are in sync; 2 are needed.")
 
 
-@pytest.mark.kip("A019", "A021", "A068", "A072", "A076", "A078", "A022")
 def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None:
     waiting = observer(healthy(3), 5)
     (before,) = findings(waiting, "observer-could-be-voter")
@@ -159,7 +153,6 @@ def three_voters() -> tuple[LogScript, ClusterMonitor]:
     return script, monitor
 
 
-@pytest.mark.kip("A027", "A076")
 def test_the_removal_of_the_leader_fires_no_alert() -> None:
     script, monitor = three_voters()
     for node in (1, 2, 3):
@@ -200,7 +193,6 @@ def formed() -> tuple[LogScript, Machine]:
 REPLACED = described("1-UUID1", "2-UUID2", "3-UUID3", observers=("3-NEW",), gone=("3-UUID3",))
 
 
-@pytest.mark.kip("A047")
 def test_three_voters_and_no_observer_are_healthy() -> None:
     _, replay = formed()
     quorum = replay.quorum()
@@ -216,7 +208,6 @@ def test_three_voters_and_no_observer_are_healthy() -> None:
     assert evaluation_of(quorum).findings == ()
 
 
-@pytest.mark.kip("A004", "A012", "A017", "A048", "A049", "A081")
 def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observer_directory() -> None:
     script, replay = formed()
     both = described("1-UUID1", "2-UUID2", "3-UUID3", observers=("3-NEW",))
@@ -233,7 +224,6 @@ def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observ
     assert {row.directory_id for row in rows if row.committed_voter} == {"UUID1", "UUID2", "UUID3"}
 
 
-@pytest.mark.kip("A048", "A049", "A081", "A095")
 def test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too() -> None:
     """Nor in a poll before: the monitor started after the disk was replaced, and a new leader knows no older fetch."""
     unheard = replica("3-UUID3", end=None, fetch=None, caught_up=None)
@@ -243,7 +233,6 @@ def test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too()
     assert len(findings(apply(replay, [script.read(), script.row(polled)]), REPLACED_DISK)) == 1
 
 
-@pytest.mark.kip("A051", "A052", "K011", "A050")
 def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     script, replay = formed()
     apply(replay, [script.row(REPLACED)])
@@ -265,7 +254,6 @@ def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     assert findings(fixed, REPLACED_DISK) == []
 
 
-@pytest.mark.kip("A004", "A048", "A069", "A072", "A068")
 @pytest.mark.parametrize("caught_up", [60_000, None], ids=["long ago", "never"])
 def test_a_new_disk_that_lags_is_not_added_before_it_has_caught_up(caught_up: int | None) -> None:
     """Kafka refuses to add a replica that has not caught up, and a second one of a voter's id."""
@@ -281,7 +269,6 @@ def test_a_new_disk_that_lags_is_not_added_before_it_has_caught_up(caught_up: in
     assert places == sorted(places)
 
 
-@pytest.mark.kip("A006")
 def test_one_replaced_disk_is_a_warning_and_a_majority_is_critical() -> None:
     assert finding_lines(observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")) == [
         "warning voter-disk-replaced: controller 2"

@@ -51,7 +51,6 @@ RULES_OF_FETCHES = (
 )
 
 
-@pytest.mark.kip("D008", "D016", "K035", "D041")
 @pytest.mark.parametrize("timeout_ms", [FETCH_TIMEOUT_MS, 4_000, 12_000])
 @pytest.mark.parametrize("rule", RULES_OF_FETCHES)
 def test_a_voter_counts_as_not_fetching_after_five_fetch_timeouts(rule: str, timeout_ms: int) -> None:
@@ -72,7 +71,6 @@ def test_a_voter_counts_as_not_fetching_after_five_fetch_timeouts(rule: str, tim
     ]
 
 
-@pytest.mark.kip("A029", "D008", "D009", "D010", "D016", "D088", "K035", "D042")
 def test_no_leader_fires_after_an_election_and_its_backoff() -> None:
     election_ms = FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS
     quorum, tracked, fired = leaderless(healthy(), 1), TrackedConditions(), []
@@ -90,7 +88,6 @@ def test_no_leader_fires_after_an_election_and_its_backoff() -> None:
     assert severity == "critical"
 
 
-@pytest.mark.kip("D011", "D012", "E013", "E074", "E090", "K035", "K036", "D043", "D044")
 def test_holds_are_longer_than_kafkas_own_timers() -> None:
     assert DEFAULTS["stale-voter-endpoint"].ms("hold") > 2 * UPDATE_VOTER_MS, "a voter that moved tells its new place"
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS
@@ -103,14 +100,12 @@ def test_holds_are_longer_than_kafkas_own_timers() -> None:
         assert DEFAULTS[rule].ms("fetch_age") > 2 * REQUEST_TIMEOUT_MS, "a request is given up and repeated"
 
 
-@pytest.mark.kip("B047", "E005", "K038")
 @pytest.mark.parametrize("rule", ["partition-stuck-recovering", "observer-could-be-voter", "stale-voter-endpoint"])
 def test_the_three_thresholds_without_a_value_in_the_texts_have_configurable_defaults(rule: str) -> None:
     assert 0 < DEFAULTS[rule].ms("hold") <= OBSERVER_FORGOTTEN_MS, "minutes"
     assert thresholds_for({f"{rule}.hold": 7.5})[rule].ms("hold") == 7_500
 
 
-@pytest.mark.kip("E045", "E047")
 def test_an_open_transaction_at_the_end_of_the_read_log_fires_until_it_ends() -> None:
     """In a complete file this is an error; in a stream the end may follow, also after a restart of the monitor."""
     script, replay = begun()
@@ -132,7 +127,6 @@ def test_an_open_transaction_at_the_end_of_the_read_log_fires_until_it_ends() ->
     assert findings(ended, "open-transaction") == []
 
 
-@pytest.mark.kip("K032")
 @pytest.mark.parametrize(("pending_s", "fires"), [(45, []), (75, ["firing"])])
 def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, fires: list[str]) -> None:
     script, watch = LogScript(), ClusterMonitor(SETTINGS)
@@ -154,7 +148,6 @@ def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, fires:
 RAFT, RECOVERY, STALE = "raft-invariant-broken", "recovery-invariant-broken", "stale-voter-endpoint"
 
 
-@pytest.mark.kip("A087", "D025", "D052", "K043", "D055")
 @pytest.mark.parametrize("leaders", [((1, 5), (2, 5)), ((1, 5), (2, 6), (3, 5))], ids=["at once", "in a former epoch"])
 def test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical(leaders: tuple[tuple[int, int], ...]) -> None:
     script, replay = LogScript(), machine()
@@ -165,7 +158,6 @@ def test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical(leader
     assert f"{said.severity} {said.summary}".startswith("critical An epoch had two leaders")
 
 
-@pytest.mark.kip("A041", "K044")
 @pytest.mark.parametrize("lower", [40, 49])
 def test_the_reported_high_watermark_never_decreases_and_a_decrease_fires(lower: int) -> None:
     script, replay = LogScript(), machine()
@@ -178,7 +170,6 @@ def test_the_reported_high_watermark_never_decreases_and_a_decrease_fires(lower:
     assert f"{said.severity} {said.summary}".startswith("critical The high watermark went back")
 
 
-@pytest.mark.kip("D022", "K016")
 @pytest.mark.parametrize(("epoch", "read"), [(0, True), (1, True), (-1, False), (-7, False)])
 def test_epochs_start_at_0_and_are_never_negative(epoch: int, read: bool) -> None:
     for records in ([noop()], [voters_record(1)]):
@@ -191,7 +182,6 @@ def test_epochs_start_at_0_and_are_never_negative(epoch: int, read: bool) -> Non
     assert end.leader_epoch == (epoch if read else None)
 
 
-@pytest.mark.kip("D022", "K043", "D052")
 @pytest.mark.parametrize("lower", [4, 5, 6])
 def test_an_epoch_that_decreases_within_one_observation_is_found(lower: int) -> None:
     log = batch([noop()], epoch=5) + batch([noop()], base_offset=1, epoch=lower)
@@ -204,7 +194,6 @@ def test_an_epoch_that_decreases_within_one_observation_is_found(lower: int) -> 
     assert end.epoch_drop == (drop if lower == 4 else None)
 
 
-@pytest.mark.kip("E010", "E093")
 def test_a_hanging_majority_raises_no_endpoint_alert() -> None:
     """Endpoint remedies would not help here; names that do not resolve are in the remedy of `no-leader`."""
     hung = probed(probed(healthy(), 1, answer=Answer.NO_ANSWER), 2, answer=Answer.NO_ANSWER)

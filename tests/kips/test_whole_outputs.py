@@ -168,13 +168,6 @@ def compare_with(golden: str, lines: Iterable[str]) -> None:
     assert path.read_text(encoding="utf-8") == text
 
 
-@pytest.mark.kip(
-    "A008", "A012", "A014", "A017", "A040", "A049", "A055", "A058", "A064", "A080", "A093", "A094", "A095", "A096"
-)
-@pytest.mark.kip("A098", "A100", "A106", "A108", "C023", "C024", "C028", "C029", "D016", "D030", "D058", "D083", "D097")
-@pytest.mark.kip("D098", "D099", "D100", "D101", "D132", "D143", "E002", "E012", "E071", "E076", "E080", "K008", "K014")
-@pytest.mark.kip("A047", "B041", "B047", "B048", "D014", "K018", "K024", "K031", "K037", "A099", "E072", "D102", "D142")
-@pytest.mark.kip("D145", "D148", "E003", "A019", "A041")
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_fields_of_status_and_replication_and_partitions(situation: str) -> None:
     quorum = SITUATIONS[situation]
@@ -189,24 +182,16 @@ def test_fields_of_status_and_replication_and_partitions(situation: str) -> None
     assert [*partitions(quorum)] == [*head, "recovering"]
 
 
-@pytest.mark.kip("A049", "A093", "A096", "A098", "A106", "A108", "C023", "C029", "D016", "D030", "D097", "D098", "D099")
-@pytest.mark.kip("A101", "D100", "D101", "E012", "E071", "E080", "K008", "K014", "K018", "K024", "K037", "A018")
-@pytest.mark.kip("B047", "A111", "D074", "E002")
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_tables_of_status_and_replication_and_partitions(situation: str) -> None:
     tables = (printed(SITUATIONS[situation], what, width=160) for what in ("status", "replication", "partitions"))
     compare_with(f"{situation}.tables", (line for table in tables for line in table.splitlines()))
 
 
-@pytest.mark.kip("E076")
 def test_tables_of_a_recorded_state() -> None:
     compare_with("recorded.tables", printed(of_five(), width=160, recorded_ago_ms=90_000, live=False).splitlines())
 
 
-@pytest.mark.kip("E071")
-@pytest.mark.kip("A080", "A012")
-@pytest.mark.kip("B047", "B048", "A081", "K018")
-@pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D106", "D107", "D108", "D116", "K031")
 def test_metrics_of_two_clusters(tmp_path: Path) -> None:
     other = replace(of_five(), cluster="other")
     running = MetricsFixture(tmp_path, ("prod", "other")).batch(in_the_middle_of_everything(), other)
@@ -214,9 +199,6 @@ def test_metrics_of_two_clusters(tmp_path: Path) -> None:
     compare_with("metrics", sorted(line for line in running.text().splitlines() if 'cluster="' in line))
 
 
-@pytest.mark.kip(
-    "A099", "A103", "D102", "D103", "D107", "A101", "A102", "A030", "E012", "E072", "E080", "E071", "D089", "E004"
-)
 def test_metrics_of_clusters_without_a_leader_of_a_static_one_and_of_one_not_observed(tmp_path: Path) -> None:
     names = ("leaderless", "static", "not-observed")
     quorums = (replace(SITUATIONS[name], cluster=name, now_ms=NOW) for name in names)
@@ -225,9 +207,6 @@ def test_metrics_of_clusters_without_a_leader_of_a_static_one_and_of_one_not_obs
     compare_with("metrics-of-others", sorted(line for line in running.text().splitlines() if 'cluster="' in line))
 
 
-@pytest.mark.kip("A013", "A014", "A018", "A043", "A057", "A062", "A063", "A064", "A065", "D020", "D023", "D081", "D104")
-@pytest.mark.kip("D014", "E002", "E003", "E043", "E044", "E051", "E076", "E080", "K001", "K002", "A023", "A111")
-@pytest.mark.kip("D132")
 @pytest.mark.parametrize("node", [1, 2, 3, 101])
 def test_fields_of_a_log_directory(node: int, tmp_path: Path) -> None:
     """Of three controllers and a broker of a real Kafka; one of them has a snapshot."""
@@ -240,8 +219,6 @@ def test_fields_of_a_log_directory(node: int, tmp_path: Path) -> None:
     compare_with(f"log-directory-of-node-{node}", [line.replace(str(tmp_path), "FOLDER") for line in lines])
 
 
-@pytest.mark.kip("A071", "A052", "A027")
-@pytest.mark.kip("B047", "D008", "D009", "D010", "D011", "D012", "D016", "D088", "E005", "K035", "K036", "K038")
 def test_thresholds_of_all_rules() -> None:
     """And how long Kafka lists an observer that no longer fetches."""
     lines = [
@@ -309,11 +286,6 @@ def two_of_each_endpoint() -> Quorum:
     return with_contract_violation(quorum, "secrets-are-blanked", grave=True)
 
 
-@pytest.mark.kip("A004", "A021", "A048", "A052", "A069", "A096", "A109", "A110", "B002", "B003", "B009", "B042", "B047")
-@pytest.mark.kip("B011", "B031", "D050")
-@pytest.mark.kip("B048", "C026", "D028", "D043", "D045", "D052", "D055", "D093", "D123", "E009", "E014", "E015", "E071")
-@pytest.mark.kip("E072", "E074", "E078", "K011", "K022", "K024", "K025", "K031", "K042", "K047", "A019", "A055")
-@pytest.mark.kip("D131", "A012")
 @pytest.mark.parametrize("twice", [two_of_each_in_the_log, two_of_each_replica, two_of_each_endpoint])
 def test_findings_with_evidence_and_remedy(twice: Callable[[], Quorum]) -> None:
     evaluation = evaluation_of(twice())

@@ -1,7 +1,7 @@
 """The GroundTruth: the committed records and the leaders, with what the quorum violates while a fault is planted in it.
 
-One leader an epoch, which has all committed records (K043). What is committed is never rewritten (K044). A RECOVERING
-partition has only its leader in sync, or neither leader nor ISR (K047).
+One leader an epoch, which has all committed records. What is committed is never rewritten. A RECOVERING
+partition has only its leader in sync, or neither leader nor ISR.
 """
 
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ class GroundTruth:
 
     def record_leader(self, node: "SimulatedController") -> None:
         known = self.leaders.setdefault(node.epoch, node.id)
-        self.check(known == node.id, f"K043: epoch {node.epoch} has the leaders {known} and {node.id}")
+        self.check(known == node.id, f"epoch {node.epoch} has the leaders {known} and {node.id}")
         end = len(self.committed)
         complete = end <= len(node.log) and (not end or node.log.entries[end - 1] is self.committed[end - 1])
         self.check(complete, f"leader completeness: {node.key} leads epoch {node.epoch} without committed records")
@@ -51,7 +51,7 @@ class GroundTruth:
             self.oracle.apply(entry.event)
         for partition, one in self.oracle.recovering.items():
             alone = one.isr == (one.leader,) or (one.leader is None and len(one.isr) <= 1)
-            self.check(alone, f"K047: {partition} is RECOVERING with leader {one.leader} and ISR {one.isr}")
+            self.check(alone, f"{partition} is RECOVERING with leader {one.leader} and ISR {one.isr}")
 
     def lose(self, end: int) -> None:
         """Forgets the committed records from this offset on: a majority of the disks was restored from older copies."""

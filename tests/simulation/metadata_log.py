@@ -73,7 +73,7 @@ class MetadataLog:
             self.entries.append(entry)
 
     def truncate(self, end: int) -> None:
-        """Truncates the log at this offset and reverts the voter sets above it (K046)."""
+        """Truncates the log at this offset and reverts the voter sets above it."""
         del self.entries[end:]
         self.start = min(self.start, end)
         while self.sets and self.sets[-1][0] >= end:

@@ -2,7 +2,7 @@
 
 Holds and windows of minutes and hours are shorter, so that alerts resolve. The batches of a RedeliveredMonitor have any
 size and order, contain some observations again, and after a crash all since the last checkpoint. The result must equal
-that of the monitor that got each observation once and in order (K048).
+that of the monitor that got each observation once and in order.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -34,14 +34,11 @@ from tests.unit.rules.situation import (
     with_rows,
 )
 
-pytestmark = pytest.mark.kip("A024", "A026", "D041", "A006", "A011", "A029", "D043", "D044", "D058", "D107", "D123")
-
 STALLED = "critical high-watermark-stalled: quorum"
 NO_RESERVE = "warning failure-tolerance: quorum"
 DISK = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
 
 
-@pytest.mark.kip("D008")
 @pytest.mark.parametrize(("ago_ms", "activity"), [(60_000, "lagging"), (60_001, "not fetching")])
 def test_a_voter_that_lagged_at_its_last_fetch_still_fetches_for_a_minute(ago_ms: int, activity: str) -> None:
     stopped = voter_not_fetching(healthy(), 2, for_ms=ago_ms)
@@ -53,7 +50,6 @@ def test_a_voter_that_lagged_at_its_last_fetch_still_fetches_for_a_minute(ago_ms
     assert [status.activity.value for status in statuses] == ["in sync", activity, "in sync"]
 
 
-@pytest.mark.kip("D107", "A040")
 @pytest.mark.parametrize(
     ("quorum", "firing"),
     [
@@ -115,7 +111,6 @@ def test_where_every_voter_is_in_sync_the_leader_is_what_the_remedy_restarts() -
     assert finding.starts == (3,)
 
 
-@pytest.mark.kip("D064")
 def test_a_new_leader_without_a_high_watermark_is_stalled_too() -> None:
     """The leader could not even commit its own LeaderChangeMessage."""
     quorum = replace(stalled(healthy()), high_watermark=None, leader_epoch=Epoch(8))
@@ -133,7 +128,6 @@ def test_the_election_since_which_a_leader_leads_is_that_of_its_epoch() -> None:
         assert {one.leader_since_ms for one in statuses} == {since}
 
 
-@pytest.mark.kip("A071")
 def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> None:
     """A new leader answers -1 for a voter that has not fetched from it; earlier polls bridge that."""
     fresh = with_rows(healthy(), 1, 2, last_fetch_ms=None, last_caught_up_ms=None, log_end_offset=None)
@@ -147,7 +141,6 @@ def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> Non
     assert str(statuses[0]) == "lagging"
 
 
-@pytest.mark.kip("A071")
 def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
     stopped = replace(voter_not_fetching(healthy(), 2), histories={})
     quorum = with_rows(stopped, 2, last_fetch_ms=None, log_end_offset=None)
@@ -166,7 +159,6 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
     assert "not fetching since controller 3 took over at" in str(finding.evidence["voters"])
 
 
-@pytest.mark.kip("A079")
 def test_voters_after_one_with_a_replaced_disk_are_evaluated() -> None:
     replaced = observer(voter_not_fetching(healthy(5), 1), 1, directory="newDirOf1")
     rule, thresholds = RULES["voter-lagging"], thresholds_for({})["voter-lagging"]
@@ -177,7 +169,6 @@ def test_voters_after_one_with_a_replaced_disk_are_evaluated() -> None:
     assert second.subject == "voter 2"
 
 
-@pytest.mark.kip("D011")
 @pytest.mark.parametrize(
     ("fetched_ago_ms", "caught_up_ago_ms", "lags"),
     [

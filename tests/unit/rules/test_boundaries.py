@@ -192,8 +192,6 @@ def result(rule: str, quorum: Quorum, overrides: Mapping[str, float] | None = No
     return severities[0] if severities else "unknown" if gaps else "no"
 
 
-@pytest.mark.kip("A004", "A006", "A052", "A069", "B047", "B049", "D008", "D016", "D044", "D045", "D058", "D089", "D093")
-@pytest.mark.kip("D107", "D123", "D140", "E078", "K035", "K036", "K038", "K042")
 @pytest.mark.parametrize("key", BOUNDARIES)
 def test_result_below_at_and_above_a_threshold(key: str) -> None:
     (limit, expected, situation), rule = BOUNDARIES[key], key.partition(".")[0]
@@ -202,7 +200,6 @@ def test_result_below_at_and_above_a_threshold(key: str) -> None:
     assert ", ".join(results) == expected
 
 
-@pytest.mark.kip("D008", "D016", "D140", "K035", "K038")
 @pytest.mark.parametrize("key", [key for key in BOUNDARIES if key not in NOT_ALONE])
 def test_twice_the_threshold_gives_above_it_what_was_below_it(key: str) -> None:
     (limit, expected, situation), (rule, _, threshold) = BOUNDARIES[key], key.partition(".")
@@ -210,7 +207,6 @@ def test_twice_the_threshold_gives_above_it_what_was_below_it(key: str) -> None:
     assert result(rule, situation(limit + 1), twice) == expected.partition(",")[0]
 
 
-@pytest.mark.kip("D016")
 def test_the_window_of_outages_can_be_configured() -> None:
     """Nine minutes without reserve are enough of a quarter of an hour, and not of half an hour."""
     quorum = failing_again(healthy(), 2, 9)

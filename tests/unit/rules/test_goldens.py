@@ -234,12 +234,6 @@ def assert_golden(name: str, text: str) -> None:
     assert path.read_text(encoding="utf-8") == text
 
 
-@pytest.mark.kip("A004", "A006", "A007", "A021", "A048", "A052", "A069", "A096", "A102", "A109", "A110", "B002", "B003")
-@pytest.mark.kip("B009", "B011", "B025", "B047", "B048", "B049", "C026", "C027", "D028", "D034", "D043", "D044", "D045")
-@pytest.mark.kip("D052", "D055", "D058", "D088", "D089", "D093", "D107", "D123", "D140", "E005", "E007", "E009", "E010")
-@pytest.mark.kip("E014", "E015", "E047", "E051", "E071", "E072", "E073", "E074", "E078", "E090", "E091", "E092", "E093")
-@pytest.mark.kip("A071", "A078", "K008", "K011", "K022", "K031", "K033", "K042", "K045", "E094", "D060", "D091", "D117")
-@pytest.mark.kip("D131", "E036", "K012", "D082")
 @pytest.mark.parametrize("case", CASES)
 def test_the_text_of_a_firing_alert(case: str) -> None:
     assert_golden(case, alert_text(the_alert(case)))

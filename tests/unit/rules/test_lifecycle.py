@@ -143,7 +143,6 @@ def test_alerts_of_one_condition_over_time(steps: list[Step]) -> None:
     assert bool(tracker.tracked.conditions) is (tracker.alerts[-1].state is AlertState.FIRING)
 
 
-@pytest.mark.kip("K038")
 def test_changed_hold_applies_to_pending_conditions() -> None:
     tracker = ConditionTracker()
     tracker.at(0, finding(), finding(subject="y", age_s=20))
@@ -295,7 +294,6 @@ def test_resolved_alert_has_the_last_evidence_and_no_remedy() -> None:
     assert resolved.fingerprint == tracker.alerts[0].fingerprint
 
 
-@pytest.mark.kip("K048")
 def test_evaluation_of_the_same_time_again_makes_no_alert() -> None:
     tracker = ConditionTracker()
     tracker.at(0, finding())
@@ -305,7 +303,6 @@ def test_evaluation_of_the_same_time_again_makes_no_alert() -> None:
     assert tracker.tracked == before
 
 
-@pytest.mark.kip("K048")
 def test_evaluation_of_an_older_time_changes_nothing() -> None:
     tracker = firing()
     before = tracker.tracked
@@ -328,7 +325,6 @@ def test_alert_of_a_removed_rule_resolves() -> None:
     assert [alert.state for alert in alerts] == [AlertState.RESOLVED]
 
 
-@pytest.mark.kip("K038")
 def test_next_due_is_the_next_time_at_which_an_alert_is_due() -> None:
     tracker = ConditionTracker()
     assert next_due(tracker.tracked, THRESHOLDS) is None

@@ -37,8 +37,6 @@ from tests.unit.rules.situation import (
     with_rows,
 )
 
-pytestmark = pytest.mark.kip("D123", "D045", "D060", "E047")
-
 CHURN = "warning epoch-churn: quorum"
 FENCED = with_broker(healthy(), 101, fenced=True)
 LAGGING = broker_lagging(healthy(), 101)
@@ -121,7 +119,6 @@ def test_a_broker_with_a_new_disk_is_evaluated_by_the_directory_that_fetches(fir
     assert finding_lines(with_poll(quorum, observers=observers)) == []
 
 
-@pytest.mark.kip("D142", "E095")
 @pytest.mark.parametrize(
     ("alive_for_ms", "elected_ago_ms", "fires"),
     [
@@ -164,9 +161,6 @@ def test_broker_of_which_a_new_leader_knows_no_fetch_is_evaluated_by_the_polls_b
     assert never.evidence["last_fetch"] == "never observed"
 
 
-@pytest.mark.kip("K042")
-@pytest.mark.kip("A029", "D060")
-@pytest.mark.kip("D041")
 @pytest.mark.parametrize(
     ("quorum", "firing"),
     [
@@ -189,7 +183,6 @@ def test_elections_that_no_restart_explains_are_churn(quorum: Quorum, firing: li
     assert finding_lines(quorum) == firing
 
 
-@pytest.mark.kip("A055")
 def test_churn_names_the_votes_of_each_election_that_has_them() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2)
     *others, last = quorum.history.elections
@@ -215,7 +208,6 @@ def test_without_controller_starts_in_the_log_a_rolling_restart_is_no_churn(quor
     assert len(findings(elected(without_voters, 1, 2, 1, 2), "epoch-churn")) == 1
 
 
-@pytest.mark.kip("D060")
 def test_a_start_before_the_elections_explains_none() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2)
     starts = tuple(controller_start(node, offset=9_000) for node in (1, 2))
@@ -225,7 +217,6 @@ def test_a_start_before_the_elections_explains_none() -> None:
     assert finding_lines(with_past(one_before_the_window, starts=its_start)) == [CHURN]
 
 
-@pytest.mark.kip("D060")
 @pytest.mark.parametrize(
     ("started", "fires"),
     [
@@ -243,7 +234,6 @@ def test_only_the_start_of_the_controller_that_lost_or_won_explains_an_election(
     assert finding_lines(quorum) == ([CHURN] if fires else [])
 
 
-@pytest.mark.kip("D009", "D042", "A029")
 @pytest.mark.parametrize(
     ("skipped", "after_ms", "fires"),
     [(9, 1_500, False), (10, 1_500, True), (10, 9_999, True), (10, 10_000, False)],

@@ -22,8 +22,6 @@ from tests.unit.rules.situation import (
     with_invariant_violation,
 )
 
-pytestmark = pytest.mark.kip("A004", "D052", "D055", "D093", "K042", "K043", "K044")
-
 LOST, BROKEN, REGRESSED = "committed-metadata-lost", "raft-invariant-broken", "voter-log-regressed"
 
 
@@ -67,7 +65,6 @@ def test_each_broken_invariant_is_critical() -> None:
     ]
 
 
-@pytest.mark.kip("K042")
 def test_several_violations_of_one_invariant_are_one_finding() -> None:
     quorum = with_invariant_violation(
         with_invariant_violation(healthy(), Invariant.EPOCH_BACK), Invariant.EPOCH_BACK, ago_ms=1_000
@@ -103,7 +100,6 @@ def test_a_loss_explains_violations_from_a_minute_before_it_to_a_minute_after_it
     assert ((BROKEN, "epoch-back") in unknown(quorum)) is explained
 
 
-@pytest.mark.kip("A004")
 def test_no_step_names_a_new_directory_id_in_a_static_quorum() -> None:
     (finding,) = findings(log_regressed(static(healthy()), 2), REGRESSED)
     assert finding.severity is Severity.CRITICAL

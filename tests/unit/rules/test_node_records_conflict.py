@@ -18,8 +18,6 @@ from tests.unit.rules.situation import (
     with_controller,
 )
 
-pytestmark = pytest.mark.kip("C027")
-
 RULE = "node-records-conflict"
 
 
@@ -37,7 +35,6 @@ def all_with_protocol(protocol: str) -> Quorum:
     return quorum
 
 
-@pytest.mark.kip("A014", "K042")
 def test_one_directory_id_under_two_node_ids_is_reported() -> None:
     (finding,) = findings(observer(healthy(), 4, directory="dirOf2"), RULE)
     directory = key(2).directory_id
@@ -47,7 +44,6 @@ def test_one_directory_id_under_two_node_ids_is_reported() -> None:
     assert finding.remedy[0].startswith("# Stop node 4, delete its metadata directory")
 
 
-@pytest.mark.kip("C027")
 def test_of_two_protocols_that_are_as_frequent_the_leaders_is_the_usual_one() -> None:
     quorum = healthy(2)
     quorum = with_registered(with_registered(quorum, 1, protocol="SSL"), 2, protocol="PLAINTEXT")
@@ -57,7 +53,6 @@ def test_of_two_protocols_that_are_as_frequent_the_leaders_is_the_usual_one() ->
     assert [one.subject for one in findings(of_leader_alone, RULE)] == ["voter 3"]
 
 
-@pytest.mark.kip("C004", "C027")
 def test_a_recorded_listener_that_is_not_registered_is_reported() -> None:
     (finding,) = findings(with_registered(healthy(), 3, listener="CONTROLLER_SSL"), RULE)
     assert finding.subject == "voter 3"
@@ -83,7 +78,6 @@ LEGAL = {
 }
 
 
-@pytest.mark.kip("K042")
 @pytest.mark.parametrize("what", LEGAL)
 def test_no_finding(what: str) -> None:
     assert findings(LEGAL[what], RULE) == []

@@ -12,8 +12,6 @@ from rules.model.identifiers import Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import healthy, not_observed_for, present, static, with_poll
 
-pytestmark = pytest.mark.kip("A097", "B050", "E012")
-
 THRESHOLDS = Thresholds(values={"poll_age": 10.0, "answer_age": 10.0})
 FOUND = Finding(rule="r", subject="x", severity=Severity.INFO, summary="", evidence={}, remedy=())
 THRESHOLD_OF = {Need.CURRENT_LOG: "answer_age", Need.FRESH_POLL: "poll_age"}
@@ -99,7 +97,6 @@ def test_each_rule_has_the_thresholds_of_its_needs(rule: Rule) -> None:
     assert {THRESHOLD_OF[need] for need in rule.needs if need in THRESHOLD_OF} <= names
 
 
-@pytest.mark.kip("B053")
 def test_recovery_state_is_known_from_3_2_on() -> None:
     (result,) = evaluate_rule(rule_with(Need.RECOVERY_STATE), replace(healthy(), metadata_version=3), THRESHOLDS)
     assert result == FOUND

@@ -41,15 +41,12 @@ from tests.unit.rules.situation import (
 from tests.unit.rules.test_voter_disk_replaced import replaced
 from tests.unit.rules.test_voter_set_rules import removing
 
-pytestmark = pytest.mark.kip("D034", "D043", "D083", "D088", "D089", "D091", "D094", "E010", "E073", "E093")
-
 ALL = tuple(str(endpoint(node)) for node in (1, 2, 3))
 NO_LEADER = ["critical no-leader: quorum"]
 BLIND = ["critical monitor-blind: quorum"]
 PARTLY_BLIND = ["warning monitor-blind: quorum"]
 
 
-@pytest.mark.kip("D089", "E006", "A029")
 @pytest.mark.parametrize(
     ("quorum", "firing"),
     [
@@ -130,7 +127,6 @@ def test_evidence_of_a_voter_that_stopped_before_the_leader_has_its_own_log_end(
     }
 
 
-@pytest.mark.kip("E005", "E076", "E010", "E093")
 def test_the_remedy_names_each_endpoint_and_the_list_of_all() -> None:
     (finding,) = findings(leaderless(name_not_found(refuses(healthy(), 1), 2), 3), "no-leader")
     assert finding.remedy[:3] == (
@@ -175,7 +171,6 @@ def test_a_controller_to_which_connections_time_out_is_not_reached(connection: C
     assert "None of the 3 voters wins an election." in outside.summary, "nothing is known of its process"
 
 
-@pytest.mark.kip("A045", "A058", "A022", "A023")
 def test_votes_that_an_uncommitted_change_of_the_voters_needs_are_named() -> None:
     """A removal that the leader appended and could not commit: its log and those that have it count by the new set."""
     (finding,) = findings(leaderless(removing(healthy(), 1), 3), "no-leader")
@@ -308,7 +303,6 @@ def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason
     assert not any("no leader" in step for step in blind.remedy)
 
 
-@pytest.mark.kip("C010")
 def test_a_follower_whose_directory_id_the_voter_set_lacks_is_no_replaced_disk() -> None:
     quorum = with_unreachable_leader(healthy(), 1, 2)
     voters = tuple(replace(one, key=ReplicaKey(id=one.key.id)) for one in present(quorum.committed).voters)
@@ -339,7 +333,6 @@ WITHOUT_A_MAJORITY = {
 }
 
 
-@pytest.mark.kip("A012", "K024", "D041")
 @pytest.mark.parametrize("why", WITHOUT_A_MAJORITY)
 def test_followers_that_could_not_have_elected_another_leader_are_not_enough(why: str) -> None:
     assert [each for each in finding_lines(WITHOUT_A_MAJORITY[why]) if "no-leader" in each] == NO_LEADER

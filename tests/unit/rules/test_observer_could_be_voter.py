@@ -24,8 +24,6 @@ from tests.unit.rules.situation import (
     with_poll,
 )
 
-pytestmark = pytest.mark.kip("A012", "A069", "A080", "A096", "A109", "D140", "D142", "K031")
-
 RULE = "observer-could-be-voter"
 
 
@@ -52,7 +50,6 @@ def test_severity_and_evidence_follow_the_gain_in_failure_tolerance(
     assert found[0].evidence["failures_tolerated_with_this_observer"] == after
 
 
-@pytest.mark.kip("A027", "A080", "K031")
 @pytest.mark.parametrize(
     "quorum",
     [
@@ -77,7 +74,6 @@ def test_a_voter_whose_addition_is_pending_is_not_reported() -> None:
     assert findings(with_poll(quorum, voters=(*present(quorum.poll).voters, joining)), RULE) == []
 
 
-@pytest.mark.kip("A069", "D123", "A068")
 @pytest.mark.parametrize(
     ("lags", "state", "first"),
     [
@@ -124,7 +120,6 @@ def test_after_an_election_an_observer_is_unknown_and_not_lagging() -> None:
     assert finding.evidence["readiness"] == "ready"
 
 
-@pytest.mark.kip("D142")
 def test_an_observer_that_stopped_fetching_and_is_no_longer_listed_is_not_unknown() -> None:
     quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(300_000,) * 5)
     not_fetching = replace(quorum.histories[key(4)].samples[-1], fetch_age_ms=Millis(299_000))
@@ -133,7 +128,6 @@ def test_an_observer_that_stopped_fetching_and_is_no_longer_listed_is_not_unknow
     assert (RULE, f"observer {key(4)}") not in unknown(gone)
 
 
-@pytest.mark.kip("A080")
 @pytest.mark.parametrize(("registered", "expected"), [(True, [(RULE, f"observer {key(4)}")]), (False, [])])
 def test_an_observer_that_is_not_listed_now_is_unknown_only_if_it_is_a_registered_controller(
     registered: bool, expected: list[tuple[str, str]]
@@ -143,7 +137,6 @@ def test_an_observer_that_is_not_listed_now_is_unknown_only_if_it_is_a_registere
     assert [each for each in unknown(unlisted) if each[0] == RULE] == expected
 
 
-@pytest.mark.kip("A072")
 def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
     first, second = findings(observer(observer(healthy(), 4), 4, directory="otherDirOf4"), RULE)
     assert {first.severity, second.severity} == {Severity.INFO}

@@ -17,8 +17,6 @@ from tests.unit.rules.situation import (
     with_broker,
 )
 
-pytestmark = pytest.mark.kip("B003", "B011", "B047", "B048", "B049", "K025")
-
 RULE = "partition-stuck-recovering"
 FENCED_101 = with_broker(healthy(), 101, fenced=True)
 
@@ -30,7 +28,6 @@ def with_brokers(nodes: Iterable[int], *, alive_for_ms: int = 3_600_000) -> Quor
     return quorum
 
 
-@pytest.mark.kip("B011", "B049", "K025", "K047")
 @pytest.mark.parametrize(
     ("quorum", "severity", "why"),
     [
@@ -84,7 +81,6 @@ def test_severity_depends_on_the_replicas_that_could_join(quorum: Quorum, severi
     assert finding.summary.count("refused") == 1
 
 
-@pytest.mark.kip("B031")
 @pytest.mark.parametrize(("at_least", "severity"), [(False, Severity.WARNING), (True, Severity.CRITICAL)])
 def test_of_a_state_that_a_snapshot_contains_only_the_uptime_of_a_broker_counts(
     at_least: bool, severity: Severity
@@ -94,7 +90,6 @@ def test_of_a_state_that_a_snapshot_contains_only_the_uptime_of_a_broker_counts(
     assert ("RECOVERING since before " in finding.summary) is at_least
 
 
-@pytest.mark.kip("B047")
 def test_partitions_beyond_the_limit_are_counted() -> None:
     (finding,) = findings(recovering(healthy(), *range(25)), RULE)
     listed = finding.evidence["partitions"]
@@ -111,7 +106,6 @@ def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
     assert findings(later, RULE)[0].condition_age_ms == 75_000
 
 
-@pytest.mark.kip("B046", "B047")
 def test_partition_without_a_leader_needs_its_leader_first() -> None:
     """Its only in-sync replica is down: no replica can join, and restarting the live one fixes nothing."""
     quorum = with_broker(recovering(healthy(), 3, leader=None), 102, fenced=True)
@@ -186,7 +180,6 @@ def test_records_may_be_lost_that_only_the_previous_isr_and_elr_acknowledged(
     )
 
 
-@pytest.mark.kip("B003")
 @pytest.mark.parametrize(
     ("replicas", "severity", "which"),
     [((102,), Severity.INFO, "has the only replica"), ((101, 102), Severity.WARNING, "led last")],

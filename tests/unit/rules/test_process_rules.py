@@ -357,7 +357,6 @@ def test_a_controller_and_a_broker_of_one_id_that_are_doubled_are_two_entries() 
     ]
 
 
-@pytest.mark.kip("A014")
 @pytest.mark.parametrize(
     ("quorum", "expected"),
     [
@@ -377,7 +376,6 @@ def test_a_node_id_of_two_processes_is_one_finding(quorum: Quorum, expected: lis
     assert lines(DUPLICATE, quorum) == expected
 
 
-@pytest.mark.kip("A014")
 def test_a_finding_of_two_processes_names_both_directories() -> None:
     (finding,) = findings(observer(healthy(), 2, directory="copyOf2"), DUPLICATE)
     assert f"{key(2, 'copyOf2').directory_id} and {key(2).directory_id} both fetch" in finding.summary

@@ -7,12 +7,9 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, TOPIC, finding_lines, findings, healthy, recovering, with_past
 
-pytestmark = pytest.mark.kip("B005", "B009", "B024", "B037", "B040", "B042", "B043", "B051", "K047")
-
 RULE = "recovery-invariant-broken"
 
 
-@pytest.mark.kip("B046")
 @pytest.mark.parametrize(
     "quorum",
     [
@@ -28,12 +25,11 @@ def test_recoveries_that_kafka_writes_are_allowed(quorum: Quorum) -> None:
     assert findings(quorum, RULE) == []
 
 
-@pytest.mark.kip("B009", "B024", "B040", "K047")
 @pytest.mark.parametrize("partition", [0, 1])
 @pytest.mark.parametrize(
     ("leader", "isr"),
     [(102, (102, 101)), (None, (101, 102)), (102, (101,)), (102, ())],
-    ids=["ISR grew (B009)", "ISR grew without a leader", "leader not in ISR (B040)", "leader and empty ISR"],
+    ids=["ISR grew", "ISR grew without a leader", "leader not in ISR", "leader and empty ISR"],
 )
 def test_isr_other_than_the_leader_alone_is_a_violation(
     leader: int | None, isr: tuple[int, ...], partition: int
@@ -65,7 +61,6 @@ def test_recovery_that_an_election_ended_is_a_violation_for_an_hour(ago_ms: int,
     assert finding_lines(elected_recovered(ago_ms)) == [f"critical {RULE}: topic orders"] * fires
 
 
-@pytest.mark.kip("B008", "B043")
 def test_recovery_that_an_election_ended_is_listed_with_both_leaders_and_its_offset() -> None:
     (finding,) = findings(elected_recovered(0), RULE)
     problem = "counts as recovered because broker 101 was elected: no replica recovered"

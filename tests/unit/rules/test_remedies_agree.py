@@ -38,8 +38,6 @@ from tests.unit.rules.situation import (
 )
 from tests.unit.rules.test_goldens import CASES
 
-pytestmark = pytest.mark.kip("A072")
-
 FENCED = with_broker(healthy(), 101, fenced=True)
 LOST = recovering(unclean(FENCED, 0, 3), 0, 3)
 """Broker 101 was the only in-sync replica of orders-0 and orders-3, failed, and 102 was elected uncleanly."""
@@ -110,7 +108,6 @@ SITUATIONS: dict[str, Quorum] = {
 }
 
 
-@pytest.mark.kip("A020")
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_remedies_of_all_findings_agree(name: str) -> None:
     assert conflicts(evaluation_of(SITUATIONS[name]).findings) == []

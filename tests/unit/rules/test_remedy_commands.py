@@ -40,8 +40,6 @@ from tests.unit.rules.situation import (
 )
 from tests.unit.rules.situation import with_protocols as with_controller_protocols
 
-pytestmark = pytest.mark.kip("A020", "A066", "A068", "A072", "A073", "A074", "A109", "A110", "K012")
-
 LOGIN = "--command-config $NODE_PROPERTIES"
 
 
@@ -136,7 +134,6 @@ def with_protocols(quorum: Quorum, *, controllers: str, brokers: str) -> Quorum:
     return replace(with_controller_protocols(quorum, *[controllers] * 3), brokers=secured)
 
 
-@pytest.mark.kip("C027")
 @pytest.mark.parametrize(
     ("controllers", "brokers", "access"),
     [

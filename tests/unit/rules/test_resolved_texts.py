@@ -161,7 +161,6 @@ OF_OTHER_QUORUMS: list[tuple[Quorum, str, str]] = [
 ]
 
 
-@pytest.mark.kip("A051", "A020", "A022", "A024")
 @pytest.mark.parametrize(
     ("quorum", "alert", "text"),
     [

@@ -38,11 +38,6 @@ from tests.unit.rules.situation import (
     with_controller,
 )
 
-pytestmark = [
-    pytest.mark.kip("C026", "C027", "C028", "D028", "D131", "D132", "E005", "E009", "E013", "E014", "E015", "E071"),
-    pytest.mark.kip("E072", "E073", "E074", "E090", "E091", "E092", "K022"),
-]
-
 RULE = "stale-voter-endpoint"
 
 
@@ -57,7 +52,6 @@ def _because(finding: Finding) -> str:
     return ", ".join(str(reason) for reason in reasons)
 
 
-@pytest.mark.kip("C026", "E015")
 @pytest.mark.parametrize(
     ("quorum", "expected"),
     [
@@ -78,7 +72,6 @@ def test_stale_endpoint_is_reported_with_its_reason(quorum: Quorum, expected: li
     assert [each for each in unknown(quorum) if each[0] == RULE] == []
 
 
-@pytest.mark.kip("C004", "C026", "E041")
 @pytest.mark.parametrize(
     "quorum",
     [
@@ -200,7 +193,6 @@ def test_expired_issuer_is_the_voters_fault_only_if_another_certificate_is_accep
     assert stale(every) == []
 
 
-@pytest.mark.kip("E007", "E014", "E072", "E091")
 @pytest.mark.parametrize(
     ("voters", "unresolved", "severity"),
     [(3, (1, 2), "warning"), (3, (1, 2, 3), "critical"), (4, (1, 2), "warning"), (4, (1, 2, 3), "critical")],
@@ -213,7 +205,6 @@ def test_severity_depends_on_the_result_of_an_election_now(
     ]
 
 
-@pytest.mark.kip("E011", "E073")
 def test_from_outside_what_the_log_shows_is_critical() -> None:
     by_the_log = replace(registered_elsewhere(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE)
     assert {each.severity for each in findings(by_the_log, RULE)} == {Severity.CRITICAL}
@@ -222,7 +213,6 @@ def test_from_outside_what_the_log_shows_is_critical() -> None:
 # Without a leader: `no-leader` has the endpoints, the probes and the remedy.
 
 
-@pytest.mark.kip("E010", "E093")
 @pytest.mark.parametrize(
     "quorum",
     [
@@ -389,7 +379,6 @@ def test_summary_counts_the_endpoints_that_work_and_names_the_last_ones(quorum: 
     )
 
 
-@pytest.mark.kip("E071")
 def test_evidence_has_the_recorded_listener_and_all_addresses_also_without_a_registration() -> None:
     quorum = replace(probed(healthy(), 1, answer=Answer.OTHER_CLUSTER), controllers={})
     name = next(name for name, probe in quorum.probes.items() if probe.node == 1)

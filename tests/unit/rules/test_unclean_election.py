@@ -15,8 +15,6 @@ from tests.unit.rules.situation import (
     with_past,
 )
 
-pytestmark = pytest.mark.kip("B002", "B003", "B005", "B010", "B048")
-
 RULE = "unclean-election"
 FIRES = [f"critical {RULE}: topic orders"]
 

@@ -53,7 +53,6 @@ def test_outdated_node_that_does_not_run_gets_its_own_remedy() -> None:
     assert finding.evidence["outdated_and_not_running"] == ["controller 4", "broker 103"]
 
 
-@pytest.mark.kip("A111")
 @pytest.mark.parametrize(
     ("quorum", "expected"),
     [

@@ -22,8 +22,6 @@ from tests.unit.rules.situation import (
 )
 from tests.unit.rules.situation import leaderless as nobody_leads
 
-pytestmark = pytest.mark.kip("D043", "D052", "D055")
-
 RULE = "views-disagree"
 DISAGREES = [f"warning {RULE}: controller 1"]
 
@@ -43,7 +41,6 @@ def test_controller_that_reports_another_leader_or_epoch_disagrees(reported: Lea
     assert finding_lines(with_views(healthy(), reported)) == expected
 
 
-@pytest.mark.kip("A071")
 def test_view_from_before_an_election_is_not_a_disagreement() -> None:
     """Controllers are asked every ten seconds, so some have not been asked since the election."""
     elected = [view(node, epoch=8, ago_ms=1_000, since_ms=1_000) for node in (2, 3)]
@@ -59,7 +56,6 @@ def test_a_view_counts_since_the_first_controller_knew_the_epoch() -> None:
     assert finding_lines(with_views(healthy(), *elected, view(1, ago_ms=10_000))) == DISAGREES
 
 
-@pytest.mark.kip("D091", "D094")
 def test_a_node_of_another_cluster_disagrees_although_it_reports_the_same_leader_and_epoch() -> None:
     assert finding_lines(with_views(healthy(), replace(view(1), this_cluster=False))) == DISAGREES
 
@@ -77,7 +73,6 @@ def test_voter_without_a_view_is_unknown_and_an_observer_is_evaluated() -> None:
     assert "vote" not in finding.summary
 
 
-@pytest.mark.kip("E004")
 def test_an_added_voter_has_no_vote_before_its_record_is_committed() -> None:
     (finding,) = findings(with_views(adding(healthy(), 4), view(4, leader=None, epoch=6)), "views-disagree")
 

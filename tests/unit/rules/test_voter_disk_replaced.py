@@ -25,10 +25,6 @@ from tests.unit.rules.situation import (
     with_poll,
 )
 
-pytestmark = pytest.mark.kip(
-    "A004", "A007", "A017", "A048", "A049", "A050", "A051", "A052", "A109", "A110", "C010", "K001", "K011", "K024"
-)
-
 RULE = "voter-disk-replaced"
 NEW = key(2, "newDirOf2")
 
@@ -41,7 +37,6 @@ def half_done(*, ago_ms: int = 4_000, lag: int = 0) -> Quorum:
     return removed(replaced(lag=lag), 2, ago_ms=ago_ms)
 
 
-@pytest.mark.kip("A007", "A020", "A048", "A072", "A074", "A078", "A110", "K011")
 def test_remedy_removes_the_old_voter_and_then_adds_the_new_one() -> None:
     (finding,) = findings(replaced(), RULE)
     assert finding.subject == "controller 2"
@@ -57,7 +52,6 @@ def test_remedy_removes_the_old_voter_and_then_adds_the_new_one() -> None:
     )
 
 
-@pytest.mark.kip("A051")
 def test_no_finding_when_the_new_directory_is_a_voter() -> None:
     done = half_done()
     voters = [replace(healthy().committed.voters[1], key=NEW)]  # type: ignore[union-attr]
@@ -83,7 +77,6 @@ def test_no_replacement(quorum: Quorum) -> None:
     assert [gap for gap in unknown(quorum) if gap[0] == RULE] == []
 
 
-@pytest.mark.kip("C010")
 def test_first_directory_id_of_a_voter_without_one_is_no_replacement() -> None:
     """In a static quorum the voter set and the polls have no directory ids."""
     quorum = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
@@ -104,7 +97,6 @@ def test_replacement_that_stops_fetching_is_unknown() -> None:
     assert unknown_reasons(stopped, RULE) == [("controller 2", f"the replacement {NEW} is not fetching")]
 
 
-@pytest.mark.kip("A095")
 def test_leader_change_does_not_make_a_voter_not_fetching() -> None:
     """All fetch times are -1, and an observer has another directory of a live voter."""
     quorum = observer(healthy(), 2, directory="newDirOf2")

@@ -34,10 +34,6 @@ from tests.unit.rules.situation import (
     with_poll,
 )
 
-pytestmark = pytest.mark.kip(
-    "A011", "A021", "A024", "A026", "A027", "A028", "A101", "A102", "E078", "K008", "K033", "K045"
-)
-
 ID = "voter-change-stuck"
 STUCK = f"warning {ID}: quorum"
 
@@ -50,7 +46,6 @@ def removing(quorum: Quorum, node: int) -> Quorum:
     return with_poll(quorum, voters=left, observers=(*poll.observers, gone))
 
 
-@pytest.mark.kip("K032", "A020")
 def test_a_pending_change_names_the_voters_that_are_added_and_removed() -> None:
     (finding,) = findings(removing(adding(healthy(), 4), 1), "voter-change-stuck")
     assert finding.evidence["adding"] == [str(key(4))]
@@ -67,7 +62,6 @@ def moving(quorum: Quorum, node: int) -> Quorum:
     return with_poll(quorum, nodes=nodes)
 
 
-@pytest.mark.kip("A021", "A070", "A103", "K032")
 def test_a_change_of_endpoints_alone_is_pending() -> None:
     quorum = moving(healthy(), 2)
     (finding,) = findings(quorum, "voter-change-stuck")
@@ -87,7 +81,6 @@ def test_endpoints_in_another_order_or_not_reported_are_no_pending_change() -> N
     assert findings(with_poll(quorum, nodes={}), "voter-change-stuck") == []
 
 
-@pytest.mark.kip("D011")
 def test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in_sync() -> None:
     quorum = adding(voters_lagging(voter_not_fetching(healthy(5), 1), 2), 6)
     (finding,) = findings(quorum, "voter-change-stuck")

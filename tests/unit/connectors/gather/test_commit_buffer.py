@@ -119,7 +119,6 @@ STEPS = st.one_of(
 )
 
 
-@pytest.mark.kip("D072", "D073", "D079", "D080", "A040", "K044", "K046", "D064", "D074")
 @given(st.lists(STEPS, max_size=60))
 def test_returned_records_are_the_committed_log_each_batch_once_in_order(steps: list[tuple[str, int]]) -> None:
     leader, buffer, committed = Leader(), CommitBuffer(START), b""
@@ -146,7 +145,6 @@ def test_returned_records_are_the_committed_log_each_batch_once_in_order(steps: 
     assert buffer.next_offset == buffer.committed_end
 
 
-@pytest.mark.kip("D064", "D074", "D118")
 def test_committed_records_carry_their_offset_range() -> None:
     """The high watermark is inside the third batch."""
     leader, buffer = leader_of(2, 3, 2, high_watermark=6), CommitBuffer(START)
@@ -157,7 +155,6 @@ def test_committed_records_carry_their_offset_range() -> None:
     assert (*offsets(got), got.batches) == (5, 4, b"")
 
 
-@pytest.mark.kip("A041", "K044", "K046")
 def test_a_leader_that_does_not_know_its_high_watermark_yet_commits_nothing() -> None:
     buffer = CommitBuffer(START)
     answer = replace(leader_of(2, 3).respond(0, 0, max_batches=9), high_watermark=None)
@@ -167,7 +164,6 @@ def test_a_leader_that_does_not_know_its_high_watermark_yet_commits_nothing() ->
     assert (got.batches, got.high_watermark, buffer.committed_end, buffer.next_offset) == (b"", None, 0, 5)
 
 
-@pytest.mark.kip("D073", "D077")
 def test_election_truncates_uncommitted_records_without_a_loss_report() -> None:
     leader, buffer = leader_of(1, 5, 2, high_watermark=1), CommitBuffer(START)
     read(buffer, leader)
@@ -187,7 +183,6 @@ def restore_older_log(leader: Leader, buffer: CommitBuffer, *, at: int) -> None:
     leader.epoch, leader.batches, leader.high_watermark = 3, [(0, at, 1)], at
 
 
-@pytest.mark.kip("D052", "D072", "D079", "K017")
 def test_loss_is_reported_when_a_committing_leader_lacks_committed_records() -> None:
     leader, buffer = Leader(), CommitBuffer(START)
     restore_older_log(leader, buffer, at=4)
@@ -204,7 +199,6 @@ def test_loss_is_reported_when_a_committing_leader_lacks_committed_records() -> 
     assert offsets(read(buffer, leader)) == (0, 4)
 
 
-@pytest.mark.kip("D080", "D052")
 def test_leader_with_an_older_epoch_is_fetched_from_offset_0_and_reported_when_it_commits() -> None:
     leader, buffer = leader_of(10, high_watermark=10, epoch=7), CommitBuffer(START)
     read(buffer, leader)
@@ -226,7 +220,6 @@ def test_loss_is_reported_after_the_confirmation_time_if_the_leader_commits_noth
     assert [fetch(buffer, leader, now_ms=at).lost is not None for at in times_ms] == [False, False, True]
 
 
-@pytest.mark.kip("D043")
 def test_mismatch_of_a_partitioned_leader_is_dropped_when_the_current_leader_answers() -> None:
     leader, buffer = Leader(), CommitBuffer(START)
     restore_older_log(leader, buffer, at=4)
@@ -244,7 +237,6 @@ def test_batch_around_the_position_is_returned_whole_with_its_own_base_offset() 
     assert (*offsets(got), got.batches) == (3, 6, records)
 
 
-@pytest.mark.kip("D071", "D067")
 def test_fetch_continues_after_the_newest_of_several_uncommitted_batches_with_its_epoch() -> None:
     buffer = CommitBuffer(START)
     records = batch(0, 2, epoch=1) + batch(2, 3, epoch=2)
@@ -252,7 +244,6 @@ def test_fetch_continues_after_the_newest_of_several_uncommitted_batches_with_it
     assert buffer.fetch_position(2) == FetchPosition(offset=5, epoch=2)
 
 
-@pytest.mark.kip("D052", "K046")
 @pytest.mark.parametrize("committed_end", [50, 500])
 def test_snapshot_of_another_epoch_that_ends_at_or_below_the_committed_offset_is_a_loss(committed_end: int) -> None:
     buffer = CommitBuffer(FetchPosition(offset=committed_end, epoch=1))
@@ -262,7 +253,6 @@ def test_snapshot_of_another_epoch_that_ends_at_or_below_the_committed_offset_is
     assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None
 
 
-@pytest.mark.kip("D081", "D121", "D069")
 @pytest.mark.parametrize(("offset", "end_offset"), [(5, 50), (0, 50), (0, 0)])
 def test_a_reader_before_the_start_of_the_log_is_sent_to_its_snapshot(offset: int, end_offset: int) -> None:
     """An empty reader also to the snapshot that a formatted directory begins with."""
@@ -278,7 +268,6 @@ def test_incomplete_last_batch_is_fetched_again() -> None:
     assert buffer.next_offset == 2
 
 
-@pytest.mark.kip("K043")
 def test_missing_offset_is_rejected() -> None:
     buffer = CommitBuffer(START)
     answer = fetched(epoch=1, high_watermark=3, records=batch(0, 1, epoch=1) + batch(2, 1, epoch=1))
@@ -392,7 +381,6 @@ def test_batch_that_can_never_arrive_is_refused_at_once(records: bytes, text: st
     assert (buffer.next_offset, buffer.committed_end) == (0, 0), "the buffer is unchanged"
 
 
-@pytest.mark.kip("D072", "D079")
 def test_diverging_answer_to_a_follower_without_records_is_refused_and_no_loss() -> None:
     buffer = CommitBuffer(START)
     diverging = fetched(epoch=3, diverging=SnapshotId(end_offset=0, epoch=0))

@@ -84,7 +84,6 @@ def test_unresolvable_name_is_a_probe_result_and_no_failure(run_probe: ProbeRunn
     assert run_probe.output.failures == []
 
 
-@pytest.mark.kip("E073")
 def test_resolver_failure_is_recorded_as_a_failed_observation(run_probe: ProbeRunner) -> None:
     def failing(host: str) -> tuple[str, ...]:
         raise ObservationError(Reason.RESOLVER_FAILED, host)
@@ -179,7 +178,6 @@ def test_inconclusive_answer_is_asked_for_again_at_once_and_then_after_a_pause(r
     assert node.connections == 4 + 2, "each probe connects; the first two also identify the node"
 
 
-@pytest.mark.kip("D028", "D031", "D034", "D091", "E071", "E073")
 @pytest.mark.parametrize(
     ("cluster_id", "node", "answer", "answered_by"),
     [
@@ -211,7 +209,6 @@ def test_what_answers_is_identified_by_its_cluster_id_and_node_id(
     assert (probe.answer, probe.answered_by) == (answer, answered_by)
 
 
-@pytest.mark.kip("D092")
 def test_a_node_is_of_no_known_cluster_while_the_cluster_id_is_unknown(
     run_probe: ProbeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,6 @@ def leader_change(error: int, *, leader: int, at: Address | None) -> dict[Addres
     return scripts
 
 
-@pytest.mark.kip("D019", "D031", "D032", "D033", "D035", "D057", "D059", "D067", "D071", "D072", "D076")
 @pytest.mark.parametrize("error", [6, 74])
 def test_former_leader_reports_the_new_one_and_fetching_resumes_there_at_the_same_offset(
     loop: EventLoop, error: int
@@ -92,7 +91,6 @@ def test_former_leader_reports_the_new_one_and_fetching_resumes_there_at_the_sam
     assert cluster_ids(controllers) == {"x"}
 
 
-@pytest.mark.kip("D076")
 @pytest.mark.parametrize("error", [6, 74])
 def test_other_controllers_are_queried_if_the_former_leader_knows_no_leader(loop: EventLoop, error: int) -> None:
     controllers = ScriptedClient(loop, leader_change(error, leader=-1, at=None))
@@ -102,7 +100,6 @@ def test_other_controllers_are_queried_if_the_former_leader_knows_no_leader(loop
     assert output.log == LOG + MORE
 
 
-@pytest.mark.kip("D037")
 def test_after_an_offset_out_of_range_no_record_is_read_again(loop: EventLoop) -> None:
     refused: list[int] = []
 
@@ -124,7 +121,6 @@ def test_after_an_offset_out_of_range_no_record_is_read_again(loop: EventLoop) -
     assert (failure.reason, failure.detail) == (Reason.UNSUPPORTED, "Fetch: error 1 (OffsetOutOfRangeError)")
 
 
-@pytest.mark.kip("D033", "D053", "D057")
 def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoop) -> None:
     reports = {
         C1: lambda _: fetch_answer(error=6, leader=2, epoch=5, at=C2),
@@ -137,7 +133,6 @@ def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoo
     assert controllers.queried[:3] == [C1, C3, C2]
 
 
-@pytest.mark.kip("D094")
 def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(loop: EventLoop) -> None:
     of_another_cluster = lambda _: fetch_answer(top=INCONSISTENT_CLUSTER_ID)  # noqa: E731 - a script
     controllers = ScriptedClient(loop, {C1: of_another_cluster, C2: follower_response(-1, None)})
@@ -147,7 +142,6 @@ def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(lo
     assert controllers.queried.count(C2) > 50, "about once a second"
 
 
-@pytest.mark.kip("D021", "D053", "D092", "D096", "D089")
 def test_all_controllers_are_queried_about_once_a_second_until_one_leads(loop: EventLoop) -> None:
     scripts = {C1: follower_response(-1, None), C2: follower_response(-1, None)}
     controllers = ScriptedClient(loop, scripts)
@@ -163,7 +157,6 @@ def test_all_controllers_are_queried_about_once_a_second_until_one_leads(loop: E
     assert cluster_ids(controllers) == {None}, "the cluster id is not known"
 
 
-@pytest.mark.kip("D096")
 def test_a_search_that_every_controller_denied_is_repeated_and_not_given_up(loop: EventLoop) -> None:
     scripts: dict[Address, Script] = {C1: lambda _: fetch_answer(top=31)}
     controllers = ScriptedClient(loop, scripts)
@@ -174,7 +167,6 @@ def test_a_search_that_every_controller_denied_is_repeated_and_not_given_up(loop
     assert output.log == LOG
 
 
-@pytest.mark.kip("D087", "D089", "D096")
 def test_poll_waits_for_its_interval_while_no_controller_leads(loop: EventLoop) -> None:
     queried_at: list[float] = []
 
@@ -189,7 +181,6 @@ def test_poll_waits_for_its_interval_while_no_controller_leads(loop: EventLoop) 
     assert all(later - earlier >= 0.1 for earlier, later in pairwise(queried_at)), "the poll's interval here"
 
 
-@pytest.mark.kip("D081")
 def test_log_follower_without_a_position_fetches_from_offset_0(loop: EventLoop) -> None:
     controllers = ScriptedClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
 
@@ -200,7 +191,6 @@ def test_log_follower_without_a_position_fetches_from_offset_0(loop: EventLoop) 
     assert positions[:3] == [[0, 0]] * 3, "offset and epoch; the first two fetches search the leader"
 
 
-@pytest.mark.kip("D082")
 def test_next_fetch_is_sent_only_after_the_previous_one_was_answered(loop: EventLoop) -> None:
     batches = [batch(offset, 1, epoch=3) for offset in range(50)]
 
@@ -218,7 +208,6 @@ def test_next_fetch_is_sent_only_after_the_previous_one_was_answered(loop: Event
     assert controllers.most_pending == 1
 
 
-@pytest.mark.kip("D082")
 def test_a_controller_that_has_not_answered_the_search_is_not_sent_another_fetch(loop: EventLoop) -> None:
     controllers = ScriptedClient(loop, {C1: leader_response(LOG, end=4, leader=1)}, answer_s=2.5)
     output = follow(loop, controllers, lambda output: len(output.failures) > 1, configured=(C1,))
@@ -248,7 +237,6 @@ def leader_with_older_log(*, epoch: int) -> Script:
     return script
 
 
-@pytest.mark.kip("D036", "D052", "D077")
 @pytest.mark.parametrize("epoch", [2, 3, 8])
 def test_leader_without_committed_records_is_critical_for_older_and_newer_epochs(loop: EventLoop, epoch: int) -> None:
     """Only uncommitted records may be truncated; the leader always has the committed ones."""

@@ -133,7 +133,6 @@ def run_poll(
     return output
 
 
-@pytest.mark.kip("D031", "D032", "D033")
 def test_each_controller_is_queried_once_and_reports_its_leader(loop: EventLoop) -> None:
     nodes = node_directory(1, 2, 3)
     nodes.leader_epoch = 3
@@ -157,7 +156,6 @@ def test_controller_without_a_leader_is_recorded(loop: EventLoop) -> None:
     assert leaders(output) == {"c1:9093": (1, None, 8)}
 
 
-@pytest.mark.kip("D035", "D036")
 @pytest.mark.parametrize("known_epoch", [0, 7])
 def test_leader_is_queried_again_with_its_own_epoch(loop: EventLoop, known_epoch: int) -> None:
     nodes = node_directory(1)
@@ -169,7 +167,6 @@ def test_leader_is_queried_again_with_its_own_epoch(loop: EventLoop, known_epoch
     assert output.views[0].log is not None
 
 
-@pytest.mark.kip("D031", "D032", "A043", "A044", "K006")
 def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     nodes = node_directory(1)
     nodes.leader_epoch = 3
@@ -206,7 +203,6 @@ def test_missing_snapshot_is_reported_only_by_a_kafka_that_reports_snapshots(
     )
 
 
-@pytest.mark.kip("D034", "D091", "D094")
 def test_node_of_another_cluster_is_a_view_and_a_timeout_a_failure(loop: EventLoop) -> None:
     scripts = {C1: fails_with(Reason.WRONG_CLUSTER), C2: fails_with(Reason.TIMED_OUT), C3: follower_response(2)}
     output = run_poll(loop, client(loop, scripts), node_directory(1, 2, 3), lambda output: len(output.views) > 5)

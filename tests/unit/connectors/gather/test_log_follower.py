@@ -99,7 +99,6 @@ def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
     assert output.log == LOG
 
 
-@pytest.mark.kip("D035")
 def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:
     scripts = {C1: follower_response(2, None), C2: leader_response(LOG, end=4), C3: follower_response(2, None)}
     output = follow(loop, ScriptedClient(loop, scripts), lambda output: output.log == LOG, configured=(C1, C2, C3))
@@ -107,7 +106,6 @@ def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> 
     assert output.failures == [], "a leader that rejects the epoch is queried again with its own"
 
 
-@pytest.mark.kip("D087")
 def test_the_leader_that_the_former_one_names_is_fetched_from_at_once(loop: EventLoop) -> None:
     newer = batch(4, 1, epoch=4)
     scripts = {C1: leader_response(LOG, end=4), C2: follower_response(-1, None), C3: follower_response(-1, None)}
@@ -178,7 +176,6 @@ def leader_with_snapshot(
     return script
 
 
-@pytest.mark.kip("A083", "D031", "D032", "D121", "D069", "D081")
 @pytest.mark.parametrize("piece_bytes", [40, 100, 10_000])
 def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, piece_bytes: int) -> None:
     file = b"".join(batch(at, 5, epoch=2) for at in range(4))
@@ -196,7 +193,6 @@ def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, pie
     assert output.log == batch(9, 2, epoch=3)
 
 
-@pytest.mark.kip("D035", "D036", "D066")
 @pytest.mark.parametrize("error", [None, 6, 74, 75], ids=lambda error: f"error {error}")
 def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop, error: int | None) -> None:
     """It has the same records, but not the same bytes. The first leader closes, or does not lead our epoch any more."""
@@ -232,7 +228,6 @@ def test_an_idle_log_is_a_row_a_second(loop: EventLoop) -> None:
     assert 3.9 < loop.now() - began < 6
 
 
-@pytest.mark.kip("K017")
 def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: EventLoop) -> None:
     watermark = iter(range(4, 1_000))
 

@@ -68,7 +68,6 @@ def test_reported_leader_is_returned_and_kept() -> None:
     )
 
 
-@pytest.mark.kip("D066")
 @pytest.mark.parametrize("leader", [0, 7])
 def test_a_leader_that_one_node_names_with_its_address_is_found_when_another_names_it_without(leader: int) -> None:
     nodes = node_directory(("c1", 9093))
@@ -78,8 +77,6 @@ def test_a_leader_that_one_node_names_with_its_address_is_found_when_another_nam
     assert nodes.candidates() == (Address("c1", 9093), Address("c7", 9093))
 
 
-@pytest.mark.kip("D066")
-@pytest.mark.kip("C004")
 def test_address_of_a_reported_leader_is_at_the_configured_listener() -> None:
     nodes = node_directory(("c1", 9094))
     nodes.update_from_event(voters("c1", "c2"))
@@ -95,7 +92,6 @@ def test_a_configured_ip_address_names_the_listener_by_its_port() -> None:
     assert nodes.candidates() == (Address("10.0.0.1", 9094), Address("c1", 9094), Address("c2", 9094))
 
 
-@pytest.mark.kip("C028", "D078", "E002", "K003", "E006", "A030")
 def test_each_voter_is_probed_at_the_endpoint_that_voters_use() -> None:
     nodes = node_directory(("c1", 9094))
     assert probe_targets(nodes) == []
@@ -148,7 +144,6 @@ def test_a_node_that_polls_no_longer_list_is_not_probed_any_more() -> None:
     assert probe_targets(nodes) == ["1@c1:9093"]
 
 
-@pytest.mark.kip("C024", "D066", "D131")
 def test_a_moved_node_is_contacted_where_the_newest_poll_else_its_registration_says() -> None:
     nodes = node_directory(("c1", 9093))
     nodes.update_from_event(voters("c1", "c2"))
@@ -189,7 +184,6 @@ def test_the_newest_registrations_are_kept() -> None:
     assert (known[NodeId(5)], 0 in known, MAX_NODES in known) == ((endpoint("moved"),), False, True)
 
 
-@pytest.mark.kip("A030")
 def test_number_of_contacted_nodes_is_bounded_and_configured_ones_come_first() -> None:
     nodes = node_directory(("c1", 9093))
     listed = {f"n{node}": f"host-{node}" for node in range(1, 201)}
@@ -233,7 +227,6 @@ def test_damaged_or_missing_endpoints_are_unknown() -> None:
     assert stored_endpoints("{") == stored_endpoints('{"voters": 1}') == stored_endpoints(None) == KnownEndpoints()
 
 
-@pytest.mark.kip("D132")
 def test_restarted_gatherer_probes_the_cached_voters_at_once() -> None:
     nodes = NodeDirectory(configured=(), cluster_id=None, known_endpoints=KNOWN)
 

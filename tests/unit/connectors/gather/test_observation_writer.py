@@ -117,7 +117,6 @@ REFUSED = replace(LOG_REFUSED, source=ObservationSource.QUORUM)
 BROKEN = ContractViolation(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
 
 
-@pytest.mark.kip("A093")
 @pytest.mark.parametrize(
     ("events", "urgent"),
     [
@@ -185,7 +184,6 @@ def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: Rec
         assert row.payload.endswith(batch([noop()], base_offset=1))
 
 
-@pytest.mark.kip("D078")
 def test_the_voters_in_fetched_records_are_probed(writer: ObservationWriter, nodes: NodeDirectory) -> None:
     write_records(writer, committed(tinylog()[0]))
 

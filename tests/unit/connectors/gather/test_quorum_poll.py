@@ -127,7 +127,6 @@ def test_polls_after_a_delay_of_the_loop_are_where_they_would_have_been(loop: Ev
     assert times == [0, 1, 2, 7.8, 9, 10, 11, 12, 13.3, 14]
 
 
-@pytest.mark.kip("D030", "D038", "D083")
 def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
     output, controllers = poll(loop, {C1: follower_response, C2: leader_response, C3: follower_response}, seconds=0.75)
     assert set(output.answered_by) == {"c2:9093"}
@@ -136,7 +135,6 @@ def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
     assert output.reasons_by_endpoint == {}
 
 
-@pytest.mark.kip("D043", "A093")
 def test_of_two_answers_that_of_the_newest_epoch_is_written(loop: EventLoop) -> None:
     """A former leader that was cut off and has not noticed answers too."""
     output, _ = poll(loop, {C1: partial(leader_response, epoch=3), C2: partial(leader_response, epoch=4)}, seconds=0.05)
@@ -154,14 +152,12 @@ def test_of_several_requests_for_a_poll_the_newest_counts(loop: EventLoop) -> No
     assert polled.run(0.0, request, 0.25) == [0, 1, 1.49, 2]
 
 
-@pytest.mark.kip("D092", "D096")
 def test_a_cluster_whose_id_is_not_configured_is_asked_for_it_once(loop: EventLoop) -> None:
     output, controllers = poll(loop, {C1: leader_response}, seconds=0.35, cluster_id=None)
     assert [event.cluster_id for event in output.polls] == ["answered"] * 4
     assert controllers.identified == [C1]
 
 
-@pytest.mark.kip("D038")
 def test_each_endpoint_without_an_answer_is_recorded_with_its_reason(loop: EventLoop) -> None:
     output, _ = poll(loop, {C1: follower_response, C2: refused, C3: never_answers}, seconds=0.5)
     assert output.reasons_by_endpoint == {
@@ -178,7 +174,6 @@ def test_rows_continue_when_no_controller_answers_and_none_is_queried_twice(loop
     assert sorted(controllers.queried) == [C1, C2], "their answers are still pending"
 
 
-@pytest.mark.kip("D089")
 def test_rows_continue_when_there_are_too_many_addresses_to_query_each_interval(loop: EventLoop) -> None:
     scripts = {Address(f"c{at}", 9093): refused for at in range(20)}
     output, controllers = poll(loop, scripts, seconds=1.0)
@@ -198,7 +193,6 @@ def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) 
     assert "c2:9093" in output.answered_by
 
 
-@pytest.mark.kip("D087", "D083")
 def test_leader_reported_by_a_fetch_is_polled_first_and_others_only_if_it_does_not_lead(loop: EventLoop) -> None:
     def queried(scripts: dict[Address, Script]) -> list[Address]:
         polled = PolledQuorum(loop, scripts, configured=(C1, C2))
@@ -228,7 +222,6 @@ def test_answer_to_a_query_sent_before_a_newer_answer_is_discarded(loop: EventLo
     assert high_watermarks == sorted(high_watermarks, key=lambda each: each or 0)
 
 
-@pytest.mark.kip("D087", "D083")
 def test_the_leader_is_polled_first_although_another_node_answered_before(loop: EventLoop) -> None:
     """A broker forwards the request to a leader: its answer is later, and it may know an older one."""
     polled = PolledQuorum(loop, {C1: leader_response, C2: leader_response}, configured=(C1,))

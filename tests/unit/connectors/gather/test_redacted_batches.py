@@ -56,7 +56,6 @@ def endpoints_of_every_event(payload: bytes, kind: ObservationKind) -> list[tupl
     return [*newest.items()]
 
 
-@pytest.mark.kip("D078")
 @pytest.mark.parametrize(
     ("file", "kind", "expected"),
     [(tinylog, ObservationKind.RECORDS, 4), (tinysnapshot, ObservationKind.SNAPSHOT, 4)],
@@ -79,7 +78,6 @@ def test_endpoints_of_hostile_logs_are_found() -> None:
     assert found > 10
 
 
-@pytest.mark.kip("D131")
 def test_of_two_registrations_of_a_controller_the_newer_one_counts() -> None:
     listener = {"name": "CONTROLLER", "port": 9093, "security_protocol": 0}
     listeners = [[listener | {"host": f"{host}.test"}] for host in ("old", "new")]

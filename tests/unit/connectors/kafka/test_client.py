@@ -78,7 +78,6 @@ def test_connection_is_reused_for_the_next_request(loop: EventLoop) -> None:
     assert rate_limiter.requests_sent == 4, "ApiVersions is counted too"
 
 
-@pytest.mark.kip("A115", "C022")
 @pytest.mark.parametrize(("known", "sent"), [((0, 1), 1), ((0, 2), 2), ((0, 9), 2)])
 def test_a_poll_is_sent_in_the_newest_version_that_both_know(
     loop: EventLoop, known: tuple[int, int], sent: int
@@ -96,7 +95,6 @@ def test_a_poll_is_sent_in_the_newest_version_that_both_know(
     assert versions == [sent]
 
 
-@pytest.mark.kip("A097", "D085")
 def test_unsupported_request_is_reported_and_other_requests_use_the_same_connection(
     loop: EventLoop,
 ) -> None:
@@ -115,7 +113,6 @@ def test_unsupported_request_is_reported_and_other_requests_use_the_same_connect
     assert (two.log_end_offset, two.last_fetch_ms, two.last_caught_up_ms) == (None, None, None)
 
 
-@pytest.mark.kip("D067")
 def test_a_fetch_without_cluster_id_and_last_fetched_epoch_is_not_sent_to_an_older_node(loop: EventLoop) -> None:
     def knows_fetch_11(peer: socket.socket) -> None:
         answer_api_versions(peer, {1: (4, 11), 18: (0, 4)})

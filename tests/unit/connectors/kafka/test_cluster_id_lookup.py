@@ -29,7 +29,6 @@ def cluster(*ports: int, cluster_id: str | None = None) -> ClusterConnection:
     )
 
 
-@pytest.mark.kip("D092")
 def test_first_answer_is_used_and_no_socket_leaks() -> None:
     with (
         no_descriptor_leaks(),
@@ -39,7 +38,6 @@ def test_first_answer_is_used_and_no_socket_leaks() -> None:
         assert identify(cluster(unresponsive, responsive), 60) == "the-cluster"
 
 
-@pytest.mark.kip("D034", "D091")
 def test_other_cluster_id_is_reported() -> None:
     with (
         FakeNode(answers_describe_cluster(b"another")).up() as port,
@@ -49,7 +47,6 @@ def test_other_cluster_id_is_reported() -> None:
     assert problem.value.reason is Reason.WRONG_CLUSTER
 
 
-@pytest.mark.kip("D031", "D034", "D092")
 def test_the_configured_id_counts_if_a_node_that_names_none_accepts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def send(_: Client, __: object, request: Any, *, source: ObservationSource) -> Any:
         if not isinstance(request, FetchRequest):
@@ -64,7 +61,6 @@ def test_the_configured_id_counts_if_a_node_that_names_none_accepts_it(monkeypat
     assert problem.value.reason is Reason.WRONG_CLUSTER
 
 
-@pytest.mark.kip("D094")
 def test_a_node_that_rejects_the_id_does_not_end_the_look_up_while_another_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -83,7 +79,6 @@ def test_a_node_that_rejects_the_id_does_not_end_the_look_up_while_another_start
     assert identify(cluster(1, 2, cluster_id="right"), 60) == "right"
 
 
-@pytest.mark.kip("D092")
 def test_unsupported_request_is_not_retried() -> None:
     node = FakeNode(answers_describe_quorum_v0)
     with node.up() as port, pytest.raises(ObservationError, match="does not support this request") as problem:

@@ -42,7 +42,6 @@ def test_late_answer_is_used_in_the_next_round_unless_it_is_old(
     assert loop.run(run) == answer
 
 
-@pytest.mark.kip("D082")
 def test_answer_to_a_query_sent_before_since_is_discarded(simulated_time_loop: EventLoop) -> None:
     node = SlowNode(simulated_time_loop, slow_s=0.1)
     concurrent_query = ConcurrentQuery(simulated_time_loop, node.query)

@@ -52,7 +52,6 @@ def encoded_fetch(version: int, **more: Any) -> Any:
     return FetchRequest.decode(request.encode(version=version), version=version)
 
 
-@pytest.mark.kip("A079", "D004", "D005", "D029", "D031", "D032", "D067", "D068", "D095", "K004", "K019")
 @pytest.mark.parametrize("version", range(12, 19))
 def test_whole_fetch_in_every_version(version: int) -> None:
     """Replica id -1 and no directory id, so that the leader does not list it."""
@@ -87,7 +86,6 @@ def test_unknown_high_watermark_is_sent_as_minus_one() -> None:
     assert encoded_fetch(18, high_watermark=None).topics[0].partitions[0].high_watermark == -1
 
 
-@pytest.mark.kip("A083", "D004", "D031", "D032", "D092", "K004", "K019", "D068")
 @pytest.mark.parametrize(("version", "cluster_id"), [(0, "the-cluster"), (1, "the-cluster"), (1, None)])
 def test_whole_fetch_of_a_snapshot_in_every_version(version: int, cluster_id: str | None) -> None:
     request = fetch_snapshot_request(
@@ -113,7 +111,6 @@ def test_whole_fetch_of_a_snapshot_in_every_version(version: int, cluster_id: st
     }
 
 
-@pytest.mark.kip("A083", "D031", "D032")
 def test_bytes_of_a_fetch_of_a_snapshot_are_those_of_kafkas_schemas() -> None:
     """Version 1 in Kafka 4.3.1: a tag has its number, its size and its value."""
     snapshot = SnapshotId(end_offset=50, epoch=3)
@@ -142,7 +139,6 @@ def test_reported_leader_may_have_no_address(version: int, at: Address | None) -
     assert (answer.leader_id, answer.leader, answer.high_watermark) == (2, None, None)
 
 
-@pytest.mark.kip("D034", "D037", "D095", "D070")
 @pytest.mark.parametrize(
     ("top", "error", "reason"),
     [
@@ -158,7 +154,6 @@ def test_errors_unrelated_to_the_leader_are_classified(top: int, error: int, rea
     assert failure_of(lambda: parse_fetch(fetch_answer(top=top, error=error))).reason is reason
 
 
-@pytest.mark.kip("D021", "D038", "D086", "A093", "D085")
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -177,7 +172,6 @@ def test_poll_without_a_leader_is_classified(answer: dict[str, Any], reason: Rea
     assert parsed(leader=0).leader_id == 0
 
 
-@pytest.mark.kip("A115", "D004", "D005", "D006", "D030", "D084", "K019")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_poll_requests_the_metadata_partition_in_every_version(version: int) -> None:
     request = describe_quorum_request()
@@ -197,9 +191,6 @@ def replica(node: int, directory: str | None, *numbers: int | None) -> Replica:
     )
 
 
-@pytest.mark.kip("A008", "A012", "A017", "A028", "A093", "A094", "A095", "A097", "C022", "C023", "C024", "D014", "D085")
-@pytest.mark.kip("A018", "A047", "A049", "A108", "A111", "D074", "D081", "K005", "K024", "K031", "A014", "A040")
-@pytest.mark.kip("D030", "D058", "D064")
 @pytest.mark.parametrize(("version", "high_watermark"), [(0, 234_130), (1, 234_130), (2, 234_130), (2, -1)])
 def test_whole_poll_in_every_version(version: int, high_watermark: int) -> None:
     """Two replicas have the same node id, and the leader is no voter; -1 and the zero UUID are unknown.
@@ -258,7 +249,6 @@ def test_whole_poll_in_every_version(version: int, high_watermark: int) -> None:
     )
 
 
-@pytest.mark.kip("D029", "D033", "D053", "D057", "D066", "D069", "D070", "D072", "A040")
 @pytest.mark.parametrize("error", [0, 6, 74, 75])
 def test_whole_response_of_a_fetch(error: int) -> None:
     """Node 0 leads; the other partition and the endpoints of other nodes are not of interest."""

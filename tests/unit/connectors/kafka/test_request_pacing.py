@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,7 +47,6 @@ def test_concurrent_requests_are_all_sent(loop: EventLoop) -> None:
 C1 = Address("c1", 9093)
 
 
-@pytest.mark.kip("D012")
 def test_failure_is_reported_until_the_backoff_ends() -> None:
     now_s = [0.0]
     backoff = AddressBackoff(lambda: now_s[0])

@@ -50,7 +50,6 @@ def cluster(*, port: int = 9093, cluster_id: str | None = "x", host: str | None 
     )
 
 
-@pytest.mark.kip("D022")
 @pytest.mark.parametrize(
     ("parse", "text"),
     [
@@ -90,7 +89,6 @@ def test_number_that_kafka_cannot_write_is_refused_with_its_field(parse: Callabl
     assert (problem.reason, problem.detail[: len(text)]) == (Reason.INVALID_RESPONSE, text)
 
 
-@pytest.mark.kip("C005")
 def test_largest_numbers_of_kafka_are_accepted() -> None:
     poll(high_watermark=2**62, replica={"fetched": YEAR_10000_MS - 1, "end": -1})
     fetch(port=65_535)
@@ -106,7 +104,6 @@ def test_fetch_snapshot_response_without_the_partition_is_refused(topics: list[A
     assert problem.detail == "FetchSnapshot: the response does not contain the partition"
 
 
-@pytest.mark.kip("D028")
 @pytest.mark.parametrize(
     ("digits", "node"), [("2", 2), ("2147483647", 2**31 - 1), ("2147483648", None), ("9" * 10_000, None)]
 )
@@ -117,7 +114,6 @@ def test_node_that_refuses_another_id_says_its_own_within_32_bits(digits: str, n
     assert parse_node_id(DescribeConfigsResponse(results=[result]), requested=1) == node
 
 
-@pytest.mark.kip("K016")
 def test_minus_one_is_no_epoch_and_zero_is_the_first() -> None:
     assert (optional(Epoch, -1, "leader_epoch"), optional(Epoch, 0, "leader_epoch")) == (None, 0)
     assert failure_of(lambda: known(Epoch, -1, "leader_epoch")).reason is Reason.INVALID_RESPONSE

@@ -115,7 +115,6 @@ def test_response_that_was_not_requested_is_refused(loop: EventLoop) -> None:
     assert detail == "the node sent a response that was not requested"
 
 
-@pytest.mark.kip("K019")
 def test_response_to_another_request_is_refused(loop: EventLoop) -> None:
     def other_correlation_id(peer: Any) -> None:
         answer_api_versions(peer)

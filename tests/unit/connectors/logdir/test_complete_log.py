@@ -18,8 +18,6 @@ from streaming.status.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.log_dirs import AT, leader_change, noops, stopped_quorum, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 
-pytestmark = pytest.mark.kip("A023", "E030", "E043", "E044", "E045", "E046", "E047", "E048", "E096", "E097")
-
 NEW = Endpoint(listener="CONTROLLER", host="c2.new", port=9093)
 DIRECTORY = "AaorEeDFTeqhbYUKWjaZFw"
 VOTER = {
@@ -78,7 +76,6 @@ def registered(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration
     return [replace(one, at=at, alive_since_timestamp_ms=None, features_since_timestamp_ms=None) for one in brokers]
 
 
-@pytest.mark.kip("A043", "D018", "D019", "E044")
 @pytest.mark.parametrize("node", [1, 2, 3, 101])
 def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints(node: int, tmp_path: Path) -> None:
     folder = stopped_quorum(tmp_path) / f"node-{node}"
@@ -105,7 +102,6 @@ def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints
     ]
 
 
-@pytest.mark.kip("D075")
 def test_a_log_has_the_end_of_each_of_its_epochs(tmp_path: Path) -> None:
     """Kafka keeps the first offset of each epoch: the end of the one before."""
     log = dynamic_log([topic("a", 1)]) + noops(4, 2, epoch=3) + noops(6, 1, epoch=4)
@@ -115,7 +111,6 @@ def test_a_log_has_the_end_of_each_of_its_epochs(tmp_path: Path) -> None:
     assert (read.epoch, read.epoch_ends) == (4, {1: 4, 3: 6, 4: 7})
 
 
-@pytest.mark.kip("D075")
 def test_epochs_below_the_newest_snapshot_are_known_where_the_segments_still_hold_them(tmp_path: Path) -> None:
     """A former leader's log that diverged before another node's snapshot must not pass for a beginning of its log."""
     log = dynamic_log([topic("a", 1)]) + noops(4, 2, epoch=3)
@@ -127,14 +122,12 @@ def test_epochs_below_the_newest_snapshot_are_known_where_the_segments_still_hol
     assert read.epoch_ends == {1: 4, 3: 6, 4: 7}
 
 
-@pytest.mark.kip("E044", "E048")
 def test_the_newest_time_is_not_that_of_a_later_leader_whose_clock_is_behind(tmp_path: Path) -> None:
     log = dynamic_log() + noops(3, 2) + batch([topic("a", 1)], base_offset=5, timestamp=AT)
 
     assert complete(write_log_dir(tmp_path / "log", {0: log})).newest_ms == AT + 4_000
 
 
-@pytest.mark.kip("E046")
 def test_transactions_are_resolved(tmp_path: Path) -> None:
     moved = with_endpoints(VOTERS, {NodeId(1): NEW})
     voters = control_record(ControlRecordType.VOTERS, moved)

@@ -19,10 +19,6 @@ from connectors.logdir.log_dir_reader import voter_sets_in_files
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
 
-pytestmark = pytest.mark.kip(
-    "A002", "A013", "A018", "A062", "A063", "A064", "A065", "D004", "D020", "D023", "E049", "K001", "K002", "K016"
-)
-
 OF_2 = ReplicaKey(id=NodeId(2), directory_id=DirectoryId("wPvHPGZoRSmdGaO9smPpMQ"))
 
 
@@ -31,7 +27,6 @@ def stopped(tmp_path: Path) -> Path:
     return stopped_quorum(tmp_path)
 
 
-@pytest.mark.kip("D004", "D005", "D006")
 def test_the_log_is_found_in_the_metadata_log_dir_or_named_directly(stopped: Path) -> None:
     partition, of_another_topic = stopped / "node-1" / PARTITION, stopped / "node-1" / "A-0"
     of_another_topic.mkdir()
@@ -44,7 +39,6 @@ def test_the_log_is_found_in_the_metadata_log_dir_or_named_directly(stopped: Pat
             find_partition(other)
 
 
-@pytest.mark.kip("E049", "K037")
 def test_snapshot_names_hold_end_offset_and_epoch_and_unfinished_or_deleted_files_are_ignored(
     stopped: Path,
 ) -> None:
@@ -82,7 +76,6 @@ def test_files_that_disappear_on_every_attempt_are_reported(tmp_path: Path) -> N
         pass
 
 
-@pytest.mark.kip("A013", "K001", "K002")
 def test_meta_properties_hold_cluster_node_and_directory_id(stopped: Path) -> None:
     properties = read_meta_properties(stopped / "node-2" / PARTITION)
 
@@ -90,7 +83,6 @@ def test_meta_properties_hold_cluster_node_and_directory_id(stopped: Path) -> No
     assert (properties.version, properties.cluster_id, properties.key) == (1, "vUKL8329QBu98AEWDcwiEw", OF_2)
 
 
-@pytest.mark.kip("D014")
 def test_meta_properties_of_version_0_with_broker_id_and_java_escapes(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path, {0: b""})
     (folder / "meta.properties").write_text("#\n#Mon\nversion=0\nbroker.id = 7\ncluster.id:a\\=b\\:c\n\n")
@@ -111,7 +103,6 @@ def test_meta_properties_of_version_0_with_broker_id_and_java_escapes(tmp_path: 
     assert read_meta_properties(folder / PARTITION) is None
 
 
-@pytest.mark.kip("A062", "A063", "A064", "D006", "K002")
 def test_quorum_state_version_1_holds_the_last_election_and_the_directory_voted_for(
     stopped: Path,
 ) -> None:
@@ -120,7 +111,6 @@ def test_quorum_state_version_1_holds_the_last_election_and_the_directory_voted_
     )
 
 
-@pytest.mark.kip("D020", "D023", "E004", "K002")
 def test_quorum_state_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: Path) -> None:
     folder = write_log_dir(tmp_path / "static", {0: b""})
     voters = [{"voterId": 1}, {"voterId": 2}]
@@ -145,7 +135,6 @@ def test_quorum_state_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Pa
     assert (broker.version, broker.leader_id, broker.voted, broker.static_voters) == (0, 2, None, ())
 
 
-@pytest.mark.kip("D022")
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -167,7 +156,6 @@ def test_a_missing_or_invalid_quorum_state_is_reported(tmp_path: Path, content: 
     assert reason in str(read_election_state(partition))
 
 
-@pytest.mark.kip("A023", "A045", "A058", "E097", "K006")
 def test_recorded_voter_sets_of_the_log_and_of_the_snapshots(stopped: Path) -> None:
     with open_files(stopped / "node-2" / PARTITION) as files:
         sets = voter_sets_in_files(files)

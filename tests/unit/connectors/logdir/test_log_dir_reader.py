@@ -13,8 +13,6 @@ from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
 from tests.unit.connectors.logdir.log_dirs import AT, noops, stopped_quorum, write_log_dir
 
-pytestmark = pytest.mark.kip("A043", "A044", "A057", "D121", "E043", "E044", "E097")
-
 
 def read_all(folder: Path, upto: PointInTime | None = None) -> list[LogDirItem]:
     with open_files(folder / PARTITION) as files:
@@ -37,7 +35,6 @@ def test_segments_are_read_in_order_and_in_pieces(tmp_path: Path, monkeypatch: p
     assert observed == [AT + 2_000, AT + 5_000, AT + 7_000]
 
 
-@pytest.mark.kip("E043")
 def test_reading_begins_with_the_newest_snapshot_and_continues_with_the_log_after_it(tmp_path: Path) -> None:
     items = read_all(stopped_quorum(tmp_path) / "node-2")
 

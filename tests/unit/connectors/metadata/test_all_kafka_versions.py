@@ -85,7 +85,6 @@ def tags(type_: FieldType) -> dict[str, int]:
     return {field.name: field.tag for field in type_.fields if field.tag is not None}
 
 
-@pytest.mark.kip("B029", "B032", "B033")
 def test_the_recovery_state_has_tag_0_in_one_record_and_tag_5_in_the_other() -> None:
     known = record_schemas().records
 

@@ -9,10 +9,7 @@ from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail,
 from connectors.metadata.value_limits import LARGEST_OFFSET
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, noop, tinylog
 
-pytestmark = pytest.mark.kip("D018", "D019", "D022")
 
-
-@pytest.mark.kip("D019")
 def test_a_batch_has_its_position_offsets_and_header_fields() -> None:
     log = batch([noop(), noop()], base_offset=7, epoch=3, timestamp=1000) + batch([noop()], base_offset=9, epoch=4)
 
@@ -26,7 +23,6 @@ def test_a_batch_has_its_position_offsets_and_header_fields() -> None:
     assert (second.position, second.end) == (first.size, len(log))
 
 
-@pytest.mark.kip("E048")
 def test_a_batch_at_another_position_differs_in_offset_and_epoch_only() -> None:
     (before,) = scan(batch([noop(), noop()], base_offset=7, epoch=3, timestamp=1000))
     moved = with_position(

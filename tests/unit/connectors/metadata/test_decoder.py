@@ -37,8 +37,6 @@ from tests.unit.connectors.metadata.metadata_bytes import (
     varint,
 )
 
-pytestmark = pytest.mark.kip("D018", "D019", "D078", "A043", "A044")
-
 TOPIC = bytes(range(16))
 CHANGE = data(5, 2, bytes(4) + TOPIC)
 CHANGED = data(17, 0, bytes(12))
@@ -60,7 +58,6 @@ def faults(payload: bytes) -> list[Undecodable]:
     return [event for event in events(payload) if isinstance(event, Undecodable)]
 
 
-@pytest.mark.kip("D117")
 def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> None:
     log, sidecar = tinylog()
 
@@ -94,7 +91,6 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
     )
 
 
-@pytest.mark.kip("K006")
 def test_the_events_of_a_snapshot_by_kafka_match_what_kafka_wrote() -> None:
     snapshot, sidecar = tinysnapshot()
 
@@ -169,7 +165,6 @@ def test_transaction_records_give_their_events() -> None:
     assert (ended.aborted, aborted.aborted) == (False, True)
 
 
-@pytest.mark.kip("B006")
 @pytest.mark.parametrize(
     ("value", "reason"),
     [

@@ -36,8 +36,6 @@ from tests.unit.connectors.metadata.metadata_bytes import (
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
 from tests.unit.connectors.metadata.test_all_kafka_versions import SECRET, secret_value
 
-pytestmark = pytest.mark.kip("A018", "A054", "A056", "A104", "C002", "D018", "D019")
-
 
 def records(segment: bytes, kafka: str | None = None, *, secrets: bool = False) -> list[DumpedRecord]:
     return [entry for entry in dump_records(segment, kafka=kafka, secrets=secrets) if isinstance(entry, DumpedRecord)]
@@ -66,7 +64,6 @@ def test_a_metadata_record_has_the_name_that_kafka_dump_log_prints() -> None:
     )
 
 
-@pytest.mark.kip("A104")
 def test_a_control_record_has_the_name_that_kafka_dump_log_prints_and_its_own_version() -> None:
     found = one(control(5, b"\0\0" + b"\0\1" + tagged()))
 

@@ -139,7 +139,6 @@ def in_runs(events: DecodedEvents) -> int:
     return sum(len(item) for item in events if isinstance(item, PartitionRun))
 
 
-@pytest.mark.kip("B045", "B053")
 @pytest.mark.parametrize("name", sorted(USUAL.keys() - {"null elr", "reassignment"}))
 def test_a_usual_record_has_a_layout_from_its_second_occurrence_on(name: str) -> None:
     forget_layouts()
@@ -199,7 +198,6 @@ def test_a_batch_of_unusual_framing_is_read_in_its_place(name: str) -> None:
         assert SECRET.encode() not in redacted(payload)
 
 
-@pytest.mark.kip("A104")
 @pytest.mark.parametrize(("style", "first"), [("json", '{"partitionId":'), ("text", "partitionId=")])
 def test_usual_records_are_printed_as_text(style: FieldStyle, first: str) -> None:
     header = batch([control(3, b"\0\0" + bytes(8) + b"\0")])

@@ -102,8 +102,6 @@ def partition_changed(**given: Any) -> PartitionChanged:
     return replace(nothing, **given)
 
 
-@pytest.mark.kip("A054", "A055", "A056", "B006", "B016", "B029", "B030", "B032", "B033", "B035", "C005", "C024", "D014")
-@pytest.mark.kip("D018", "D120", "E045", "E096", "K026", "K047", "D050", "D060", "D145")
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
@@ -241,7 +239,6 @@ def test_a_record_gives_its_event(record: bytes | tuple[bytes, bytes], expected:
     assert one(record) == expected
 
 
-@pytest.mark.kip("A017", "A030", "A056", "C001", "C002", "C004", "C005", "C028", "D014", "E002", "E003", "K003")
 def test_a_voters_record_gives_the_whole_set_and_a_zero_directory_id_is_none() -> None:
     feature = {"min_supported_version": 0, "max_supported_version": 1}
     other = {"min_supported_version": 1, "max_supported_version": 2}
@@ -266,7 +263,6 @@ def test_a_voters_record_gives_the_whole_set_and_a_zero_directory_id_is_none() -
     )
 
 
-@pytest.mark.kip("A054")
 def test_a_leader_change_of_version_1_is_read_with_its_own_schema() -> None:
     voters = [{"voter_id": node, "voter_directory_id": UUID} for node in (1, 2)]
 

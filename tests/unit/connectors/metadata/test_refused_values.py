@@ -149,7 +149,6 @@ REFUSED: list[tuple[bytes | tuple[bytes, bytes], str]] = [
 ]
 
 
-@pytest.mark.kip("D014", "D021", "D022")
 @pytest.mark.parametrize(("value", "reason"), REFUSED, ids=[reason[:70] for _, reason in REFUSED])
 def test_a_value_that_no_kafka_writes_is_refused_with_its_field(
     value: bytes | tuple[bytes, bytes], reason: str

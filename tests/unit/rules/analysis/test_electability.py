@@ -30,11 +30,6 @@ from tests.unit.rules.situation import (
     voter_not_fetching,
 )
 
-pytestmark = [
-    pytest.mark.kip("A008", "A009", "A010", "A037", "A038", "A039", "A087", "D041", "D049", "D050", "D051", "E004"),
-    pytest.mark.kip("E006", "E013", "E072", "E091", "E092", "K007", "K022", "K023"),
-]
-
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
 OLD, NEW = "old", "new"
 
@@ -66,7 +61,6 @@ def controllers(nodes: Sequence[Node]) -> list[RestartedController]:
     ]
 
 
-@pytest.mark.kip("E006", "E013", "E072", "E092", "K022", "E011")
 @pytest.mark.parametrize(
     ("voters", "changed", "electable"),
     [
@@ -91,7 +85,6 @@ def test_changed_endpoints_give_the_result_of_real_quorums(voters: int, changed:
     assert len(present(result.best).reached) == min(voters, voters - changed + 1)
 
 
-@pytest.mark.kip("A039", "D049", "D050")
 @pytest.mark.parametrize(("moved_voters_end", "electable"), [((1, 90), False), ((1, 100), True), ((2, 10), True)])
 def test_one_voter_down_one_moved_one_unchanged(moved_voters_end: tuple[int, int], electable: bool) -> None:
     """Kafka 4.3.1: no leader if the moved voter's log was behind, a leader after 7 s if it was ahead."""
@@ -121,7 +114,6 @@ def some_leader(nodes: Sequence[Node]) -> bool:
 EACH_NODE = list(product((False, True), (False, True), (1, 2), (False, True)))
 
 
-@pytest.mark.kip("E069", "E079")
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_every_small_quorum_agrees_with_the_oracle(count: int) -> None:
     for nodes in product(EACH_NODE, repeat=count):
@@ -148,7 +140,6 @@ def test_larger_quorums_of_any_log_ends_agree_with_the_oracle(nodes: list[Node])
     ]
 
 
-@pytest.mark.kip("A088", "D049", "D050")
 def test_votes_and_reasons_of_one_candidate_name_each_voter() -> None:
     """2 votes, 3 is down and moved, 4 is not known, 5 cannot be reached, 6 has no recorded endpoint, 7 another disk."""
     up = (True, False, 5, False)
@@ -196,7 +187,6 @@ def uncertain(nodes: Sequence[RestartedController]) -> dict[int, list[int]]:
     return {one.key.id: [each.id for each in one.may_reach] for one in forecast_election(nodes).uncertain}
 
 
-@pytest.mark.kip("A088", "D095", "K023")
 @pytest.mark.parametrize(
     ("known", "ends", "expected"),
     [
@@ -221,7 +211,6 @@ def test_voter_that_does_not_know_the_last_leader_may_be_elected(
     assert uncertain(at_home) == {}
 
 
-@pytest.mark.kip("D095", "K023")
 @pytest.mark.parametrize(
     ("known", "log_epochs", "expected"),
     [
@@ -245,7 +234,6 @@ def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
 # From a quorum.
 
 
-@pytest.mark.kip("D049")
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
     quorum = voter_not_fetching(healthy(), 1, end=9_000, epoch=6)
     first = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))[0]
@@ -272,7 +260,6 @@ def test_refusing_voter_may_be_moved_or_down() -> None:
     assert not forecast_election(without_refusing_voters(moved, statuses)).electable
 
 
-@pytest.mark.kip("A111")
 def test_keys_are_sorted_and_written_whether_or_not_kafka_names_their_directory_ids() -> None:
     without, other = ReplicaKey(id=NodeId(1)), ReplicaKey(id=NodeId(2))
     assert sorted([other, key(1), without]) == [without, key(1), other]

@@ -27,7 +27,6 @@ def listener(name: str) -> Endpoint:
     return Endpoint(listener=name, host="c1.test", port=9093)
 
 
-@pytest.mark.kip("C004", "E004")
 @pytest.mark.parametrize(
     ("recorded", "registered", "order"),
     [
@@ -46,7 +45,6 @@ def test_endpoints_are_in_the_order_of_the_registered_listeners(
     assert [each.listener for each in found] == order
 
 
-@pytest.mark.kip("C026", "D028")
 @pytest.mark.parametrize(
     ("quorum", "outcome"),
     [

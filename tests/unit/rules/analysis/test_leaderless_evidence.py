@@ -52,13 +52,11 @@ def test_a_leader_counts_as_not_reached_for_a_minute(ago_ms: int, counts: bool) 
     assert (unreachable_leader(quorum) is not None) is counts
 
 
-@pytest.mark.kip("D088")
 def test_the_last_answer_of_a_leader_is_the_newest_of_a_fetch_and_a_poll() -> None:
     for log_ms, poll_ms in ((60_000, 14_000), (14_000, 60_000)):
         assert last_leader_answer_ms(not_observed_for(healthy(), log_ms, poll_ms)) == NOW - 14_000
 
 
-@pytest.mark.kip("D088")
 def test_the_last_leader_is_that_of_the_last_poll_and_not_the_unknown_one_of_now() -> None:
     (finding,) = findings(replace(without_leader(healthy(), 1, 2), leader_id=None), "no-leader")
     assert finding.summary.endswith("The last leader was controller 3.")

@@ -53,7 +53,6 @@ def test_the_age_of_an_earlier_answer_is_added_to_the_age_that_it_reported(
     assert liveness(quorum, quorum.poll, key(2), thresholds_for({})["no-leader"]) is expected
 
 
-@pytest.mark.kip("D101")
 @pytest.mark.parametrize(("behind", "age"), [(0, 0), (100, 0), (101, None)])
 def test_after_the_leaders_clock_was_set_back_the_end_of_a_log_shows_who_follows(behind: int, age: int | None) -> None:
     """Kafka keeps a replica's later times (LeaderState.ReplicaState), also if it has failed since."""
@@ -63,7 +62,6 @@ def test_after_the_leaders_clock_was_set_back_the_end_of_a_log_shows_who_follows
     assert (fetch_age_ms(poll, replica), lag_ms(poll, replica)) == (age, age)
 
 
-@pytest.mark.kip("A097")
 def test_a_replica_that_no_kept_poll_reported_has_no_last_fetch() -> None:
     quorum = only_reported_by_an_earlier_leader(4_000, 3_000)
     assert quorum.poll is not None
@@ -84,7 +82,6 @@ def test_the_leader_fetches_and_has_caught_up_and_without_its_row_nothing_is_kno
     assert (fetch_age_ms(without, follower), lag_ms(without, follower)) == (None, None)
 
 
-@pytest.mark.kip("A097")
 def test_a_replica_whose_directory_is_not_known_may_be_that_of_any_directory_of_its_node() -> None:
     unknown = ReplicaKey(id=key(2).id)
     assert same_replica(unknown, key(2))
@@ -109,7 +106,6 @@ NEVER = sample(1, None)
 SHORT_TIME, LONG_TIME = sample(None, 500), sample(None, 9_000)
 
 
-@pytest.mark.kip("A069", "D123", "D140")
 @pytest.mark.parametrize(
     ("samples", "state"),
     [

@@ -32,8 +32,6 @@ from tests.unit.rules.situation import (
     with_rows,
 )
 
-pytestmark = pytest.mark.kip("E015", "E072")
-
 
 def restart_of(quorum: Quorum, node: int) -> RestartSafety:
     thresholds = thresholds_for({})
@@ -66,7 +64,6 @@ NAME_GONE = "the name does not resolve (NXDOMAIN)"
 NEW_DISK = "has a new directory id and is not a voter with it yet: finish the disk replacement first"
 
 
-@pytest.mark.kip("E005")
 @pytest.mark.parametrize(
     ("situation", "against"),
     [
@@ -187,7 +184,6 @@ def test_unfinished_disk_replacement_is_a_reason_against_a_restart() -> None:
     assert restart_of(half_done, 2).against == (f"controller 2 {NEW_DISK}",), "it is no voter now"
 
 
-@pytest.mark.kip("A051")
 def test_replaced_directory_is_no_unfinished_replacement() -> None:
     """The leader lists a voter that was removed as an observer for 300 s after its last fetch."""
     result = restart_of(observer(healthy(3), 2, directory="oldDisk", fetched_ago_ms=150_000), 1)
@@ -225,7 +221,6 @@ def test_controllers_are_known_by_the_log_and_by_the_poll(quorum: Quorum, known:
     assert known_controllers(quorum) == known
 
 
-@pytest.mark.kip("E012")
 def test_static_quorum_is_evaluated_by_the_poll_with_a_note() -> None:
     result = restart_of(static(healthy(3)), 1)
 

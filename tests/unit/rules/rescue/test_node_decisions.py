@@ -25,8 +25,6 @@ from rules.rescue.node_decisions import (
 )
 from tests.unit.rules.situation import endpoint, key, present
 
-pytestmark = pytest.mark.kip("A008", "A009", "A040", "D049", "E036", "E037", "E038", "E051", "E057", "E078")
-
 APPLY, LEAVE, FETCH_AGAIN, REFUSE = NodeAction
 
 
@@ -52,7 +50,6 @@ def actions(decisions: tuple[NodeDecision, ...]) -> dict[int, NodeAction]:
     return {one.key.id: one.action for one in decisions}
 
 
-@pytest.mark.kip("D080", "D075", "D079")
 @pytest.mark.parametrize(
     ("logs", "end"),
     [
@@ -83,7 +80,6 @@ UNREADABLE = "a majority of 2 voters cannot be rescued: 2: open; 3: damaged"
 APART = "the voters' logs have diverged, so that no 2 of them agree with the most complete one, of controller 2"
 
 
-@pytest.mark.kip("D080")
 @pytest.mark.parametrize(
     ("logs", "expected", "reasons"),
     [
@@ -191,7 +187,6 @@ def disk(node: int, end: int, epoch: int = 1, of: int = 3) -> StoppedDisk:
     return StoppedDisk(key=key(node), epoch=Epoch(epoch), end_offset=Offset(end), voters=voters(of))
 
 
-@pytest.mark.kip("E051")
 @pytest.mark.parametrize(
     ("disks", "best"),
     [
@@ -232,7 +227,6 @@ def test_number_of_disks_needed_to_have_all_committed_records(of: int, read: int
     assert [one.id for one in found.absent] == [*range(read + 1, of + 1)]
 
 
-@pytest.mark.kip("E010")
 def test_damaged_disk_counts_as_a_missing_one() -> None:
     """Records after the damage may be committed, and on neither the other disk nor the missing third one."""
     damaged = replace(disk(1, 10), intact=False)
@@ -244,7 +238,6 @@ def test_damaged_disk_counts_as_a_missing_one() -> None:
     assert three.holds_all_committed
 
 
-@pytest.mark.kip("E078")
 def test_override_in_a_snapshot_is_distinguished_from_an_ordinary_change() -> None:
     recorded, moved = voters(3, offset=36), voters(3, offset=99, host="new.test")
     ordinary = replace(recorded, offset=Offset(99))

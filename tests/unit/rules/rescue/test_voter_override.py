@@ -16,8 +16,6 @@ from rules.rescue.voter_override import (
 )
 from tests.unit.rules.situation import endpoint, key, registration
 
-pytestmark = pytest.mark.kip("E009", "E019", "E020", "E021", "E022", "E023", "E041", "E075", "E076")
-
 HERE = tuple(Voter(key=key(node), endpoints=(endpoint(node),)) for node in (1, 2, 3))
 LIST = ",".join(f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3))
 
@@ -28,14 +26,12 @@ def moved_voters(*nodes: int, host: str = "moved.test", port: int = 9093) -> tup
     return tuple(replace(one, endpoints=moved.get(one.key.id, one.endpoints)) for one in HERE)
 
 
-@pytest.mark.kip("E019")
 def test_list_of_controllers_is_parsed_and_printed() -> None:
     assert parse_controllers(LIST, "CONTROLLER") == HERE
     assert initial_controllers(HERE) == LIST
     assert parse_controllers(" , ".join(reversed(LIST.split(","))), "CONTROLLER") == HERE, "in any order"
 
 
-@pytest.mark.kip("E019", "E076", "K027")
 def test_two_controllers_may_share_a_host_and_ipv6_is_in_brackets() -> None:
     text = f"1@[::1]:9093:{key(1).directory_id},2@[::1]:65535:{key(2).directory_id}"
 
@@ -78,7 +74,6 @@ def test_voters_as_registered_have_the_registered_endpoint_of_the_recorded_liste
     assert registered_voters(recorded, none_of_it) == recorded
 
 
-@pytest.mark.kip("E020", "K027")
 @pytest.mark.parametrize("host", ["c1.test", "C1.TEST"])
 def test_two_voters_at_one_address_are_refused_as_a_typo(host: str) -> None:
     items = [f"{node}@{host if node == 3 else f'c{node}.test'}:9093:{key(node).directory_id}" for node in (1, 2, 3)]
@@ -89,7 +84,6 @@ def test_two_voters_at_one_address_are_refused_as_a_typo(host: str) -> None:
         parse_controllers(",".join(reversed(items)), "CONTROLLER")
 
 
-@pytest.mark.kip("E076")
 def test_the_list_has_the_endpoint_that_voters_dial_of_several() -> None:
     other = Endpoint(listener="SECURE", host="c1.secure.test", port=9094)
 
@@ -98,7 +92,6 @@ def test_the_list_has_the_endpoint_that_voters_dial_of_several() -> None:
     assert initial_controllers([replace(HERE[0], endpoints=()), *HERE[1:]]) is None, "no list of some voters"
 
 
-@pytest.mark.kip("E023")
 def test_difference_is_printed_as_in_the_kip() -> None:
     same, moved = compare(HERE, HERE), compare(HERE, moved_voters(1, 3, host="c.new-domain.com", port=9095))
 
@@ -119,7 +112,6 @@ def test_difference_is_printed_as_in_the_kip() -> None:
     assert str(compare(HERE, moved_voters(2, host="c2.test", port=9095))).endswith("{2=c2.test:9095}}"), "a port only"
 
 
-@pytest.mark.kip("E041")
 def test_only_the_controller_listener_is_compared_and_lost_listeners_are_named() -> None:
     other = Endpoint(listener="REPLICA", host="r1.test", port=9999)
     both = (replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:])
@@ -135,7 +127,6 @@ def test_only_the_controller_listener_is_compared_and_lost_listeners_are_named()
     assert compare((replace(HERE[0], endpoints=lower), *HERE[1:]), HERE).outcome is OverrideOutcome.NO_CHANGE
 
 
-@pytest.mark.kip("E022")
 def test_voter_set_is_printed_as_in_the_kip() -> None:
     directory = key(1).directory_id
     assert voter_set_text(HERE[:1]) == (

@@ -79,7 +79,6 @@ def test_only_takes_several_names_and_patterns() -> None:
     assert watched("prod-us", "test") == ["prod-us", "test"]
 
 
-@pytest.mark.kip("D016", "K038")
 def test_a_clusters_thresholds_override_the_common_ones_and_an_option_overrides_both(fleet: Path) -> None:
     def hold(config: Config, at: int) -> tuple[float, float]:
         numbers = config.thresholds_in_force(config.clusters[at])["no-leader"].values

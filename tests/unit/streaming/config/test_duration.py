@@ -38,7 +38,6 @@ def test_any_other_form_is_refused_with_the_expected_one(text: str) -> None:
         parse_seconds(text)
 
 
-@pytest.mark.kip("K038")
 @pytest.mark.parametrize("value", ["5m", "soon", "-1", "nan"])
 def test_what_is_no_count_is_refused_with_what_is_counted(value: str) -> None:
     assert overrides({}, ["no-leader.hold=2m", "epoch-churn.elections=1e+06"]) == {

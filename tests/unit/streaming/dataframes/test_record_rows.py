@@ -45,7 +45,6 @@ def test_any_record_that_kafka_could_write_is_a_row(
     assert row["version"] == version
 
 
-@pytest.mark.kip("B016", "B030", "B033")
 @pytest.mark.parametrize(
     ("api_key", "body", "state"),
     [

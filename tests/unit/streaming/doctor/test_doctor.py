@@ -111,7 +111,6 @@ UNRESOLVABLE = ConnectivityCheck(
 OTHER_ID = ("fails", "DescribeCluster", "identity")
 
 
-@pytest.mark.kip("D034")
 @pytest.mark.parametrize(
     ("connectivity", "keys", "expected"),
     [

@@ -97,13 +97,11 @@ def test_of_several_clusters_one_that_another_cluster_answers_for_does_not_stop_
         identify_clusters([again, PROD], {"again": "OLD", "prod": "A"}, answers("B"))
 
 
-@pytest.mark.kip("D034")
 def test_another_cluster_at_the_same_address_is_refused() -> None:
     with pytest.raises(UsageError, match=r"answers as cluster B, but this checkpoint belongs to cluster A; nothing"):
         identify_clusters([PROD], {"prod": "A"}, answers("B")).require_all()
 
 
-@pytest.mark.kip("D034")
 @pytest.mark.parametrize("recorded", [{}, {"prod": "A"}])
 def test_another_cluster_than_the_configured_one_is_refused(recorded: dict[str, str]) -> None:
     other = fails(Reason.WRONG_CLUSTER, "c1 belongs to cluster B")

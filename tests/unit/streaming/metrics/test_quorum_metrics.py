@@ -38,7 +38,6 @@ from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reade
 from tests.unit.streaming.status.statuses import NO_OBSERVATION, replica
 
 
-@pytest.mark.kip("A099", "A101", "A102", "A103", "K008")
 def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
     adding = reader(MetricsFixture(tmp_path).batch(voting(healthy(3), 1, 2, 3, 4)).samples())
     removing = reader(MetricsFixture(tmp_path).batch(voting(healthy(3), 2, 3)).samples())
@@ -77,7 +76,6 @@ def later(quorum: Quorum) -> Quorum:
     return replace(quorum, now_ms=Millis(NOW + 60_000))
 
 
-@pytest.mark.kip("D102", "A101", "A102", "A100", "D105", "D106", "D108", "D111", "A103")
 @pytest.mark.parametrize(
     ("quorum", "leaderless_value"),
     [
@@ -102,7 +100,6 @@ def test_metrics_of_a_poll_are_absent_without_a_leader(
     assert read("staleness_seconds") is not None
 
 
-@pytest.mark.kip("D102")
 def test_there_is_no_current_leader_as_soon_as_no_controller_leads(tmp_path: Path) -> None:
     just_before = not_observed_for(healthy(3), 5_000, 5_000)
     quorum = failing(just_before, Reason.NO_LEADER, *(str(endpoint(node)) for node in (1, 2)))
@@ -127,7 +124,6 @@ def test_cluster_with_an_old_status_keeps_only_its_staleness(tmp_path: Path) -> 
     assert (read("staleness_seconds"), read("status_age_seconds")) == (61.1, 61)
 
 
-@pytest.mark.kip("D102", "D103", "D105", "D107")
 def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:
     empty = Quorum(cluster="prod", cluster_id=None, now_ms=NOW)
     samples = MetricsFixture(tmp_path).batch(empty).samples()
@@ -137,7 +133,6 @@ def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:
     assert reader(samples)("recovering_partitions") is None
 
 
-@pytest.mark.kip("D105", "D106", "D107", "D074")
 def test_a_flat_high_watermark_and_the_growing_log_of_the_leader_are_exported(tmp_path: Path) -> None:
     quorum = replace(stalled(voter_not_fetching(healthy(3), 2, epoch=5), waiting=60), last_offset=Offset(9_500))
     read = reader(MetricsFixture(tmp_path).batch(quorum).samples())
@@ -179,7 +174,6 @@ def rates_of(*statuses: ClusterStatus) -> Rates:
     return rates
 
 
-@pytest.mark.kip("D112", "D113", "D116")
 def test_rates_cover_the_last_minute() -> None:
     rates = rates_of(polled(0, 0, 0, 0), polled(10, 80, 90, 100), polled(70, 720, 700, 760))
 
@@ -193,7 +187,6 @@ def test_rates_cover_the_last_minute() -> None:
     assert half.fetch_rates() == {("1", ""): 10, ("2", ""): 10}, "followers that have every record"
 
 
-@pytest.mark.kip("D113")
 def test_one_poll_or_a_new_leader_or_a_truncated_log_has_no_rate() -> None:
     one = rates_of(polled(0, 5, 5, 5))
     other = rates_of(polled(0, 5, 5, 5), polled(1, 6, 6, 6, leader=2))
@@ -204,7 +197,6 @@ def test_one_poll_or_a_new_leader_or_a_truncated_log_has_no_rate() -> None:
     assert (cut.append_rate(), cut.fetch_rates()[("1", "")], cut.fetch_rates()[("2", "")]) == (1, None, 0)
 
 
-@pytest.mark.kip("D112", "D113")
 def test_append_and_fetch_rates_are_exported(tmp_path: Path) -> None:
     now = healthy(3)
     assert now.poll is not None
@@ -225,7 +217,6 @@ def test_append_and_fetch_rates_are_exported(tmp_path: Path) -> None:
     assert not unanswered & {"append_records_rate", "fetch_records_rate"}, "without polls there are no rates"
 
 
-@pytest.mark.kip("A011", "A040", "A082", "D026", "D111", "D125", "A042", "D074")
 def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     none_lagging = rates_of(polled(0, 9, 9, 9, lag_ms=400), polled(1, 10, 10, 10, lag_ms=450))
     one_lagging = rates_of(polled(0, 9, 9, 9), polled(1, 5, 10, 10, lag_ms=8_000))
@@ -253,7 +244,6 @@ def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     assert rates_of(replace(new_leader, replicas=unknown)).commit_waits_s() is None, "one of three lags is known"
 
 
-@pytest.mark.kip("A042", "D026", "D111")
 def test_commit_latency_is_exported(tmp_path: Path) -> None:
     before = replace(healthy(3), now_ms=Millis(NOW - 1_000))
     before = with_poll(before, observed_at_ms=Millis(present(before.poll).observed_at_ms - 1_000))
@@ -270,7 +260,6 @@ def with_election(status: ClusterStatus, *, at_ms: int, offset: int) -> ClusterS
     return replace(status, elections=(election,))
 
 
-@pytest.mark.kip("D061", "D110")
 def test_election_lasts_from_the_last_record_before_it() -> None:
     rates = rates_of(
         polled(10, 100, 100, 100),
@@ -288,7 +277,6 @@ def test_election_lasts_from_the_last_record_before_it() -> None:
     assert (round(average, 3), longest) == (3.333, 6), "of two at once, only the first: it began at a known time"
 
 
-@pytest.mark.kip("D110")
 def test_election_without_a_known_record_before_it_has_no_duration() -> None:
     first = rates_of(with_election(polled(14, 102, 102, 102), at_ms=13_200, offset=101))
     away = rates_of(
@@ -299,7 +287,6 @@ def test_election_without_a_known_record_before_it_has_no_duration() -> None:
     assert away.elections_s() is None
 
 
-@pytest.mark.kip("D110")
 def test_elections_count_for_ten_minutes() -> None:
     rates = rates_of(polled(10, 100, 100, 100), with_election(polled(14, 102, 102, 102), at_ms=13_200, offset=101))
     rates.add(polled(14 + ELECTIONS_MS // 1_000, 2_000, 2_000, 2_000))
@@ -307,7 +294,6 @@ def test_elections_count_for_ten_minutes() -> None:
     assert rates.elections_s() is None
 
 
-@pytest.mark.kip("D110")
 def test_election_latency_is_exported(tmp_path: Path) -> None:
     quorum = replace(healthy(3), last_offset=Offset(9_990), newest_timestamp_ms=Millis(NOW - 3_000))
     one = Election(leader_id=NodeId(3), leader_epoch=Epoch(8), offset=Offset(9_991), timestamp_ms=Millis(NOW - 500))

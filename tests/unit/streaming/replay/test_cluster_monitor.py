@@ -18,8 +18,6 @@ from streaming.replay.state_codec import VERSION
 from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, failed, poll, probed, replica
 from tests.unit.streaming.replay.stored_state import stored_values
 
-pytestmark = pytest.mark.kip("K048")
-
 
 def monitor(blob: bytes | None = None, no_leader: Thresholds | None = None) -> ClusterMonitor:
     """Returns a monitor; `no_leader` overrides what is configured for this rule."""

@@ -18,8 +18,6 @@ from tests.unit.streaming.replay.log_script import (
     machine,
 )
 
-pytestmark = pytest.mark.kip("A054", "A055", "A070", "A087", "D052", "D055", "D145", "K007")
-
 
 def won(script: LogScript, leader: int, epoch: int, *, voters: tuple[int, ...], votes: tuple[int, ...]) -> None:
     script.epoch = epoch
@@ -32,7 +30,6 @@ def elections(quorum: Quorum) -> tuple[Election, ...]:
     return quorum.history.elections
 
 
-@pytest.mark.kip("K007", "D051")
 @pytest.mark.parametrize("leader", [2, 9], ids=["for a voter", "for one that is no voter yet"])
 def test_a_vote_of_a_replica_outside_the_voters_beside_a_majority_is_legal(leader: int) -> None:
     script, replay = LogScript(), machine()
@@ -44,7 +41,6 @@ def test_a_vote_of_a_replica_outside_the_voters_beside_a_majority_is_legal(leade
     assert [one.granting_voter_ids for one in elections(quorum)] == [ids(1, 2, 9)]
 
 
-@pytest.mark.kip("A054", "A055", "A010", "D050")
 @pytest.mark.parametrize(
     ("voters", "votes", "counted"),
     [((1, 2, 3), (2,), "1 of 3 votes"), ((1, 2, 3), (2, 9), "1 of 3 votes"), ((1, 2, 3, 4), (2, 3), "2 of 4 votes")],
@@ -64,7 +60,6 @@ def test_a_leader_without_the_votes_of_a_majority_violates_an_invariant(
     assert f"controller 2 became the leader of epoch 1 with {counted}" in finding.summary
 
 
-@pytest.mark.kip("A070", "A076")
 @pytest.mark.parametrize(("before", "epoch"), [(0, 1), (1, 2), (1, 5)])
 def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invariant(before: int, epoch: int) -> None:
     script, replay = LogScript(), machine()
@@ -86,7 +81,6 @@ def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invar
     assert [one.subject for one in findings(quorum, "raft-invariant-broken")] == ["voters-before-leader"]
 
 
-@pytest.mark.kip("A070")
 def test_a_voters_record_that_is_the_first_record_read_violates_nothing() -> None:
     """The records before it could not be read, or the log begins there."""
     script, replay = LogScript(), machine()
@@ -105,7 +99,6 @@ def jumped(replay: Machine, script: LogScript, *, epochs: int, after_ms: int) ->
     return apply(replay, [script.read()])
 
 
-@pytest.mark.kip("D045", "K042", "D042")
 @pytest.mark.parametrize(
     ("epochs", "after_ms", "fires"),
     [(60, 2_000, True), (60, 120_000, False), (11, 1_000, True), (9, 1_000, False)],

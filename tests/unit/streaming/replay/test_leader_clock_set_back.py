@@ -31,7 +31,6 @@ def status_of_voter_2(*ends: int) -> VoterStatus:
     return voter_statuses(quorum, quorum.poll, thresholds_for({})["voter-lagging"])[1]
 
 
-@pytest.mark.kip("A095")
 @pytest.mark.parametrize("every_s", [1, 7])
 def test_a_voter_whose_log_grows_fetches_also_if_it_is_far_behind(every_s: int) -> None:
     status = status_of_voter_2(*(1_000 + 100 * (second // every_s) for second in range(60)))

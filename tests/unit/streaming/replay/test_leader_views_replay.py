@@ -32,7 +32,6 @@ LOG = LeaderLog(
 )
 
 
-@pytest.mark.kip("E004")
 def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
     """VotersRecord and DescribeQuorum have any order, a registration that of controller.listener.names."""
     script, replay = LogScript(), machine()
@@ -67,7 +66,6 @@ def test_endpoints_are_in_the_order_of_the_nodes_own_registration_else_of_the_lo
         assert ["".join(each.listener for each in found[NodeId(node)]) for node in (1, 2, 3)] == ["AB", "BA", "AB"]
 
 
-@pytest.mark.kip("E078", "E097", "K010", "A043")
 @pytest.mark.parametrize(
     ("end_offset", "of_snapshot", "port"),
     [

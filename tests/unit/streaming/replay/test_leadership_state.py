@@ -26,11 +26,6 @@ from tests.unit.streaming.replay.log_script import (
     replica,
 )
 
-pytestmark = [
-    pytest.mark.kip("A041", "A055", "A087", "D021", "D022", "D025", "D052", "D055", "D064"),
-    pytest.mark.kip("D087", "D088", "D102", "D103", "K043", "K044"),
-]
-
 NOW = Millis(1_700_000_000_000)
 
 
@@ -46,7 +41,6 @@ def confirmed(leadership: Leadership, leader: int, epoch: int, high_watermark: i
     return leadership.polled(event, Millis(NOW + after_ms))
 
 
-@pytest.mark.kip("A041", "D074", "D107")
 @pytest.mark.parametrize(
     ("answers", "high_watermark", "since_ms"),
     [
@@ -90,7 +84,6 @@ def test_lower_answers_of_the_epoch_before_do_not_count_in_a_new_one() -> None:
     assert leadership.high_watermark == 100
 
 
-@pytest.mark.kip("D059")
 @pytest.mark.parametrize(("after_ms", "accepted"), [(UNCONFIRMED_MS, False), (UNCONFIRMED_MS + 1, True)])
 def test_lower_epoch_is_accepted_once_the_known_one_was_not_confirmed_for_30_s(after_ms: int, accepted: bool) -> None:
     leadership = led(leader=1, epoch=5)
@@ -165,7 +158,6 @@ def after(*polls: tuple[int, int, int | None]) -> Invariants:
     return invariants
 
 
-@pytest.mark.kip("K042")
 @pytest.mark.parametrize(
     ("polls", "violations"),
     [

@@ -11,8 +11,6 @@ from streaming.replay.machine import Machine
 from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import LogScript, apply, failed, key, machine, poll, replica
 
-pytestmark = pytest.mark.kip("A004", "A017", "A081", "D093", "K024")
-
 
 def polls(*ends: tuple[int | None, int | None], name: str = "2-b", epoch: int = 1) -> list[Poll]:
     """Returns a poll for each (log end of voter 2, high watermark)."""
@@ -31,7 +29,6 @@ def regression(quorum: Quorum, name: str = "2-b") -> LogRegression | None:
     return quorum.histories[key(name)].log_regression
 
 
-@pytest.mark.kip("D093")
 def test_the_log_of_another_directory_of_a_voter_did_not_go_back() -> None:
     """Its disk was replaced, and the new directory is the voter: it never had the records."""
     quorum = observed(*polls((98, 98), (100, 100)), *polls((3, 102), (50, 104), name="2-new"))
@@ -41,7 +38,6 @@ def test_the_log_of_another_directory_of_a_voter_did_not_go_back() -> None:
     assert regression(quorum, "2-new") is None, "one poll showed 90: the one before was of the old disk"
 
 
-@pytest.mark.kip("A004", "D093", "E094", "K042", "D026")
 @pytest.mark.parametrize("name", ["2-b", "2"], ids=["dynamic quorum", "static quorum"])
 @pytest.mark.parametrize("end", [3, 0], ids=["an older copy", "an empty disk"])
 def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_caught_up(name: str, end: int) -> None:
@@ -57,7 +53,6 @@ def lagging(end: int | None, high_watermark: int) -> list[Poll]:
     return polls((50, 100), (50, 101), (end, high_watermark), (50, 103), (51, 104))
 
 
-@pytest.mark.kip("A040")
 @pytest.mark.parametrize(
     "answers",
     [
@@ -85,7 +80,6 @@ def test_a_lower_log_end_without_committed_records_that_two_polls_show_is_no_reg
     assert regression(observed(*answers)) is None
 
 
-@pytest.mark.kip("K042")
 @pytest.mark.parametrize(
     ("later", "acknowledged", "end"),
     [

@@ -19,7 +19,6 @@ from tests.unit.streaming.replay.log_script import (
 )
 
 
-@pytest.mark.kip("A030")
 def test_a_log_without_its_start_may_be_of_a_dynamic_quorum() -> None:
     assert (Image(complete=True).kraft, Image(complete=False).kraft) == (0, None)
 
@@ -57,7 +56,6 @@ def test_an_observation_without_a_sequence_is_refused() -> None:
         machine().apply([], sequence=-1, observed_at_ms=START)
 
 
-@pytest.mark.kip("K043")
 def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again() -> None:
     script, replay = begun()
     script.voters("1-a", "2-b", "3-c")
@@ -86,7 +84,6 @@ def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again(
     assert (whole.failures, whole.log_seen_at_ms) == ((), at_ms)
 
 
-@pytest.mark.kip("K048")
 def test_a_snapshot_keeps_since_when_a_broker_is_alive_only_if_it_was_alive() -> None:
     read = {NodeId(101): broker(101, alive_for_ms=500)}
     known = broker(101, alive_for_ms=90_000)

@@ -579,15 +579,6 @@ SCENARIOS: dict[str, Callable[[], Iterator[Step]]] = {
 }
 
 
-@pytest.mark.kip("A093", "D136", "D148", "D142")
-@pytest.mark.kip("A017", "A021", "A022", "A023", "A024", "A025", "A026", "A027", "A028", "A043", "A044", "A045", "A046")
-@pytest.mark.kip("A047", "A048", "A050", "A051", "A057", "A058", "A070", "A081", "B002", "B005", "B007", "B008", "B009")
-@pytest.mark.kip("B010", "B014", "B016", "B024", "B026", "B031", "B033", "B034", "B035", "B036", "B037", "B038", "B039")
-@pytest.mark.kip("B040", "B041", "B042", "B043", "B044", "B045", "B046", "B048", "B051", "B052", "D052", "D055", "D118")
-@pytest.mark.kip("D119", "D120", "D121", "D122", "D145", "E002", "E045", "E046", "E047", "E078", "E096", "E097", "K003")
-@pytest.mark.kip("B004", "A076", "D045", "D017", "D077", "E043", "K006", "C024", "D044", "D131", "D089", "E073")
-@pytest.mark.kip("A056", "K008", "K010", "K011", "K024", "K033", "K043", "K044", "K045", "K046", "K047", "K048")
-@pytest.mark.kip("A014", "A054", "B047", "B050", "D018", "D060", "D064")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_changes_with_each_observation(scenario: str) -> None:
     path = GOLDENS / f"{scenario}.txt"

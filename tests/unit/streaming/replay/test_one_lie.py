@@ -181,7 +181,6 @@ def test_a_lie_is_reported_once_and_no_longer_than_an_hour(lie: str) -> None:
     assert max(one.observed_at_ms for one in violations) - min(one.observed_at_ms for one in violations) < 60_000
 
 
-@pytest.mark.kip("K043", "D052")
 @pytest.mark.parametrize(
     ("base", "noops", "first", "last", "drop", "violations"),
     [

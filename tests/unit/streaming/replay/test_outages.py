@@ -1,7 +1,5 @@
 """The outages of voters, from polls one second apart."""
 
-import pytest
-
 from rules.model.identifiers import Epoch, Millis
 from rules.model.quorum import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
@@ -57,7 +55,6 @@ def test_an_outage_lasts_from_the_last_time_in_sync_to_the_next() -> None:
     assert outages(restored) == [(1_099, 1_160), (1_169, 1_230)]
 
 
-@pytest.mark.kip("D058")
 def test_a_voter_that_the_new_leader_does_not_know_is_out_since_the_former_one_knew_it() -> None:
     replay = machine()
     observe(replay, range(1_000, 1_050))

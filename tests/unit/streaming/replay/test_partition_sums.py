@@ -19,7 +19,6 @@ def sums(*records: bytes) -> dict[str, int]:
     return partition_sums(batch(records), snapshot=False)
 
 
-@pytest.mark.kip("D120")
 def test_a_partition_is_summed_as_it_was_written() -> None:
     assert sums(TOPIC, partition(tags=tagged(t0=b"\1", t1=ints([3])))) == {
         "topics": 1,
@@ -46,7 +45,6 @@ def test_a_change_of_an_unknown_partition_has_no_effect() -> None:
     assert sums(TOPIC, change(t1=numbers(2)), partition(key=OTHER_KEY))["partitions"] == 1
 
 
-@pytest.mark.kip("E096")
 def test_an_aborted_transaction_has_no_effect_and_an_open_one_none_yet() -> None:
     assert sums(TOPIC, BEGIN, partition(), END, BEGIN, change(t1=numbers(2)), ABORT)["sum_leader"] == 1
     assert sums(TOPIC, BEGIN, partition())["partitions"] == 0
@@ -65,7 +63,6 @@ def test_a_snapshot_is_summed_as_the_records_it_holds() -> None:
     assert partition_sums(batch(records), snapshot=True) == sums(*records)
 
 
-@pytest.mark.kip("B016", "B034", "B044", "B056", "D122")
 @pytest.mark.parametrize("snapshot", [False, True], ids=["log", "snapshot"])
 @pytest.mark.parametrize("chunk_bytes", [50_000, 10_000_000], ids=["in chunks", "whole"])
 def test_replayed_state_equals_the_counts_of_the_generator(snapshot: bool, chunk_bytes: int) -> None:

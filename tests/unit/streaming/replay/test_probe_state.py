@@ -16,10 +16,7 @@ from tests.unit.streaming.replay.log_script import (
     replica,
 )
 
-pytestmark = pytest.mark.kip("D089", "E073", "K037")
 
-
-@pytest.mark.kip("D100", "D101")
 def test_a_replica_history_is_a_thinned_window_by_the_leaders_clock() -> None:
     script, replay = LogScript(), machine()
     rows = [
@@ -44,7 +41,6 @@ def test_samples_are_kept_for_a_minute(after_ms: int, samples: int) -> None:
     assert len(apply(replay, rows).histories[key("1-a")].samples) == samples
 
 
-@pytest.mark.kip("D100")
 @pytest.mark.parametrize(
     ("end", "caught_up_ms", "lag", "lag_ms"), [(105, 0, 0, 0), (100, 900, 0, 0), (98, 900, 2, 900)]
 )
@@ -64,7 +60,6 @@ def test_time_does_not_go_back_with_an_older_row() -> None:
     assert apply(replay, [script.row(poll(), after_ms=-5_000)]).now_ms == now_ms
 
 
-@pytest.mark.kip("D049", "D106")
 @pytest.mark.parametrize(
     ("polls", "leader_epoch"),
     [
@@ -113,7 +108,6 @@ def test_a_former_directory_of_a_voter_is_kept_for_a_day(voters: list[str], afte
     assert (key("2-old") in quorum.histories) is kept
 
 
-@pytest.mark.kip("D043")
 def test_a_poll_of_an_older_epoch_is_ignored_for_30_s() -> None:
     script, replay = LogScript(), machine()
     quorum = apply(replay, [script.row(poll(leader=2, epoch=5)), script.row(poll(leader=1, epoch=4))])

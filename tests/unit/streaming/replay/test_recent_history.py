@@ -1,7 +1,5 @@
 """Recent history: elections, starts, forced reconfigurations, and the time of the last commit."""
 
-import pytest
-
 from connectors.observations.log_event import VotersReplaced
 from streaming.replay.recent_history import REMEMBERED, REMEMBERED_MS
 from tests.unit.streaming.replay.log_script import (
@@ -13,10 +11,7 @@ from tests.unit.streaming.replay.log_script import (
     voter,
 )
 
-pytestmark = pytest.mark.kip("A019", "A021", "A055", "B048", "D045", "D060", "D145", "E078", "K010", "K033", "K045")
 
-
-@pytest.mark.kip("A076", "D136", "K024", "D119")
 def test_every_voter_change_is_kept_as_a_difference() -> None:
     script, replay = begun()
     for voters in (("1-a", "2-b"), ("1-a", "2-b", "3-c"), ("1-a", "2-b", "3-c"), ("2-b", "3-d")):

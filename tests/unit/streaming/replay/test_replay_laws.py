@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +20,6 @@ from streaming.replay.machine import Machine
 from tests.record_image import RecordImage
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
 from tests.unit.streaming.replay.stored_state import stored_values
-
-pytestmark = pytest.mark.kip("D118", "D119", "D122", "K046", "K048")
 
 STEP = st.sampled_from(
     [
@@ -88,7 +85,6 @@ def rows_of(history: list[tuple[list[str], int, list[str]]]) -> list[DecodedRow]
     return rows
 
 
-@pytest.mark.kip("K048")
 @given(HISTORY, st.data())
 def test_a_prefix_delivered_twice_is_applied_once(
     history: list[tuple[list[str], int, list[str]]], data: st.DataObject
@@ -108,7 +104,6 @@ def applied(to: Machine, row: DecodedRow) -> bool:
     return to.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
 
 
-@pytest.mark.kip("K048")
 @given(HISTORY, st.data())
 def test_storing_and_restoring_in_the_middle_changes_nothing(
     history: list[tuple[list[str], int, list[str]]], data: st.DataObject
@@ -173,7 +168,6 @@ def written(script: LogScript, steps: list[str]) -> RecordImage:
 TAIL = st.lists(STEP.filter(lambda step: step not in ("begin", "end", "abort")), max_size=12)
 
 
-@pytest.mark.kip("D122", "K048")
 @given(TAIL, TAIL, st.integers(1, 4))
 def test_a_snapshot_and_the_records_after_it_equal_the_whole_log(
     before: list[str], after: list[str], chunks: int

@@ -216,7 +216,6 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_topics, "PAGE_PARTITIONS", 3)
 
 
-@pytest.mark.kip("B053", "D118", "D120", "K048")
 @given(st.lists(st.lists(STEPS, max_size=12), max_size=5), st.sampled_from(["", "stored", "restored"]))
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("small_pages")
@@ -242,7 +241,6 @@ def step(what: str, *, isr: tuple[NodeId, ...] | None = None, leader: int | None
     return Step(what, TOPICS[0], 3, (NodeId(1), NodeId(2), NodeId(3)), isr, None, None, leader, None, epoch)
 
 
-@pytest.mark.kip("E045", "E047")
 @pytest.mark.parametrize(
     "steps",
     [
@@ -264,7 +262,6 @@ def test_several_events_of_one_partition_are_replayed_alike(steps: list[Step]) -
         apart.check()
 
 
-@pytest.mark.kip("B016", "D118", "D119", "D120")
 @pytest.mark.parametrize("again_from", range(4))
 def test_a_run_that_was_applied_is_delivered_again_without_effect(again_from: int) -> None:
     replays, script = Replays(), Script(snapshot=False)

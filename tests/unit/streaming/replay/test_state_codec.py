@@ -23,8 +23,6 @@ from tests.unit.streaming.replay.log_script import (
 )
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 
-pytestmark = pytest.mark.kip("K048")
-
 
 def replayed() -> Machine:
     script, replay = begun()

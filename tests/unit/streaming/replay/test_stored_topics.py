@@ -15,8 +15,6 @@ from streaming.replay.stored_topics import (
 )
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 
-pytestmark = pytest.mark.kip("B016", "K048")
-
 PER_TOPIC = 10
 TOPICS = 2_000
 

@@ -11,8 +11,6 @@ from streaming.replay.recent_history import PARTITIONS, REMEMBERED_MS, TOPICS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
 from tests.unit.streaming.replay.test_log_scenarios import leaderless
 
-pytestmark = pytest.mark.kip("B002", "B004", "B005", "B010", "B036", "B039", "B048")
-
 
 def with_orders() -> LogScript:
     script = LogScript()
@@ -47,7 +45,6 @@ def test_the_last_leader_that_restarts_after_a_crash_passes_over_no_other_replic
     assert only_copies(quorum) == {}
 
 
-@pytest.mark.kip("B002")
 def test_any_replica_may_have_been_eligible_if_the_elr_was_cleared_before_the_unclean_election() -> None:
     """min.insync.replicas and unclean.leader.election.enable were set together, for a partition without a leader."""
     script, replay = with_orders(), machine()
@@ -72,7 +69,6 @@ def last_leader_elected_while_another_is_eligible(script: LogScript) -> None:
     script.change("orders", 0, isr=(103,), elr=(), leader=103, last_known_elr=(), recovering=True)
 
 
-@pytest.mark.kip("B002")
 @pytest.mark.parametrize("later_ms", [None, 1_001])
 def test_the_last_leader_that_is_elected_while_another_replica_is_eligible_passes_it_over(later_ms: int | None) -> None:
     """By hand or by unclean.leader.election.enable: 101 is down, and has what 103 had not flushed before its crash."""
@@ -131,7 +127,6 @@ def test_many_unclean_elections_do_not_fill_the_state() -> None:
     assert later.first_timestamp_ms == later.last_timestamp_ms
 
 
-@pytest.mark.kip("B044")
 @pytest.mark.parametrize("stored", [False, True])
 def test_the_elr_is_cleared_of_the_topic_that_has_the_name_now(stored: bool) -> None:
     script, replay = LogScript(), machine()

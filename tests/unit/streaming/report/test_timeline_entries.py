@@ -57,7 +57,6 @@ def test_a_row_that_raises_is_skipped_and_changes_no_entry(tmp_path: Path, monke
     assert found.events.newest_ms == Millis(AT + 119_000)
 
 
-@pytest.mark.kip("A055", "A054")
 def test_an_election_names_the_voters_that_granted_their_votes() -> None:
     history, script = ObservedHistory(), LogScript()
     script.events[-1] = replace(script.leader(1), granting_voter_ids=(NodeId(1), NodeId(3)))
@@ -66,7 +65,6 @@ def test_an_election_names_the_voters_that_granted_their_votes() -> None:
     assert [one.text for one in entries(history)] == ["controller 1 was elected, epoch 1, 2 votes: 1 and 3"]
 
 
-@pytest.mark.kip("A019", "A076", "A020")
 def test_a_change_of_more_than_one_voter_has_its_own_kind() -> None:
     history, script = ObservedHistory(), LogScript()
     script.leader(1)
@@ -82,7 +80,6 @@ def test_a_change_of_more_than_one_voter_has_its_own_kind() -> None:
     ]
 
 
-@pytest.mark.kip("B002", "B048")
 def test_unclean_elections_of_a_topic_are_one_entry_that_names_the_elected_brokers() -> None:
     history, script = ObservedHistory(), LogScript()
     script.topic("orders")

@@ -151,7 +151,6 @@ def query_began_ms(live: LiveCluster) -> Millis:
     return present(live.state().queried_since_ms)
 
 
-@pytest.mark.kip("D034")
 def test_a_query_is_refused_if_another_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     def identify(*_: object) -> str:
         raise ObservationError(Reason.WRONG_CLUSTER, "c1:9093 belongs to cluster B, not to A")

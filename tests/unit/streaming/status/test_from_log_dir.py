@@ -28,8 +28,6 @@ from tests.unit.connectors.logdir.log_dirs import (
 )
 from tests.unit.rules.situation import present
 
-pytestmark = pytest.mark.kip("A013", "A062", "A064", "A065", "D104", "E043", "E044", "E051", "E076", "E080")
-
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -44,7 +42,6 @@ def status(folder: Path, upto: AtOffset | AtTime | None = None) -> dict[str, Any
     return status_json(cluster_status(state_of(replay_log_dir(folder, upto))))
 
 
-@pytest.mark.kip("E080")
 def test_static_quorum_without_a_kraft_version_record_is_recognised(tmp_path: Path) -> None:
     """Before Kafka 3.9 there is no KRaftVersionRecord."""
     folder = write_log_dir(tmp_path, {0: leader_change() + noops(1, 3)})
@@ -57,7 +54,6 @@ def test_static_quorum_without_a_kraft_version_record_is_recognised(tmp_path: Pa
     assert status(middle)["mode"] is None, "whatever came before"
 
 
-@pytest.mark.kip("A045", "E080")
 def test_all_voter_sets_of_a_log_directory_are_counted(stopped: Path) -> None:
     found = log_dir_status(replay_log_dir(stopped / "node-2"))
     repeated = replace(found, voter_sets=found.voter_sets * 2)
@@ -78,7 +74,6 @@ def test_rules_that_need_an_answer_are_unknown_without_a_finding(stopped: Path) 
     assert {one.rule for one in state.evaluation.unknown} >= {"failure-tolerance", "voter-lagging"}
 
 
-@pytest.mark.kip("A064", "D021", "D104", "E044", "A030")
 @pytest.mark.parametrize(
     ("content", "shown"),
     [
@@ -105,7 +100,6 @@ def test_the_current_vote_of_the_disk_is_shown(tmp_path: Path, content: dict[str
     assert made.last_epoch == 1, "that of its newest record"
 
 
-@pytest.mark.kip("K016")
 def test_the_first_epoch_is_0_and_an_empty_log_has_none(tmp_path: Path) -> None:
     logs = {"first": noops(0, 1, epoch=0), "empty": b""}
     read = {name: replay_log_dir(write_log_dir(tmp_path / name, {0: log})) for name, log in logs.items()}

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from rules.evaluate import evaluate, thresholds_for, with_overrides
 from rules.finding import Severity, Thresholds
 from rules.lifecycle import TrackedCondition, TrackedConditions, advance
@@ -27,7 +25,6 @@ def test_cluster_without_an_answer_keeps_its_last_state() -> None:
     assert (status["source"], status["now_ms"] - status["described_at_ms"] >= 60_000) == ("journal", True)
 
 
-@pytest.mark.kip("B047", "B048")
 def test_recovering_partitions_beyond_the_limit_are_counted() -> None:
     quorum = recovering(healthy(), 0)
     many = tuple(replace(quorum.recovering[0], partition=number) for number in range(RECOVERING_LIMIT + 5))
@@ -72,13 +69,11 @@ def test_pending_conditions_are_those_that_do_not_fire_the_next_due_one_first() 
     assert [one.subject for one in status.pending] == ["sooner", "later"]
 
 
-@pytest.mark.kip("B048")
 def test_a_topic_is_recovering_since_the_first_of_its_partitions() -> None:
     (shown,) = job_status(recovering(recovering(healthy(), 0), 3, for_ms=500_000))["recoveries"]
     assert (shown["since_ms"], shown["partitions"]) == (NOW - 500_300, 2)
 
 
-@pytest.mark.kip("B002", "B048")
 def test_unclean_elections_of_a_topic_have_their_number_and_the_times_of_the_first_and_the_last() -> None:
     (one,) = unclean(healthy(), 0, 3).history.unclean
     history = RecentHistory(unclean=(replace(one, last_timestamp_ms=NOW),))

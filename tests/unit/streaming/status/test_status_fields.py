@@ -53,7 +53,6 @@ def in_the_kips_sample() -> Quorum:
     )
 
 
-@pytest.mark.kip("D098", "D101", "K018")
 def test_the_lag_in_time_is_that_of_the_voter_with_the_shortest_log() -> None:
     """As MetadataQuorumCommand counts it, also if another voter caught up longer ago."""
     quorum = in_the_kips_sample()
@@ -84,7 +83,6 @@ def test_max_follower_lag_is_null_without_a_leader_or_a_current_poll(outage: Cal
     assert fields["voters_fetching"] is None, "both are of the same poll"
 
 
-@pytest.mark.kip("A025", "K008", "K024")
 def test_uncommitted_voter_change_is_pending() -> None:
     assert status(voters_now(healthy(3), 1, 2, 3, 4))["pending_voters"]["added"][0]["id"] == 4
     assert status(voters_now(healthy(3), 1, 3))["pending_voters"]["removed"][0]["id"] == 2
@@ -96,7 +94,6 @@ def test_uncommitted_voter_change_is_pending() -> None:
     ]
 
 
-@pytest.mark.kip("E071")
 @pytest.mark.parametrize(
     ("situation", "verdict", "flaws"),
     [
@@ -117,7 +114,6 @@ def test_verdict_and_faults_of_an_endpoint(
     assert (of_2["verdict"], of_2["flaws"]) == (verdict, flaws)
 
 
-@pytest.mark.kip("D089")
 @pytest.mark.parametrize(
     ("source", "ago_ms", "listed"),
     [

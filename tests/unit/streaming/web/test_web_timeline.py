@@ -51,7 +51,6 @@ def test_election_and_alert_of_the_same_time_have_the_same_position() -> None:
     )
 
 
-@pytest.mark.kip("A055")
 def test_election_names_the_voters_that_voted_for_the_leader() -> None:
     known = replace(
         election(NOON_MS), voter_ids=(NodeId(1), NodeId(2), NodeId(3)), granting_voter_ids=(NodeId(2), NodeId(3))
@@ -96,7 +95,6 @@ def test_controllers_clock_that_is_ahead_is_subtracted(
     assert (line.ahead_ms, line.lanes[0].marks[0].at_ms) == (ahead_ms, NOON_MS)
 
 
-@pytest.mark.kip("B002", "B048")
 def test_ended_and_open_recoveries_are_spans_and_unclean_elections_a_mark() -> None:
     elections = UncleanElectionStatus(topic="b", topic_id="tb", elections=3, first_at_ms=NOON_MS, last_at_ms=TO)
     over = EndedRecovery(topic="a", topic_id="ta", since_ms=Millis(NOON_MS - 20_000), ended_ms=NOON_MS)

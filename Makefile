@@ -12,7 +12,7 @@ WORKERS ?= 4
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests test-long test-pyspark check bench evaluate simulate hostile kill-campaign chaos day-of-life screenshots goldens schemas parity mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests test-long test-pyspark check types lint bench evaluate simulate hostile kill-campaign chaos day-of-life screenshots goldens schemas parity mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,10 +58,16 @@ test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, V
 	@.venv-pyspark/bin/pytest tests/spark -m "not long" --durations=15
 
 check: $(READY) ## check format, lint, types, imports, layout, and that documents and code agree (under a minute)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync types lint
+
+# Types and all other checks take about as long as each other: each has a core of its own.
+types: $(READY)
+	@$(BIN)/mypy --no-error-summary
+
+lint: $(READY)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/pytest --quiet $(wildcard tests/unit/test_*.py)
 
 bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,..., and print the figures (20 min)

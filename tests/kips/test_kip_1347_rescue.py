@@ -1,4 +1,4 @@
-"""KIP-1347, a dry run of its override on the disks of a stopped real quorum: they are read and compared, never written.
+"""KIP-1347, its override on the disks of a stopped real quorum: the plan writes nothing, and apply adds one snapshot.
 
 Brokers keep the old endpoints too, and a rescue or update that is half done leaves mixed endpoints.
 """
@@ -164,7 +164,7 @@ def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
     assert len(held[0]) == 3, "a topic of three partitions"
 
 
-def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: Path) -> None:
+def test_the_written_snapshot_has_header_kraft_version_voters_records_and_footer(stopped: Path) -> None:
     result = apply_voters(stopped / "node-2", NEW, write=True)
 
     assert result.snapshot == "00000000000000000061-0000000001.checkpoint"
@@ -277,7 +277,7 @@ def test_records_of_one_node_alone_are_not_made_permanent(stopped: Path) -> None
     ]
 
 
-def test_without_a_list_a_lost_majority_is_said_too(stopped: Path) -> None:
+def test_without_a_list_a_lost_majority_is_reported_too(stopped: Path) -> None:
     lines = [*steps(rescue_plan(stopped, 3, 101, wanted=None))]
 
     assert lines[0].startswith("# No rescue: only 1 of 3 voters' disks are given, 2 are needed")
@@ -302,7 +302,7 @@ def test_an_incomplete_override_is_reported_as_different_endpoints(stopped: Path
     )
 
 
-def test_nodes_with_different_voters_are_told_from_nodes_with_different_endpoints(stopped: Path) -> None:
+def test_nodes_with_different_voters_are_distinguished_from_nodes_with_different_endpoints(stopped: Path) -> None:
     """The snapshot of node 2 has another directory id of voter 2."""
     rewritten(stopped / "node-2" / PARTITION / SNAPSHOT, b"\0\0\0\x02\xc0\xfb\xc7", b"\0\0\0\x02\xc0\xfb\xc8")
     (stopped / "node-2" / PARTITION / "00000000000000000000.log").write_bytes(b"")

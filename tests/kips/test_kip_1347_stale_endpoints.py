@@ -77,7 +77,7 @@ def test_without_a_leader_recorded_names_that_do_not_resolve_need_the_rescue() -
 def test_a_static_quorum_has_no_recorded_endpoints() -> None:
     quorum = static(name_not_found(healthy(), 1, 2, 3))
 
-    assert RULE in {one.rule for one in evaluation_of(quorum).not_applicable}, "which is not the same as well"
+    assert RULE in {one.rule for one in evaluation_of(quorum).not_applicable}, "which is not the same as healthy"
     said = status(quorum)
     assert (said["kraft_version"], said["committed_voters"], said["endpoints"]) == (0, None, [])
     assert len(said["current_voters"]) == 3
@@ -140,8 +140,10 @@ def test_the_newest_registration_of_a_node_counts() -> None:
     ("dead", "gone", "severity"),
     [((), (1, 2), "warning"), ((1,), (2,), "warning"), ((1,), (2, 3), "critical"), ((1, 2), (3,), "critical")],
 )
-def test_counting_changed_voters_is_not_enough(dead: tuple[int, ...], gone: tuple[int, ...], severity: str) -> None:
-    """Two changed voters of three recover, as observed in Kafka; with the third one down they do not."""
+def test_severity_depends_on_an_election_and_not_on_the_number_of_changed_voters(
+    dead: tuple[int, ...], gone: tuple[int, ...], severity: str
+) -> None:
+    """The KIP counts. In Kafka two changed voters of three recover; with the third one down they do not."""
     quorum = healthy()
     for node in dead:
         quorum = voter_not_fetching(quorum, node)

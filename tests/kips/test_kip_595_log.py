@@ -1,4 +1,4 @@
-"""KIP-595, the log: Fetch and DescribeQuorum responses, control records, and records that may be truncated."""
+"""KIP-595, the log: Fetch responses, control records, and records that may be truncated."""
 
 from dataclasses import replace
 from typing import Any
@@ -95,7 +95,7 @@ SNAPSHOT = int64(50) + int32(4) + tagged()
     ],
     ids=["none", "diverging", "diverging from the first record on", "leader", "leader 0", "snapshot", "all", "unset"],
 )
-def test_the_tagged_fields_of_a_fetch_response(
+def test_a_fetch_response_has_the_diverging_epoch_the_leader_and_the_snapshot_in_tagged_fields(
     tags: dict[str, bytes], diverging: SnapshotId | None, leader: tuple[int, int] | None, snapshot: SnapshotId | None
 ) -> None:
     said = parsed(**tags)
@@ -249,6 +249,7 @@ def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
 
 
 def test_three_voters_are_replaced_one_by_one() -> None:
+    """The example of Quorum Reassignment: the leader is the last one that is removed."""
     script, replay = begun()
     for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 4-d", "1-a 2-b 4-d 5-e", "1-a 4-d 5-e", "1-a 4-d 5-e 6-f"):
         script.voters(*names.split())

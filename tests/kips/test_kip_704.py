@@ -106,7 +106,7 @@ def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None
 
 
 @pytest.mark.parametrize("state", [False, True])
-def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
+def test_the_recovery_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
     """Such a record has none of the known layouts and is read field by field."""
     byte = bytes([state])
 
@@ -119,14 +119,14 @@ def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
 @pytest.mark.parametrize(
     ("state", "known"), [(b"\0", True), (b"\1", True), (b"\2", False), (b"\x7f", False), (b"\xfe", False)]
 )
-def test_the_state_is_one_byte_with_two_values(state: bytes, known: bool) -> None:
+def test_the_recovery_state_is_one_byte_0_recovered_or_1_recovering(state: bytes, known: bool) -> None:
     for value in (data(3, 0, PARTITION + tagged(t0=state)), data(5, 0, CHANGE + tagged(t5=state))):
         assert isinstance(one(value), Undecodable) is not known
     assert isinstance(one(data(5, 0, CHANGE + tagged(t5=b"\0" + state))), Undecodable), "and never two bytes"
     assert isinstance(one(data(3, 0, PARTITION + tagged(t0=b"\xff"))), Undecodable), "only a change may be unchanged"
 
 
-def test_a_snapshot_contains_the_state() -> None:
+def test_a_snapshot_contains_the_recovery_state() -> None:
     header = control(
         3, written(record_schemas().control[3].versions[0][0], {"version": 0, "last_contained_log_timestamp": 5_000})
     )
@@ -146,7 +146,7 @@ def test_a_snapshot_contains_the_state() -> None:
     ] == [(1, 102, (102,), 5_000, True), (2, 102, (102,), 5_000, True)]
 
 
-def test_a_reassignment_keeps_the_state() -> None:
+def test_a_reassignment_keeps_the_recovery_state() -> None:
     script, replay = begun()
     script.topic("orders")
     script.partition("orders", 0, 101, 102, recovering=True)
@@ -269,7 +269,7 @@ def test_recovering_with_more_than_one_in_sync_replica_is_a_violation(isr: tuple
 
 
 @pytest.mark.parametrize("isr", [(102,), (102, 103)])
-def test_a_broker_without_the_state_ends_recovery_and_nothing_fires(isr: tuple[int, ...]) -> None:
+def test_a_broker_without_the_recovery_state_ends_recovery_and_nothing_fires(isr: tuple[int, ...]) -> None:
     """It sends AlterPartition version 0, which the controller records as 0: recovered."""
     script, replay = recovering()
     assert len(findings(replay.quorum(), STUCK)) == 1

@@ -1,4 +1,4 @@
-"""KIP-853, voter endpoints: several listeners, any port, or none; and the additional fields of a registration."""
+"""KIP-853, voter endpoints: several listeners, any port, or none; only a registration has the security protocol."""
 
 from dataclasses import replace
 from typing import Any

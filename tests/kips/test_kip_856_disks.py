@@ -1,4 +1,4 @@
-"""KIP-856, the uuid of a log directory: its names on disks and in records, and votes of disks, voter sets, log ends."""
+"""KIP-856: the uuid of a log directory on disks and in records; elections by each disk's own voters and log end."""
 
 import json
 from dataclasses import replace
@@ -33,6 +33,7 @@ TWO = "AgICAgICAgICAgICAgICAg"
 
 
 def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica(tmp_path: Path) -> None:
+    """They are the storage id, VoterUuid and VotedUuid of KIP-856."""
     (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=2\ndirectory.id={TWO}\n")
     (tmp_path / PARTITION).mkdir()
     vote = {"leaderId": -1, "leaderEpoch": 3, "votedId": 2, "votedDirectoryId": TWO, "data_version": 1}

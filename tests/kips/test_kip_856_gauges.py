@@ -60,7 +60,7 @@ def status(quorum: Quorum) -> dict[str, Any]:
     return status_json(cluster_status(state_of(quorum)))
 
 
-def test_an_observer_far_behind_is_not_the_maximum() -> None:
+def test_the_maximum_lag_is_that_of_a_voter_and_not_of_an_observer() -> None:
     quorum = voter_not_fetching(healthy(3), 2, end=9_000)
     slow = with_poll(quorum, observers=(row(key(101), end=1, lag_ms=60_000),))
 
@@ -74,7 +74,7 @@ def voting(quorum: Quorum, *nodes: int) -> Quorum:
     return with_poll(quorum, voters=tuple(row(key(node)) for node in nodes))
 
 
-def test_the_four_gauges_of_the_text_are_computed() -> None:
+def test_voters_possible_voters_and_pending_additions_and_removals_are_counted() -> None:
     def gauges(quorum: Quorum) -> tuple[int, int, int, int]:
         said = status(quorum)
         pending = said["pending_voters"]
@@ -112,7 +112,7 @@ def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     assert status(reverted)["pending_voters"]["added"] == [], "an election truncated the addition"
 
 
-def test_voters_are_written_with_id_disk_and_endpoints() -> None:
+def test_voters_are_shown_with_id_directory_id_and_endpoints() -> None:
     quorum = healthy(3)
     secure = Endpoint(listener="SECURE", host="fd00::1", port=9094)
     nodes = {**present(quorum.poll).nodes, NodeId(1): (*present(quorum.poll).nodes[NodeId(1)], secure)}
@@ -177,7 +177,7 @@ def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     assert initial_controllers([without]) is None, "--initial-controllers needs the directory"
 
 
-def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
+def test_without_the_leaders_times_no_replica_counts_as_not_fetching() -> None:
     quorum = replace(with_poll(healthy(3), leader_id=NodeId(9)), leader_views={})
 
     assert liveness(quorum, quorum.poll, key(2), thresholds_for({})["no-leader"]) is Liveness.UNKNOWN

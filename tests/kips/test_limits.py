@@ -1,4 +1,4 @@
-"""The timeouts and invariants of the texts: thresholds that must be longer, conditions that last, violations."""
+"""Timeouts and invariants of all five KIPs: thresholds that must be longer, conditions that last, violations."""
 
 from dataclasses import replace
 
@@ -89,7 +89,7 @@ def test_no_leader_fires_after_an_election_and_its_backoff() -> None:
 
 
 def test_holds_are_longer_than_kafkas_own_timers() -> None:
-    assert DEFAULTS["stale-voter-endpoint"].ms("hold") > 2 * UPDATE_VOTER_MS, "a voter that moved tells its new place"
+    assert DEFAULTS["stale-voter-endpoint"].ms("hold") > 2 * UPDATE_VOTER_MS, "a voter that moved sends UpdateRaftVoter"
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS
     assert DEFAULTS["no-leader"].ms("hold") > CHECK_QUORUM_MS
     assert LOSS_CONFIRM_MS > CHECK_QUORUM_MS, "a leader without a majority answers until then"
@@ -145,7 +145,7 @@ def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, fires:
     assert [one.state.value for one in alerts if one.rule == "voter-change-stuck"] == fires
 
 
-RAFT, RECOVERY, STALE = "raft-invariant-broken", "recovery-invariant-broken", "stale-voter-endpoint"
+RAFT, STALE = "raft-invariant-broken", "stale-voter-endpoint"
 
 
 @pytest.mark.parametrize("leaders", [((1, 5), (2, 5)), ((1, 5), (2, 6), (3, 5))], ids=["at once", "in a former epoch"])

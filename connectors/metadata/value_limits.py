@@ -1,5 +1,8 @@
 """Limits of the values that Kafka writes: a value outside them makes its batch or record undecodable.
 
+The limits of what one cluster may have are far above what any cluster has: with them, the time and the memory that one
+cluster takes are bounded, whatever its controllers write.
+
 Everything after the decoder relies on them. Numbers fit Arrow's 32 and 64 bits and are exact in pandas, which turns a
 column of numbers with absent values into doubles. Times fit `datetime`, also rounded, in any time zone, and after a
 duration is added. Node ids can be compared, and no id is listed twice.
@@ -21,6 +24,27 @@ ABSENT: Final = -1
 """No leader (LeaderConstants.NO_LEADER), and the default of an epoch in Kafka's schemas."""
 MOST_LISTENERS: Final = 100
 """More listeners than any node has."""
+MOST_FEATURES: Final = 100
+"""More features than a node supports, or a cluster has finalized: Kafka 4.3 knows eight."""
+MOST_LOG_DIRECTORIES: Final = 1_000
+"""More disks than any broker has."""
+MOST_REPLICAS: Final = 100
+"""More replicas than any partition has."""
+MOST_BROKERS: Final = 10_000
+"""Brokers that are registered at the same time."""
+MOST_CONTROLLERS: Final = 1_000
+"""Controllers that ever registered: no record removes one."""
+MOST_REGISTERED: Final = 200_000
+"""Listeners and features of all registered brokers and controllers together: 20 of each broker."""
+MOST_PARTITIONS: Final = 4_000_000
+"""Topics and partitions. Kafka's own goal for a cluster is a million partitions."""
+MOST_OF_A_NAME: Final = 8
+"""Topics that have one name: Kafka has at most one at a time."""
+MOST_RECOVERING: Final = 10_000
+"""Partitions that recover from an unclean election (KIP-704) at the same time."""
+MOST_HELD: Final = 250_000
+"""Records of an open transaction (KIP-868). Only a migration from ZooKeeper has many, and ZooKeeper had at most 200,000
+partitions."""
 LARGEST_STRING: Final = 2**15 - 1
 """Bytes of a string: Kafka's generated readers refuse a longer one."""
 LARGEST_BODY: Final = 2**20

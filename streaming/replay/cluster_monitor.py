@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
@@ -103,6 +104,8 @@ class ClusterMonitor:
         """Applied since the stored form."""
         self._events_since = 0
         """In these rows."""
+        self._refused: list[RefusedRow] = []
+        """Records of these rows beyond a limit, found by the newest `apply`."""
         self._restore()
 
     @classmethod
@@ -150,10 +153,11 @@ class ClusterMonitor:
         decoded = [decoded_row(row) if isinstance(row, Observation) else row for row in rows]
         fresh = [row for row in decoded if not self.machine.has_applied(row.sequence)]
         failing_before = self._failing_rules()
+        self._refused = []
         alerts, failed = self._apply_contained(decoded, store=store)
         return Outcome(
             alerts=alerts,
-            undecodable=tuple(one for row in fresh for one in _undecodable(row)),
+            undecodable=(*(one for row in fresh for one in _undecodable(row)), *self._refused),
             failed=(*failed, *self._evaluation_failures(failing_before, decoded)),
         )
 
@@ -275,6 +279,7 @@ class ClusterMonitor:
         alerts: list[Alert] = []
         for row in rows:
             if self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
+                self._refused += (_part(row, *refused) for refused in self.machine.refused)
                 alerts += self._advance()
         return tuple(alerts)
 
@@ -333,4 +338,8 @@ def _refused(row: DecodedRow, reason: str) -> RefusedRow:
 
 def _undecodable(row: DecodedRow) -> Iterator[RefusedRow]:
     for ordinal, event in row.undecodable():
-        yield copied(RefusedRow, event, sequence=row.sequence, observed_at_ms=row.observed_at_ms, ordinal=ordinal)
+        yield _part(row, ordinal, event)
+
+
+def _part(row: DecodedRow, ordinal: int, event: Undecodable) -> RefusedRow:
+    return copied(RefusedRow, event, sequence=row.sequence, observed_at_ms=row.observed_at_ms, ordinal=ordinal)

@@ -1,14 +1,14 @@
 """An Image: everything the log says about the quorum, except the topics, as one frozen value; how records change it.
 
-Kafka calls it MetadataImage. A change makes a new image, so the image that rules see does not change. A VotersRecord is
-the whole committed set (KIP-853); a voter missing in it was removed.
+Kafka calls it MetadataImage. A row of records makes a new image, so the image that rules see does not change. A
+VotersRecord is the whole committed set (KIP-853); a voter missing in it was removed.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from connectors.observations.log_event import BrokerChanged, FeatureLevelSet
+from connectors.observations.log_event import BrokerChanged
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import (
@@ -66,46 +66,32 @@ REMOVALS_MAX = 64
 _Registration = TypeVar("_Registration", BrokerRegistration, ControllerRegistration)
 
 
-def with_feature(known: Mapping[str, int], event: FeatureLevelSet) -> dict[str, int]:
-    """Applies a FeatureLevelRecord: level 0 removes the feature."""
-    others = {name: level for name, level in known.items() if name != event.name}
-    return {**others, event.name: event.level} if event.level else others
+def registered_controller(
+    previous: ControllerRegistration | None, event: ControllerRegistration, origin: RecordPosition
+) -> ControllerRegistration:
+    """Returns the registration after a RegisterControllerRecord: written at every controller start; no record removes
+    one.
+    """
+    since_ms = _features_since(previous, event.features, origin)
+    return replace(event, at=origin, features_since_timestamp_ms=since_ms)
 
 
-def with_controller(
-    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistration, origin: RecordPosition
-) -> dict[NodeId, ControllerRegistration]:
-    """Applies a RegisterControllerRecord: written at every controller start; no record removes one."""
-    previous = known.get(event.id)
-    registration = replace(
-        event, at=origin, features_since_timestamp_ms=_features_since(previous, event.features, origin)
-    )
-    return {**known, event.id: registration}
-
-
-def with_broker(
-    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistration, origin: RecordPosition
-) -> dict[NodeId, BrokerRegistration]:
-    """Applies a RegisterBrokerRecord: it replaces the whole previous registration."""
-    previous = known.get(event.id)
-    registration = replace(
+def registered_broker(
+    previous: BrokerRegistration | None, event: BrokerRegistration, origin: RecordPosition
+) -> BrokerRegistration:
+    """Returns the registration after a RegisterBrokerRecord: it replaces the whole previous one."""
+    return replace(
         event,
         at=origin,
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
         features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
-    return {**known, event.id: registration}
 
 
-def with_change(
-    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged, origin: RecordPosition
-) -> Mapping[NodeId, BrokerRegistration]:
-    """Applies a BrokerRegistrationChangeRecord: absent fields are unchanged; an unknown broker is ignored."""
-    previous = known.get(event.id)
-    if previous is None:
-        return known
+def changed_broker(previous: BrokerRegistration, event: BrokerChanged, origin: RecordPosition) -> BrokerRegistration:
+    """Returns the registration after a BrokerRegistrationChangeRecord: absent fields are unchanged."""
     fenced = previous.fenced if event.fenced is None else event.fenced
-    changed = replace(
+    return replace(
         previous,
         fenced=fenced,
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=fenced),
@@ -113,7 +99,6 @@ def with_change(
             previous.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
         ),
     )
-    return {**known, event.id: changed}
 
 
 def keep_alive_since(

@@ -1,11 +1,18 @@
 """A Log being replayed: its image, its partitions, and its open transaction (KIP-868)."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, InstanceOf
 
+from connectors.metadata.value_limits import (
+    MOST_BROKERS,
+    MOST_CONTROLLERS,
+    MOST_FEATURES,
+    MOST_HELD,
+    MOST_REGISTERED,
+)
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerUnregistered,
@@ -14,20 +21,15 @@ from connectors.observations.log_event import (
     LeaderChanged,
     TransactionBegan,
     TransactionEnded,
+    Undecodable,
     VotersReplaced,
 )
 from connectors.observations.partition_run import PartitionRun
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
 from streaming.replay.copied import copied
-from streaming.replay.image import (
-    Image,
-    with_broker,
-    with_change,
-    with_controller,
-    with_feature,
-)
+from streaming.replay.image import Image, changed_broker, registered_broker, registered_controller
 from streaming.replay.partitions import PartitionOrTopic, Partitions
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersReplaced
@@ -38,6 +40,8 @@ Data: TypeAlias = PartitionOrTopic | Registration
 Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded
 
 METADATA_VERSION = "metadata.version"
+_Changed: TypeAlias = Literal["features", "controllers", "brokers"]
+"""The mappings of an image that records change."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +69,12 @@ class Log:
     origin: RecordPosition | None = None
     """Of a snapshot: the latest possible position of its records, its last contained offset."""
     transaction: Transaction | None = None
+    refused: Annotated[list[Undecodable], Field(exclude=True)] = field(default_factory=list)
+    """Records beyond a limit of `value_limits`, until `take_refused`."""
+    _copied: Annotated[set[str], Field(exclude=True)] = field(default_factory=set)
+    """The mappings of the image that were copied since the last observation ended: the image is no one else's yet."""
+    _registered: Annotated[int | None, Field(exclude=True)] = None
+    """How many listeners and features the image's nodes have; None: not counted yet."""
 
     def apply(self, record: Record) -> None:
         """Applies a record, or holds it while a transaction is open. Control records are never held."""
@@ -83,7 +93,7 @@ class Log:
             case _ if self.transaction is None:
                 self._apply_data(record)
             case _:
-                self.transaction.held.append(record)
+                self._hold(self.transaction, record)
 
     def override_voters(self, record: VotersReplaced) -> None:
         """Applies the voter set of a snapshot of records that were applied before, from a record that the log lacks."""
@@ -96,19 +106,34 @@ class Log:
         if self.transaction is None:
             self.partitions.apply_run(run, self.origin)
         else:
-            self.transaction.held += run.events()
+            for event in run.events():
+                self._hold(self.transaction, event)
+
+    def take_refused(self) -> Sequence[Undecodable]:
+        """Returns the records beyond a limit since the last call."""
+        if not (self.refused or self.partitions.refused):
+            return ()
+        found = [*self.refused, *self.partitions.refused]
+        self.refused.clear()
+        self.partitions.refused.clear()
+        return found
+
+    def _hold(self, transaction: Transaction, record: Data) -> None:
+        if len(transaction.held) < MOST_HELD:
+            transaction.held.append(record)
+        else:
+            self._refuse(record, f"a record of a transaction that has {MOST_HELD} already, and no more are accepted")
 
     def end_observation(self, *, last_offset: Offset | None = None, newest_timestamp_ms: Millis | None = None) -> None:
         """Updates the image with the recoveries and the read position at the end of an observation."""
+        self._copied.clear()
         image = self.image
         if self.partitions.elected_recovered:
             for one in self.partitions.elected_recovered if self.origin is None else ():
                 image = replace(image, history=recent_history.with_elected_recovered(image.history, one))
-            self.partitions.elected_recovered.clear()
-        if self.partitions.unclean:
-            if self.origin is None:
-                image = replace(image, history=recent_history.with_unclean(image.history, self.partitions.unclean))
-            self.partitions.unclean.clear()
+        if self.partitions.unclean and self.origin is None:
+            image = replace(image, history=recent_history.with_unclean(image.history, self.partitions.unclean))
+        self.partitions.end_observation()
         recovering = self.partitions.recovering
         if last_offset is not None and last_offset > self.position:
             self.position = last_offset
@@ -157,30 +182,91 @@ class Log:
         self.image = image
 
     def _apply_registration(self, record: Registration, origin: RecordPosition) -> None:
-        image = self.image
         match record:
             case FeatureLevelSet():
-                image = replace(image, features=with_feature(image.features, record))
-                if record.name == METADATA_VERSION:
-                    image = replace(image, metadata_version=record.level)
+                self._set_feature(record)
             case ControllerRegistration():
-                if self.origin is None:
-                    image = replace(image, history=recent_history.with_controller_start(image, record))
-                image = replace(image, controllers=with_controller(image.controllers, record, origin))
+                self._register_controller(record, origin)
             case BrokerRegistration():
                 self.partitions.broker_registered(record.id, origin.timestamp_ms)
-                image = self._with_brokers(record, with_broker(image.brokers, record, origin))
+                before = self.image.brokers.get(record.id)
+                what = f"broker {record.id}"
+                if self._is_accepted(record, before, what, registered=len(self.image.brokers), most=MOST_BROKERS):
+                    self._set_broker(before, registered_broker(before, record, origin), record.at)
             case BrokerChanged():
-                image = self._with_brokers(record, with_change(image.brokers, record, origin))
+                if (before := self.image.brokers.get(record.id)) is not None:
+                    self._set_broker(before, changed_broker(before, record, origin), record.at)
             case BrokerUnregistered():
-                image = replace(image, brokers={k: v for k, v in image.brokers.items() if k != record.id})
-        self.image = image
+                if (before := self._own("brokers").pop(record.id, None)) is not None:
+                    self._registered = self._count() - _size(before)
 
-    def _with_brokers(
-        self, record: BrokerRegistration | BrokerChanged, brokers: Mapping[NodeId, BrokerRegistration]
-    ) -> Image:
-        """Returns the image with these brokers; a record of the log, unlike one of a snapshot, is also history."""
-        image, history = self.image, self.image.history
-        if self.origin is None and record.id in brokers:
-            history = recent_history.with_broker(history, image.brokers.get(record.id), brokers[record.id], record.at)
-        return replace(image, brokers=brokers, history=history)
+    def _set_feature(self, record: FeatureLevelSet) -> None:
+        """Applies a FeatureLevelRecord: level 0 removes the feature."""
+        features = self._own("features")
+        if not record.level:
+            features.pop(record.name, None)
+        elif record.name in features or len(features) < MOST_FEATURES:
+            features[record.name] = record.level
+        else:
+            self._refuse(record, f"a feature beside the {MOST_FEATURES} finalized ones, and no more are accepted")
+        if record.name == METADATA_VERSION:
+            self.image = replace(self.image, metadata_version=record.level)
+
+    def _register_controller(self, record: ControllerRegistration, origin: RecordPosition) -> None:
+        before = self.image.controllers.get(record.id)
+        what = f"controller {record.id}"
+        if self._is_accepted(record, before, what, registered=len(self.image.controllers), most=MOST_CONTROLLERS):
+            if self.origin is None:
+                self.image = replace(self.image, history=recent_history.with_controller_start(self.image, record))
+            self._own("controllers")[record.id] = registered_controller(before, record, origin)
+
+    def _set_broker(self, before: BrokerRegistration | None, after: BrokerRegistration, at: RecordPosition) -> None:
+        """Keeps a registration; a record of the log, unlike one of a snapshot, is also history."""
+        self._own("brokers")[after.id] = after
+        if self.origin is None:
+            history = recent_history.with_broker(self.image.history, before, after, at)
+            self.image = replace(self.image, history=history)
+
+    def _is_accepted(
+        self,
+        record: BrokerRegistration | ControllerRegistration,
+        before: BrokerRegistration | ControllerRegistration | None,
+        what: str,
+        *,
+        registered: int,
+        most: int,
+    ) -> bool:
+        """Returns whether a registration is within the limits; otherwise it is refused."""
+        size = self._count() + _size(record) - (0 if before is None else _size(before))
+        if before is None and registered >= most:
+            self._refuse(record, f"{what} is not one of the first {most}, and no more are accepted")
+        elif size > MOST_REGISTERED:
+            many = f"{size} listeners and features of all nodes, expected at most {MOST_REGISTERED}"
+            self._refuse(record, f"{what}: with it there are {many}")
+        else:
+            self._registered = size
+            return True
+        return False
+
+    def _refuse(self, record: Data, reason: str) -> None:
+        self.refused.append(Undecodable(offset=record.at.offset, reason=reason, length=0))
+
+    def _count(self) -> int:
+        """Returns how many listeners and features all registered nodes have."""
+        if self._registered is None:
+            nodes = self.image.controllers.values(), self.image.brokers.values()
+            self._registered = sum(_size(one) for each in nodes for one in each)
+        return self._registered
+
+    def _own(self, name: _Changed) -> dict[Any, Any]:
+        """Returns a mapping of the image to be changed in place: a copy, made before its first change in a row."""
+        if name not in self._copied:
+            self._copied.add(name)
+            copy: dict[str, Any] = {name: dict(getattr(self.image, name))}
+            self.image = replace(self.image, **copy)
+        mapping: dict[Any, Any] = getattr(self.image, name)
+        return mapping
+
+
+def _size(one: BrokerRegistration | ControllerRegistration) -> int:
+    return len(one.endpoints) + len(one.features)

@@ -37,6 +37,7 @@ monitored.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from operator import is_not
 
 from connectors.observations.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable, VotersReplaced
 from connectors.observations.observation import Event, ObservationsAudited
@@ -51,11 +52,12 @@ from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
 from streaming.replay.image import keep_alive_since, keep_features_since, removals
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
-from streaming.replay.probe_state import GAPS
+from streaming.replay.probe_state import GAPS, KnownEndpoints
 from streaming.replay.quorum_builder import build_quorum
 from streaming.replay.recent_history import with_read_times
 from streaming.replay.state_codec import MachineState
 from streaming.replay.stored_topics import PageStore
+from streaming.replay.stored_values import StoredValues
 
 BEHIND_MS = Millis(10_000)
 """How long the log may be behind its high watermark before rules see it as far as it is read."""
@@ -72,8 +74,13 @@ class Machine(MachineState):
         """
         super().__init__(cluster_id=settings.cluster_id or None, log=Log())
         self.settings, self.cluster, self.pages = settings, settings.name, pages
+        self._values = StoredValues()
+        self.refused: list[tuple[int, Undecodable]] = []
+        """The records of the newest row that are beyond a limit, each after the number of events before it."""
 
     _quorum: Quorum | None = None
+    _known_endpoints: tuple[tuple[object, ...], KnownEndpoints] | None = None
+    """Those in the visible image, after what lists them."""
     _epoch_before = Epoch(-1)
     """The newest epoch in the log before the current observation."""
     observed_nothing = False
@@ -102,14 +109,27 @@ class Machine(MachineState):
         if (missing := self._missing(items)) is not None:
             self._records_missing(missing)
             return True
+        ordinal = 0
         for item in items:
             if item.type == "partition-run":
                 self._apply_run(item)
+                size = len(item)
             else:
                 self._apply(item)
+                size = 1
+            self._note_refused(ordinal)
+            ordinal += size
         for log in filter(None, (self.log, self.loading)):
             log.end_observation()
         return True
+
+    def _note_refused(self, ordinal: int) -> None:
+        """Reports the records that the log has refused; `ordinal`: the number of events before them."""
+        for log in filter(None, (self.log, self.loading)):
+            for number, refused in enumerate(log.take_refused()):
+                self.refused.append((ordinal + number, refused))
+                self.undecodable += 1
+                self.contract_violations.undecodable(refused, sequence=self.sequence, now_ms=self.now_ms)
 
     def has_applied(self, sequence: int) -> bool:
         """Returns whether an observation was applied before, or is one of a relay that was replaced."""
@@ -130,6 +150,7 @@ class Machine(MachineState):
         self.now_ms = max(self.now_ms, observed_at_ms)
         self._quorum = None
         self.observed_nothing = self.time_stepped = False
+        self.refused = []
         for kept in (self.probe_state, self.leadership, self.contract_violations):
             kept.expire(self.now_ms)
 
@@ -140,7 +161,7 @@ class Machine(MachineState):
 
     def to_bytes(self) -> bytes:
         """Returns the state as bytes, a part of the stored form of a ClusterMonitor."""
-        return state_codec.to_bytes(self, self.pages)
+        return state_codec.to_bytes(self, self.pages, self._values)
 
     @classmethod
     def from_bytes(cls, blob: bytes, settings: ClusterSettings, pages: PageStore | None = None) -> "Machine":
@@ -150,7 +171,8 @@ class Machine(MachineState):
             UsageError: the blob is of another cluster.
             DamagedStateError: it is damaged.
         """
-        machine, stored = cls(settings, pages), state_codec.from_bytes(settings, blob, pages)
+        machine = cls(settings, pages)
+        stored = state_codec.from_bytes(settings, blob, pages, machine._values)
         for each in fields(MachineState):
             setattr(machine, each.name, getattr(stored, each.name))
         return machine
@@ -372,7 +394,15 @@ class Machine(MachineState):
             newest = self.poll_history.newest
             nodes = {} if newest is None else newest.nodes
             polled = {(node, str(endpoint)) for node, endpoints in nodes.items() for endpoint in endpoints}
-            self.probe_state.keep_known_endpoints(self.visible_image.endpoints | polled)
+            self.probe_state.keep_known_endpoints(self._endpoints_of_log(), KnownEndpoints.of(polled))
+
+    def _endpoints_of_log(self) -> KnownEndpoints:
+        """Returns the endpoints in the visible image; they are collected again only if what lists them changed."""
+        image = self.visible_image
+        lists = image.committed, image.controllers, image.brokers
+        if self._known_endpoints is None or any(map(is_not, self._known_endpoints[0], lists)):
+            self._known_endpoints = lists, KnownEndpoints.of(image.endpoints)
+        return self._known_endpoints[1]
 
 
 def _listed(voters: Iterable[Voter]) -> set[tuple[ReplicaKey, frozenset[Endpoint]]]:

@@ -10,10 +10,18 @@ from functools import partial
 from operator import attrgetter
 from typing import Final, TypeAlias
 
-from connectors.observations.log_event import ElrCleared, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved
+from connectors.metadata.value_limits import MOST_OF_A_NAME, MOST_PARTITIONS, MOST_RECOVERING
+from connectors.observations.log_event import (
+    ElrCleared,
+    PartitionChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+    Undecodable,
+)
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
-from rules.model.identifiers import Millis, NodeId, TopicId
+from rules.model.identifiers import Millis, NodeId, Offset, TopicId
 from rules.model.membership import RecordPosition
 from streaming.replay.copied import copied
 from streaming.replay.recent_history import UncleanElection
@@ -43,7 +51,10 @@ class Partitions:
     a change. `recovering` is small and is stored separately.
     """
 
-    __slots__ = ("_packed", "_pages", "_recovering", "_sorted_recovering", "_topics", "elected_recovered", "unclean")
+    __slots__ = (
+        *("_crashed", "_packed", "_pages", "_recovering", "_recovering_count", "_renamed", "_sorted_recovering"),
+        *("_topics", "_with_elr", "elected_recovered", "refused", "unclean"),
+    )
 
     def __init__(
         self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None, pages: PageStore | None = None
@@ -55,16 +66,29 @@ class Partitions:
         self._recovering: dict[TopicId, dict[int, Recovery]] = {}
         for one in recovering:
             self._recovering.setdefault(one.topic_id, {})[one.partition] = one
+        self._recovering_count = len(recovering)
+        self._renamed: dict[TopicId, str] = {}
+        """Topics with another name than their recoveries."""
         self._sorted_recovering: tuple[Recovery, ...] | None = recovering
+        self._with_elr: dict[TopicId, set[int]] | None = None
+        """The partitions that may have an ELR; None until a ClearElrRecord is read."""
         self.elected_recovered: list[ElectedRecovered] = []
-        """Ends of a recovery by an election since `Log.end_observation` last cleared the list."""
+        """Ends of a recovery by an election since `end_observation`."""
         self.unclean: list[UncleanElection] = []
-        """Unclean elections since `Log.end_observation` last cleared the list."""
+        """Unclean elections since `end_observation`."""
+        self._crashed: dict[NodeId, list[int]] = {}
+        """By broker, which of them may have passed over only this one, which crashed."""
+        self.refused: list[Undecodable] = []
+        """Records beyond a limit of `value_limits`, until `Log.take_refused`."""
 
     @property
     def recovering(self) -> tuple[Recovery, ...]:
         """Partitions whose leader is recovering, ordered by topic name, topic id, partition."""
         if self._sorted_recovering is None:
+            for topic_id, name in self._renamed.items():
+                of_topic = self._recovering.get(topic_id, {})
+                of_topic.update({number: replace(one, topic=name) for number, one in of_topic.items()})
+            self._renamed.clear()
             all_of_them = (one for of_topic in self._recovering.values() for one in of_topic.values())
             self._sorted_recovering = tuple(
                 sorted(all_of_them, key=lambda one: (one.topic or "", one.topic_id, one.partition))
@@ -82,22 +106,37 @@ class Partitions:
             self._packed = b"" if self._topics is None else self._topics.to_bytes(pages)
         return self._packed
 
-    def create(self, topic_id: TopicId, name: str) -> None:
+    def create(self, topic_id: TopicId, name: str, offset: Offset) -> None:
         """Applies a TopicRecord: a topic has this name."""
-        self._for_change().set_name(topic_id, name)
-        if topic_id in self._recovering:
-            for known in [*self._recovering[topic_id].values()]:
-                self._keep_recovery(replace(known, topic=name))
+        topics = self._restored()
+        known = topics.by_id.get(topic_id)
+        if known is not None and known.name == name:
+            return
+        if len(topics.named(name)) >= MOST_OF_A_NAME:
+            self._refuse(offset, f"{MOST_OF_A_NAME} topics have the name of topic {topic_id}, and no more are accepted")
+        elif known is not None or self._has_room(offset):
+            self._for_change().set_name(topic_id, name)
+            if topic_id in self._recovering:
+                self._renamed[topic_id] = name
+                self._sorted_recovering = None
 
     def remove(self, topic_id: TopicId) -> None:
         """Applies a RemoveTopicRecord: drops the topic and its partitions."""
         self._for_change().remove(topic_id)
-        if self._recovering.pop(topic_id, None) is not None:
+        if (recovered := self._recovering.pop(topic_id, None)) is not None:
+            self._recovering_count -= len(recovered)
             self._sorted_recovering = None
+
+    def end_observation(self) -> None:
+        """Ends the lists of elections: they are in the history."""
+        self.elected_recovered.clear()
+        self.unclean.clear()
+        self._crashed.clear()
 
     def broker_registered(self, broker: NodeId, timestamp_ms: Millis) -> None:
         """Applies a RegisterBrokerRecord: it shows which elections just before it passed over no other replica."""
-        for index, one in enumerate(self.unclean):
+        for index in self._crashed.pop(broker, ()):
+            one = self.unclean[index]
             shown = self.unclean[index] = without_crashed(one, broker, timestamp_ms)
             known = None if shown is one else self._recovering.get(one.topic_id, {}).get(one.partition)
             if known is not None and {*(known.previous_isr or ()), *(known.previous_elr or ())} == {broker}:
@@ -109,8 +148,16 @@ class Partitions:
         For a partition with an ELR it counts as a change (TopicDelta.maybeClearElr).
         """
         topics = self._for_change()
-        for topic_id in topics.named(name):
-            for number, held in topics.by_id[topic_id].partitions.items():
+        by_id = topics.by_id
+        if self._with_elr is None:
+            self._with_elr = {}
+            for topic_id, topic in by_id.items():
+                for number, held in topic.partitions.items():
+                    self._note_elr(topic_id, number, held)
+        for topic_id in [*self._with_elr] if name is None else topics.named(name):
+            for number in sorted(self._with_elr.pop(topic_id, ())):
+                # Unless the topic was removed, and perhaps created again.
+                held = by_id[topic_id].partitions.get(number, UNKNOWN) if topic_id in by_id else UNKNOWN
                 if held.elr or held.last_known_elr:
                     now = held._replace(elr=(), last_known_elr=(), partition_epoch=raised(held.partition_epoch))
                     topics.to_change(topic_id).partitions[number] = now
@@ -124,13 +171,15 @@ class Partitions:
         A record that concerns no recovery only replaces the partition, which is nearly all of the work of a large log.
         """
         recovering, topics = self._recovering, self._for_change()
-        by_id, sizes, changed_pages = topics.by_id, topics.sizes, topics.changed
+        by_id, changed_pages, with_elr = topics.by_id, topics.changed, self._with_elr
+        # A record may add a topic and a partition.
+        full = topics.count + 2 * len(run) > MOST_PARTITIONS
         for row in run.rows:
-            _, topic_id, partition, values, leader_epoch, partition_epoch = row
+            delta, topic_id, partition, values, leader_epoch, partition_epoch = row
             if isinstance(values, str):
-                self.create(topic_id, values)
+                self.create(topic_id, values, Offset(run.base_offset + delta))
                 continue
-            if values.recovering or topic_id in recovering:
+            if full or values.recovering or topic_id in recovering:
                 event = run.event(row)
                 self.apply(event, origin or event.at)
                 continue
@@ -138,11 +187,13 @@ class Partitions:
             changed_pages.add(topic.page)
             held = topic.partitions.get(partition)
             if held is None:
-                sizes[topic.page] += 1
+                topics.partition_added(topic)
             if leader_epoch is None:
                 topic.partitions[partition] = changed(held or UNKNOWN, values)
             else:
                 topic.partitions[partition] = _assignment((*values[:5], leader_epoch, partition_epoch))
+            if with_elr is not None:
+                self._note_elr(topic_id, partition, topic.partitions[partition])
 
     def apply(self, record: PartitionOrTopic, at: RecordPosition) -> None:
         """Applies one record; `at`: its position, or that of the snapshot that it is part of."""
@@ -150,22 +201,27 @@ class Partitions:
             case PartitionSet() | PartitionChanged():
                 self._apply_partition(record, at)
             case TopicCreated():
-                self.create(record.topic_id, record.name)
+                self.create(record.topic_id, record.name, record.at.offset)
             case TopicRemoved():
                 self.remove(record.topic_id)
             case ElrCleared():
                 self.clear_elr(record.topic)
 
     def _apply_partition(self, event: PartitionSet | PartitionChanged, at: RecordPosition) -> None:
-        topic = self._for_change().to_change(event.topic_id)
-        before = topic.partitions.get(event.partition)
+        topics = self._for_change()
+        known = topics.by_id.get(event.topic_id)
+        before = None if known is None else known.partitions.get(event.partition)
+        if before is None and not self._has_room(event.at.offset):
+            return
+        topic = topics.to_change(event.topic_id)
         if isinstance(event, PartitionSet):
             now = _assignment(_assigned(event))
         else:
             now = changed(before or UNKNOWN, PartitionValues(*_values(event)))
         if before is None:
-            self._for_change().sizes[topic.page] += 1
+            topics.partition_added(topic)
         topic.partitions[event.partition] = now
+        self._note_elr(event.topic_id, event.partition, now)
         if event.recovering or event.topic_id in self._recovering:
             self._update_recovery(event, topic.name, before, now, at)
 
@@ -180,6 +236,8 @@ class Partitions:
         """Updates the recovering partitions after a partition changed."""
         key = (event.topic_id, event.partition)
         known = self._recovering.get(key[0], {}).get(key[1])
+        if known is not None and known.topic != topic:
+            known = replace(known, topic=topic)
         if event.recovering is False:
             self._end_recovery(key)
             if known is not None and isinstance(event, PartitionChanged):
@@ -187,12 +245,36 @@ class Partitions:
         elif known is not None:
             self._keep_recovery(continued(known, before or UNKNOWN, now, origin))
             if before is not None and passed_over(before, now):
-                self.unclean.append(unclean_election(event, topic, before, now, origin))
+                self._add_unclean(unclean_election(event, topic, before, now, origin))
         elif event.recovering:
             began = recovery_began(event, topic, before, now, origin)
-            self._keep_recovery(began)
+            if self._recovering_count < MOST_RECOVERING:
+                self._recovering_count += 1
+                self._keep_recovery(began)
+            else:
+                what = f"partition {event.partition} of topic {event.topic_id} is recovering beside {MOST_RECOVERING}"
+                self._refuse(event.at.offset, f"{what} others: that is not kept")
             if began.elected:
-                self.unclean.append(unclean_election(event, topic, before, now, origin))
+                self._add_unclean(unclean_election(event, topic, before, now, origin))
+
+    def _add_unclean(self, one: UncleanElection) -> None:
+        if one.last_leader and len(one.passed_over) == 1:
+            self._crashed.setdefault(one.passed_over[0], []).append(len(self.unclean))
+        self.unclean.append(one)
+
+    def _note_elr(self, topic_id: TopicId, partition: int, now: Assignment) -> None:
+        if self._with_elr is not None and (now.elr or now.last_known_elr):
+            self._with_elr.setdefault(topic_id, set()).add(partition)
+
+    def _has_room(self, offset: Offset) -> bool:
+        """Returns whether one more topic or partition is kept; otherwise the record at this offset is refused."""
+        if self._restored().count < MOST_PARTITIONS:
+            return True
+        self._refuse(offset, f"{MOST_PARTITIONS} topics and partitions are known, and no more are accepted")
+        return False
+
+    def _refuse(self, offset: Offset, reason: str) -> None:
+        self.refused.append(Undecodable(offset=offset, reason=reason, length=0))
 
     def _record_elected_recovered(self, known: Recovery, event: PartitionChanged, origin: RecordPosition) -> None:
         """Records the end of a recovery if an election ended it: only the leader itself may end it (KIP-704)."""
@@ -216,6 +298,7 @@ class Partitions:
     def _end_recovery(self, key: tuple[TopicId, int]) -> None:
         of_topic = self._recovering.get(key[0], {})
         if of_topic.pop(key[1], None) is not None:
+            self._recovering_count -= 1
             self._sorted_recovering = None
             if not of_topic:
                 del self._recovering[key[0]]

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from rules.model.identifiers import START, Millis, NodeId, host_of
 from rules.model.monitoring import (
@@ -24,6 +25,22 @@ GAPS = frozenset({Reason.INTERRUPTED, Reason.CLOCK_STEPPED})
 """What is no observation, but the report that there was none before."""
 _GAP = "gap"
 """The name of the failure that reports it."""
+
+
+MOST_HOSTS = 1_000
+"""The number of hosts, the last ones that were probed, whose addresses are kept."""
+
+
+class KnownEndpoints(NamedTuple):
+    """Nodes with the HOST:PORT that something lists for them."""
+
+    endpoints: Collection[tuple[NodeId, str]]
+    hosts: Collection[str]
+
+    @classmethod
+    def of(cls, endpoints: Collection[tuple[NodeId, str]]) -> "KnownEndpoints":
+        """Returns the endpoints with their hosts."""
+        return cls(endpoints, {host_of(endpoint) for _, endpoint in endpoints})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,6 +102,8 @@ class ProbeState:
         self.probes = {**self.probes, probe_key(event.node, event.endpoint): probe}
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
+            if len(self.addresses) > MOST_HOSTS:
+                del self.addresses[next(iter(self.addresses))]
         self._end_failures(ObservationSource.PROBE, str(event.endpoint))
 
     def leader_view_polled(self, event: LeaderView, now_ms: Millis) -> None:
@@ -98,13 +117,20 @@ class ProbeState:
         self.leader_views = {**self.leader_views, event.endpoint: view}
         self._end_failures(ObservationSource.LEADER_VIEW, event.endpoint)
 
-    def keep_known_endpoints(self, known: Collection[tuple[NodeId, str]]) -> None:
+    def keep_known_endpoints(self, *known: KnownEndpoints) -> None:
         """Drops probes and addresses of endpoints that no voter, registration or polled node lists any more."""
-        if any((probe.node, str(probe.endpoint)) not in known for probe in self.probes.values()):
-            self.probes = {n: probe for n, probe in self.probes.items() if (probe.node, str(probe.endpoint)) in known}
-        hosts = {host_of(endpoint) for _, endpoint in known}
-        if not hosts.issuperset(self.addresses):
-            self.addresses = {host: addresses for host, addresses in self.addresses.items() if host in hosts}
+
+        def is_known(probe: Probe) -> bool:
+            endpoint = (probe.node, str(probe.endpoint))
+            return any(endpoint in each.endpoints for each in known)
+
+        def is_known_host(host: str) -> bool:
+            return any(host in each.hosts for each in known)
+
+        if not all(map(is_known, self.probes.values())):
+            self.probes = {name: probe for name, probe in self.probes.items() if is_known(probe)}
+        if not all(map(is_known_host, self.addresses)):
+            self.addresses = {host: addresses for host, addresses in self.addresses.items() if is_known_host(host)}
 
     @property
     def sorted_failures(self) -> tuple[FailedObservation, ...]:

@@ -40,6 +40,8 @@ OF_A_NODE = 32
 """The maximum number of starts and of interruptions of one node: they must not displace those of the others."""
 PARTITIONS = 20
 """The maximum number of partitions that are listed for one topic."""
+NODES = 100
+"""The maximum number of leaders, and of replicas that were passed over, that are listed for one topic."""
 _Entry = TypeVar("_Entry", bound=Election | ControllerStart | Interruption | DoubleRegistration | ElectedRecovered)
 
 
@@ -227,8 +229,8 @@ def _with_election(previous: UncleanElections | None, one: UncleanElection) -> U
         topic=one.topic,
         elections=1 + (previous.elections if previous else 0),
         partitions=tuple(sorted({one.partition, *(previous.partitions if previous else ())})[:PARTITIONS]),
-        leaders=tuple(sorted({*leaders, *(previous.leaders if previous else ())})),
-        passed_over=tuple(sorted({*one.passed_over, *(previous.passed_over if previous else ())})),
+        leaders=tuple(sorted({*leaders, *(previous.leaders if previous else ())})[:NODES]),
+        passed_over=tuple(sorted({*one.passed_over, *(previous.passed_over if previous else ())})[:NODES]),
         first_timestamp_ms=previous.first_timestamp_ms if previous else one.timestamp_ms,
         last_timestamp_ms=one.timestamp_ms,
         last_offset=one.offset,

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from connectors.metadata.value_limits import MOST_REPLICAS
 from connectors.observations.log_event import PartitionChanged, PartitionSet
 from rules.model.history import Recovery
 from rules.model.identifiers import NodeId
@@ -146,8 +147,8 @@ def raised(epoch: int | None) -> int | None:
 
 
 def union(first: tuple[NodeId, ...], second: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
-    """Returns the nodes of both lists, in order."""
-    return (*first, *(node for node in second if node not in first))
+    """Returns the nodes of both lists, in order, at most as many as a partition may have."""
+    return (*first, *(node for node in second if node not in first))[:MOST_REPLICAS]
 
 
 _REGISTERS_MS: Final = 1_000

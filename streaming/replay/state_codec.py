@@ -1,18 +1,22 @@
 """MachineState: what is known about one cluster; and the stored form of it and of a ClusterMonitor, a versioned blob.
 
-Layout: four bytes, `kww` and the version, then four sections, each a length of four bytes (big-endian) and that many
+Layout: four bytes, `kww` and the version, then nine sections, each a length of four bytes (big-endian) and that many
 bytes: the tracked conditions, and those of the machine. These are the hot section (deflated JSON of MachineState,
-rewritten whenever an observation was applied), the partitions of the log, and those of an unfinished snapshot, as
-`stored_topics` stores them. Their large parts are pages outside the blob, if a PageStore keeps them. A blob of another
-version is refused: reading it would lose state.
+rewritten whenever an observation was applied), and tables whose parts are rewritten only if they change: the partitions
+of the log, and those of an unfinished snapshot, as `stored_topics` stores them; the values of the log's image, of the
+visible one and of the snapshot's, and the records of their transactions, as `stored_values` stores them. Their large
+parts are pages outside the blob, if a PageStore keeps them. A blob of another version is refused: reading it would lose
+state.
 """
 
 import json
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -30,9 +34,10 @@ from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
 from streaming.replay.stored_topics import PageStore, deflated, table_references
+from streaming.replay.stored_values import IMAGE_VALUES, StoredValues
 
 MAGIC = b"kww"
-VERSION = 4
+VERSION = 5
 _HEADER_BYTES = len(MAGIC) + 1
 
 
@@ -69,6 +74,10 @@ class MachineState:
 
 
 _JSON: TypeAdapter[MachineState] = TypeAdapter(MachineState)
+_OF_LOG: dict[str, set[str]] = {"image": {*IMAGE_VALUES}, "transaction": {"held"}}
+_ELSEWHERE: dict[str, Any] = {"log": _OF_LOG, "loading": _OF_LOG, "visible_image": {*IMAGE_VALUES}}
+"""What is not in the hot section."""
+_TABLES = 7
 _TRACKED: TypeAdapter[TrackedConditions] = TypeAdapter(TrackedConditions)
 
 
@@ -116,41 +125,81 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
     return frozenset(chain.from_iterable(map(table_references, _sections(cluster, machine)[1:])))
 
 
-def to_bytes(state: MachineState, pages: PageStore | None) -> bytes:
-    """Returns the sections of a machine; `pages` keeps their large parts, None: they are in it."""
-    seen = {"visible_image"} if state.visible_image is state.log.image else None
-    hot = deflated(_JSON.dump_json(state, exclude=seen))
-    loaded = b"" if state.loading is None else state.loading.partitions.pack(pages)
-    return _joined(hot, state.log.partitions.pack(pages), loaded)
+def to_bytes(state: MachineState, pages: PageStore | None, values: StoredValues) -> bytes:
+    """Returns the sections of a machine; `pages` keeps their large parts, None: they are in it.
+
+    `values`: those of the state as it was last stored or restored.
+    """
+    log, loading = state.log, state.loading
+    visible = None if state.visible_image is log.image else state.visible_image
+    hot = deflated(
+        _JSON.dump_json(state, exclude={**_ELSEWHERE, **({"visible_image": True} if visible is None else {})})
+    )
+    sections = [
+        hot,
+        log.partitions.pack(pages),
+        b"" if loading is None else loading.partitions.pack(pages),
+        values.pack_image("log", log.image, pages),
+        b"" if visible is None else values.pack_image("visible", visible, pages),
+        b"" if loading is None else values.pack_image("loading", loading.image, pages),
+        *(
+            b"" if each is None or each.transaction is None else values.pack_held(name, each.transaction, pages)
+            for name, each in (("log", log), ("loading", loading))
+        ),
+    ]
+    values.end_state()
+    return _joined(*sections)
 
 
-def from_bytes(settings: ClusterSettings, blob: bytes, pages: PageStore | None) -> MachineState:
+def from_bytes(settings: ClusterSettings, blob: bytes, pages: PageStore | None, values: StoredValues) -> MachineState:
     """Returns the state whose sections `to_bytes` wrote, with the configured cluster id if there is one.
+
+    `values` gets those of the state.
 
     Raises:
         UsageError: the blob is of another cluster.
         DamagedStateError: it is damaged.
     """
     cluster, configured = settings.name, settings.cluster_id or None
-    hot, topics, loading_topics = _sections(cluster, blob)
-    try:
-        values = json.loads(zlib.decompress(hot))
-        state = _JSON.validate_python(values)
-    except (zlib.error, ValueError) as error:
-        raise _damaged(cluster, f"{type(error).__name__} while reading it") from error
+    hot, *tables = _sections(cluster, blob)
+    with _damage_of(cluster):
+        state = _JSON.validate_python(json.loads(zlib.decompress(hot)))
     if configured is not None and state.cluster_id not in (None, configured):
         raise UsageError(
             f"the checkpoint's state of cluster {cluster} is of cluster id {state.cluster_id}, "
             f"not {configured}: use another checkpoint folder"
         )
     state.cluster_id = configured or state.cluster_id
-    if "visible_image" not in values:
-        state.visible_image = state.log.image
-    _check_pages(cluster, (topics, loading_topics), pages)
-    for log, packed in ((state.log, topics), (state.loading, loading_topics)):
-        if log is not None:
-            log.partitions = Partitions(recovering=log.image.recovering, packed=packed, pages=pages)
+    _check_pages(cluster, tables, pages)
+    with _damage_of(cluster):
+        _add_tables(state, tables, pages, values)
     return state
+
+
+@contextmanager
+def _damage_of(cluster: str) -> Iterator[None]:
+    try:
+        yield
+    except (zlib.error, ValueError) as error:
+        raise _damaged(cluster, f"{type(error).__name__} while reading it") from error
+
+
+def _add_tables(state: MachineState, tables: Sequence[bytes], pages: PageStore | None, values: StoredValues) -> None:
+    topics, loading_topics, image, visible, loading_image, held, loading_held = tables
+    logs = (
+        ("log", state.log, topics, image, held),
+        ("loading", state.loading, loading_topics, loading_image, loading_held),
+    )
+    for name, log, packed, packed_image, packed_held in logs:
+        if log is not None:
+            log.image = values.unpack_image(name, log.image, packed_image, pages)
+            log.partitions = Partitions(recovering=log.image.recovering, packed=packed, pages=pages)
+            if log.transaction is not None:
+                values.unpack_held(name, log.transaction, packed_held, pages)
+    state.visible_image = (
+        values.unpack_image("visible", state.visible_image, visible, pages) if visible else state.log.image
+    )
+    values.end_state()
 
 
 def _joined(*sections: bytes) -> bytes:
@@ -179,7 +228,7 @@ def _section(cluster: str, blob: bytes, start: int) -> tuple[bytes, int]:
 
 def _sections(cluster: str, blob: bytes) -> list[bytes]:
     sections, start = [], 0
-    for _ in range(3):
+    for _ in range(1 + _TABLES):
         section, start = _section(cluster, blob, start)
         sections.append(section)
     if start != len(blob):

@@ -58,7 +58,7 @@ def table_references(stored: bytes) -> Iterator[bytes]:
         ValueError: it is damaged.
     """
     if stored.startswith(TABLE_MAGIC):
-        parts = _parts_of(stored)
+        parts = parts_of(stored)
         yield from (part[_HEADER.size :] for part in parts if part[0] == _REFERENCE)
 
 
@@ -116,7 +116,9 @@ class StoredTopics:
         self._parts: list[bytes] = [b""]
         """The stored form of each page."""
         self.sizes: list[int] = [0]
-        """How many topics and partitions each page holds; whoever adds a partition counts it."""
+        """How many topics and partitions each page holds."""
+        self.count = 0
+        """How many topics and partitions there are."""
         self._open = 0
         """The page of new topics."""
 
@@ -129,10 +131,11 @@ class StoredTopics:
             ValueError: the bytes are not a stored table.
         """
         topics = cls()
-        if parts := _parts_of(stored):
+        if parts := parts_of(stored):
             topics._parts = parts
-            topics._pages = [_decoded(_content(part, store), page) for page, part in enumerate(topics._parts)]
+            topics._pages = [_decoded(part_content(part, store), page) for page, part in enumerate(topics._parts)]
             topics.sizes = [len(page) + sum(len(topic.partitions) for topic in page.values()) for page in topics._pages]
+            topics.count = sum(topics.sizes)
             for content in topics._pages:
                 topics.by_id.update(content)
             for topic_id, topic in topics.by_id.items():
@@ -143,11 +146,7 @@ class StoredTopics:
     def to_bytes(self, store: PageStore | None) -> bytes:
         """Returns the topics as they are now. Pages that changed are kept in `store`; None: in the bytes."""
         for page in sorted(self.changed):
-            content = _encoded(self._pages[page])
-            if store is None or (page == 0 and len(content) < SMALL_PAGE):
-                self._parts[page] = _HEADER.pack(_INLINE, len(content)) + content
-            else:
-                self._parts[page] = _HEADER.pack(_REFERENCE, REFERENCE_BYTES) + store.put(content)
+            self._parts[page] = packed_part(_encoded(self._pages[page]), store, small=SMALL_PAGE if page == 0 else 0)
         self.changed.clear()
         return TABLE_MAGIC + b"".join(self._parts)
 
@@ -157,9 +156,14 @@ class StoredTopics:
             self._open = self._page_with_room()
         topic = Topic(page=self._open)
         self.by_id[topic_id] = self._pages[self._open][topic_id] = topic
-        self.sizes[self._open] += 1
+        self.partition_added(topic)
         self.changed.add(self._open)
         return topic
+
+    def partition_added(self, topic: Topic) -> None:
+        """Counts a topic, or a partition that was added to it."""
+        self.sizes[topic.page] += 1
+        self.count += 1
 
     def to_change(self, topic_id: TopicId) -> Topic:
         """Returns a topic that is to be changed; it is added if it is unknown."""
@@ -188,6 +192,7 @@ class StoredTopics:
             del self._pages[topic.page][topic_id]
             self.changed.add(topic.page)
             self.sizes[topic.page] -= 1 + len(topic.partitions)
+            self.count -= 1 + len(topic.partitions)
 
     def _add_name(self, topic_id: TopicId, name: str | None) -> None:
         if name is not None:
@@ -209,7 +214,7 @@ class StoredTopics:
         return len(self._pages) - 1
 
 
-def _parts_of(stored: bytes) -> list[bytes]:
+def parts_of(stored: bytes) -> list[bytes]:
     """Returns the parts of a stored table.
 
     Raises:
@@ -226,7 +231,14 @@ def _parts_of(stored: bytes) -> list[bytes]:
     return parts
 
 
-def _content(part: bytes, store: PageStore | None) -> bytes:
+def packed_part(content: bytes, store: PageStore | None, *, small: int = SMALL_PAGE) -> bytes:
+    """Returns a part of a table: the content if it has fewer bytes than `small`, or its reference in `store`."""
+    if store is None or len(content) < small:
+        return _HEADER.pack(_INLINE, len(content)) + content
+    return _HEADER.pack(_REFERENCE, REFERENCE_BYTES) + store.put(content)
+
+
+def part_content(part: bytes, store: PageStore | None) -> bytes:
     """Returns what a part holds, itself or by reference; raises MissingPageError."""
     kind, content = part[0], part[_HEADER.size :]
     if kind == _INLINE:

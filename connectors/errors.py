@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rules.model.monitoring import CertificateFault, Reason
+if TYPE_CHECKING:
+    from rules.model.monitoring import CertificateFault, Reason
 
 
 class KraftwatchError(Exception):
@@ -30,7 +32,7 @@ def os_errors(what: str, advice: str = "") -> Iterator[None]:
 class ObservationError(KraftwatchError):
     """A poll, probe, fetch or name lookup failed; the gatherer records the reason as a FailedObservation."""
 
-    def __init__(self, reason: Reason, detail: str, *, certificate_fault: CertificateFault | None = None) -> None:
+    def __init__(self, reason: "Reason", detail: str, *, certificate_fault: "CertificateFault | None" = None) -> None:
         """`detail` describes the failure and must not contain a secret.
 
         `certificate_fault`: why the node's certificate was not accepted, if that is the failure.

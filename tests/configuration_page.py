@@ -16,10 +16,11 @@ from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
 from connectors.sinks.sink_entry import SINK_SECTIONS
 from streaming.config import Config
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection, RuleSection
+from streaming.config.clusters import WatchSection
 from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.reload import FIXED
-from streaming.config.root import HeartbeatSection, PipelineSection, WatchSection
+from streaming.config.root import HeartbeatSection, PipelineSection
 from tests.page_tables import DOCS, table, with_tables
 
 PAGE = DOCS / "configuration.md"

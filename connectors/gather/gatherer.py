@@ -27,7 +27,7 @@ from connectors.gather.gatherer_input import (
 )
 from connectors.gather.gatherer_stats import LoopHeartbeat, current_stats, write_stats
 from connectors.gather.log_follower import START
-from connectors.gather.node_directory import ENDPOINTS_JSON, KnownEndpoints, stored_endpoints
+from connectors.gather.node_directory import KnownEndpoints, endpoints_json, stored_endpoints
 from connectors.gather.publisher import Publisher
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
@@ -123,7 +123,7 @@ class Gatherer:
         changed = {cluster: each for cluster, each in known.items() if self._noted.get(cluster) != each}
         if changed:
             self._journal.note_endpoints(
-                {cluster: ENDPOINTS_JSON.dump_json(each).decode() for cluster, each in changed.items()}
+                {cluster: endpoints_json().dump_json(each).decode() for cluster, each in changed.items()}
             )
             self._noted |= changed
 

@@ -6,6 +6,7 @@ them may be stale: an address is used only as long as requests to it succeed.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -54,14 +55,16 @@ class KnownEndpoints:
     """From the newest DescribeQuorum response."""
 
 
-ENDPOINTS_JSON: TypeAdapter[KnownEndpoints] = TypeAdapter(KnownEndpoints)
-"""How the journal holds them."""
+@cache
+def endpoints_json() -> TypeAdapter[KnownEndpoints]:
+    """Returns how the journal holds them."""
+    return TypeAdapter(KnownEndpoints)
 
 
 def stored_endpoints(text: str | None) -> KnownEndpoints:
     """Returns the endpoints that the journal holds; none if it holds none of the cluster, or if they are damaged."""
     try:
-        return KnownEndpoints() if text is None else ENDPOINTS_JSON.validate_json(text)
+        return KnownEndpoints() if text is None else endpoints_json().validate_json(text)
     except ValidationError:
         return KnownEndpoints()
 

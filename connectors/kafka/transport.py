@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from cryptography import x509
 from kafka import errors as kafka_errors
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
@@ -152,6 +151,8 @@ class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
 
     def certificate(self) -> ServerCertificate | None:
         """Returns the certificate of the handshake; None if it cannot be decoded."""
+        from cryptography import x509
+
         try:
             presented = x509.load_der_x509_certificate(self._sock.getpeercert(binary_form=True) or b"")
             begins, expires = presented.not_valid_before_utc.timestamp(), presented.not_valid_after_utc.timestamp()

@@ -1,4 +1,4 @@
-"""The command `kraftwatch`; each verb is a module."""
+"""The command `kraftwatch`."""
 
 import contextlib
 import gc
@@ -11,27 +11,12 @@ from typing import Annotated
 import typer
 
 from connectors.errors import KraftwatchError, UsageError
-from streaming.cli import (
-    audit,
-    checkpoint,
-    config,
-    decode,
-    doctor,
-    explain,
-    export,
-    lab,
-    replay,
-    report,
-    rescue,
-    run,
-    silence,
-    status,
-    what_if,
-)
 from streaming.cli.output import print_message
+from streaming.cli.verbs import Verbs
 
 app = typer.Typer(
     name="kraftwatch",
+    cls=Verbs,
     help="""Monitors the KRaft metadata quorum of Apache Kafka clusters.
 
 It detects what will prevent the next leader election or metadata commit,
@@ -84,34 +69,6 @@ def _top(
 ) -> None: ...
 
 
-_TRY, _ON_CALL = "Try it on this machine", "On-call commands"
-_MONITOR, _RECORDED = "Monitor continuously", "Recorded data"
-app.command("demo", rich_help_panel=_TRY)(lab.demo)
-app.add_typer(lab.app, name="lab", rich_help_panel=_TRY)
-app.command("status", rich_help_panel=_ON_CALL)(status.status)
-app.command("replication", rich_help_panel=_ON_CALL)(status.replication)
-app.command("partitions", rich_help_panel=_ON_CALL)(status.partitions)
-app.command("check", rich_help_panel=_ON_CALL)(status.check)
-app.command("safe-to-restart", rich_help_panel=_ON_CALL)(status.safe_to_restart)
-app.command("what-if", rich_help_panel=_ON_CALL)(what_if.what_if)
-app.command("explain", rich_help_panel=_ON_CALL)(explain.explain)
-app.add_typer(rescue.app, name="rescue", rich_help_panel=_ON_CALL)
-app.command("run", rich_help_panel=_MONITOR)(run.run)
-app.command("relay", rich_help_panel=_MONITOR)(run.relay)
-app.command("doctor", rich_help_panel=_MONITOR)(doctor.doctor)
-app.add_typer(config.app, name="config", rich_help_panel=_MONITOR)
-app.add_typer(silence.app, name="silence", rich_help_panel=_MONITOR)
-app.add_typer(checkpoint.app, name="checkpoint", rich_help_panel=_MONITOR)
-app.command("report", rich_help_panel=_RECORDED)(report.report)
-app.command("timeline", rich_help_panel=_RECORDED)(replay.timeline)
-app.command("replay", rich_help_panel=_RECORDED)(replay.replay)
-app.command("bundle", rich_help_panel=_RECORDED)(report.bundle)
-app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
-app.command("export", rich_help_panel=_RECORDED)(export.export)
-app.add_typer(audit.app, name="quarantine", rich_help_panel=_RECORDED)
-app.command("decode", rich_help_panel=_RECORDED)(decode.decode)
-
-
 def main() -> None:
     """Runs a verb. A usage error is one sentence on stderr and exit code 2, never a traceback."""
     _open_closed_streams()
@@ -123,6 +80,8 @@ def main() -> None:
     # SIGTERM ends a command as ^C does, so that an unpacked bundle is deleted. A job installs its own handler.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     failure_code = _FAILURE_CODES.get(next(iter(sys.argv[1:]), ""), 1)
+    # pydantic would read the metadata of every installed package to look for its plugins: there are none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         try:
             app(prog_name="kraftwatch")

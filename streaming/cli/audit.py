@@ -15,7 +15,6 @@ from connectors.wall_clock import wall_ms
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 from streaming.cli.checkpoint import database_to_write
-from streaming.cli.config_from_options import RecordedJob
 from streaming.cli.options import (
     AsJson,
     CheckpointFolder,
@@ -28,6 +27,7 @@ from streaming.cli.options import (
     writable_folder,
 )
 from streaming.cli.output import print_json, print_message, print_table
+from streaming.cli.recorded_job import RecordedJob
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation

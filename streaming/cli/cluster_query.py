@@ -6,44 +6,36 @@ An invalid option raises UsageError.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import typer
 from rich.console import Group, RenderableType
 
 from connectors.errors import JournalError, UsageError
-from connectors.gather.node_directory import KnownEndpoints
-from rules.finding import Plain
 from streaming.cli import config_from_options
-from streaming.cli.config_from_options import RecordedJob
 from streaming.cli.options import ClusterOptions, LookBackOptions, RecordedOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
-from streaming.config import Config
-from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
-from streaming.status.cluster_status import ClusterState, ClusterStatus
-from streaming.status.from_log_dir import LogDirContents, replay_log_dir
-from streaming.status.live import QueryTarget, query_clusters
-from streaming.status.recording import (
-    Recording,
-    ReplayedJournal,
-    has_journal,
-    open_journal,
-    recorded_endpoints,
-    recorded_state,
-    replay_recording,
-)
+
+if TYPE_CHECKING:
+    from connectors.gather.node_directory import KnownEndpoints
+    from rules.finding import Plain
+    from streaming.config import ClustersConfig, Config
+    from streaming.replay.cluster_settings import ClusterSettings
+    from streaming.status.cluster_status import ClusterState, ClusterStatus
+    from streaming.status.from_log_dir import LogDirContents
+    from streaming.status.query_target import QueryTarget
+    from streaming.status.recording import Recording, ReplayedJournal
 
 INTERRUPTED = 130
 """The exit code of a query that ^C ended."""
 
-ToJson: TypeAlias = Callable[[ClusterStatus], dict[str, Plain]]
-ToTable: TypeAlias = Callable[[ClusterStatus], RenderableType]
+Views: TypeAlias = "tuple[Callable[[ClusterStatus], dict[str, Plain]], Callable[[ClusterStatus], RenderableType]]"
+"""How a status is printed: as JSON, and as a table."""
 
 
 def query(
-    opts: ClusterOptions, each: Callable[[Sequence[ClusterState]], bool] = lambda _: False
-) -> Sequence[ClusterState]:
+    opts: ClusterOptions, each: "Callable[[Sequence[ClusterState]], bool]" = lambda _: False
+) -> "Sequence[ClusterState]":
     """Returns the state of each cluster.
 
     Args:
@@ -53,14 +45,15 @@ def query(
     if states is not None:
         each(states)
         return states
-    config = config_from_options.resolve_config(opts)
     journal = opts.journal if isinstance(opts, LookBackOptions) else None
-    return query_clusters(
-        _targets(config, journal, file=opts.config), timeout_s=opts.timeout, say=print_progress, each=each
-    )
+    targets = _targets(opts, journal)
+    # Imported here: kafka-python takes as long to load as everything else together.
+    from streaming.status.live import query_clusters
+
+    return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
 
 
-def query_once(opts: ClusterOptions) -> Sequence[ClusterState]:
+def query_once(opts: ClusterOptions) -> "Sequence[ClusterState]":
     """Returns the state of each cluster, from one query."""
     try:
         return query(opts)
@@ -68,7 +61,7 @@ def query_once(opts: ClusterOptions) -> Sequence[ClusterState]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def query_one_cluster(opts: ClusterOptions) -> ClusterState:
+def query_one_cluster(opts: ClusterOptions) -> "ClusterState":
     """Returns the state of the only given cluster."""
     if opts.config is None and len(opts.cluster or ()) > 1:
         raise UsageError(f"expected one cluster, but {len(opts.cluster or ())} are given: give one --cluster")
@@ -78,13 +71,18 @@ def query_one_cluster(opts: ClusterOptions) -> ClusterState:
     return states[0]
 
 
-def print_status(
-    opts: StatusOptions, to_json: ToJson, to_table: ToTable, *, recovering_limit: int | None = RECOVERING_LIMIT
-) -> None:
-    """Prints the status of each cluster, as JSON lines or as tables; every second with `--watch`."""
+def print_status(opts: StatusOptions, views: Callable[[], Views], *, all_recovering: bool = False) -> None:
+    """Prints the status of each cluster, as JSON lines or as tables; every second with `--watch`.
+
+    `views` imports what prints: it is called once the clusters have answered.
+    """
     console = stdout_console()
 
-    def print_states(states: Sequence[ClusterState]) -> bool:
+    def print_states(states: "Sequence[ClusterState]") -> bool:
+        from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
+
+        to_json, to_table = views()
+        recovering_limit = None if all_recovering else RECOVERING_LIMIT
         statuses = [cluster_status(one, recovering_limit=recovering_limit) for one in states]
         if opts.as_json:
             for one in statuses:
@@ -102,14 +100,18 @@ def print_status(
         raise typer.Exit(0 if opts.watch else INTERRUPTED) from None
 
 
-def read_disks(opts: LookBackOptions) -> Sequence[LogDirContents]:
+def read_disks(opts: LookBackOptions) -> "Sequence[LogDirContents]":
     """Returns what the log directories of `--log-dir` hold; nothing without one."""
-    if opts.log_dir and (opts.live or opts.journal is not None):
+    if not opts.log_dir:
+        return []
+    if opts.live or opts.journal is not None:
         raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
-    return [replay_log_dir(folder, opts.point_in_time) for folder in opts.log_dir or ()]
+    from streaming.status.from_log_dir import replay_log_dir
+
+    return [replay_log_dir(folder, opts.point_in_time) for folder in opts.log_dir]
 
 
-def _recorded_states(opts: LookBackOptions) -> Sequence[ClusterState] | None:
+def _recorded_states(opts: LookBackOptions) -> "Sequence[ClusterState] | None":
     """Returns the state in log directories or a recording; None if clusters must be queried."""
     upto = opts.point_in_time
     if upto is not None and (opts.cluster or not (opts.journal or opts.log_dir or opts.config)):
@@ -117,6 +119,9 @@ def _recorded_states(opts: LookBackOptions) -> Sequence[ClusterState] | None:
     disks = read_disks(opts)
     if not disks and upto is None and (opts.journal is None or opts.live):
         return None
+    from streaming.cli.recorded_job import RecordedJob
+    from streaming.status.recording import recorded_state, replay_recording
+
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
     log_dir = opts.log_dir[0] if opts.log_dir else None
@@ -128,7 +133,7 @@ def _recorded_states(opts: LookBackOptions) -> Sequence[ClusterState] | None:
     recorded = job.recording()
     only, names = config_from_options.patterns(opts.only), set[str]()
 
-    def settings_of(name: str) -> ClusterSettings | None:
+    def settings_of(name: str) -> "ClusterSettings | None":
         names.add(name)
         return job.settings(name) if config_from_options.selected(name, only) else None
 
@@ -139,23 +144,50 @@ def _recorded_states(opts: LookBackOptions) -> Sequence[ClusterState] | None:
     return [one.state() for one in replayed.values()]
 
 
-def _targets(config: Config, journal: Path | None, *, file: Path | None) -> list[QueryTarget]:
+def _targets(opts: ClusterOptions, journal: Path | None) -> "list[QueryTarget]":
     """Returns the clusters to query. What a job recorded of them is read only if one does not answer.
 
     Args:
-        journal: that of the job; None: what the job of the configuration `file` recorded, if there is one.
+        opts: name the clusters.
+        journal: that of the job; None: what the job of the configuration file recorded, if there is one.
     """
+    from streaming.status.query_target import QueryTarget
+
+    job = None if opts.config is None else config_from_options.resolve_config(opts)
+    config = config_from_options.resolve_clusters(opts) if job is None else job
+    read_recorded, endpoints = _recorded_of_query(config, job, journal, opts.config)
+    return [
+        QueryTarget(
+            cluster=section.cluster(),
+            settings=partial(config.cluster_settings, section),
+            read_recorded=partial(read_recorded, section.name),
+            known_endpoints=endpoints.get(section.name),
+        )
+        for section in config.watched
+    ]
+
+
+def _recorded_of_query(
+    config: "ClustersConfig", job: "Config | None", journal: Path | None, file: Path | None
+) -> "tuple[Callable[[str], ReplayedJournal | None], Mapping[str, KnownEndpoints]]":
+    """Returns a function that reads the recorded state of a cluster, and the recorded endpoints of each cluster."""
+    folder = job.folder if job is not None and journal is None else journal
+    if folder is None:
+        return lambda _: None, {}
+    from streaming.cli.recorded_job import RecordedJob
+    from streaming.status.recording import has_journal, open_journal, recorded_endpoints, replay_recording
+
     sections = {section.name: section for section in config.watched}
     given = None if journal is None else open_journal(journal, print_progress)
 
-    def settings_of(name: str) -> ClusterSettings | None:
+    def settings_of(name: str) -> "ClusterSettings | None":
         return config.cluster_settings(sections[name]) if name in sections else None
 
     @cache
-    def recorded() -> Mapping[str, ReplayedJournal]:
+    def recorded() -> "Mapping[str, ReplayedJournal]":
         found: Recording | None = given
         try:
-            if found is None and file is not None and (config.source == "kafka" or has_journal(config.folder)):
+            if found is None and job is not None and (job.source == "kafka" or has_journal(job.folder)):
                 found = RecordedJob(RecordedOptions(config=file), [*sections]).recording()
             if found is None:
                 return {}
@@ -166,19 +198,9 @@ def _targets(config: Config, journal: Path | None, *, file: Path | None) -> list
             print_progress(f"the recorded state cannot be read: {problem}")
             return {}
 
-    def read_recorded(name: str) -> ReplayedJournal | None:
+    def read_recorded(name: str) -> "ReplayedJournal | None":
         if journal is not None and name not in recorded():
             print_progress(f"{journal} has no rows of cluster {name}")
         return recorded().get(name)
 
-    folder = config.folder if file is not None and journal is None else journal
-    endpoints = {} if folder is None else recorded_endpoints(folder)
-    return [
-        QueryTarget(
-            cluster=section.cluster(),
-            settings=config.cluster_settings(section),
-            read_recorded=partial(read_recorded, section.name),
-            known_endpoints=endpoints.get(section.name, KnownEndpoints()),
-        )
-        for section in config.watched
-    ]
+    return read_recorded, recorded_endpoints(folder)

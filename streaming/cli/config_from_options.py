@@ -1,31 +1,19 @@
-"""The configuration that options and a configuration file make together; which recorded rows options select.
+"""The configuration that options and a configuration file make together.
 
 An invalid option or configuration raises UsageError.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import iso
-from connectors.store.bundle_file import bundled_config
-from rules.evaluate import thresholds_for, with_overrides
-from rules.finding import Thresholds
-from rules.model.identifiers import Millis
-from streaming.cli.options import ConfigOptions, GatherOptions, RecordedOptions, parse_time_option
-from streaming.cli.output import print_progress
+from streaming.cli.options import ConfigOptions, GatherOptions
 
 if TYPE_CHECKING:
-    from connectors.observations.observation import Observation
-    from connectors.store.database import Database
-    from streaming.config import Config
-    from streaming.replay.cluster_settings import ClusterSettings
-    from streaming.status.recording import Recording, SettingsOf
+    from streaming.config import ClustersConfig, Config
 
+ConfigT = TypeVar("ConfigT", bound="ClustersConfig")
 _FORMS = {
     "--cluster": "NAME=HOST:PORT,…, such as prod=c1:9093,c2:9093,c3:9093",
     "--resolve": "HOST=ADDR",
@@ -45,25 +33,38 @@ def resolve_config(opts: GatherOptions, more: Mapping[str, Any] | None = None) -
     data: dict[str, Any] = {}
     if opts.config is not None:
         data = load(opts.config, complete=not opts.cluster).model_dump(exclude_unset=True, by_alias=True)
-        data["clusters"] = [dict(section) for section in data["clusters"]]
-    data["clusters"] = [*data.get("clusters", []), *map(_cluster, opts.cluster or ())]
-    if not data["clusters"]:
+    data = _with_clusters(data, opts)
+    data.update({key: value for key, value in (more or {}).items() if value})
+    config = checked(data, "options" if opts.config is None else f"{opts.config} and options")
+    return with_settings(config, opts.setting if isinstance(opts, ConfigOptions) else None)
+
+
+def resolve_clusters(opts: ConfigOptions) -> "ClustersConfig":
+    """Returns the clusters that options name without a file, as `resolve_config`; loads no other section."""
+    from streaming.config import checked_clusters
+
+    return with_settings(checked_clusters(_with_clusters({}, opts), "options"), opts.setting)
+
+
+def _with_clusters(data: Mapping[str, Any], opts: GatherOptions) -> dict[str, Any]:
+    """Returns the keys of a configuration with the clusters that the options add or change."""
+    clusters = [*map(dict, data.get("clusters", [])), *map(_cluster, opts.cluster or ())]
+    if not clusters:
         raise UsageError("no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE")
     resolve = dict(_pair(text, "--resolve") for text in opts.resolve or ())
-    for section in data["clusters"]:
+    for section in clusters:
         section["resolve"] = {**section.get("resolve", {}), **resolve}
         if opts.hosts_file is not None:
             section["hosts_file"] = opts.hosts_file
+    changed = {**data, "clusters": clusters}
     if opts.only:
         only = patterns(opts.only)
-        check_only(only, [section["name"] for section in data["clusters"]])
-        data["watch"] = {**data.get("watch", {}), "include": tuple(only)}
-    data.update({key: value for key, value in (more or {}).items() if value})
-    config = checked(data, "options" if opts.config is None else f"{opts.config} and options")
-    return _with_settings(config, opts.setting if isinstance(opts, ConfigOptions) else None)
+        check_only(only, [section["name"] for section in clusters])
+        changed["watch"] = {**data.get("watch", {}), "include": tuple(only)}
+    return changed
 
 
-def _with_settings(config: "Config", settings: Sequence[str] | None) -> "Config":
+def with_settings(config: ConfigT, settings: Sequence[str] | None) -> ConfigT:
     """Returns the configuration with each RULE.NAME=VALUE applied, for all clusters and for each single one."""
     clusters = [
         each.model_copy(update={"thresholds": overrides(each.thresholds, settings)}) for each in config.clusters
@@ -103,10 +104,10 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str] | None) -> dict[str, dict[str, float]]:
     """Returns `base` (RULE: {NAME: VALUE}) with each RULE.NAME=VALUE of the command line applied."""
-    from streaming.config.cluster_section import threshold_value
-
     thresholds = {rule: dict(values) for rule, values in base.items()}
     for text in settings or ():
+        from streaming.config.cluster_section import threshold_value
+
         key, value = _pair(text, "--set")
         rule, dot, name = key.partition(".")
         if not dot:
@@ -116,102 +117,3 @@ def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str] |
         except ValueError as problem:
             raise UsageError(f"--set {text}: {problem}") from None
     return thresholds
-
-
-class RecordedJob:
-    """What a job recorded: its rows and alerts, and the settings to evaluate them with."""
-
-    def __init__(self, opts: RecordedOptions, only: Sequence[str] | None = None) -> None:
-        """Reads nothing yet; `only`: the clusters to replay, whose rows alone are read of a topic."""
-        self._opts, self._only = opts, patterns(only)
-        self.from_ms, self.to_ms = parse_time_option("--from", opts.from_), parse_time_option("--to", opts.to)
-        if self.from_ms is not None and self.to_ms is not None and self.from_ms > self.to_ms:
-            raise UsageError(f"--from {iso(self.from_ms)}: the start must be before the end, {iso(self.to_ms)}")
-
-    @property
-    def place(self) -> str:
-        """Where the rows are, for messages."""
-        return str(self._opts.log_dir or self._opts.journal or f"what the job of {self._opts.config} recorded")
-
-    @cached_property
-    def config(self) -> "Config | None":
-        """The given configuration, else that of a bundle, with the settings applied; None if there is none."""
-        recorded, setting = self._opts.journal, self._opts.setting
-        if self._opts.config is not None:
-            return resolve_config(ConfigOptions(config=self._opts.config, setting=setting))
-        data = None if recorded is None or not recorded.is_file() else bundled_config(recorded)
-        if data is None:
-            return None
-        from streaming.config import checked
-
-        return _with_settings(checked(data, f"{recorded}: its configuration is damaged"), setting)
-
-    def recording(self) -> "Recording":
-        """Returns the given journal, or that of the configured job, or what relays wrote for it."""
-        from streaming.status.recording import open_journal
-
-        if self._opts.journal is not None:
-            return open_journal(self._opts.journal, print_progress)
-        config = resolve_config(ConfigOptions(config=self._opts.config, only=self._only))
-        if config.source != "kafka" or config.relay is None:
-            return open_journal(config.folder, print_progress)
-        from connectors.relay.topic_recording import TopicRecording
-
-        ids = {one.name: one.cluster_id for one in config.watched}
-        return TopicRecording(config.relay.recorded_topics(ids), print_progress)
-
-    def rows(self) -> "Iterator[Observation]":
-        """Yields the rows of the time and, before them, what a state of that time needs.
-
-        Raises:
-            UsageError: they cannot be read.
-            JournalError: the journal is damaged.
-        """
-        from streaming.report.back_test import EVALUATE_BEFORE_MS, log_dir_rows
-
-        if self._opts.log_dir is not None:
-            return log_dir_rows(self._opts.log_dir)
-        since_ms = None if self.from_ms is None else Millis(self.from_ms - EVALUATE_BEFORE_MS)
-        return self.recording().rows(since_ms=since_ms, until_ms=self.to_ms)
-
-    def database(self) -> "Database":
-        """Returns the database with the alerts, which may be missing: the configured server, or the checkpoint's."""
-        from connectors.store.bundle_file import unpacked_bundle
-        from connectors.store.tables import job_database
-
-        config = None if self._opts.config is None else self.config
-        if config is not None and config.server is not None:
-            return job_database(config.server, read_only=True)
-        folder = self._opts.journal or (Path() if config is None else config.folder)
-        if folder.is_file():
-            folder = unpacked_bundle(folder)
-        found = job_database(folder, read_only=True)
-        return found if found.exists else job_database(folder.absolute().parent, read_only=True)
-
-    @cached_property
-    def settings(self) -> "Callable[[str], ClusterSettings]":
-        """Returns the settings of a cluster; one that the configuration does not name has the thresholds for all."""
-        from streaming.config import flattened
-        from streaming.replay.cluster_settings import ClusterSettings
-
-        if self.config is None:
-            by_name, common = {}, thresholds_for(flattened(overrides({}, self._opts.setting)))
-        else:
-            by_name = {section.name: self.config.cluster_settings(section) for section in self.config.clusters}
-            common = self.config.thresholds_in_force()
-        return lambda name: by_name.get(name) or ClusterSettings(name=name, thresholds=common)
-
-    @cached_property
-    def monitored_settings(self) -> "SettingsOf":
-        """Returns the settings of a cluster that the configuration monitors, of any cluster if there is none."""
-        watched = None if self.config is None else {section.name for section in self.config.watched}
-        if self._opts.log_dir is None:
-            return lambda name: (
-                self.settings(name) if selected(name, self._only) and (watched is None or name in watched) else None
-            )
-        # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all. It
-        # holds no polls, so the rule about the monitor's own visibility is not evaluated.
-        only = next(iter(watched)) if watched is not None and len(watched) == 1 else None
-        found, blind = self.settings(only or ""), {"monitor-blind": Thresholds(enabled=False)}
-        settings = replace(found, thresholds=with_overrides(found.thresholds, blind))
-        return lambda name: replace(settings, name=only or name)

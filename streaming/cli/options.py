@@ -27,9 +27,11 @@ TIMEOUT_S = 10.0
 
 
 def _timeout(value: str | float) -> float:
+    if isinstance(value, float):
+        return value
     from connectors.settings import parse_seconds
 
-    seconds = value if isinstance(value, float) else parse_seconds(value)
+    seconds = parse_seconds(value)
     if not 1 <= seconds <= 600:
         raise ValueError(f"invalid value '{value}': expected 1s to 10m")
     return seconds

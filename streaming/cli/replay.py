@@ -12,8 +12,8 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
 from streaming.cli import options
-from streaming.cli.config_from_options import RecordedJob
 from streaming.cli.output import print_json, print_progress, print_text
+from streaming.cli.recorded_job import RecordedJob
 
 if TYPE_CHECKING:
     from rules.alert import Alert

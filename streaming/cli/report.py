@@ -7,7 +7,7 @@ import typer
 
 from connectors.errors import UsageError, os_errors
 from streaming.cli import options
-from streaming.cli.config_from_options import RecordedJob
+from streaming.cli.recorded_job import RecordedJob
 
 OneCluster: TypeAlias = Annotated[
     str | None,

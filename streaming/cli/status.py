@@ -1,6 +1,6 @@
 """`kraftwatch status`, `replication`, `partitions`, `check`, `safe-to-restart`: the quorum now, without Spark.
 
-Each verb imports its modules itself: kafka-python takes a second to import, and help and errors must not wait for it.
+Each verb imports its modules itself: the client before the query, and what evaluates and prints the answers after it.
 """
 
 from typing import Annotated
@@ -32,10 +32,14 @@ def status(opts: StatusOptions) -> None:
       kraftwatch status --log-dir /var/lib/kafka/metadata
     """
     from streaming.cli import cluster_query
-    from streaming.status.cluster_status import status_json
-    from streaming.status.status_tables import status_table
 
-    cluster_query.print_status(opts, status_json, status_table)
+    def views() -> cluster_query.Views:
+        from streaming.status.cluster_status import status_json
+        from streaming.status.status_tables import status_table
+
+        return status_json, status_table
+
+    cluster_query.print_status(opts, views)
 
 
 @with_options(StatusOptions)
@@ -51,10 +55,14 @@ def replication(opts: StatusOptions) -> None:
       kraftwatch replication --cluster prod=c1:9093,c2:9093,c3:9093 --watch
     """
     from streaming.cli import cluster_query
-    from streaming.status.cluster_status import replication_json
-    from streaming.status.status_tables import replication_table
 
-    cluster_query.print_status(opts, replication_json, replication_table)
+    def views() -> cluster_query.Views:
+        from streaming.status.cluster_status import replication_json
+        from streaming.status.status_tables import replication_table
+
+        return replication_json, replication_table
+
+    cluster_query.print_status(opts, views)
 
 
 @with_options(StatusOptions)
@@ -70,10 +78,14 @@ def partitions(opts: StatusOptions) -> None:
       kraftwatch partitions --cluster prod=c1:9093,c2:9093,c3:9093
     """
     from streaming.cli import cluster_query
-    from streaming.status.cluster_status import partitions_json
-    from streaming.status.status_tables import partitions_table
 
-    cluster_query.print_status(opts, partitions_json, partitions_table, recovering_limit=None)
+    def views() -> cluster_query.Views:
+        from streaming.status.cluster_status import partitions_json
+        from streaming.status.status_tables import partitions_table
+
+        return partitions_json, partitions_table
+
+    cluster_query.print_status(opts, views, all_recovering=True)
 
 
 @with_options(LookBackOptions)
@@ -96,11 +108,12 @@ def check(opts: LookBackOptions) -> None:
       kraftwatch check --config kraftwatch.yaml --only prod --json
     """
     from streaming.cli import cluster_query
+
+    states = cluster_query.query_once(opts)
     from streaming.status import check_output
     from streaming.status.build_status import cluster_status
     from streaming.status.health import health, worst
 
-    states = cluster_query.query_once(opts)
     for one in states:
         if opts.as_json:
             print_json(check_output.check_json(one))
@@ -126,9 +139,10 @@ def safe_to_restart(
       kraftwatch safe-to-restart 2 --cluster prod=c1:9093,c2:9093,c3:9093
     """
     from streaming.cli import cluster_query
-    from streaming.status import check_output
 
     state = cluster_query.query_one_cluster(opts)
+    from streaming.status import check_output
+
     answer = check_output.evaluate_restart(state, node)
     if opts.as_json:
         print_json(check_output.restart_json(state, answer))

@@ -22,7 +22,6 @@ from connectors.settings import (
     placed_error,
     readable,
 )
-from rules.evaluate import RULES, thresholds_for
 from rules.finding import Severity, Thresholds
 from rules.model.monitoring import Access, Vantage
 
@@ -51,6 +50,9 @@ def threshold_value(rule: str, name: str, value: object) -> float:
     Raises:
         ValueError: there is no such rule or threshold, or the value is invalid.
     """
+    # Imported here: most commands get no threshold, and the rules take as long to load as the configuration.
+    from rules.evaluate import RULES, thresholds_for
+
     units = {each.name: each.unit for each in RULES[rule].thresholds} if rule in RULES else {}
     number = value if isinstance(value, int | float) else parse_seconds(str(value), unit=units.get(name, "s"))
     thresholds_for({f"{rule}.{name}": number})

@@ -1,8 +1,7 @@
 """The root of the configuration file."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -23,20 +22,10 @@ from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.sink_entry import SinkEntry
 from connectors.store.store_place import PostgresPlace, StorePlace, check_url
-from rules.evaluate import thresholds_for, with_overrides
-from rules.finding import Thresholds
-from streaming.config.cluster_section import (
-    ClusterDefaults,
-    ClusterSection,
-    RuleSection,
-    RuleThresholds,
-    flattened,
-    overrides_in_force,
-)
+from streaming.config.clusters import ClustersConfig
 from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.metrics.heartbeat import HeartbeatSchedule
-from streaming.replay.cluster_settings import ClusterSettings
 from streaming.web.page_access import PageAccess
 
 
@@ -85,22 +74,6 @@ class PipelineSection(Section):
         return {SHUFFLE_PARTITIONS: str(self.partitions)}
 
 
-_FILE = "_file"
-
-
-class WatchSection(Section):
-    """Which of the clusters are monitored."""
-
-    include: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """Names, or patterns with `*` and `?`: a cluster whose name matches one of them is monitored."""
-    exclude: tuple[str, ...] = ()
-    """Names, or patterns: a cluster whose name matches one of them is not monitored."""
-
-    def includes(self, name: str) -> bool:
-        """Whether a cluster of this name is monitored."""
-        return matches(name, self.include) and not matches(name, self.exclude)
-
-
 _FILE_URI = re.compile(r"file:(?://)?(/.+)", re.IGNORECASE)
 
 
@@ -129,15 +102,9 @@ def _parsed_by(parse: Callable[[str], object]) -> AfterValidator:
     return AfterValidator(checked)
 
 
-class Config(SecretsSection):
+class Config(ClustersConfig, SecretsSection):
     """The configuration of `kraftwatch run`."""
 
-    defaults: ClusterDefaults = Field(default_factory=ClusterDefaults)
-    """Default values of every cluster's keys. A cluster's own value wins."""
-    clusters: tuple[ClusterSection, ...] = Field(min_length=1)
-    """The clusters, each with its own name."""
-    watch: WatchSection = Field(default_factory=WatchSection)
-    """Which of the clusters are monitored; default: all."""
     checkpoint: Annotated[str, AfterValidator(checkpoint_place)] = "kraftwatch-checkpoint"
     """The folder of the journal, Spark's checkpoint and the ledger: the job's whole state, keep it. With `work_dir`,
     the place of Spark's checkpoint alone: `hdfs://…`, `s3a://…` or a folder."""
@@ -161,10 +128,6 @@ class Config(SecretsSection):
     # A URL that cannot be parsed would fail each request of the page.
     page_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), _parsed_by(urlsplit)] | None = None
     """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
-    thresholds: RuleThresholds = Field(default_factory=dict)
-    """RULE: {THRESHOLD: VALUE} for all clusters."""
-    rules: Mapping[str, RuleSection] = Field(default_factory=dict)
-    """RULE: {severity: …, enabled: …} for all clusters."""
     maintenance: tuple[MaintenanceSection, ...] = ()
     """Weekly windows in which sinks for people are not notified."""
     master: str = "local[2]"
@@ -185,17 +148,6 @@ class Config(SecretsSection):
     """PEM: the private key of listen_certfile, not encrypted; default: the key in listen_certfile."""
     listen_token_file: Path | None = None
     """A file with only the token that requests must send, read at each request. /healthz and /readyz need none."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _apply_defaults(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        defaults, clusters = value.get("defaults"), value.get("clusters")
-        if not isinstance(defaults, Mapping) or not isinstance(clusters, list | tuple):
-            return value
-        merged = [_with_defaults(each, defaults) if isinstance(each, Mapping) else each for each in clusters]
-        return {**value, "clusters": merged}
 
     @property
     def folder(self) -> Path:
@@ -222,15 +174,6 @@ class Config(SecretsSection):
         return self.server or self.folder.absolute()
 
     @property
-    def watched(self) -> tuple[ClusterSection, ...]:
-        """Returns the monitored clusters in the file's order."""
-        return tuple(section for section in self.clusters if self.watch.includes(section.name))
-
-    def without(self, names: Collection[str]) -> "Config":
-        """Returns the configuration without the clusters of these names."""
-        return self.model_copy(update={"clusters": tuple(each for each in self.clusters if each.name not in names)})
-
-    @property
     def links(self) -> MessageLinks:
         """The links in the messages of all sinks."""
         return MessageLinks(docs_url=self.docs_url, page_url=self.page_url or self._listen_url())
@@ -246,42 +189,6 @@ class Config(SecretsSection):
         """Returns the certificate and the token with which `listen` is served."""
         token = None if self.listen_token_file is None else Secret(file=self.listen_token_file)
         return PageAccess(certfile=self.listen_certfile, keyfile=self.listen_keyfile, token=token)
-
-    def overrides(self, section: ClusterSection | None = None) -> dict[str, float]:
-        """Returns the configured thresholds as RULE.NAME -> value; those of the cluster win."""
-        return {**flattened(self.thresholds), **({} if section is None else flattened(section.thresholds))}
-
-    def thresholds_in_force(self, section: ClusterSection | None = None) -> Mapping[str, Thresholds]:
-        """Returns all thresholds of a cluster by rule id: the defaults with all that the configuration overrides."""
-        overrides = overrides_in_force(self.rules, {} if section is None else section.rules)
-        return with_overrides(thresholds_for(self.overrides(section)), overrides)
-
-    def cluster_settings(self, section: ClusterSection) -> ClusterSettings:
-        """Returns what the replay and the evaluation of a cluster need."""
-        return ClusterSettings(
-            name=section.name,
-            cluster_id=section.cluster_id,
-            bootstrap=tuple(section.bootstrap),
-            vantage=section.vantage,
-            access=section.access,
-            thresholds=self.thresholds_in_force(section),
-        )
-
-
-def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a cluster's keys with the defaults added. A secret replaces a default secret file, and vice versa."""
-    # A key that is no text is reported as an unknown one.
-    own_keys = {str(key).removesuffix(_FILE) for key in section}
-    added = {key: value for key, value in defaults.items() if str(key).removesuffix(_FILE) not in own_keys}
-    own, common = section.get("resolve"), defaults.get("resolve")
-    if isinstance(own, Mapping) and isinstance(common, Mapping):
-        section = {**section, "resolve": {**common, **own}}
-    return {**added, **section}
-
-
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the patterns matches a name."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

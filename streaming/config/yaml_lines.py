@@ -6,13 +6,12 @@ Numbers, `true` and times of day stay texts, which pydantic reads; an empty valu
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
-KeyPath: TypeAlias = tuple[str | int, ...]
-"""Keys and list positions from the top of the file to one value."""
+from streaming.config.sentences import Document, KeyPath
+
 _EMPTY = ("", "~", "null", "Null", "NULL")
 _MERGE = "<<"
 _STANDARD_TAG = "tag:yaml.org,2002:"
@@ -24,19 +23,6 @@ class DocumentError(ValueError):
 
     def __init__(self, reason: str, mark: yaml.Mark | None = None) -> None:
         super().__init__(reason if mark is None else f"line {mark.line + 1}: {reason}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """The data of a YAML text with line numbers."""
-
-    data: Any
-    lines: Mapping[KeyPath, int]
-    """Line of each value, or of the key before it; the first line is 1. `()` is the whole."""
-
-    def line_of(self, path: KeyPath) -> int:
-        """Returns the line of the value at this path, or of the nearest part that contains it."""
-        return next(self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines)
 
 
 def parse_yaml(text: str, environment: Mapping[str, str]) -> Document:

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -73,17 +74,26 @@ class MachineState:
     """The newest image of the log that rules see. It is not stored if it is the log's own."""
 
 
-_JSON: TypeAdapter[MachineState] = TypeAdapter(MachineState)
 _OF_LOG: dict[str, set[str]] = {"image": {*IMAGE_VALUES}, "transaction": {"held"}}
 _ELSEWHERE: dict[str, Any] = {"log": _OF_LOG, "loading": _OF_LOG, "visible_image": {*IMAGE_VALUES}}
 """What is not in the hot section."""
 _TABLES = 7
-_TRACKED: TypeAdapter[TrackedConditions] = TypeAdapter(TrackedConditions)
+
+
+@cache
+def _state_json() -> TypeAdapter[MachineState]:
+    # Not every command that replays a log reads or writes a state: this takes as long as the import of all rules.
+    return TypeAdapter(MachineState)
+
+
+@cache
+def _conditions_json() -> TypeAdapter[TrackedConditions]:
+    return TypeAdapter(TrackedConditions)
 
 
 def monitor_to_bytes(conditions: TrackedConditions, machine: bytes) -> bytes:
     """Returns the stored form of a monitor; `machine`: that of its machine."""
-    tracked = deflated(json.dumps(_TRACKED.dump_python(conditions), separators=(",", ":")).encode())
+    tracked = deflated(json.dumps(_conditions_json().dump_python(conditions), separators=(",", ":")).encode())
     return MAGIC + bytes([VERSION]) + _joined(tracked) + machine
 
 
@@ -96,7 +106,7 @@ def monitor_parts(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
     """
     tracked, machine = _tracked_and_machine(cluster, blob)
     try:
-        return _TRACKED.validate_python(json.loads(zlib.decompress(tracked))), machine
+        return _conditions_json().validate_python(json.loads(zlib.decompress(tracked))), machine
     except (zlib.error, ValueError) as error:
         raise _damaged(cluster, f"{type(error).__name__} while reading its alerts") from error
 
@@ -133,7 +143,7 @@ def to_bytes(state: MachineState, pages: PageStore | None, values: StoredValues)
     log, loading = state.log, state.loading
     visible = None if state.visible_image is log.image else state.visible_image
     hot = deflated(
-        _JSON.dump_json(state, exclude={**_ELSEWHERE, **({"visible_image": True} if visible is None else {})})
+        _state_json().dump_json(state, exclude={**_ELSEWHERE, **({"visible_image": True} if visible is None else {})})
     )
     sections = [
         hot,
@@ -163,7 +173,7 @@ def from_bytes(settings: ClusterSettings, blob: bytes, pages: PageStore | None, 
     cluster, configured = settings.name, settings.cluster_id or None
     hot, *tables = _sections(cluster, blob)
     with _damage_of(cluster):
-        state = _JSON.validate_python(json.loads(zlib.decompress(hot)))
+        state = _state_json().validate_python(json.loads(zlib.decompress(hot)))
     if configured is not None and state.cluster_id not in (None, configured):
         raise UsageError(
             f"the checkpoint's state of cluster {cluster} is of cluster id {state.cluster_id}, "

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from connectors.gather.node_directory import (
-    ENDPOINTS_JSON,
     MAX_NODES,
     KnownEndpoints,
     NodeDirectory,
     ProbeTarget,
+    endpoints_json,
     stored_endpoints,
 )
 from connectors.kafka.cluster_connection import Address
@@ -211,7 +211,7 @@ KNOWN = KnownEndpoints(
 def test_stored_endpoints_are_read_back_and_kept_for_clusters_that_are_not_monitored_now(tmp_path: Path) -> None:
     for cluster, known in (("prod", KNOWN), ("other", KnownEndpoints())):
         with JournalWriter(tmp_path) as writer:
-            writer.note_endpoints({cluster: ENDPOINTS_JSON.dump_json(known).decode()})
+            writer.note_endpoints({cluster: endpoints_json().dump_json(known).decode()})
             writer.append([poll()])
 
     assert {name: stored_endpoints(text) for name, text in JournalReader(tmp_path).endpoints().items()} == {

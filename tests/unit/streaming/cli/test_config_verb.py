@@ -10,7 +10,7 @@ import yaml
 from typer.testing import Result
 
 from streaming.config import Config
-from streaming.config.loading import PATTERN_SENTENCES
+from streaming.config.sentences import PATTERN_SENTENCES
 from tests.cli.program import kraftwatch, owned_by_another_user
 from tests.sinks.server import HttpDouble, HttpReply, serving
 from tests.unit.streaming.config.section_models import all_models

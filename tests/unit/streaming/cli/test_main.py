@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from connectors.errors import UsageError
 from streaming import cli
+from streaming.cli.verbs import Verb
 
 AnyCommand = TyperCommand | TyperGroup
 
@@ -19,8 +20,9 @@ def verbs(command: AnyCommand, path: str = "kraftwatch") -> Iterator[tuple[str, 
     yield path, command
     if isinstance(command, TyperGroup):
         for name, inside in command.commands.items():
-            assert isinstance(inside, AnyCommand)
-            yield from verbs(inside, f"{path} {name}")
+            found = inside.load() if isinstance(inside, Verb) else inside
+            assert isinstance(found, AnyCommand)
+            yield from verbs(found, f"{path} {name}")
 
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/checkpoint/cluster.tmp")

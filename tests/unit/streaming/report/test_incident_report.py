@@ -15,8 +15,8 @@ from connectors.store.tables import sqlite_database
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.route import Silence
-from streaming.cli.config_from_options import RecordedJob
 from streaming.cli.options import RecordedOptions
+from streaming.cli.recorded_job import RecordedJob
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.incident_report import IncidentReport, make_report
 from streaming.status.recording import open_journal

@@ -26,7 +26,9 @@ from streaming.status import live as live_status
 from streaming.status.build_status import cluster_status
 from streaming.status.check_output import check_text
 from streaming.status.cluster_status import ClusterState
-from streaming.status.live import LiveCluster, QueryTarget, query_clusters
+from streaming.status.live import query_clusters
+from streaming.status.live_cluster import LiveCluster
+from streaming.status.query_target import QueryTarget
 from streaming.status.recording import (
     ReplayedJournal,
     SettingsOf,
@@ -144,7 +146,7 @@ SETTINGS = ClusterSettings(name="a", bootstrap=("c1.test:9093",))
 
 
 def live_cluster() -> LiveCluster:
-    return LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS))
+    return LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS))
 
 
 def query_began_ms(live: LiveCluster) -> Millis:
@@ -158,7 +160,7 @@ def test_a_query_is_refused_if_another_cluster_answers(monkeypatch: pytest.Monke
     monkeypatch.setattr(live_status, "identify", identify)
 
     with pytest.raises(UsageError, match="cluster a: c1:9093 belongs to cluster B, not to A; correct the address or"):
-        query_clusters([QueryTarget(cluster=CLUSTER, settings=SETTINGS)], timeout_s=0)
+        query_clusters([QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS)], timeout_s=0)
 
 
 def test_query_waits_for_an_election_and_ends_when_no_leader_follows() -> None:
@@ -265,11 +267,11 @@ def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Pat
         calls.append("read")
         return replay_journal(journal(tmp_path / "journal", [observed(polled(7), AT)]), settings_of)["a"]
 
-    answered = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS, read_recorded=read_recorded))
+    answered = LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS, read_recorded=read_recorded))
     answered.apply(observed(polled(9), wall_ms() + 100))
     assert (answered.state().source, calls) == ("live", [])
 
-    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS, read_recorded=read_recorded))
+    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS, read_recorded=read_recorded))
     live.apply(observed(failed(Reason.NO_LEADER, PLACE), wall_ms() + 100))
     state = live.state()
 

@@ -1,0 +1,111 @@
+"""The verbs of `kraftwatch` by name: help, completion and another verb do not import the module of a verb."""
+
+from importlib import import_module
+from typing import Any, Literal
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+_MARKUP: Literal["rich"] = "rich"
+_TRY, _ON_CALL = "Try it on this machine", "On-call commands"
+_MONITOR, _RECORDED = "Monitor continuously", "Recorded data"
+_VERBS = (
+    (_TRY, "demo", "lab:demo", "Inject four faults into a real Kafka quorum while the streaming job monitors it."),
+    (_TRY, "lab", "lab:app", "Start and stop a real Kafka quorum on this machine, for experiments."),
+    (_ON_CALL, "status", "status:status", "Show the quorum: leader, voters, recorded endpoints, and what is wrong."),
+    (
+        _ON_CALL,
+        "replication",
+        "status:replication",
+        "Show every replica of the metadata log: its lag and whether it is fetching.",
+    ),
+    (
+        _ON_CALL,
+        "partitions",
+        "status:partitions",
+        "Show partitions recovering from an unclean election, longest first.",
+    ),
+    (_ON_CALL, "check", "status:check", "Query once and evaluate all rules; for scripts, probes and cron."),
+    (
+        _ON_CALL,
+        "safe-to-restart",
+        "status:safe_to_restart",
+        "Check whether a controller may be restarted now; print the reasons if not.",
+    ),
+    (
+        _ON_CALL,
+        "what-if",
+        "what_if:what_if",
+        "Predict whether the quorum has a leader after a change of its controllers.",
+    ),
+    (
+        _ON_CALL,
+        "explain",
+        "explain:explain",
+        "Explain a rule: its meaning, what to do, what not to do, its thresholds.",
+    ),
+    (
+        _ON_CALL,
+        "rescue",
+        "rescue:app",
+        "Recover a quorum whose recorded voter endpoints no longer lead to the voters.",
+    ),
+    (_MONITOR, "run", "run:run", "Monitor clusters continuously and send alerts."),
+    (_MONITOR, "relay", "run:relay", "Gather beside the controllers and write all observations to a topic."),
+    (_MONITOR, "doctor", "doctor:doctor", "Check everything that the job needs, and print how to fix what fails."),
+    (_MONITOR, "config", "config:app", "Check a configuration file, or print an example or the schema."),
+    (_MONITOR, "silence", "silence:app", "Silence alerts for a time, such as during a planned change."),
+    (_MONITOR, "checkpoint", "checkpoint:app", "Repair a job's checkpoint folder, or change its number of partitions."),
+    (_RECORDED, "report", "report:report", "Write an incident as one HTML file: timeline, alerts, state at the end."),
+    (
+        _RECORDED,
+        "timeline",
+        "replay:timeline",
+        "Print what happened, in order: elections, voter changes, recoveries, alerts.",
+    ),
+    (
+        _RECORDED,
+        "replay",
+        "replay:replay",
+        "Back-test: print the alerts that the job would have sent for recorded observations.",
+    ),
+    (_RECORDED, "bundle", "report:bundle", "Pack journal, alerts, status, configuration and versions into one file."),
+    (_RECORDED, "audit", "audit:audit", "Check all recorded observations and alerts against the data contracts."),
+    (_RECORDED, "export", "export:export", "Append what is new in a job's tables to parquet files."),
+    (_RECORDED, "decode", "decode:decode", "Print every record of a segment or snapshot of the metadata log."),
+    (_RECORDED, "quarantine", "audit:app", "Show recorded data that could not be decoded, and decode it again."),
+)
+"""Panel of the help, name, where it is in this package, first sentence of its help text."""
+
+
+class Verb(TyperCommand):
+    """One verb. Its module is imported when the verb is called."""
+
+    def __init__(self, name: str, place: str, *, panel: str, sentence: str) -> None:
+        super().__init__(name, help=sentence, rich_help_panel=panel, rich_markup_mode=_MARKUP)
+        self._name, self._place = name, place
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Returns a context of the command, which typer then invokes."""
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+    def load(self) -> TyperCommand | TyperGroup:
+        """Returns the command with its options."""
+        module, _, attribute = self._place.partition(":")
+        found = getattr(import_module(f"streaming.cli.{module}"), attribute)
+        holder = typer.Typer(rich_markup_mode=_MARKUP, add_completion=False, callback=lambda: None)
+        if isinstance(found, typer.Typer):
+            holder.add_typer(found, name=self._name)
+        else:
+            holder.command(self._name)(found)
+        command: TyperCommand | TyperGroup = typer.main.get_command(holder).commands[self._name]  # type: ignore[attr-defined]
+        return command
+
+
+class Verbs(TyperGroup):
+    """The group of all verbs."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for panel, name, place, sentence in _VERBS:
+            self.add_command(Verb(name, place, panel=panel, sentence=sentence))

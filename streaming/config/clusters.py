@@ -1,0 +1,114 @@
+"""What the configuration says about the clusters: all that a query of them needs.
+
+A module of its own: the sections of the sinks take longer to load than everything else in the configuration.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field, model_validator
+
+from connectors.settings import Section
+from streaming.config.cluster_section import (
+    ClusterDefaults,
+    ClusterSection,
+    RuleSection,
+    RuleThresholds,
+    flattened,
+    overrides_in_force,
+)
+
+if TYPE_CHECKING:
+    from rules.finding import Thresholds
+    from streaming.replay.cluster_settings import ClusterSettings
+
+_FILE = "_file"
+
+
+class WatchSection(Section):
+    """Which of the clusters are monitored."""
+
+    include: tuple[str, ...] = Field(default=("*",), min_length=1)
+    """Names, or patterns with `*` and `?`: a cluster whose name matches one of them is monitored."""
+    exclude: tuple[str, ...] = ()
+    """Names, or patterns: a cluster whose name matches one of them is not monitored."""
+
+    def includes(self, name: str) -> bool:
+        """Whether a cluster of this name is monitored."""
+        return matches(name, self.include) and not matches(name, self.exclude)
+
+
+class ClustersConfig(Section):
+    """The clusters, and how the rules are evaluated for them."""
+
+    defaults: ClusterDefaults = Field(default_factory=ClusterDefaults)
+    """Default values of every cluster's keys. A cluster's own value wins."""
+    clusters: tuple[ClusterSection, ...] = Field(min_length=1)
+    """The clusters, each with its own name."""
+    watch: WatchSection = Field(default_factory=WatchSection)
+    """Which of the clusters are monitored; default: all."""
+    thresholds: RuleThresholds = Field(default_factory=dict)
+    """RULE: {THRESHOLD: VALUE} for all clusters."""
+    rules: Mapping[str, RuleSection] = Field(default_factory=dict)
+    """RULE: {severity: …, enabled: …} for all clusters."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_defaults(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        defaults, clusters = value.get("defaults"), value.get("clusters")
+        if not isinstance(defaults, Mapping) or not isinstance(clusters, list | tuple):
+            return value
+        merged = [_with_defaults(each, defaults) if isinstance(each, Mapping) else each for each in clusters]
+        return {**value, "clusters": merged}
+
+    @property
+    def watched(self) -> tuple[ClusterSection, ...]:
+        """Returns the monitored clusters in the file's order."""
+        return tuple(section for section in self.clusters if self.watch.includes(section.name))
+
+    def without(self, names: Collection[str]) -> Self:
+        """Returns the configuration without the clusters of these names."""
+        return self.model_copy(update={"clusters": tuple(each for each in self.clusters if each.name not in names)})
+
+    def overrides(self, section: ClusterSection | None = None) -> dict[str, float]:
+        """Returns the configured thresholds as RULE.NAME -> value; those of the cluster win."""
+        return {**flattened(self.thresholds), **({} if section is None else flattened(section.thresholds))}
+
+    def thresholds_in_force(self, section: ClusterSection | None = None) -> "Mapping[str, Thresholds]":
+        """Returns all thresholds of a cluster by rule id: the defaults with all that the configuration overrides."""
+        from rules.evaluate import thresholds_for, with_overrides
+
+        overrides = overrides_in_force(self.rules, {} if section is None else section.rules)
+        return with_overrides(thresholds_for(self.overrides(section)), overrides)
+
+    def cluster_settings(self, section: ClusterSection) -> "ClusterSettings":
+        """Returns what the replay and the evaluation of a cluster need."""
+        from streaming.replay.cluster_settings import ClusterSettings
+
+        return ClusterSettings(
+            name=section.name,
+            cluster_id=section.cluster_id,
+            bootstrap=tuple(section.bootstrap),
+            vantage=section.vantage,
+            access=section.access,
+            thresholds=self.thresholds_in_force(section),
+        )
+
+
+def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a cluster's keys with the defaults added. A secret replaces a default secret file, and vice versa."""
+    # A key that is no text is reported as an unknown one.
+    own_keys = {str(key).removesuffix(_FILE) for key in section}
+    added = {key: value for key, value in defaults.items() if str(key).removesuffix(_FILE) not in own_keys}
+    own, common = section.get("resolve"), defaults.get("resolve")
+    if isinstance(own, Mapping) and isinstance(common, Mapping):
+        section = {**section, "resolve": {**common, **own}}
+    return {**added, **section}
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the patterns matches a name."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,101 @@
+"""Checks between the clusters of a configuration: names and addresses that they must not share, and patterns."""
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from connectors.errors import UsageError
+from connectors.settings import host_port
+from streaming.config.cluster_section import ClusterSection
+from streaming.config.clusters import ClustersConfig, matches
+from streaming.config.sentences import KeyPath, placed, sentences
+
+Mistake: TypeAlias = tuple[KeyPath, str]
+"""The path of a value, and what is wrong with it."""
+
+
+def checked_clusters(data: Mapping[str, Any], source: str) -> ClustersConfig:
+    """Returns clusters from plain data; `source` is named in the error.
+
+    Raises:
+        UsageError: one sentence for the first invalid value.
+    """
+    try:
+        config = ClustersConfig.model_validate(data)
+    except ValidationError as problem:
+        raise UsageError(f"{source}: {sentences(problem, None)[0]}") from None
+    for path, sentence in (*contradictions_of_clusters(config), *mistakes_of_clusters(config)):
+        raise UsageError(f"{source}: {placed(None, path)}: {sentence}")
+    return config
+
+
+def contradictions_of_clusters(config: ClustersConfig) -> Iterator[Mistake]:
+    """Yields two clusters of one name, and patterns that leave none."""
+    names: set[str] = set()
+    for at, section in enumerate(config.clusters):
+        if section.name in names:
+            yield ("clusters", at, "name"), f"two clusters are named {section.name}: give each its own name"
+        names.add(section.name)
+    # A pattern that matches no cluster is reported by itself.
+    if not config.watched and any(matches(name, config.watch.include) for name in names):
+        listed = ", ".join(section.name for section in config.clusters)
+        yield ("watch",), f"excludes all clusters ({listed}): correct its include and exclude"
+
+
+def mistakes_of_clusters(config: ClustersConfig) -> Iterator[Mistake]:
+    """Yields each value that refers to no cluster or rule, and each address that two clusters share."""
+    names = [section.name for section in config.clusters]
+    yield from all_unmatched(("watch", "include"), config.watch.include, names, "cluster")
+    yield from _unknown_rules(("rules",), config.rules)
+    for at, cluster in enumerate(config.clusters):
+        yield from _unknown_rules(("clusters", at, "rules"), cluster.rules)
+    yield from _shared_addresses(config.clusters)
+
+
+def all_unmatched(place: KeyPath, patterns: Sequence[str], known: Sequence[str], what: str) -> Iterator[Mistake]:
+    """Yields each pattern that matches nothing known."""
+    for at, pattern in enumerate(patterns):
+        problem = unmatched(pattern, known, what)
+        if problem is not None:
+            yield (*place, at), problem
+
+
+def _unknown_rules(place: KeyPath, rules: Iterable[str]) -> Iterator[Mistake]:
+    for rule in rules:
+        # Imported here: most configurations name no rule, and all rules take as long to load as the configuration.
+        from rules.evaluate import RULES
+
+        if rule not in RULES:
+            # Exactly one rule: a pattern such as `voter-*` is no rule's id.
+            problem = unmatched(rule.replace("*", ""), RULES, "rule") or f"'{rule}' is a pattern: name each rule"
+            yield (*place, rule), problem
+
+
+def _shared_addresses(clusters: Sequence[ClusterSection]) -> Iterator[Mistake]:
+    owners: dict[tuple[str, str | None, int, str | None], str] = {}
+    for at, section in enumerate(clusters):
+        for number, address in enumerate(section.bootstrap):
+            host, port = host_port(address)
+            # One name may be two machines, because each cluster may resolve it in its own way; and a TLS proxy at one
+            # address may serve several clusters by their names.
+            own = section.resolve.get(host)
+            file = None if section.hosts_file is None or own is not None else str(section.hosts_file)
+            owner = owners.setdefault((host.lower(), own, port, file), section.name)
+            if owner != section.name:
+                yield (
+                    ("clusters", at, "bootstrap", number),
+                    f"{address} is also in the bootstrap of cluster {owner}: give each cluster its own controllers",
+                )
+
+
+def unmatched(pattern: str, known: Collection[str], what: str) -> str | None:
+    """Returns why a pattern has no effect, in one sentence with the nearest known name; None if it matches a name."""
+    if any(fnmatchcase(name, pattern) for name in known):
+        return None
+    literal = pattern.lower().strip("*?")
+    near = difflib.get_close_matches(literal, known, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(known))}"
+    return f"'{pattern}' matches no {what}; {hint}"

@@ -1,0 +1,87 @@
+"""One sentence for each invalid value of a configuration, with its key and line."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from connectors.settings import PLACED
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Keys and list positions from the top of the file to one value."""
+_LIST = "expected a list: begin each entry with `- `, or write [A, B]"
+_MAPPING = "expected a mapping: write KEY: VALUE"
+_EXPECTED = {
+    **dict.fromkeys(("tuple_type", "list_type"), _LIST),
+    **dict.fromkeys(("mapping_type", "dict_type", "model_type", "model_attributes_type"), _MAPPING),
+    "string_type": "expected a text",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "expected true or false"),
+}
+"""What to write instead of a value of another type, by pydantic's name of the error."""
+_NAME_CHARACTERS = "letters, digits, '.', '_' and '-'"
+PATTERN_SENTENCES: Mapping[str, str] = {
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"write {_NAME_CHARACTERS}, beginning with a letter or a digit",
+    r"^[A-Za-z0-9._-]+$": f"write {_NAME_CHARACTERS}",
+    r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$": "write letters, digits and any of # @ . _ : / -, without a blank, beginning "
+    "with a letter, a digit, # or @",
+    r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$": "write #NAME, or the id of a channel, such as C0123456789",
+    r"^https://[^\s]+/$": "write https://HOST/PATH/, with a slash at its end",
+    r"^https?://[^\s<>|]+$": "write https://HOST/PATH or http://HOST/PATH, without a blank",
+}
+"""What to write instead of a text that does not match a pattern, by the pattern."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The data of a YAML text with line numbers."""
+
+    data: Any
+    lines: Mapping[KeyPath, int]
+    """Line of each value, or of the key before it; the first line is 1. `()` is the whole."""
+
+    def line_of(self, path: KeyPath) -> int:
+        """Returns the line of the value at this path, or of the nearest part that contains it."""
+        return next(self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines)
+
+
+def sentences(problem: ValidationError, document: Document | None) -> Sequence[str]:
+    """Returns a sentence for each error, without a value that may be secret."""
+    found = problem.errors(include_url=False)
+    # pydantic does not count an invalid item.
+    within = {each["loc"][:-length] for each in found for length in range(1, len(each["loc"]))}
+    errors = [each for each in found if each["type"] != "too_short" or each["loc"] not in within]
+    # An invalid default is invalid in each cluster as well.
+    return list(dict.fromkeys(_sentence(each, document) for each in errors))
+
+
+def placed(document: Document | None, path: KeyPath) -> str:
+    """Returns the line, if known, and the keys that lead to the value."""
+    line = None if document is None else document.line_of(path)
+    return ("" if line is None else f"line {line}: ") + ".".join(map(str, path))
+
+
+def _sentence(error: Mapping[str, Any], document: Document | None) -> str:
+    kind, message = error["type"], error["msg"]
+    # pydantic lists the alternatives of a type among the keys.
+    keys = tuple(part for part in error["loc"] if isinstance(part, int) or not set(part) & set("[("))
+    if kind == PLACED:
+        keys = (*keys, *error["ctx"]["keys"])
+    path = _origin(document, keys)
+    where = placed(document, path)
+    if kind == "missing":
+        return f"{where} is missing"
+    if kind == "string_pattern_mismatch":
+        message = PATTERN_SENTENCES[error["ctx"]["pattern"]]
+    text = _EXPECTED.get(kind) or message.removeprefix("Value error, ")
+    text = text.partition(", unable")[0].partition(" after validation")[0]
+    text = re.sub(r"^(Input|Tuple|String|List) should", "should", text)
+    return f"{where}: {text}" if where else text
+
+
+def _origin(document: Document | None, path: KeyPath) -> KeyPath:
+    """Returns where a value is written: in the defaults, if a cluster has it from there."""
+    common = ("defaults", *path[2:])
+    inherited = path[:1] == ("clusters",) and len(path) > 2 and document is not None and path[:3] not in document.lines
+    return common if inherited and document is not None and common in document.lines else path

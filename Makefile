@@ -57,7 +57,7 @@ test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, V
 	@VIRTUAL_ENV=.venv-pyspark $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
 	@.venv-pyspark/bin/pytest tests/spark -m "not long" --durations=15
 
-check: $(READY) ## check format, lint, types, imports, layout, and that documents and code agree (under a minute)
+check: $(READY) ## check format, lint, types, imports, and that documents and code agree (under a minute)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync types lint
 
 # Types and all other checks take about as long as each other: each has a core of its own.

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
 
 from deploy.lab.addresses import Ports
 from tests.eventually import eventually
@@ -48,19 +47,13 @@ class Browser:
         """Returns the result of a JavaScript function body."""
         return self._driver.execute_script(script, *arguments)
 
-    def one(self, selector: str) -> WebElement:
-        return self._driver.find_element(By.CSS_SELECTOR, selector)
-
     def follow(self, selector: str) -> None:
         """Clicks a link and waits for its page."""
-        link = self.one(selector)
+        link = self._driver.find_element(By.CSS_SELECTOR, selector)
         target = link.get_attribute("href")
         link.click()
         script = "return [location.href, document.readyState]"
         eventually(lambda: self.run(script) == [target, "complete"], within_s=60)
-
-    def all(self, selector: str) -> Sequence[WebElement]:
-        return self._driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
         """Returns the visible text."""
@@ -74,19 +67,6 @@ class Browser:
     @property
     def url(self) -> str:
         return self._driver.current_url
-
-    @property
-    def source(self) -> str:
-        return self._driver.page_source
-
-    @contextmanager
-    def on_paper(self) -> Iterator[None]:
-        """Emulates print while entered."""
-        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-        try:
-            yield
-        finally:
-            self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
     def console_messages(self) -> list[str]:
         """Returns the console messages since the page was opened: script errors and violations of the policy."""

@@ -4,6 +4,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from statistics import median
 from typing import Any, TypeAlias
 
 import pytest
@@ -13,14 +14,18 @@ from rules.alert import Alert
 from rules.analysis.freshness import log_read_problem
 from rules.evaluate import RULES, ThresholdError, evaluate, exception_site, thresholds_for, with_overrides
 from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, Severity, Thresholds, hold
+from rules.formatting import MOST_ENTRIES
 from rules.lifecycle import TrackedConditions, advance
-from rules.model.identifiers import Millis, Offset
+from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
 from tests.unit.rules.situation import (
+    broker,
     evaluation_of,
     finding_lines,
     healthy,
+    history,
+    key,
     leaderless,
     name_not_found,
     not_observed_for,
@@ -28,12 +33,16 @@ from tests.unit.rules.situation import (
     present,
     recovering,
     refuses,
+    registration,
+    row,
     stalled,
     static,
     unknown,
     voter_not_fetching,
     with_broker,
     with_committed,
+    with_controller,
+    with_history,
     with_poll,
 )
 
@@ -297,6 +306,54 @@ def test_evaluator_that_skips_unchanged_rules_applies_the_overrides() -> None:
     for second in range(40):
         quorum = replace(LOST_ENDPOINT, now_ms=Millis(LOST_ENDPOINT.now_ms + second * 1_000))
         assert evaluator.evaluate(quorum) == evaluate(quorum, thresholds)
+
+
+def with_observers(quorum: Quorum, nodes: Iterable[int], *, lag_ms: int = 0) -> Quorum:
+    keys = [key(node) for node in nodes]
+    return with_history(
+        with_poll(quorum, observers=tuple(row(one, lag_ms=lag_ms) for one in keys)), *map(history, keys)
+    )
+
+
+def with_brokers(quorum: Quorum, nodes: Iterable[int], *, fenced: bool = False) -> Quorum:
+    return replace(quorum, brokers={NodeId(node): broker(node, fenced=fenced) for node in nodes})
+
+
+def with_controllers(quorum: Quorum, nodes: Iterable[int]) -> Quorum:
+    return with_controller(quorum, *map(registration, nodes))
+
+
+@pytest.mark.parametrize(
+    "crowded",
+    [
+        lambda nodes: with_brokers(with_observers(healthy(), nodes, lag_ms=60_000), nodes),
+        lambda nodes: with_brokers(healthy(), nodes, fenced=True),
+        lambda nodes: with_controllers(with_observers(healthy(), nodes), nodes),
+        lambda nodes: with_controllers(healthy(), nodes),
+    ],
+    ids=["brokers that lag", "fenced brokers", "observers that could be voters", "ghosts"],
+)
+def test_evidence_and_remedy_of_each_of_many_findings_have_a_limit(crowded: Callable[[Iterable[int]], Quorum]) -> None:
+    def usual_size(count: int) -> float:
+        """Of most findings: one about the whole quorum may list every voter."""
+        found = evaluation_of(crowded(range(10_001, 10_001 + count))).findings
+        assert len(found) >= count
+        return median(len(str(finding.evidence)) + len(str(finding.remedy)) for finding in found)
+
+    few = MOST_ENTRIES + 50
+    assert usual_size(2 * few) < 1.2 * usual_size(few)
+
+
+def test_a_derived_fact_is_not_carried_over_to_a_changed_quorum() -> None:
+    quorum = healthy()
+
+    assert quorum.derived(last_offset) == quorum.last_offset
+    assert replace(quorum, last_offset=Offset(5)).derived(last_offset) == 5
+    assert quorum == healthy(), "a fact that was derived does not make quorums differ"
+
+
+def last_offset(quorum: Quorum) -> Offset | None:
+    return quorum.last_offset
 
 
 # The site of an exception: the newest call of kraftwatch's own code, without the message.

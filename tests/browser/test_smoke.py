@@ -1,0 +1,136 @@
+"""The page in a real browser: it loads without errors from its own host, follows its cluster, and shows past states."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from connectors.delivery.delivery_report import DeliveryReport
+from rules.evaluate import thresholds_for
+from rules.model.identifiers import Millis
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.report.back_test import back_test
+from streaming.status.past_replay import PastReplay
+from streaming.status.recording import open_journal
+from streaming.web.past_states import PastStates
+from tests.browser.chromium import DESKTOP, PHONE, Browser, chromium
+from tests.browser.page_fixture import PageFixture
+from tests.eventually import eventually
+from tests.unit.streaming.report.test_incident_report import recording, written
+from tests.unit.streaming.status.test_from_journal import AT
+
+pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(600)]
+
+EVIL = '<img src=x onerror="window.injected=1">'
+PATHS = ("/", "/clusters/calm", "/clusters/prod?span=15m", f"/clusters/{quote(EVIL)}", "/rules/stale-voter-endpoint")
+WITHIN_S = 30
+HEALTHY_MS, NOW_MS = AT + 20_000, AT + 125_000
+"""The recording: a leader is elected at AT, and there is none from one minute later on."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with (
+        tempfile.TemporaryDirectory(prefix="kraftwatch-chromium-", ignore_cleanup_errors=True) as profile,
+        chromium(Path(profile)) as browser,
+    ):
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
+    with PageFixture(tmp_path_factory.mktemp("page"), ["calm", "prod", EVIL]) as fixture:
+        fixture[EVIL].topic(EVIL, {0: (101, 102)})
+        fixture.pass_s(15)
+        fixture[EVIL].stop(101)
+        fixture[EVIL].change(EVIL, 0, (102,), recovering=True)
+        fixture.pass_s(75)
+        yield fixture
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (DESKTOP, True), (PHONE, False)], ids=str)
+def test_page_loads_from_its_own_host_without_errors_and_fits_the_screen(
+    fixture: PageFixture, browser: Browser, path: str, size: tuple[int, int], dark: bool
+) -> None:
+    browser.open(fixture.url(path), size=size, dark=dark)
+
+    assert "kraftwatch" in browser.title
+    assert browser.console_messages() == []
+    assert browser.hosts() == {fixture.host}
+    assert browser.run("return document.documentElement.scrollWidth") == size[0]
+    light = browser.run("return getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g)[0] > 127")
+    assert light is not dark
+    if quote(EVIL) in path:
+        assert EVIL in browser.text(), "a name with markup is shown as text"
+        assert browser.run("return [window.injected, document.querySelectorAll('main img').length]") == [None, 0]
+
+
+def test_page_of_a_cluster_follows_it_without_a_reload(fixture: PageFixture, browser: Browser) -> None:
+    browser.open(fixture.url())
+    browser.follow('a[href="/clusters/prod"]')
+    browser.run("window.notReloaded = true; scrollTo(0, 300)")
+    assert "No alert is firing" in browser.text()
+
+    for node in (2, 3):
+        fixture["prod"].stop(node)
+    fixture.pass_s(20)
+    eventually(lambda: browser.title.startswith("critical: prod"), within_s=WITHIN_S)
+    assert "no metadata change is possible" in browser.text()
+    assert browser.run("return scrollY") >= 300, "the scroll position stays although content is added above"
+
+    fixture["prod"].start(2)
+    fixture.pass_s(35)
+    eventually(lambda: not browser.title.startswith("critical"), within_s=WITHIN_S)
+    assert browser.run("return window.notReloaded")
+    assert browser.console_messages() == []
+    browser.run("const now = Date.now; Date.now = () => now() + 60000")
+    eventually(lambda: "The job has not answered for" in browser.text("#lost"), within_s=WITHIN_S)
+
+
+def test_timeline_shows_a_past_state_and_returns_to_live(browser: Browser, tmp_path: Path) -> None:
+    journal, cluster = (
+        recording(tmp_path / "journal", cluster="a"),
+        ClusterSettings(name="a", thresholds=thresholds_for({})),
+    )
+    with (
+        PastStates(journal, lambda name: cluster if name == "a" else None) as past,
+        PageFixture(tmp_path, ["a"], past=past) as fixture,
+    ):
+        fixture.now_ms = NOW_MS
+        now = PastReplay(journal, cluster).state_at(Millis(NOW_MS)).shown.status
+        fixture.store.put_status(now, at_ms=Millis(NOW_MS))
+        alerts = list(back_test(open_journal(journal).rows(), lambda _: cluster))
+        fixture.store.put_delivery(DeliveryReport(recorded=1, sinks={}), lambda: alerts, at_ms=Millis(NOW_MS))
+        browser.open(fixture.url("/clusters/a?span=15m"))
+        assert "no metadata change is possible" in browser.text()
+
+        browser.run(
+            "const slider = document.getElementById('at'); slider.value = arguments[0];"
+            "slider.dispatchEvent(new Event('input', {bubbles: true}))",
+            HEALTHY_MS,
+        )
+        eventually(
+            lambda: "UTC, not live." in browser.text() and "No alert is firing" in browser.text(), within_s=WITHIN_S
+        )
+        assert "at=" in browser.url
+        browser.run("document.getElementById('to-live').click()")
+        eventually(lambda: "no metadata change is possible" in browser.text(), within_s=WITHIN_S)
+
+        assert "at=" not in browser.url
+        assert browser.console_messages() == []
+        assert browser.hosts() == {fixture.host}
+
+
+def test_report_opens_from_a_file_and_requests_nothing(tmp_path: Path, browser: Browser) -> None:
+    recording(tmp_path / "journal", cluster=EVIL)
+    place = tmp_path / "report.html"
+    place.write_text(written(tmp_path).html)
+    browser.open(place.as_uri(), size=PHONE)
+
+    assert EVIL in browser.text()
+    assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
+    assert browser.requests() == [place.as_uri()]
+    assert browser.console_messages() == []

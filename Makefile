@@ -99,9 +99,9 @@ goldens: $(READY) ## update goldens and generated documentation; review every di
 	@$(BIN)/python -m tests.generated_files
 
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)
-	@$(BIN)/python -m deploy.schemas.reflection
+	@$(BIN)/python -m deploy.schemas.schema_file
 
-parity: $(READY) ## compare decoding with kafka-dump-log of nine Kafka versions, and replay with Kafka's MetadataImage
+parity: $(READY) ## compare decoding with kafka-dump-log of ten Kafka versions, and replay with Kafka's MetadataImage
 	@$(BIN)/python -m tests.kafka.parity
 
 MODULE ?= rules/lifecycle.py

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerUnregistered,
+    ControllerUnregistered,
     ElrCleared,
     FeatureLevelSet,
     KRaftVersionSet,
@@ -136,6 +137,8 @@ class RecordImage:
                 self.levels[event.name] = event
             case ControllerRegistration():
                 self.controllers[event.id] = event
+            case ControllerUnregistered():
+                self.controllers.pop(event.id, None)
             case BrokerRegistration():
                 self.brokers[event.id] = event
             case BrokerChanged():

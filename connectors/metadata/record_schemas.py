@@ -68,7 +68,7 @@ class RecordSchemas:
     """Every record of one or of several Kafka versions, by type."""
 
     known_to: str
-    """The Kafka versions, as the end of a sentence: `any Kafka up to 4.3.1`."""
+    """The Kafka versions, as the end of a sentence: `any Kafka up to 4.4.0`."""
     records: Mapping[int, RecordSchema]
     control: Mapping[int, RecordSchema]
 

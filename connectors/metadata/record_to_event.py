@@ -21,6 +21,7 @@ from connectors.metadata.value_limits import (
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerUnregistered,
+    ControllerUnregistered,
     ElrCleared,
     FeatureLevelSet,
     KRaftVersionSet,
@@ -254,6 +255,9 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
     "EndTransactionRecord": lambda at, _: TransactionEnded(at=at, aborted=False),
     "AbortTransactionRecord": lambda at, _: TransactionEnded(at=at, aborted=True),
     "RegisterControllerRecord": _controller_registered,
+    "UnregisterControllerRecord": lambda at, values: ControllerUnregistered(
+        at=at, id=valid_node("controller id", values["controller_id"])
+    ),
     "ClearElrRecord": lambda at, values: ElrCleared(at=at, topic=values["topic_name"] or None),
 }
 """By Kafka's class: the metadata records that rules need. All others are skipped by their length."""

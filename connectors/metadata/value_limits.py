@@ -33,7 +33,7 @@ MOST_REPLICAS: Final = 100
 MOST_BROKERS: Final = 10_000
 """Brokers that are registered at the same time."""
 MOST_CONTROLLERS: Final = 1_000
-"""Controllers that ever registered: no record removes one."""
+"""Controllers that are registered: below metadata.version 33 no record removes one."""
 MOST_REGISTERED: Final = 200_000
 """Listeners and features of all registered brokers and controllers together: 20 of each broker."""
 MOST_PARTITIONS: Final = 4_000_000

@@ -92,6 +92,15 @@ class BrokerUnregistered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerUnregistered:
+    """UnregisterControllerRecord (KIP-1312, Kafka 4.4)."""
+
+    at: RecordPosition
+    id: NodeId
+    type: Literal["controller-unregistered"] = "controller-unregistered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCreated:
     """TopicRecord."""
 
@@ -221,6 +230,7 @@ LogEvent: TypeAlias = (
     | BrokerRegistration
     | BrokerChanged
     | BrokerUnregistered
+    | ControllerUnregistered
     | TopicCreated
     | TopicRemoved
     | PartitionSet

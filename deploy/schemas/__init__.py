@@ -1,5 +1,5 @@
-"""Generates the schemas of Kafka's metadata records by reflection on Kafka's own jars.
+"""Generates the schemas of Kafka's metadata records from the JSON files in Kafka's own jars.
 
-`make schemas` (`python -m deploy.schemas.reflection`) writes `connectors/metadata/schemas/records.json`: every record
-and version that any of the Kafka versions listed in `reflection` knows. The jars are downloaded as for the lab.
+`make schemas` (`python -m deploy.schemas.schema_file`) writes `connectors/metadata/schemas/records.json`: every record
+and version that any of the Kafka versions listed in `schema_file` knows. The jars are downloaded as for the lab.
 """

@@ -21,8 +21,8 @@ What to do
 
 What not to do
     Do not finalize while you may still want to downgrade. Kafka lowers metadata.version only where no record changed in
-    between: among 23 to 29 (Kafka 4.0 to 4.2), not from 30 (4.3). The alert says which. Do not finalize in order to fix
-    another problem.
+    between: among 23 to 29 (Kafka 4.0 to 4.2) and from 31 to 30, not from 30 (4.3), 32 or 33 (4.4). The alert says
+    which. Do not finalize in order to fix another problem.
 """
 
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ _UNREGISTER = (
 _UPGRADES_KRAFT = 26
 """The first metadata.version of Kafka 4.1: earlier versions support kraft.version 1 and cannot upgrade to it."""
 
-_CHANGED_RECORDS = (8, 11, 13, 14, 15, 17, 23, 30)
+_CHANGED_RECORDS = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """The levels at which records changed (MetadataVersion.didMetadataChange): Kafka refuses to go below such a level."""
 
 

@@ -69,9 +69,7 @@ _Registration = TypeVar("_Registration", BrokerRegistration, ControllerRegistrat
 def registered_controller(
     previous: ControllerRegistration | None, event: ControllerRegistration, origin: RecordPosition
 ) -> ControllerRegistration:
-    """Returns the registration after a RegisterControllerRecord: written at every controller start; no record removes
-    one.
-    """
+    """Returns the registration after a RegisterControllerRecord: written at every controller start."""
     since_ms = _features_since(previous, event.features, origin)
     return replace(event, at=origin, features_since_timestamp_ms=since_ms)
 

@@ -16,6 +16,7 @@ from connectors.metadata.value_limits import (
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerUnregistered,
+    ControllerUnregistered,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
@@ -25,7 +26,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from connectors.observations.partition_run import PartitionRun
-from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
 from streaming.replay.copied import copied
@@ -34,7 +35,12 @@ from streaming.replay.partitions import PartitionOrTopic, Partitions
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersReplaced
 Registration: TypeAlias = (
-    FeatureLevelSet | ControllerRegistration | BrokerRegistration | BrokerChanged | BrokerUnregistered
+    FeatureLevelSet
+    | ControllerRegistration
+    | ControllerUnregistered
+    | BrokerRegistration
+    | BrokerChanged
+    | BrokerUnregistered
 )
 Data: TypeAlias = PartitionOrTopic | Registration
 Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded
@@ -187,6 +193,8 @@ class Log:
                 self._set_feature(record)
             case ControllerRegistration():
                 self._register_controller(record, origin)
+            case ControllerUnregistered():
+                self._unregister("controllers", record.id)
             case BrokerRegistration():
                 self.partitions.broker_registered(record.id, origin.timestamp_ms)
                 before = self.image.brokers.get(record.id)
@@ -197,8 +205,7 @@ class Log:
                 if (before := self.image.brokers.get(record.id)) is not None:
                     self._set_broker(before, changed_broker(before, record, origin), record.at)
             case BrokerUnregistered():
-                if (before := self._own("brokers").pop(record.id, None)) is not None:
-                    self._registered = self._count() - _size(before)
+                self._unregister("brokers", record.id)
 
     def _set_feature(self, record: FeatureLevelSet) -> None:
         """Applies a FeatureLevelRecord: level 0 removes the feature."""
@@ -226,6 +233,10 @@ class Log:
         if self.origin is None:
             history = recent_history.with_broker(self.image.history, before, after, at)
             self.image = replace(self.image, history=history)
+
+    def _unregister(self, mapping: Literal["controllers", "brokers"], node: NodeId) -> None:
+        if (before := self._own(mapping).pop(node, None)) is not None:
+            self._registered = self._count() - _size(before)
 
     def _is_accepted(
         self,

@@ -22,14 +22,14 @@ from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]
 NEW, RELEASE, METADATA_VERSION = "4.3.1", "4.3", 30
-VERSIONS = [("4.2.1", False), ("3.9.2", False), ("3.9.2", True)]
+VERSIONS = [("4.2.2", False), ("3.9.2", False), ("3.9.2", True)]
 """The Kafka before, and whether its quorum is static."""
 SHORT_HOLD_S = 5
 AFTERWARDS_S = 30.0
 """How long the job runs after the upgrade without an alert."""
 
 
-@pytest.fixture(scope="module", params=VERSIONS, ids=["4.2.1", "3.9.2", "3.9.2-static"])
+@pytest.fixture(scope="module", params=VERSIONS, ids=["4.2.2", "3.9.2", "3.9.2-static"])
 def lab(folder: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
     version, static = request.param
     with Lab(folder / f"lab-{version}-{static}", version=version, static=static) as lab:

@@ -144,7 +144,7 @@ public final class History {
         } else if (dice < 20) {
             broker();
         } else if (dice < 22) {
-            registerController();
+            controller();
         } else if (dice < 24) {
             feature("group.version", random.nextInt(2));
         } else if (dice < 26) {
@@ -280,8 +280,12 @@ public final class History {
                 1);
     }
 
-    private void registerController() throws Exception {
+    private void controller() throws Exception {
         int id = 1 + random.nextInt(5);
+        if (random.nextInt(4) == 0) {
+            add(new UnregisterControllerRecord().setControllerId(id), 0);
+            return;
+        }
         RegisterControllerRecord.ControllerEndpointCollection listeners =
                 new RegisterControllerRecord.ControllerEndpointCollection();
         listeners.add(

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from deploy.lab.jars import KAFKA_VERSION, kafka_jars
+from deploy.lab.jars import kafka_jars
+from deploy.schemas.schema_file import KAFKA_VERSIONS
 from tests.kafka.replay_output import Fact, ReplayCase, replay_facts
 
 HERE = Path(__file__).parent
@@ -107,7 +108,7 @@ def _key_text(key: Key) -> str:
 def _java(source: str, *arguments: str) -> list[str]:
     """Runs one of the Java programs beside this file and returns the lines that it prints."""
     command = ["java", "-Xmx4g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
-    command += ["-cp", f"{kafka_jars(KAFKA_VERSION)}/*", str(HERE / f"{source}.java"), *arguments]
+    command += ["-cp", f"{kafka_jars(KAFKA_VERSIONS[-1])}/*", str(HERE / f"{source}.java"), *arguments]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()

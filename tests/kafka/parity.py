@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.lab.jars import KAFKA_VERSION, kafka_jars
-from deploy.schemas.reflection import KAFKA_VERSIONS
+from deploy.lab.jars import kafka_jars
+from deploy.schemas.schema_file import KAFKA_VERSIONS
 from tests.kafka import metadata_image
 
 EVERYTHING = Path(__file__).with_name("Everything.java")
@@ -161,7 +161,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kraftwatch-parity-") as name:
         folder = Path(name)
         for kafka in KAFKA_VERSIONS:
-            others = generated_files(folder) if kafka == KAFKA_VERSION else []
+            others = generated_files(folder) if kafka == KAFKA_VERSIONS[-1] else []
             compared = compare_everything(kafka, folder, *others)
             sys.stdout.write(f"Kafka {kafka}: {compared.records} records, {len(compared.differences)} differences\n")
             sys.stdout.flush()

@@ -15,7 +15,7 @@ from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
-OLD, NEW = "4.2.1", "4.3.1"
+OLD, NEW = "4.2.2", "4.3.1"
 SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 LONG_TIMEOUTS = dict.fromkeys(("controller.quorum.fetch.timeout.ms", "controller.quorum.request.timeout.ms"), "8000")
 """While no name resolves, a controller that closes a connection cannot open it again. With Kafka's defaults controllers

@@ -15,6 +15,7 @@ import pytest
 from connectors.metadata.dump_log import CONTROL_NAMES
 from connectors.metadata.record_schemas import record_schemas
 from deploy.lab.jars import KAFKA_VERSION
+from deploy.schemas.schema_file import KAFKA_VERSIONS
 from tests.kafka.conftest import MakeLab
 from tests.kafka.parity import (
     SEGMENT,
@@ -37,17 +38,17 @@ def decode(path: Path, *options: str) -> str:
 def test_every_record_of_the_newest_kafka_and_generated_files_decode_as_by_kafka(
     kafka_jars: Path, tmp_path: Path
 ) -> None:
-    compared = compare_everything(KAFKA_VERSION, tmp_path, *generated_files(tmp_path))
+    compared = compare_everything(KAFKA_VERSIONS[-1], tmp_path, *generated_files(tmp_path))
 
     assert compared.differences == []
     assert compared.records > 29_000
-    written = tmp_path / KAFKA_VERSION
+    written = tmp_path / KAFKA_VERSIONS[-1]
     assert_complete([record for path in sorted(written.rglob(SEGMENT)) for record in decode_file(path)])
 
 
 def assert_complete(records: Sequence[Record]) -> None:
     """Asserts that every record version is among them, with each of its tagged fields and without."""
-    known = record_schemas(KAFKA_VERSION)
+    known = record_schemas(KAFKA_VERSIONS[-1])
     for schema in (*known.records.values(), *known.control.values()):
         for version, (fields, *_) in schema.versions.items():
             name = schema.constant or CONTROL_NAMES[schema.name]

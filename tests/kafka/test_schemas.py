@@ -9,7 +9,8 @@ import pytest
 
 from deploy.lab import LabError
 from deploy.lab.jars import kafka_jars
-from deploy.schemas.reflection import KAFKA_VERSIONS, document_text, merge_kafka_versions, reflect_schemas
+from deploy.schemas.jar_schemas import folder_schemas
+from deploy.schemas.schema_file import KAFKA_VERSIONS, document_text, merge_kafka_versions
 
 COMMITTED = Path(__file__).parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
 
@@ -21,7 +22,7 @@ def newest_versions(record: Mapping[str, Any]) -> list[tuple[int, Any]]:
 
 @pytest.mark.lab
 def test_the_committed_schemas_match_the_newest_kafkas_jars() -> None:
-    newest = merge_kafka_versions([reflect_schemas(kafka_jars(KAFKA_VERSIONS[-1]))])
+    newest = merge_kafka_versions([folder_schemas(kafka_jars(KAFKA_VERSIONS[-1]))])
     committed = json.loads(COMMITTED.read_text())
 
     for kind in ("records", "control"):
@@ -46,4 +47,4 @@ def test_the_committed_file_has_the_form_that_make_schemas_writes() -> None:
 
 def test_a_folder_without_kafka_jars_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"holds no kafka-metadata jar: name a folder with all of Kafka's jars\.$"):
-        reflect_schemas(tmp_path)
+        folder_schemas(tmp_path)

@@ -22,8 +22,8 @@ VOTERS_IN_THE_LOG = {
 """Rules that evaluate the VotersRecord."""
 _DESCRIBE_QUORUM, _FETCH = 55, 1
 _YES, _NO, _ONLY_REPORTED = "yes", "no", "only reported"
-STATIC_KAFKAS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1")
-DYNAMIC_KAFKAS = ("3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1")
+STATIC_KAFKAS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
+DYNAMIC_KAFKAS = ("3.9.2", "4.0.1", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +178,8 @@ FACTS = (
     _row("kraft.version", "0", "1", lambda seen: str(seen.status["kraft_version"])),
     _row(
         "metadata.version of a new cluster",
-        "7, 14, 19, 20, 21, 25, 27, 29, 30",
-        "21, 25, 27, 29, 30",
+        "7, 14, 19, 20, 21, 25, 27, 29, 30, 33",
+        "21, 25, 27, 29, 30, 33",
         lambda seen: str(seen.status["metadata_version"]),
     ),
     _row("rules that evaluate the voters in the log", "not applicable", "evaluated", _evaluated),

@@ -11,6 +11,7 @@ from typing import Any
 
 from connectors.observations.log_event import (
     BrokerChanged,
+    ControllerUnregistered,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
@@ -214,6 +215,10 @@ class ScriptedQuorum:
         """Runs remove-controller."""
         del self.voters[number]
         self._write_voters()
+
+    def unregister(self, number: int) -> None:
+        """Runs kafka-cluster unregister-controller."""
+        self._write(ControllerUnregistered(at=self._at(), id=NodeId(number)))
 
     def cut_off(self, number: int) -> None:
         """Cuts a controller off from the others; it runs and answers the monitor."""

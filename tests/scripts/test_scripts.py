@@ -66,6 +66,7 @@ class ScriptRun:
             "observer": lambda node: self.cluster.observe(int(node)),
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
+            "unregister-controller": lambda node: self.cluster.unregister(int(node)),
             "resign": self.cluster.resign,
             "cut-off": lambda node: self.cluster.cut_off(int(node)),
             "stop-fetching": lambda node: self.cluster.stop_fetching(int(node)),

@@ -82,8 +82,10 @@ def test_findings_by_supported_and_finalized_levels(quorum: Quorum, expected: li
         (23, 29, "kafka-features.sh downgrade can set level 23 again"),
         (22, 29, "there is no safe way back"),
         (29, 30, "there is no safe way back"),
+        (30, 31, "kafka-features.sh downgrade can set level 30 again"),
+        (31, 33, "there is no safe way back"),
         # No Kafka with this level is released.
-        (30, 31, "there is no safe way back"),
+        (33, 34, "there is no safe way back"),
     ],
 )
 def test_remedy_says_whether_the_level_can_be_lowered_again(in_force: int, highest: int, back: str) -> None:

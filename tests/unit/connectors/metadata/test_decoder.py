@@ -168,9 +168,9 @@ def test_transaction_records_give_their_events() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (data(99, 3, b"\0"), "record type 99 version 3 is not known to any Kafka up to 4.3.1"),
-        (data(3, 9, b"\0"), "PartitionRecord version 9 is not known to any Kafka up to 4.3.1"),
-        (data(4, 1, b"\0"), "ConfigRecord version 1 is not known to any Kafka up to 4.3.1"),
+        (data(99, 3, b"\0"), "record type 99 version 3 is not known to any Kafka up to 4.4.0"),
+        (data(3, 9, b"\0"), "PartitionRecord version 9 is not known to any Kafka up to 4.4.0"),
+        (data(4, 1, b"\0"), "ConfigRecord version 1 is not known to any Kafka up to 4.4.0"),
         (data(2, 0, text("t") + TOPIC, frame=3), "frame version 3, expected 1"),
         (data(2, 0, text("t") + TOPIC), "TopicRecord version 0 ends in the middle of a field"),
         (data(2, 0, text("t") + bytes(16) + b"\0"), "TopicRecord has the zero UUID for a topic id"),
@@ -201,11 +201,11 @@ def test_an_undecodable_record_is_reported_and_the_next_is_read(value: bytes, re
 @pytest.mark.parametrize(
     ("kind", "value", "reason"),
     [
-        (9, b"\0\0", "control record type 9 is not known to any Kafka up to 4.3.1"),
-        (2, b"\0\7", "LeaderChangeMessage version 7 is not known to any Kafka up to 4.3.1"),
-        (2, b"\xff\xff", "LeaderChangeMessage version -1 is not known to any Kafka up to 4.3.1"),
+        (9, b"\0\0", "control record type 9 is not known to any Kafka up to 4.4.0"),
+        (2, b"\0\7", "LeaderChangeMessage version 7 is not known to any Kafka up to 4.4.0"),
+        (2, b"\xff\xff", "LeaderChangeMessage version -1 is not known to any Kafka up to 4.4.0"),
         (3, b"\0\0" + bytes(8) + b"\0", "a SnapshotHeaderRecord outside a snapshot"),
-        (0xFFFF, b"\0\0", "control record type -1 is not known to any Kafka up to 4.3.1"),
+        (0xFFFF, b"\0\0", "control record type -1 is not known to any Kafka up to 4.4.0"),
     ],
 )
 def test_an_undecodable_control_record_is_reported(kind: int, value: bytes, reason: str) -> None:
@@ -219,8 +219,8 @@ def test_records_whose_whole_body_was_redacted_are_quarantined() -> None:
     payload = redact(batch([data(4, 7, secret), data(77, 0, secret), data(4, 0, secret)]))
 
     assert [bad.reason for bad in faults(payload)] == [
-        "ConfigRecord version 7 is not known to any Kafka up to 4.3.1",
-        "record type 77 version 0 is not known to any Kafka up to 4.3.1",
+        "ConfigRecord version 7 is not known to any Kafka up to 4.4.0",
+        "record type 77 version 0 is not known to any Kafka up to 4.4.0",
         "ConfigRecord version 0 did not match its schema and was blanked",
     ]
 

@@ -13,6 +13,7 @@ from connectors.metadata.record_to_event import CONVERTERS
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerUnregistered,
+    ControllerUnregistered,
     ElrCleared,
     FeatureLevelSet,
     KRaftVersionSet,
@@ -176,6 +177,7 @@ def partition_changed(**given: Any) -> PartitionChanged:
         (metadata_value(7, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=True, in_controlled_shutdown=None)),
         (metadata_value(8, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=False, in_controlled_shutdown=None)),
         (metadata_value(1, 0, broker_id=4), BrokerUnregistered(at=AT, id=NodeId(4))),
+        (metadata_value(29, 0, controller_id=4), ControllerUnregistered(at=AT, id=NodeId(4))),
         (metadata_value(2, 0, name="t", topic_id=UUID), TopicCreated(at=AT, topic_id=TopicId(PRINTED), name="t")),
         (metadata_value(9, 0, topic_id=UUID), TopicRemoved(at=AT, topic_id=TopicId(PRINTED))),
         (metadata_value(28, 0, topic_name="t"), ElrCleared(at=AT, topic="t")),

@@ -106,6 +106,7 @@ REFUSED: list[tuple[bytes | tuple[bytes, bytes], str]] = [
     (metadata_value(7, 0, id=-1), f"FenceBrokerRecord has broker id -1, {NODES}"),
     (metadata_value(8, 0, id=-1), f"UnfenceBrokerRecord has broker id -1, {NODES}"),
     (metadata_value(1, 0, broker_id=-1), f"UnregisterBrokerRecord has broker id -1, {NODES}"),
+    (metadata_value(29, 0, controller_id=-1), f"UnregisterControllerRecord has controller id -1, {NODES}"),
     (partition(partition_id=-1), f"PartitionRecord has partition -1, {NODES}"),
     (partition(leader=-2), f"PartitionRecord has leader -2, {FROM_ABSENT}"),
     (partition(leader_epoch=-2), f"PartitionRecord has leader epoch -2, {FROM_ABSENT}"),

@@ -11,7 +11,7 @@ import pytest
 from deploy.lab import LabError, jars
 from deploy.lab.jars import cache_folder, class_archive, ensure_class_archive, jar_checksums, kafka_jars, sha256
 from deploy.lab.spark_jars import KAFKA_SOURCE, S3A, SPARK_VERSION, JarSet, spark_jars
-from deploy.schemas.reflection import KAFKA_VERSIONS
+from deploy.schemas.schema_file import KAFKA_VERSIONS
 from tests.job.remote_storage import HADOOP_CLUSTER
 
 IVY_SUCCEEDS = """#!/bin/sh

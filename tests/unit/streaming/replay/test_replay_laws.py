@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from connectors.observations.log_event import (
     BrokerUnregistered,
+    ControllerUnregistered,
     ElrCleared,
     TopicRemoved,
 )
@@ -23,9 +24,9 @@ from tests.unit.streaming.replay.stored_state import stored_values
 
 STEP = st.sampled_from(
     [
-        "leader", "kraft", "voters-3", "voters-2", "controller", "broker", "fence", "unfence", "unregister", "topic",
-        "partition", "shrink", "unclean", "recovered", "remove", "clear-elr", "begin", "end", "abort", "noop",
-        "feature", "no-feature", "upgrade",
+        "leader", "kraft", "voters-3", "voters-2", "controller", "broker", "fence", "unfence", "unregister",
+        "unregister-controller", "topic", "partition", "shrink", "unclean", "recovered", "remove", "clear-elr",
+        "begin", "end", "abort", "noop", "feature", "no-feature", "upgrade",
     ]
 )  # fmt: skip
 OBSERVATION = st.sampled_from(["poll", "no-leader", "refused", "denied", "silence"])
@@ -46,6 +47,7 @@ def write(script: LogScript, step: str) -> None:
         "fence": lambda: script.broker_change(101, fenced=True),
         "unfence": lambda: script.broker_change(101, fenced=False),
         "unregister": lambda: script.write(BrokerUnregistered(at=script.at(), id=NodeId(101))),
+        "unregister-controller": lambda: script.write(ControllerUnregistered(at=script.at(), id=NodeId(2))),
         "topic": lambda: script.topic("orders"),
         "partition": lambda: script.partition("orders", 0, 101, 102, elr=(103,)),
         "shrink": lambda: script.change("orders", 0, isr=(101,), elr=(102,)),

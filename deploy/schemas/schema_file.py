@@ -1,4 +1,4 @@
-"""Reads the record schemas of Kafka versions from their jars, with Reflect.java, and merges them.
+"""Merges the record schemas of Kafka versions and writes `connectors/metadata/schemas/records.json`.
 
 The merged form has each record version once, with the Kafka versions that know it. A new Kafka version adds its name to
 the first line, and one line for each record version that is new or has a different encoding. A record version that it
@@ -6,7 +6,6 @@ no longer knows gets an `until`. So the file's diff shows what changed.
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,20 +13,17 @@ from typing import Any
 
 from deploy.lab import LabError
 from deploy.lab.jars import kafka_jars
+from deploy.schemas.jar_schemas import Description, folder_schemas
 
-Description = dict[str, Any]
-"""Output of Reflect.java for one Kafka version, one record, or one record version."""
-
-KAFKA_VERSIONS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1")
+KAFKA_VERSIONS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 """The Kafka versions whose records are known, oldest first. To add one, list it here and run `make schemas`."""
-_PROGRAM = Path(__file__).with_name("Reflect.java")
 _FILE = Path(__file__).resolve().parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
 
 
 def main() -> int:
     """Writes the file; returns 2 with an error message if that fails."""
     try:
-        document = merge_kafka_versions([reflect_schemas(kafka_jars(kafka)) for kafka in KAFKA_VERSIONS])
+        document = merge_kafka_versions([folder_schemas(kafka_jars(kafka)) for kafka in KAFKA_VERSIONS])
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -38,24 +34,11 @@ def main() -> int:
     return 0
 
 
-def reflect_schemas(jars: Path) -> Description:
-    """Returns the output of Reflect.java for the Kafka in a folder."""
-    if not list(jars.glob("kafka-metadata-*.jar")):
-        raise LabError(f"{jars} holds no kafka-metadata jar: name a folder with all of Kafka's jars.")
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(_PROGRAM)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ran.returncode != 0:
-        sys.stderr.write(ran.stderr)
-        raise LabError(f"java could not read {jars}: see its output above (JDK 17 or newer is required).")
-    found: Description = json.loads(ran.stdout)
-    return found
-
-
 def merge_kafka_versions(kafkas: Sequence[Description]) -> Description:
     """Returns the merged schemas.
 
     Args:
-        kafkas: the output of Reflect.java for each Kafka version, oldest first.
+        kafkas: the records of each Kafka version (`jar_schemas`), oldest first.
     """
     names = [kafka["kafka"] for kafka in kafkas]
     document: Description = {"kafka": names}

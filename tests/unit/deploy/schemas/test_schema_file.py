@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deploy.lab import LabError
-from deploy.schemas.reflection import merge_kafka_versions
+from deploy.schemas.schema_file import merge_kafka_versions
 
 
 def kafka_schemas(name: str, absent: int = 0, **versions: list[str]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def play_scenario(fixture: PageFixture) -> None:
         faulty.change("orders", number, (102,), recovering=True)
     fixture["prod-us-2"].stop(2)
     fixture.pass_s(100)
-    faulty.fence(103, fenced=False)
+    faulty.records.broker_change(103, fenced=False)
     fixture["orders"].stop(2)
     fixture.pass_s(140)
 

@@ -38,7 +38,7 @@ class FixtureCluster:
 
     def __init__(self, name: str, *, now_ms: int) -> None:
         self.name = name
-        self.quorum = ScriptedQuorum(now_ms=now_ms)
+        self.quorum = ScriptedQuorum(start_ms=now_ms)
         self.quorum.begin([1, 2, 3], [101, 102, 103])
         self.monitor = ClusterMonitor(
             ClusterSettings(

@@ -6,10 +6,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
-from connectors.observations.log_event import LogAdvanced, LogEvent, SnapshotBegan, TopicRemoved
+from connectors.observations.log_event import LogAdvanced, LogEvent, SnapshotBegan
 from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind, to_json
 from connectors.observations.partition_run import each_event
-from rules.model.identifiers import TopicId
 from rules.model.monitoring import Reason
 from rules.model.quorum import Poll
 from tests.day_of_life.log_bytes import batches, position, uuid_text
@@ -64,7 +63,7 @@ class ChurningCluster:
         self.calm = False
         """Nothing new happens; what has begun comes to its end."""
         self._random = Random(seed)
-        self._quorum = ScriptedQuorum(domain=f"{name}.test", now_ms=now_ms)
+        self._quorum = ScriptedQuorum(domain=f"{name}.test", start_ms=now_ms)
         self._quorum.begin([*VOTERS], [*BROKERS])
         self._topics: list[str] = []
         self._number = 0
@@ -107,13 +106,13 @@ class ChurningCluster:
                 self._do(what)
         for row in self._quorum.advance_one_second():
             yield self._row([*each_event(row.events)], row.observed_at_ms)
-        if len(self._quorum.log) > _MOST_RECORDS:
-            compacted = snapshot(self._quorum.log, end_offset=0, epoch=0, timestamp_ms=0)
-            self._quorum.log = compacted[1:-1]
+        records = self._quorum.records
+        if len(records.written) > _MOST_RECORDS:
+            records.written = snapshot(records.written, end_offset=0, epoch=0, timestamp_ms=0)[1:-1]
 
     def resume(self, now_ms: int, *, log_again: bool) -> None:
         """The gatherer starts again: it has observed nothing meanwhile, and may read the log again as a snapshot."""
-        self._quorum.now_ms = max(self.now_ms, now_ms)
+        self._quorum.records.now_ms = max(self.now_ms, now_ms)
         self._quorum.compacted = log_again
 
     def _do(self, what: str) -> None:
@@ -144,8 +143,7 @@ class ChurningCluster:
         self._topics.remove(topic)
         quorum = self._quorum
         quorum.isr = {place: isr for place, isr in quorum.isr.items() if place[0] != topic}
-        at = quorum._at()
-        quorum._write(TopicRemoved(at=at, topic_id=TopicId(f"id-of-{topic}")))
+        quorum.records.remove_topic(topic)
 
     def _replicas(self) -> tuple[int, ...]:
         return tuple(self._random.sample(BROKERS, k=2))

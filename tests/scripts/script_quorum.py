@@ -6,27 +6,13 @@ endpoint five seconds after it is back and finds a leader. It knows nothing of r
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import InitVar, dataclass, field
+from functools import partial
 
-from connectors.observations.log_event import (
-    BrokerChanged,
-    ControllerUnregistered,
-    FeatureLevelSet,
-    KRaftVersionSet,
-    LeaderChanged,
-    LogAdvanced,
-    LogEvent,
-    PartitionChanged,
-    PartitionSet,
-    TopicCreated,
-    TransactionBegan,
-    TransactionEnded,
-    VotersReplaced,
-)
+from connectors.observations.log_event import LogAdvanced, VotersReplaced
 from connectors.observations.observation import Event
-from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.membership import FeatureRange, Voter
 from rules.model.monitoring import (
     Answer,
     Connection,
@@ -42,6 +28,7 @@ from rules.model.monitoring import (
 from rules.model.quorum import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.record_image import snapshot
+from tests.unit.streaming.replay.log_script import LogScript
 
 START = Millis(1_700_000_000_000)
 LEADER_CLOCK_OFFSET_MS = 43_456
@@ -96,9 +83,8 @@ class StoppedReplica:
 class ScriptedQuorum:
     """The simulated quorum and the rows that its gatherer records."""
 
-    now_ms: int = START
-    offset: int = 0
-    epoch: int = 0
+    start_ms: InitVar[int] = START
+    _log: LogScript = field(init=False)
     leader: int | None = None
     election_due_ms: int | None = None
     voters: dict[int, Voter] = field(default_factory=dict)
@@ -118,9 +104,6 @@ class ScriptedQuorum:
     """A static quorum (controller.quorum.voters): kraft.version 0."""
     configured: tuple[str, ...] = ()
     """HOST:PORT of each configured controller; empty: those of the first voters."""
-    pending: list[LogEvent] = field(default_factory=list)
-    """Records that the gatherer has not read yet."""
-    log: list[LogEvent] = field(default_factory=list)
     gatherer_down: bool = False
     snapshot_at: tuple[int, int] | None = None
     """End offset of the newest snapshot and the newest time it contains."""
@@ -135,6 +118,20 @@ class ScriptedQuorum:
     copies: dict[int, ScriptedNode] = field(default_factory=dict)
     """A second process of a controller with the same node id: its own directory and endpoint."""
 
+    def __post_init__(self, start_ms: int) -> None:
+        self._log = LogScript(now_ms=start_ms, epoch=0)
+
+    @property
+    def records(self) -> LogScript:
+        """The metadata log, with the time of the leader's clock."""
+        self._log.clock_ahead_ms = LEADER_CLOCK_OFFSET_MS + self.clock_ahead_ms.get(self.leader or 0, 0)
+        return self._log
+
+    @property
+    def now_ms(self) -> int:
+        """The monitor's time."""
+        return self._log.now_ms
+
     # --- commands -----------------------------------------------------------------------------------------------
 
     def begin(self, voters: list[int], brokers: list[int]) -> None:
@@ -142,11 +139,11 @@ class ScriptedQuorum:
         for number in voters:
             self._install(number)
         self._elect()
-        self._write(KRaftVersionSet(at=self._at(), version=0 if self.static else 1))
+        self.records.kraft(0 if self.static else 1)
         self.voters = {number: self._voter(number) for number in voters}
         if not self.static:
             self._write_voters()
-        self._write(FeatureLevelSet(at=self._at(), name="metadata.version", level=27))
+        self.finalize(27)
         for number in voters:
             self._register(self.nodes[number])
         for number in brokers:
@@ -164,7 +161,7 @@ class ScriptedQuorum:
             # A leader that hears from no majority resigns (KIP-595, check quorum).
             self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
         if node.broker:
-            self.fence(number)
+            self.records.broker_change(number, fenced=True)
 
     def start(self, number: int) -> None:
         """Starts the process: it registers, and fetches when there is a leader."""
@@ -199,7 +196,7 @@ class ScriptedQuorum:
     def end_copy(self, number: int) -> None:
         """Stops the second process; the first one stays registered."""
         copy = self.copies.pop(number)
-        self.stopped[copy.key] = StoppedReplica(self.offset, self.now_ms)
+        self.stopped[copy.key] = StoppedReplica(self.records.offset, self.now_ms)
         self._register(self.nodes[number], again=True)
 
     def observe(self, number: int) -> None:
@@ -215,10 +212,6 @@ class ScriptedQuorum:
         """Runs remove-controller."""
         del self.voters[number]
         self._write_voters()
-
-    def unregister(self, number: int) -> None:
-        """Runs kafka-cluster unregister-controller."""
-        self._write(ControllerUnregistered(at=self._at(), id=NodeId(number)))
 
     def cut_off(self, number: int) -> None:
         """Cuts a controller off from the others; it runs and answers the monitor."""
@@ -246,18 +239,11 @@ class ScriptedQuorum:
 
     def finalize(self, metadata_version: int) -> None:
         """Runs kafka-features upgrade."""
-        self._write(FeatureLevelSet(at=self._at(), name="metadata.version", level=metadata_version))
+        self.records.feature("metadata.version", metadata_version)
 
     def resign(self) -> None:
         """Makes the leader resign without a restart."""
         self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
-
-    def transaction(self, state: str) -> None:
-        """Begins, ends or aborts a metadata transaction."""
-        if state == "begin":
-            self._write(TransactionBegan(at=self._at(), name="t"))
-        else:
-            self._write(TransactionEnded(at=self._at(), aborted=state == "abort"))
 
     def force_voters(self, voters: list[int]) -> None:
         """Writes a VotersRecord with these voters, as disaster recovery does."""
@@ -266,60 +252,30 @@ class ScriptedQuorum:
 
     def topic(self, name: str, partitions: dict[int, tuple[int, ...]]) -> None:
         """Creates a topic with these replicas, all in sync."""
-        topic_id = TopicId(f"id-of-{name}")
-        self._write(TopicCreated(at=self._at(), topic_id=topic_id, name=name))
+        self.records.topic(name)
         for number, replicas in partitions.items():
-            nodes = tuple(NodeId(node) for node in replicas)
             self.isr[name, number] = replicas
-            self._write(
-                PartitionSet(
-                    at=self._at(),
-                    topic_id=topic_id,
-                    partition=number,
-                    replicas=nodes,
-                    isr=nodes,
-                    elr=(),
-                    leader=nodes[0],
-                    partition_leader_epoch=0,
-                    recovering=False,
-                )
-            )
+            self.records.partition(name, number, *replicas)
 
     def change(self, name: str, number: int, isr: tuple[int, ...], *, recovering: bool | None) -> None:
         """Writes a PartitionChangeRecord: if `recovering`, an unclean election of the first replica of this ISR."""
-        nodes = tuple(NodeId(node) for node in isr)
-        self._write(
-            PartitionChanged(
-                at=self._at(),
-                topic_id=TopicId(f"id-of-{name}"),
-                partition=number,
-                replicas=None,
-                isr=nodes,
-                elr=None,
-                leader=nodes[0] if recovering else None,
-                leader_set=bool(recovering),
-                recovering=recovering,
-            )
-        )
+        self.records.change(name, number, isr=isr, leader=isr[0] if recovering else None, recovering=recovering)
 
     def lose_metadata(self, offset: int) -> None:
         """Restores the log to an older offset and elects a leader there."""
-        self.log = [record for record in self.log if record.at.offset < offset]  # type: ignore[union-attr]
-        self.pending = list(self.log)
-        *_, voters = (record.voters for record in self.log if isinstance(record, VotersReplaced))
+        records = self.records
+        records.written = [one for one in records.written if one.at.offset < offset]  # type: ignore[union-attr]
+        records.events = list(records.written)
+        *_, voters = (record.voters for record in records.written if isinstance(record, VotersReplaced))
         self.voters = {voter.key.id: voter for voter in voters}
-        self.offset = offset
+        records.offset = offset
         self._elect()
-
-    def fence(self, number: int, *, fenced: bool = True) -> None:
-        """Fences a broker, because its heartbeats do not arrive, or unfences it; its process runs on."""
-        self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=fenced, in_controlled_shutdown=None))
 
     # --- rows of the gatherer -----------------------------------------------------------------------------------
 
     def advance_one_second(self) -> Iterator[DecodedRow]:
         """Advances the time by one second and returns the rows of the gatherer in it."""
-        self.now_ms += SECOND
+        self.records.now_ms += SECOND
         self._apply_timers()
         observed: list[list[Event]] = []
         if self.gatherer_down:
@@ -347,11 +303,6 @@ class ScriptedQuorum:
             yield from self._records()
 
     @property
-    def leader_ahead_ms(self) -> int:
-        """How far the leader's clock is ahead of the monitor's."""
-        return LEADER_CLOCK_OFFSET_MS + self.clock_ahead_ms.get(self.leader or 0, 0)
-
-    @property
     def bootstrap(self) -> tuple[str, ...]:
         """HOST:PORT of each configured controller."""
         return self.configured or tuple(
@@ -364,21 +315,21 @@ class ScriptedQuorum:
             self._elect()
         if self.leader is None:
             return
-        since = START if self.snapshot_at is None else self.snapshot_at[1] - self.leader_ahead_ms
+        since = START if self.snapshot_at is None else self.snapshot_at[1] - self.records.clock_ahead_ms
         if self.snapshots and self.now_ms - since >= 3600 * SECOND:
-            self.snapshot_at = (self.offset, self.now_ms + self.leader_ahead_ms)
+            self.snapshot_at = (self.records.offset, self.records.log_ms)
         for node in self.nodes.values():
             if node.update_due_ms is not None and self.now_ms >= node.update_due_ms:
                 node.update_due_ms = None
                 self.voters[node.id] = self._voter(node.id)
                 self._write_voters()
         self._register_copies()
-        self.offset += 2
+        self.records.noops(2)
         for node in self.nodes.values():
             if node.regressed_until_ms is not None and self.now_ms < node.regressed_until_ms:
                 continue
             if node.up and not node.cut_off:
-                node.end_offset, node.epoch = self.offset, self.epoch
+                node.end_offset, node.epoch = self.records.offset, self.records.epoch
         self.stopped = {key: one for key, one in self.stopped.items() if self.now_ms - one.at_ms < 300 * SECOND}
 
     def _register_copies(self) -> None:
@@ -394,12 +345,11 @@ class ScriptedQuorum:
             if node.up and not node.cut_off and not node.broker and self._votes(node)
         ]
         if len(alive) >= len(self.voters) // 2 + 1 or not self.voters:
-            self.epoch += 1
             self.leader = min(alive)
             # A new leader lists no observer before its first fetch.
             voting = {voter.key for voter in self.voters.values()}
             self.stopped = {key: one for key, one in self.stopped.items() if key in voting}
-            self._write(LeaderChanged(at=self._at(), leader_id=NodeId(self.leader), voter_ids=()))
+            self.records.leader(self.leader, self.records.epoch + 1)
 
     def _votes(self, node: ScriptedNode) -> bool:
         """Returns whether it can vote: it listens at its recorded endpoint, or there is no voter set yet."""
@@ -410,26 +360,27 @@ class ScriptedQuorum:
 
     def _records(self) -> Iterator[list[Event]]:
         """Returns the records since the last fetch, at most four per answer, or a snapshot in three parts."""
+        records, now = self.records, self.records.log_ms
         if self.compacted:
-            self.compacted, self.pending = False, []
-            self.snapshot_at = (self.offset - 2, self.now_ms + self.leader_ahead_ms - SECOND)
-            now = self.now_ms + self.leader_ahead_ms
-            whole = snapshot(self.log, end_offset=self.offset - 2, epoch=self.epoch, timestamp_ms=now - SECOND)
+            self.compacted, records.events = False, []
+            end = records.offset - 2
+            self.snapshot_at = (end, now - SECOND)
+            whole = snapshot(records.written, end_offset=end, epoch=records.epoch, timestamp_ms=now - SECOND)
             size = -(-len(whole) // 3)
             for start in range(0, len(whole), size):
                 yield [*whole[start : start + size]]
-        while len(self.pending) > 4:
-            some, self.pending = self.pending[:4], self.pending[4:]
+        while len(records.events) > 4:
+            some, records.events = records.events[:4], records.events[4:]
             last = some[-1].at  # type: ignore[union-attr]
             yield [*some, self._advanced(last.offset, last.timestamp_ms)]
-        some, self.pending = self.pending, []
-        yield [*some, self._advanced(self.offset - 1, self.now_ms + self.leader_ahead_ms)]
+        some, records.events = records.events, []
+        yield [*some, self._advanced(records.offset - 1, now)]
 
     def _advanced(self, last_offset: int, timestamp_ms: int) -> LogAdvanced:
         return LogAdvanced(
             last_offset=Offset(last_offset),
-            leader_epoch=Epoch(self.epoch),
-            high_watermark=Offset(self.offset),
+            leader_epoch=Epoch(self.records.epoch),
+            high_watermark=Offset(self.records.offset),
             newest_timestamp_ms=Millis(timestamp_ms),
         )
 
@@ -442,8 +393,8 @@ class ScriptedQuorum:
             cluster_id="test-cluster-id",
             endpoint=self._address(self.leader or 0),
             leader_id=NodeId(self.leader or 0),
-            leader_epoch=Epoch(self.epoch),
-            high_watermark=Offset(self.offset),
+            leader_epoch=Epoch(self.records.epoch),
+            high_watermark=Offset(self.records.offset),
             voters=tuple(self._row(voter.key) for voter in self.voters.values()),
             observers=tuple(self._row(key) for key in observers),
             nodes={voter.key.id: voter.endpoints for voter in self.voters.values()},
@@ -451,18 +402,18 @@ class ScriptedQuorum:
 
     def _row(self, key: ReplicaKey) -> Replica:
         node = next((one for one in (self.nodes.get(key.id), self.copies.get(key.id)) if one and one.key == key), None)
-        now = self.now_ms + self.leader_ahead_ms
+        now = self.records.log_ms
         if node is not None and node.up and not node.cut_off and node.key == key:
             age = 0 if node.id == self.leader else 20
             fetched_ms = caught_up_ms = Millis(now - age)
-            end = self.offset
+            end = self.records.offset
             if node.regressed_until_ms is not None and self.now_ms < node.regressed_until_ms:
                 end, caught_up_ms = node.end_offset, Millis(now - 20 * SECOND)
             return Replica(
                 key=key, log_end_offset=Offset(end), last_fetch_ms=fetched_ms, last_caught_up_ms=caught_up_ms
             )
         stopped = self.stopped.get(key)
-        last = None if stopped is None else Millis(stopped.at_ms + self.leader_ahead_ms)
+        last = None if stopped is None else Millis(stopped.at_ms + self.records.clock_ahead_ms)
         ended = None if stopped is None else Offset(stopped.end_offset)
         return Replica(key=key, log_end_offset=ended, last_fetch_ms=last, last_caught_up_ms=last)
 
@@ -474,7 +425,7 @@ class ScriptedQuorum:
             node=NodeId(node.id),
             this_cluster=True,
             leader_id=NodeId(self.leader) if self.leader is not None and heard else None,
-            leader_epoch=Epoch(self.epoch if heard else node.epoch),
+            leader_epoch=Epoch(self.records.epoch if heard else node.epoch),
             log=self._leader_log() if leads else None,
         )
 
@@ -484,7 +435,7 @@ class ScriptedQuorum:
             return LeaderLog(start_offset=Offset(0), snapshot=None, tells_absence=True, begins_timestamp_ms=begins)
         end, reaches_to = self.snapshot_at
         snapshot = Snapshot(
-            end_offset=Offset(end), epoch=Epoch(self.epoch), last_contained_timestamp_ms=Millis(reaches_to)
+            end_offset=Offset(end), epoch=Epoch(self.records.epoch), last_contained_timestamp_ms=Millis(reaches_to)
         )
         return LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
 
@@ -526,20 +477,7 @@ class ScriptedQuorum:
         self.nodes[number] = node
         return node
 
-    def _write(self, record: LogEvent) -> None:
-        self.pending.append(record)
-        self.log.append(record)
-
     # --- records -------------------------------------------------------------------------------------------------
-
-    def _at(self) -> RecordPosition:
-        at = RecordPosition(
-            offset=Offset(self.offset),
-            leader_epoch=Epoch(self.epoch),
-            timestamp_ms=Millis(self.now_ms + self.leader_ahead_ms),
-        )
-        self.offset += 1
-        return at
 
     def _voter(self, number: int) -> Voter:
         node = self.nodes[number]
@@ -547,23 +485,15 @@ class ScriptedQuorum:
 
     def _write_voters(self) -> None:
         self.voters = dict(sorted(self.voters.items()))
-        self._write(VotersReplaced(at=self._at(), voters=tuple(self.voters.values())))
+        self.records.voters(*self.voters.values())
 
     def _register(self, node: ScriptedNode, *, again: bool = False) -> None:
         """Registers a new process, or the same one again."""
-        incarnation = node.incarnation if again and node.incarnation else f"incarnation-{node.id}-{self.offset}"
-        node.incarnation = incarnation
-        common: dict[str, Any] = {
-            "at": self._at(),
-            "id": NodeId(node.id),
-            "incarnation_id": incarnation,
-            "endpoints": (node.endpoint,),
-            "features": _supporting(node.supports),
-        }
-        if node.broker:
-            self._write(BrokerRegistration(**common, fenced=False, in_controlled_shutdown=False))
-        else:
-            self._write(ControllerRegistration(**common))
+        offset, supports = self.records.offset, _supporting(node.supports)
+        if not again or not node.incarnation:
+            node.incarnation = f"incarnation-{node.id}-{offset}"
+        register = partial(self.records.broker, fenced=False) if node.broker else self.records.controller
+        register(node.id, where=node.endpoint, incarnation=node.incarnation, features=supports)
 
     def _address(self, number: int) -> str:
         return str(self.nodes[number].endpoint)

@@ -26,9 +26,12 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
+from tests.golden_file import REWRITE
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, decoded
 from tests.scripts.script_quorum import SECOND, START
-from tests.scripts.test_scripts import REWRITE, SCRIPTS, ScriptRun, blocks
+from tests.scripts.script_run import ScriptRun
+from tests.scripts.script_text import commands_of
+from tests.scripts.test_scripts import SCRIPTS
 from tests.sinks.server import HttpDouble, serving
 
 TABLE = Path(__file__).parent / "notifications.table"
@@ -78,10 +81,9 @@ def notifications(script: Path, server: HttpDouble, folder: Path) -> list[str]:
     """Runs a script and returns a line for each request that the HTTP sink got."""
     sent = SentNotifications(server, folder, start_ms=START)
     run = DeliveringRun(sent.deliver)
-    for above, _ in blocks(script.read_text()):
-        for command in above:
-            if command and not command.startswith("#"):
-                list(run.run(command))
+    for _, commands in commands_of(script.read_text()):
+        for command in commands:
+            list(run.run(command))
     # What was collected at the end of the script is sent.
     sent.deliver((), Millis(run.cluster.now_ms + 120 * SECOND))
     return sent.lines

@@ -16,12 +16,13 @@ from connectors.observations.log_event import (
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
+    TopicRemoved,
     TransactionBegan,
     TransactionEnded,
     VotersReplaced,
 )
 from connectors.observations.observation import Event
-from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
 from rules.model.monitoring import (
     Answer,
@@ -38,6 +39,7 @@ from rules.model.quorum import Poll, Quorum, Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
+from tests.scripts import script_words
 
 START = Millis(1_000_000)
 POLL_MS = Millis(50_000)
@@ -49,10 +51,8 @@ def ids(*nodes: int) -> tuple[NodeId, ...]:
     return tuple(NodeId(node) for node in nodes)
 
 
-def key(name: str) -> ReplicaKey:
-    """Returns the key of `2-old`: node 2 with directory id old; of `2`: without one."""
-    node, _, directory = name.partition("-")
-    return ReplicaKey(id=NodeId(int(node)), directory_id=DirectoryId(directory) if directory else None)
+key = script_words.replica_key
+"""The key of `2-old`: node 2 with directory id old; of `2`: without one."""
 
 
 def endpoint(node: int, port: int = 9093) -> Endpoint:
@@ -145,6 +145,9 @@ class LogScript:
     now_ms: int = START
     sequence: int = 0
     events: list[LogEvent] = field(default_factory=list)
+    """Records that are not read yet."""
+    written: list[LogEvent] = field(default_factory=list)
+    """Every record."""
     clock_ahead_ms: int = 0
     """How far the leader's clock is ahead of the gatherer's."""
 
@@ -160,38 +163,66 @@ class LogScript:
 
     def write(self, event: RecordT) -> RecordT:
         self.events.append(event)
+        self.written.append(event)
         return event
 
-    def leader(self, node: int, epoch: int | None = None) -> LeaderChanged:
+    def leader(
+        self, node: int, epoch: int | None = None, *, voters: tuple[int, ...] = (), granted: tuple[int, ...] = ()
+    ) -> LeaderChanged:
         self.epoch = self.epoch if epoch is None else epoch
-        return self.write(LeaderChanged(at=self.at(), leader_id=NodeId(node), voter_ids=()))
+        return self.write(
+            LeaderChanged(
+                at=self.at(), leader_id=NodeId(node), voter_ids=ids(*voters), granting_voter_ids=ids(*granted)
+            )
+        )
 
     def kraft(self, version: int) -> KRaftVersionSet:
         return self.write(KRaftVersionSet(at=self.at(), version=version))
 
-    def voters(self, *names: str) -> VotersReplaced:
-        return self.write(VotersReplaced(at=self.at(), voters=tuple(voter(name) for name in names)))
+    def voters(self, *voters: str | Voter) -> VotersReplaced:
+        """Writes these voters; one that is named listens at its host's port 9093."""
+        whole = tuple(voter(each) if isinstance(each, str) else each for each in voters)
+        return self.write(VotersReplaced(at=self.at(), voters=whole))
 
     def feature(self, name: str, level: int) -> FeatureLevelSet:
         return self.write(FeatureLevelSet(at=self.at(), name=name, level=level))
 
     def controller(
-        self, node: int, port: int = 9093, *, features: tuple[FeatureRange, ...] = ()
+        self,
+        node: int,
+        port: int = 9093,
+        *,
+        where: Endpoint | None = None,
+        incarnation: str | None = None,
+        features: tuple[FeatureRange, ...] = (),
     ) -> ControllerRegistration:
-        where = (endpoint(node, port),)
+        at = self.at()
         return self.write(
             ControllerRegistration(
-                at=self.at(), id=NodeId(node), incarnation_id=f"i{self.offset}", endpoints=where, features=features
+                at=at,
+                id=NodeId(node),
+                incarnation_id=incarnation or f"i{self.offset}",
+                endpoints=(where or endpoint(node, port),),
+                features=features,
             )
         )
 
-    def broker(self, node: int, *, fenced: bool = True, features: tuple[FeatureRange, ...] = ()) -> BrokerRegistration:
+    def broker(
+        self,
+        node: int,
+        *,
+        fenced: bool = True,
+        where: Endpoint | None = None,
+        incarnation: str | None = None,
+        features: tuple[FeatureRange, ...] = (),
+    ) -> BrokerRegistration:
+        at = self.at()
         return self.write(
             BrokerRegistration(
-                at=self.at(),
+                at=at,
                 id=NodeId(node),
-                incarnation_id=f"i{self.offset}",
-                endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{node}", port=9092),),
+                incarnation_id=incarnation or f"i{self.offset}",
+                endpoints=(where or Endpoint(listener="PLAINTEXT", host=f"b{node}", port=9092),),
                 fenced=fenced,
                 in_controlled_shutdown=False,
                 features=features,
@@ -203,6 +234,9 @@ class LogScript:
 
     def topic(self, name: str) -> TopicCreated:
         return self.write(TopicCreated(at=self.at(), topic_id=TopicId(f"id-of-{name}"), name=name))
+
+    def remove_topic(self, name: str) -> TopicRemoved:
+        return self.write(TopicRemoved(at=self.at(), topic_id=TopicId(f"id-of-{name}")))
 
     def partition(
         self, topic: str, number: int, *replicas: int, elr: tuple[int, ...] = (), recovering: bool = False
@@ -232,8 +266,10 @@ class LogScript:
         elr: tuple[int, ...] | None = None,
         last_known_elr: tuple[int, ...] | None = None,
         leader: int | None = None,
+        leaderless: bool = False,
         recovering: bool | None = None,
     ) -> PartitionChanged:
+        """Writes what is given; `leaderless`: no replica leads from now on."""
         return self.write(
             PartitionChanged(
                 at=self.at(),
@@ -243,7 +279,7 @@ class LogScript:
                 isr=None if isr is None else ids(*isr),
                 elr=None if elr is None else ids(*elr),
                 leader=None if leader is None else NodeId(leader),
-                leader_set=leader is not None,
+                leader_set=leaderless or leader is not None,
                 recovering=recovering,
                 last_known_elr=None if last_known_elr is None else ids(*last_known_elr),
             )
@@ -295,6 +331,12 @@ class LogScript:
         self, events: Iterable[LogEvent], *, end_offset: int | None = None, chunks: int = 1
     ) -> list[DecodedRow]:
         """Returns these records (their offsets are ignored) as a snapshot that ends at `end_offset`, in chunks."""
+        return [self.row(*chunk) for chunk in self.snapshot_chunks(events, end_offset=end_offset, chunks=chunks)]
+
+    def snapshot_chunks(
+        self, events: Iterable[LogEvent], *, end_offset: int | None = None, chunks: int = 1
+    ) -> list[list[LogEvent]]:
+        """Returns header, records and footer of a snapshot in chunks that are not observed yet."""
         end = Offset(self.offset if end_offset is None else end_offset)
         epoch, last = Epoch(self.epoch), self.log_ms
         place = RecordPosition(offset=Offset(0), leader_epoch=epoch, timestamp_ms=last, snapshot=True)
@@ -309,7 +351,7 @@ class LogScript:
             SnapshotEnded(at=footer_at, end_offset=end, epoch=epoch),
         ]
         size = max(1, -(-len(whole) // chunks))
-        return [self.row(*whole[start : start + size]) for start in range(0, len(whole), size)]
+        return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 
 def begun() -> tuple[LogScript, Machine]:

@@ -10,7 +10,7 @@ from rules.model.monitoring import Access, Reason, Vantage
 from streaming.replay import state_codec, stored_topics
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from tests.description import describe
+from tests.description.describe import describe
 from tests.unit.streaming.replay.log_script import (
     LogScript,
     again,

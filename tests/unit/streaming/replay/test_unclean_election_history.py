@@ -9,7 +9,6 @@ from rules.model.identifiers import NodeId, TopicId
 from rules.model.quorum import Quorum
 from streaming.replay.recent_history import PARTITIONS, REMEMBERED_MS, TOPICS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
-from tests.unit.streaming.replay.test_log_scenarios import leaderless
 
 
 def with_orders() -> LogScript:
@@ -24,6 +23,11 @@ def with_orders() -> LogScript:
 def of_orders(quorum: Quorum) -> UncleanElections:
     (one,) = quorum.history.unclean
     return one
+
+
+def leaderless(script: LogScript, number: int, *, elr: tuple[int, ...], last: int) -> None:
+    """The last in-sync replica was fenced: with ELR (KIP-966) the ISR is empty, and Kafka stores the last leader."""
+    script.change("orders", number, isr=(), elr=elr, last_known_elr=(last,), leaderless=True)
 
 
 def test_the_last_leader_that_restarts_after_a_crash_passes_over_no_other_replica() -> None:

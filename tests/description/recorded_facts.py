@@ -1,0 +1,170 @@
+"""Describes what the metadata log records: registrations, recovering partitions, and the history of elections."""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from rules.model.history import (
+    ControllerStart,
+    DoubleRegistration,
+    ElectedRecovered,
+    Election,
+    Interruption,
+    Recovery,
+    UncleanElections,
+    VoterChange,
+)
+from rules.model.membership import BrokerRegistration, ControllerRegistration
+from rules.model.quorum import Quorum
+from tests.description.fact_words import Fact, Times, endpoints, keys, known, listed, seconds, supported
+
+Past: TypeAlias = (
+    Election | ControllerStart | Interruption | DoubleRegistration | UncleanElections | ElectedRecovered | VoterChange
+)
+"""What a RecentHistory holds."""
+
+
+def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
+    """Yields registrations by node id, recovering partitions, the open transaction, and the history, oldest first."""
+    for _, controller in sorted(quorum.controllers.items()):
+        yield Fact(f"controller {controller.id}", _controller(controller, times))
+    for _, broker in sorted(quorum.brokers.items()):
+        yield Fact(f"broker {broker.id}", _broker(broker, times))
+    for recovery in quorum.recovering:
+        yield Fact(f"recovery of {recovery.topic_id}-{recovery.partition}", _recovery(recovery, times))
+    if (open_ := quorum.open_transaction) is not None:
+        since = times.record(open_.since_offset, open_.since_timestamp_ms)
+        held = f"{open_.records} records held back"
+        yield Fact("transaction", f"transaction {known(open_.name)} open since {since}, {held}")
+    history = quorum.history
+    past: tuple[Past, ...] = (
+        *history.elections,
+        *history.starts,
+        *history.interruptions,
+        *history.double_registrations,
+        *history.unclean,
+        *history.elected_recovered,
+        *history.voter_changes,
+    )
+    yield from (_past(each, times) for each in past)
+
+
+def _controller(one: ControllerRegistration, times: Times) -> str:
+    return ", ".join(
+        [
+            f"controller {one.id} at {endpoints(one.endpoints)}",
+            f"registered by {times.position(one.at)} as {one.incarnation_id}",
+            *supported(one.features, one.features_since_timestamp_ms, one.at.timestamp_ms, times),
+        ]
+    )
+
+
+def _broker(one: BrokerRegistration, times: Times) -> str:
+    alive = "fenced" if one.fenced else "alive"
+    if one.alive_since_timestamp_ms is not None:
+        alive += f" since {times.at(one.alive_since_timestamp_ms)}"
+    return ", ".join(
+        [
+            f"broker {one.id} {alive}",
+            *(["shutting down"] if one.in_controlled_shutdown else []),
+            f"at {endpoints(one.endpoints)}",
+            f"registered by {times.position(one.at)} as {one.incarnation_id}",
+            *supported(one.features, one.features_since_timestamp_ms, one.at.timestamp_ms, times),
+        ]
+    )
+
+
+def _recovery(one: Recovery, times: Times) -> str:
+    least = "at the latest " if one.at_least else ""
+    words = [
+        f"{_partition(one)} recovering {least}since {times.record(one.since_offset, one.since_timestamp_ms)}",
+        "no leader" if one.leader is None else f"leader {one.leader}",
+        f"isr {listed(one.isr)} of {listed(one.replicas)}",
+        f"before isr {listed(one.previous_isr)}, elr {listed(one.previous_elr)}",
+        f"leader epoch {known(one.leader_epoch)}, partition epoch {known(one.partition_epoch)}",
+    ]
+    elected = {True: "by an election", False: "without an election", None: "by an unknown election"}[one.elected]
+    words.append(elected + (" of the last leader" if one.last_leader else ""))
+    if one.leader_changes:
+        words.append(f"leader changes since: {one.leader_changes}")
+    if one.added or one.added_timestamp_ms is not None:
+        words.append(f"{listed(one.added)} added at {times.at(one.added_timestamp_ms)}")
+    return ", ".join(words)
+
+
+def _partition(one: Recovery | ElectedRecovered) -> str:
+    return f"{known(one.topic)}-{one.partition} ({one.topic_id})"
+
+
+def _past(past: Past, times: Times) -> Fact:
+    match past:
+        case Election():
+            return Fact(f"election in epoch {past.leader_epoch} at {past.offset}", _election(past, times))
+        case ControllerStart():
+            record = times.record(past.offset, past.timestamp_ms)
+            instead = "" if past.replaced_incarnation_id is None else f" instead of {past.replaced_incarnation_id}"
+            sentence = f"controller {past.id} started by {record} as {past.incarnation_id}{instead}"
+            return Fact(f"start of {past.id} at {past.offset} as {past.incarnation_id}", sentence)
+        case Interruption():
+            return Fact(f"interruption of {past.id} at {past.offset}", _interruption(past, times))
+        case DoubleRegistration():
+            return Fact(f"two {past.kind}s {past.id}", _double_registration(past, times))
+        case UncleanElections():
+            first = times.at(past.first_timestamp_ms)
+            return Fact(f"unclean elections of {past.topic_id} from {first}", _unclean(past, times))
+        case ElectedRecovered():
+            record = times.record(past.offset, past.timestamp_ms)
+            leaders = f"leader {past.leader} after {known(past.previous_leader)}"
+            sentence = f"{_partition(past)} recovered by {record} with another leader: {leaders}"
+            return Fact(f"recovered by election at {past.offset}", sentence)
+        case VoterChange():
+            record = times.record(past.offset, past.timestamp_ms, past.leader_epoch)
+            moved = f", moved {listed(past.moved)}" if past.moved else ""
+            sentence = f"voters {keys(past.before)} became {keys(past.after)} by {record}{moved}"
+            return Fact(f"voter change at {past.offset} in epoch {past.leader_epoch}", sentence)
+
+
+def _election(one: Election, times: Times) -> str:
+    record = times.record(one.offset, one.timestamp_ms)
+    words = [f"leader {one.leader_id} elected in epoch {one.leader_epoch} by {record}"]
+    if one.previous_leader_id is not None or one.previous_epoch is not None:
+        words.append(f"after leader {known(one.previous_leader_id)} in epoch {known(one.previous_epoch)}")
+    if one.after_ms is not None:
+        words.append(f"{seconds(one.after_ms)} after the batch before")
+    if one.voter_ids or one.granting_voter_ids:
+        words.append(f"by {listed(one.granting_voter_ids)} of voters {listed(one.voter_ids)}")
+    return ", ".join(words)
+
+
+def _interruption(one: Interruption, times: Times) -> str:
+    words = [f"broker {one.id} fenced by {times.record(one.offset, one.timestamp_ms)}"]
+    if one.ended_offset is not None or one.ended_timestamp_ms is not None:
+        words[0] += f" to record {known(one.ended_offset)} at {times.at(one.ended_timestamp_ms)}"
+    if one.announced:
+        words.append("announced")
+    if one.restarted or one.replaced_incarnation_id is not None:
+        restarted = "restarted" if one.restarted else "not restarted"
+        words.append(f"{restarted}, was {known(one.replaced_incarnation_id)}")
+    words += [f"started again by {times.record(*start)}" for start in one.further_starts]
+    return ", ".join(words)
+
+
+def _double_registration(one: DoubleRegistration, times: Times) -> str:
+    return (
+        f"two {one.kind}s {one.id}: {endpoints(one.endpoints)} and {endpoints(one.other_endpoints)}, "
+        f"{one.returns} returns since {times.at(one.first_timestamp_ms)}, "
+        f"the last by {times.record(one.offset, one.timestamp_ms)}"
+    )
+
+
+def _unclean(one: UncleanElections, times: Times) -> str:
+    words = [
+        f"unclean elections of {known(one.topic)} ({one.topic_id}): {one.elections} "
+        + times.span(one.first_timestamp_ms, one.last_timestamp_ms),
+        f"partitions {listed(one.partitions)} with at most {one.most_replicas} replicas",
+        f"elected {listed(one.leaders)} instead of {listed(one.passed_over)}",
+        f"the last by record {one.last_offset}",
+    ]
+    if one.last_leaders:
+        words.append(f"{one.last_leaders} of the last leader")
+    words.append(f"visible at {times.at(one.read_timestamp_ms)}")
+    return ", ".join(words)

@@ -1,0 +1,205 @@
+"""`append`: one record of the metadata log, in words. Scripts of a simulated quorum and of a bare log share it.
+
+Each command is documented in the function that runs it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypedDict
+
+from connectors.observations.log_event import (
+    BrokerUnregistered,
+    ControllerUnregistered,
+    ElrCleared,
+    Undecodable,
+)
+from rules.model.identifiers import NodeId, Offset
+from tests.scripts.script_words import Words, endpoint, feature_range, nodes, topic_and_partition, voter
+from tests.unit.streaming.replay.log_script import LogScript
+
+
+def append(log: LogScript, text: str) -> None:
+    """Appends the record of `voters 1-a 2-b` and the like to a log."""
+    words = Words(text)
+    RECORDS[words.word()](log, words)
+    words.end()
+
+
+def _leader(log: LogScript, words: Words) -> None:
+    """leader 2 [epoch 5] [voters 1,2,3] [granted 2,3]: a LeaderChangeMessage."""
+    epoch, voters, granted = words.number("epoch"), words.nodes("voters"), words.nodes("granted")
+    log.leader(int(words.word()), epoch, voters=voters or (), granted=granted or ())
+
+
+def _kraft_version(log: LogScript, words: Words) -> None:
+    """kraft-version 1: 1 is a dynamic quorum."""
+    log.kraft(int(words.word()))
+
+
+def _voters(log: LogScript, words: Words) -> None:
+    """voters 1-a 2-b@c2:19093: a VotersRecord."""
+    log.voters(*map(voter, words.rest()))
+
+
+def _feature(log: LogScript, words: Words) -> None:
+    """feature metadata.version 27: its finalized level; 0 removes it."""
+    log.feature(words.word(), int(words.word()))
+
+
+def _controller(log: LogScript, words: Words) -> None:
+    """controller 2 [at c2:19093] [incarnation x] [supports metadata.version=7-29]: it registers."""
+    where, incarnation, supports = words.option("at"), words.option("incarnation"), words.option("supports")
+    log.controller(
+        int(words.word()),
+        where=None if where is None else endpoint(where),
+        incarnation=incarnation,
+        features=() if supports is None else (feature_range(supports),),
+    )
+
+
+def _broker(log: LogScript, words: Words) -> None:
+    """broker 101 [alive] [incarnation x] [supports metadata.version=7-29]: it registers, fenced unless alive."""
+    alive, incarnation, supports = words.flag("alive"), words.option("incarnation"), words.option("supports")
+    log.broker(
+        int(words.word()),
+        fenced=not alive,
+        incarnation=incarnation,
+        features=() if supports is None else (feature_range(supports),),
+    )
+
+
+def _broker_change(*, fenced: bool | None = None, shutdown: bool | None = None) -> Callable[[LogScript, Words], None]:
+    """fence 101, unfence 101, shut-down 101, end-shut-down 101: a BrokerRegistrationChangeRecord."""
+
+    def change(log: LogScript, words: Words) -> None:
+        log.broker_change(int(words.word()), fenced=fenced, shutdown=shutdown)
+
+    return change
+
+
+def _unregister(log: LogScript, words: Words) -> None:
+    """unregister 101: the broker's registration is deleted."""
+    log.write(BrokerUnregistered(at=log.at(), id=NodeId(int(words.word()))))
+
+
+def _unregister_controller(log: LogScript, words: Words) -> None:
+    """unregister-controller 4: the controller's registration is deleted (Kafka 4.4)."""
+    log.write(ControllerUnregistered(at=log.at(), id=NodeId(int(words.word()))))
+
+
+def _topic(log: LogScript, words: Words) -> None:
+    """topic orders [0:101,102 1:102,101]: a topic, and partitions with these replicas, all in sync."""
+    topic = words.word()
+    log.topic(topic)
+    for each in words.rest():
+        number, _, replicas = each.partition(":")
+        log.partition(topic, int(number), *nodes(replicas))
+
+
+def _remove_topic(log: LogScript, words: Words) -> None:
+    """remove-topic orders: it and its partitions are deleted."""
+    log.remove_topic(words.word())
+
+
+def _partition(log: LogScript, words: Words) -> None:
+    """partition orders-0 101,102 [elr 103] [recovering]: a PartitionRecord; all replicas are in sync."""
+    elr, recovering = words.nodes("elr"), words.flag("recovering")
+    topic, number = topic_and_partition(words.word())
+    log.partition(topic, number, *nodes(words.word()), elr=elr or (), recovering=recovering)
+
+
+def _change(log: LogScript, words: Words) -> None:
+    """change orders-0 [isr 101] [leader 101|none] [recovering yes|no] [replicas ..] [elr ..] [last-known-elr ..]."""
+    isr, leader, recovering = words.nodes("isr"), words.option("leader"), words.option("recovering")
+    sets = _further_sets(words)
+    log.change(
+        *topic_and_partition(words.word()),
+        isr=isr,
+        leader=None if leader in (None, "none") else int(leader),
+        leaderless=leader == "none",
+        recovering=None if recovering is None else {"yes": True, "no": False}[recovering],
+        **sets,
+    )
+
+
+def _elect_uncleanly(log: LogScript, words: Words) -> None:
+    """unclean-election orders-0 102 [elr ..]: 102 is the leader and the ISR now, and the partition is RECOVERING."""
+    sets, partition, leader = _further_sets(words), words.word(), int(words.word())
+    log.change(*topic_and_partition(partition), isr=(leader,), leader=leader, recovering=True, **sets)
+
+
+def _recovered(log: LogScript, words: Words) -> None:
+    """recovered orders-0 101,102: these replicas are the ISR, and the partition is RECOVERED."""
+    partition, isr = words.word(), nodes(words.word())
+    log.change(*topic_and_partition(partition), isr=isr, recovering=False)
+
+
+class FurtherSets(TypedDict):
+    """The sets of replicas that only some changes have."""
+
+    replicas: tuple[NodeId, ...] | None
+    elr: tuple[NodeId, ...] | None
+    last_known_elr: tuple[NodeId, ...] | None
+
+
+def _further_sets(words: Words) -> FurtherSets:
+    """Takes `replicas 101,102`, `elr 103` and `last-known-elr 101`."""
+    return {
+        "replicas": words.nodes("replicas"),
+        "elr": words.nodes("elr"),
+        "last_known_elr": words.nodes("last-known-elr"),
+    }
+
+
+def _clear_elr(log: LogScript, words: Words) -> None:
+    """clear-elr orders: the eligible leader replicas of its partitions."""
+    log.write(ElrCleared(at=log.at(), topic=words.word()))
+
+
+def _transaction(log: LogScript, words: Words) -> None:
+    """transaction begin, transaction end, transaction abort: a metadata transaction (KIP-868)."""
+    match words.word():
+        case "begin":
+            log.begin()
+        case "end":
+            log.end()
+        case "abort":
+            log.end(aborted=True)
+        case other:
+            raise AssertionError(f"a transaction cannot {other}")
+
+
+def _noops(log: LogScript, words: Words) -> None:
+    """noops 3: records that change nothing."""
+    log.noops(int(words.word()))
+
+
+def _undecodable(log: LogScript, words: Words) -> None:
+    """undecodable REASON: a record that cannot be decoded, and why."""
+    log.write(Undecodable(offset=Offset(log.offset), reason=" ".join(words.rest()), length=17))
+    log.noops(1)
+
+
+RECORDS: Mapping[str, Callable[[LogScript, Words], None]] = {
+    "leader": _leader,
+    "kraft-version": _kraft_version,
+    "voters": _voters,
+    "feature": _feature,
+    "controller": _controller,
+    "broker": _broker,
+    "fence": _broker_change(fenced=True),
+    "unfence": _broker_change(fenced=False),
+    "shut-down": _broker_change(shutdown=True),
+    "end-shut-down": _broker_change(shutdown=False),
+    "unregister": _unregister,
+    "unregister-controller": _unregister_controller,
+    "topic": _topic,
+    "remove-topic": _remove_topic,
+    "partition": _partition,
+    "change": _change,
+    "unclean-election": _elect_uncleanly,
+    "recovered": _recovered,
+    "clear-elr": _clear_elr,
+    "transaction": _transaction,
+    "noops": _noops,
+    "undecodable": _undecodable,
+}

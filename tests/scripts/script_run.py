@@ -1,0 +1,246 @@
+"""Runs the commands of a script on a simulated quorum and a monitor: the whole pure core.
+
+Each command is documented in the method that runs it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from connectors.observations.observation import ObservationsAudited
+from rules.alert import Alert
+from rules.evaluate import evaluate
+from rules.model.identifiers import Millis
+from rules.model.monitoring import ContractViolation, FailedObservation, ObservationSource, Reason, Vantage
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decoded_row import DecodedRow
+from tests.description.describe import describe
+from tests.scripts.log_commands import append
+from tests.scripts.script_quorum import SECOND, START, ScriptedQuorum
+from tests.scripts.script_words import milliseconds, numbers
+
+
+@dataclass
+class ScriptRun:
+    """One script's simulated quorum and the monitor that observes it."""
+
+    cluster: ScriptedQuorum = field(default_factory=ScriptedQuorum)
+    monitor: ClusterMonitor | None = None
+    vantage: Vantage = Vantage.INSIDE
+    recorded: list[DecodedRow] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+    """Every alert that was printed, oldest first."""
+
+    def run(self, line: str) -> Iterator[str]:
+        """Runs one command and returns its output."""
+        command, *arguments = line.split()
+        commands: dict[str, Callable[..., Iterator[str] | None]] = {
+            "voters": self.voters,
+            "outside": self.outside,
+            "static": self.static,
+            "deny": self.deny,
+            "append": self.append,
+            "tick": self.tick,
+            "quorum": self.quorum,
+            "findings": self.findings,
+            "remedy": self.remedy,
+            "unknown": self.unknown,
+            "kill": lambda *nodes: _each(self.cluster.stop, nodes),
+            "start": lambda *nodes: _each(self.cluster.start, nodes),
+            "crash-loop": self.crash_loop,
+            "copy": lambda node: self.cluster.copy(int(node)),
+            "end-copy": lambda node: self.cluster.end_copy(int(node)),
+            "clock": lambda node, ahead: self.cluster.clock_ahead_ms.update({int(node): SECOND * _seconds(ahead)}),
+            "move": self.move,
+            "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
+            "restore": lambda node, offset, duration: self.cluster.restore(int(node), int(offset), _seconds(duration)),
+            "observer": lambda node: self.cluster.observe(int(node)),
+            "add-controller": lambda node: self.cluster.add(int(node)),
+            "remove-controller": lambda node: self.cluster.remove(int(node)),
+            "resign": self.cluster.resign,
+            "cut-off": lambda node: self.cluster.cut_off(int(node)),
+            "stop-fetching": lambda node: self.cluster.stop_fetching(int(node)),
+            "reconnect": lambda node: self.cluster.reconnect(int(node)),
+            "upgrade": lambda version, *nodes: _each(lambda node: self.cluster.upgrade(node, int(version)), nodes),
+            "finalize": lambda version: self.cluster.finalize(int(version)),
+            "snapshots": self.snapshots,
+            "force-voters": lambda voters: self.cluster.force_voters(numbers(voters)),
+            "names": self.names,
+            "observations": self.observations,
+            "gatherer": self.gatherer,
+            "compact": self.compact,
+            "lose-metadata": self.lose_metadata,
+            "audit": self.audit,
+            "restart-job": self.restart_job,
+            "redeliver": self.redeliver,
+        }
+        yield from commands[command](*arguments) or ()
+
+    def voters(self, voters: str, brokers_word: str = "brokers", brokers: str = "") -> None:
+        """voters 1,2,3 brokers 101,102: starts a healthy quorum."""
+        assert brokers_word == "brokers"
+        self.cluster.begin(numbers(voters), numbers(brokers))
+
+    def static(self) -> None:
+        """static: the quorum is static (kraft.version 0). Before `voters`."""
+        self.cluster.static = True
+
+    def deny(self, state: str = "log") -> None:
+        """deny log, deny nothing: whether Fetch is denied; DescribeQuorum is always allowed."""
+        self.cluster.log_denied = state == "log"
+
+    def outside(self) -> None:
+        """outside: the monitor runs outside the cluster's network and name service. Before the first tick."""
+        self.vantage = Vantage.OUTSIDE
+
+    def append(self, *record: str) -> None:
+        """append unfence 101: a record of the metadata log (`log_commands.RECORDS`), which nothing here caused."""
+        append(self.cluster.records, " ".join(record))
+
+    def tick(self, duration: str) -> Iterator[str]:
+        """tick 30s: time passes; prints the alerts in that time."""
+        for _ in range(_seconds(duration)):
+            rows = list(self.cluster.advance_one_second())
+            self.recorded += rows
+            yield from self.printed(self.started_monitor().apply(rows).alerts)
+
+    def crash_loop(self, node: str, down: str, up: str, times: str) -> Iterator[str]:
+        """crash-loop 3 60s 40s 12: the node is down for 60 s, then up for 40 s, twelve times."""
+        for _ in range(int(times)):
+            self.cluster.stop(int(node))
+            yield from self.tick(down)
+            self.cluster.start(int(node))
+            yield from self.tick(up)
+
+    def quorum(self) -> Iterator[str]:
+        """quorum: prints what is known of the quorum (`describe`)."""
+        yield from describe(self.started_monitor().machine.quorum(), start_ms=START).splitlines()
+
+    def findings(self) -> Iterator[str]:
+        """findings: prints the conditions that are true now, pending or firing."""
+        monitor = self.started_monitor()
+        evaluation = evaluate(monitor.machine.quorum(), monitor.settings.thresholds)
+        for one in evaluation.findings:
+            yield f"{one.severity} {one.rule} {one.subject}"
+
+    def unknown(self) -> Iterator[str]:
+        """unknown: prints each rule with an unknown result or that is not applicable, and why."""
+        monitor = self.started_monitor()
+        evaluation = evaluate(monitor.machine.quorum(), monitor.settings.thresholds)
+        for result in evaluation.unknown:
+            yield f"unknown {result.rule}{f' {result.subject}' if result.subject else ''}: {result.why}"
+        for one in evaluation.not_applicable:
+            yield f"not applicable {one.rule}: {one.why}"
+
+    def remedy(self, *subject: str) -> Iterator[str]:
+        """remedy voter 2: prints the remedy of each finding about this subject."""
+        monitor = self.started_monitor()
+        for one in evaluate(monitor.machine.quorum(), monitor.settings.thresholds).findings:
+            if one.subject == " ".join(subject):
+                yield from one.remedy
+
+    def snapshots(self, state: str) -> None:
+        """snapshots off, snapshots on: whether the leader takes a snapshot every hour."""
+        self.cluster.snapshots = state == "on"
+
+    def move(self, node: str, address: str) -> None:
+        """move 2 HOST:PORT: stops a controller, changes its endpoint and starts it."""
+        self.cluster.stop(int(node))
+        host, _, port = address.partition(":")
+        self.cluster.nodes[int(node)].host, self.cluster.nodes[int(node)].port = host, int(port)
+        self.cluster.start(int(node))
+
+    def names(self, state: str, *nodes: str) -> None:
+        """names unresolvable, names resolvable 2: whether the DNS names of all or of these controllers resolve."""
+        if not nodes:
+            self.cluster.names_unresolvable = state == "unresolvable"
+        elif state == "unresolvable":
+            self.cluster.lost_hosts.update(map(int, nodes))
+        else:
+            self.cluster.lost_hosts.difference_update(map(int, nodes))
+
+    def observations(self, reason: str) -> None:
+        """observations timed-out, observations succeed: every observation fails for this reason, or succeeds."""
+        self.cluster.observations_fail = None if reason == "succeed" else Reason(reason)
+
+    def gatherer(self, state: str) -> Iterator[str]:
+        """gatherer down, gatherer up: stops the gatherer, or starts it; it then reports the interruption."""
+        self.cluster.gatherer_down = state == "down"
+        if state == "up":
+            yield from self.record(
+                FailedObservation(
+                    source=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="started again"
+                )
+            )
+
+    def compact(self) -> None:
+        """compact: deletes the part of the log that was not read; the next fetch is answered with a snapshot."""
+        self.cluster.compacted = True
+
+    def lose_metadata(self, offset: str) -> Iterator[str]:
+        """lose-metadata 50: restores the log to offset 50; the log follower reports it if it may read the log."""
+        self.cluster.lose_metadata(int(offset))
+        if self.cluster.log_denied:
+            return
+        detail = f"committed records from offset {offset} on are lost"
+        yield from self.record(
+            FailedObservation(
+                source=ObservationSource.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail
+            )
+        )
+
+    def audit(self, contract: str, *words: str) -> Iterator[str]:
+        """audit alerts-resolve-what-fired EXAMPLE: an audit finds this contract broken; audit clean: none."""
+        last = self.cluster.sequence
+        found = ContractViolation(
+            contract=contract, promise="what it promises", grave=False, rows=1, example=" ".join(words), sequence=last
+        )
+        broken = () if contract == "clean" else (found,)
+        yield from self.record(ObservationsAudited(rows=last, first_sequence=0, last_sequence=last, broken=broken))
+
+    def record(self, event: FailedObservation | ObservationsAudited) -> Iterator[str]:
+        """Records one event in a row of its own."""
+        self.cluster.sequence += 1
+        row = DecodedRow(self.cluster.sequence, Millis(self.cluster.now_ms), (event,))
+        self.recorded.append(row)
+        yield from self.printed(self.started_monitor().apply([row]).alerts)
+
+    def restart_job(self, *bootstrap: str) -> None:
+        """restart-job [HOST:PORT...]: kills the job and starts it from its state, optionally with new addresses."""
+        blob, old = self.started_monitor().to_bytes(), self.started_monitor()
+        self.cluster.configured = bootstrap
+        self.monitor = ClusterMonitor.restored(
+            blob,
+            ClusterSettings(
+                name="test", bootstrap=self.cluster.bootstrap, vantage=self.vantage, thresholds=old.settings.thresholds
+            ),
+        )
+
+    def redeliver(self) -> Iterator[str]:
+        """redeliver: delivers all recorded rows again."""
+        yield from self.printed(self.started_monitor().apply(self.recorded).alerts)
+
+    def printed(self, alerts: tuple[Alert, ...]) -> Iterator[str]:
+        """Returns one line for each alert."""
+        self.alerts += alerts
+        for alert in alerts:
+            at = (alert.observed_at_ms - START) / SECOND
+            began = (alert.started_at_ms - START) / SECOND
+            yield f"{at:.0f}s {alert.state} {alert.severity} {alert.rule} {alert.subject} (since {began:.0f}s)"
+
+    def started_monitor(self) -> ClusterMonitor:
+        """Returns the monitor; the first call starts it."""
+        if self.monitor is None:
+            self.monitor = ClusterMonitor(
+                ClusterSettings(name="test", bootstrap=self.cluster.bootstrap, vantage=self.vantage)
+            )
+        return self.monitor
+
+
+def _each(command: Callable[[int], None], nodes: tuple[str, ...]) -> None:
+    for node in nodes:
+        command(int(node))
+
+
+def _seconds(text: str) -> int:
+    return milliseconds(text) // SECOND

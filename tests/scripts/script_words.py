@@ -1,0 +1,108 @@
+"""The words of a script's commands: numbers, durations, replicas, endpoints, and options by their names."""
+
+import re
+
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.membership import FeatureRange, Voter
+
+_DURATION = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>ms|s|m|h)")
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+
+
+class Words:
+    """The words of one command. Options and flags are taken by name, from anywhere; the others in their order."""
+
+    def __init__(self, text: str) -> None:
+        self._left = text.split()
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def word(self) -> str:
+        """Takes the next word."""
+        return self._left.pop(0)
+
+    def rest(self) -> list[str]:
+        """Takes all words that are left."""
+        left, self._left = self._left, []
+        return left
+
+    def option(self, name: str) -> str | None:
+        """Takes a name and the word after it; None without the name."""
+        if name not in self._left:
+            return None
+        at = self._left.index(name)
+        _, value = self._left[at : at + 2]
+        del self._left[at : at + 2]
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Takes a word that may be there."""
+        if name not in self._left:
+            return False
+        self._left.remove(name)
+        return True
+
+    def number(self, name: str) -> int | None:
+        """Takes an option that is a number."""
+        value = self.option(name)
+        return None if value is None else int(value)
+
+    def nodes(self, name: str) -> tuple[NodeId, ...] | None:
+        """Takes an option that is a list of node ids."""
+        value = self.option(name)
+        return None if value is None else nodes(value)
+
+    def end(self) -> None:
+        """Asserts that every word was understood."""
+        assert not self._left, f"unknown words: {' '.join(self._left)}"
+
+
+def numbers(text: str) -> list[int]:
+    """Returns the numbers of `1,2,3`; none for `none`."""
+    return [] if text in ("", "none") else [int(number) for number in text.split(",")]
+
+
+def nodes(text: str) -> tuple[NodeId, ...]:
+    """Returns the node ids of `101,102`; none for `none`."""
+    return tuple(map(NodeId, numbers(text)))
+
+
+def milliseconds(text: str) -> int:
+    """Returns the duration of `20ms`, `1.5s`, `10m` or `1h`."""
+    found = _DURATION.fullmatch(text)
+    assert found, f"not a duration: {text}"
+    return round(float(found["number"]) * _MILLISECONDS[found["unit"]])
+
+
+def topic_and_partition(text: str) -> tuple[str, int]:
+    """Returns the topic and the number of `orders-0`."""
+    topic, _, number = text.rpartition("-")
+    return topic, int(number)
+
+
+def replica_key(text: str) -> ReplicaKey:
+    """Returns the key of `2-old`: node 2 with directory id old; of `2`: without one."""
+    node, _, directory = text.partition("-")
+    return ReplicaKey(id=NodeId(int(node)), directory_id=DirectoryId(directory) if directory else None)
+
+
+def endpoint(text: str, listener: str = "CONTROLLER") -> Endpoint:
+    """Returns the endpoint of `c2:9093`, `[fd00::1]:9093` or `INTERNAL://c2:9093`."""
+    named, separator, address = text.rpartition("://")
+    host, _, port = address.rpartition(":")
+    return Endpoint(listener=named if separator else listener, host=host.strip("[]"), port=int(port))
+
+
+def voter(text: str) -> Voter:
+    """Returns the voter of `2-b`, at c2:9093, or of `2-b@c2:19093,INTERNAL://c9:9093`."""
+    name, _, addresses = text.partition("@")
+    key = replica_key(name)
+    return Voter(key=key, endpoints=tuple(map(endpoint, (addresses or f"c{key.id}:9093").split(","))))
+
+
+def feature_range(text: str) -> FeatureRange:
+    """Returns the supported levels of `metadata.version=7-29`."""
+    name, _, levels = text.partition("=")
+    lowest, _, highest = levels.partition("-")
+    return FeatureRange(name=name, lowest=int(lowest), highest=int(highest))

@@ -1,7 +1,8 @@
 """CompleteLog: all metadata that a stopped replica holds, from its newest whole snapshot to the end of its log.
 
-As Kafka itself would read it at its next start: a torn or damaged end of the last segment is ignored. It can be written
-as one snapshot with other voter endpoints, as KIP-1347 describes (Snapshot Creation).
+As Kafka itself would read it at its next start: a torn or damaged end of the last segment is ignored. What Kafka may
+read and this module does not know is refused: a snapshot without it would hold less than the log. The log can be
+written as one snapshot with other voter endpoints, as KIP-1347 describes (Snapshot Creation).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +20,22 @@ from connectors.metadata.batch_writer import (
     write_batch,
 )
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.field_readers import Values, read_body, schema_readers
-from connectors.metadata.record_framing import FRAME_VERSION, control_type, framed_records, value_header
+from connectors.metadata.field_readers import Values, read_fitting, schema_readers
+from connectors.metadata.record_framing import FRAME_VERSION, FramedRecord, framed_records, value_header
+from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.observation import Observation, ObservationKind
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset
 
-_READ: Final = frozenset({ControlRecordType.KRAFT_VERSION, ControlRecordType.VOTERS})
+_LEADER_CHANGE: Final = 2
+_STATE: Final = frozenset({ControlRecordType.KRAFT_VERSION, ControlRecordType.VOTERS})
+"""The control records that are written again; the others describe the file or an election."""
+_IN_LOG: Final = _STATE | {_LEADER_CHANGE}
+_IN_SNAPSHOT: Final = _STATE | {ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER}
+_LATEST_KRAFT_VERSION: Final = 1
+_CONTROL_KEY: Final = 4
+_VERSION: Final = 2
+"""Bytes of the version, with which each control record begins."""
+_OTHERS: Final = "rescue the other nodes, and this one fetches the log from their leader"
 _BEGIN: Final = 23
 _END: Final = 24
 _ABORT: Final = 25
@@ -70,14 +81,14 @@ def read_complete_log(files: LogDirFiles) -> CompleteLog:
 
     Raises:
         UsageError: the log does not reach back to its beginning or to a whole snapshot, is damaged before its end, has
-            an open transaction at its end, or holds no voter set.
+            an open transaction at its end, holds no voter set, or holds what Kafka may read and this module does not.
     """
-    reading = _Reading()
+    reading = _Reading(files.segments)
     for item in read_log_dir(files, ""):
         match item:
             case ReadStart():
                 reading.start(item)
-                reading.follow_covered(files.segments)
+                reading.follow_covered()
             case DamagedFile():
                 reading.damaged.append(item)
             case Observation():
@@ -86,9 +97,14 @@ def read_complete_log(files: LogDirFiles) -> CompleteLog:
                 raise AssertionError("the log is read to its end")
     last_segment = files.segments[-1].name if files.segments else None
     for one in reading.damaged:
+        if one.undamaged:
+            raise UsageError(
+                f"{one.file} is not read from byte {one.position} on, where Kafka may find records ({one.reason}): "
+                f"{_OTHERS}"
+            )
         if one.file.endswith(".log") and one.file != last_segment:
             raise UsageError(
-                f"{one.file} is damaged at byte {one.position} ({one.reason}), and later segments follow it"
+                f"{one.file} is damaged at byte {one.position} ({one.reason}), and later segments follow it: {_OTHERS}"
             )
     return reading.result()
 
@@ -100,8 +116,9 @@ class _Reading:
     records, and what was aborted is left out (Kafka's `MetadataBatchLoader`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, segments: Sequence[SegmentFile]) -> None:
         self.damaged: list[DamagedFile] = []
+        self._segments = segments
         self._batches: list[CommittedBatch] = []
         self._began_at: int | None = None
         """Offset of the open transaction's first record; None if none is open."""
@@ -121,9 +138,9 @@ class _Reading:
             )
         self._snapshot, self._next = item.snapshot, item.offset
 
-    def follow_covered(self, segments: Sequence[SegmentFile]) -> None:
+    def follow_covered(self) -> None:
         """Adds the epochs of the records that the snapshot covers, as far as the segments still hold them."""
-        for segment in segments:
+        for segment in self._segments:
             if segment.base_offset >= self._next:
                 return
             for batch in scan(segment.read()):
@@ -141,15 +158,21 @@ class _Reading:
             if not in_snapshot:
                 self._follow(batch)
             if batch.is_control:
-                self._add_control(observation.payload, batch)
+                self._add_control(observation.payload, batch, in_snapshot=in_snapshot)
             else:
-                self._add_records(observation.payload, batch)
+                self._add_records(observation.payload, batch, in_snapshot=in_snapshot)
+
+    def _file_at(self, offset: int, *, in_snapshot: bool) -> str | None:
+        if in_snapshot:
+            return self._snapshot
+        return next((one.name for one in reversed(self._segments) if one.base_offset <= offset), None)
 
     def _follow(self, batch: RecordBatch) -> None:
+        at = f"{self._file_at(batch.base_offset, in_snapshot=False)}: a batch at offset {batch.base_offset}"
         if batch.base_offset != self._next:
-            raise UsageError(
-                f"a batch begins at offset {batch.base_offset}, but the records before it end at {self._next}"
-            )
+            raise UsageError(f"{at} follows records that end at {self._next}: {_OTHERS}")
+        if batch.leader_epoch < self._epoch:
+            raise UsageError(f"{at} has epoch {batch.leader_epoch} after epoch {self._epoch}: {_OTHERS}")
         self._next, self._epoch = batch.last_offset + 1, batch.leader_epoch
         self._newest_ms = max(self._newest_ms, batch.max_timestamp)
         self._add_epoch(batch)
@@ -157,23 +180,24 @@ class _Reading:
     def _add_epoch(self, batch: RecordBatch) -> None:
         self._epoch_ends[Epoch(batch.leader_epoch)] = Offset(batch.last_offset + 1)
 
-    def _add_records(self, chunk: bytes, batch: RecordBatch) -> None:
+    def _add_records(self, chunk: bytes, batch: RecordBatch, *, in_snapshot: bool) -> None:
         if not any(marker in chunk[batch.body : batch.end] for marker in _MARKERS):
             self._keep(CommittedBatch(content=chunk[batch.position : batch.end], records=batch.record_count))
             return
         run: list[RecordContent] = []
         for record in framed_records(chunk, batch):
             offset = batch.base_offset + record.delta
-            if record.value is None or record.fault is not None:
-                raise UsageError(f"the record at offset {offset} cannot be read: {record.fault or 'it has no value'}")
-            value = chunk[record.value[0] : record.value[1]]
-            type_, _, _ = value_header(value, 0, len(value))
+            try:
+                type_, value = _metadata_value(chunk, record)
+            except UndecodableError as problem:
+                file = self._file_at(offset, in_snapshot=in_snapshot)
+                raise UsageError(f"{file}: the record at offset {offset} {problem}: {_OTHERS}") from None
             if type_ not in (_BEGIN, _END, _ABORT):
                 run.append(RecordContent(None, value))
                 continue
             self._keep_run(run, batch)
             run = []
-            self._mark(type_, offset)
+            self._mark(type_, f"{self._file_at(offset, in_snapshot=in_snapshot)}: a transaction", offset)
         self._keep_run(run, batch)
 
     def _keep_run(self, run: list[RecordContent], batch: RecordBatch) -> None:
@@ -184,27 +208,35 @@ class _Reading:
     def _keep(self, batch: CommittedBatch) -> None:
         (self._batches if self._began_at is None else self._held).append(batch)
 
-    def _mark(self, type_: int, offset: int) -> None:
+    def _mark(self, type_: int, what: str, offset: int) -> None:
         if (type_ == _BEGIN) == (self._began_at is not None):
             state = "while another transaction is open" if type_ == _BEGIN else "while no transaction is open"
-            name = {_BEGIN: "begins", _END: "ends", _ABORT: "is aborted"}[type_]
-            raise UsageError(f"a transaction {name} at offset {offset} {state}: the log is not what Kafka writes")
+            verb = {_BEGIN: "begins", _END: "ends", _ABORT: "is aborted"}[type_]
+            raise UsageError(f"{what} {verb} at offset {offset} {state}: {_OTHERS}")
         if type_ == _END:
             self._batches += self._held
         self._began_at, self._held = offset if type_ == _BEGIN else None, []
 
-    def _add_control(self, chunk: bytes, batch: RecordBatch) -> None:
+    def _add_control(self, chunk: bytes, batch: RecordBatch, *, in_snapshot: bool) -> None:
         for record in framed_records(chunk, batch):
             try:
-                type_ = control_type(chunk, record.key)
-                if type_ in _READ and record.value is not None:
-                    (reader,) = schema_readers(type_, 0, control=True)
-                    self._control[type_] = read_body(reader, chunk[slice(*record.value)])
-            except UndecodableError as error:
+                type_, values = _control_values(chunk, record, in_snapshot=in_snapshot)
+            except UndecodableError as problem:
                 offset = batch.base_offset + record.delta
-                raise UsageError(f"the control record at offset {offset} cannot be read: it {error}") from None
+                raise UsageError(
+                    f"{self._file_at(offset, in_snapshot=in_snapshot)}: the control record at offset {offset} "
+                    f"{problem}, so the written snapshot would lose it: a newer kraftwatch may know it; "
+                    "nothing was changed"
+                ) from None
+            self._control[type_] = values
 
     def result(self) -> CompleteLog:
+        latest = max(self._epoch_ends, default=Epoch(0))
+        if latest > self._epoch:
+            raise UsageError(
+                f"{self._snapshot} is of epoch {self._epoch}, and the log below it has records of epoch {latest}: "
+                f"{_OTHERS}"
+            )
         if self._began_at is not None:
             raise UsageError(
                 f"a metadata transaction that began at offset {self._began_at} is still open at the end "
@@ -224,6 +256,53 @@ class _Reading:
             voters=voters,
             damaged=tuple(self.damaged),
         )
+
+
+def _metadata_value(chunk: bytes, record: FramedRecord) -> tuple[int, bytes]:
+    """Returns the type of a metadata record, and its value with the type.
+
+    Raises:
+        UndecodableError: it is no metadata record.
+    """
+    if record.fault is not None or record.value is None or record.key is not None:
+        raise UndecodableError(f"cannot be read ({record.fault or 'it has a key or no value'})")
+    try:
+        type_, _, _ = value_header(chunk, *record.value)
+    except UndecodableError as problem:
+        raise UndecodableError(f"cannot be read ({problem})") from None
+    return type_, chunk[slice(*record.value)]
+
+
+def _control_values(chunk: bytes, record: FramedRecord, *, in_snapshot: bool) -> tuple[int, Values]:
+    """Returns type and fields of a control record that is completely known.
+
+    Raises:
+        UndecodableError: a part of it is unknown, or it would not be written again as it is.
+    """
+    if record.fault is not None:
+        raise UndecodableError(f"cannot be read ({record.fault})")
+    key = b"" if record.key is None else chunk[slice(*record.key)]
+    if len(key) != _CONTROL_KEY or key[:2] != b"\0\0":
+        raise UndecodableError("has a key that no known Kafka writes")
+    value = b"" if record.value is None else chunk[slice(*record.value)]
+    if len(value) < _VERSION:
+        raise UndecodableError("has no value")
+    known = record_schemas()
+    type_, version = int.from_bytes(key[2:], "big", signed=True), int.from_bytes(value[:_VERSION], "big", signed=True)
+    schema = known.control.get(type_)
+    if schema is None:
+        raise UndecodableError(f"is of type {type_}, which is not known to {known.known_to}")
+    if type_ not in (_IN_SNAPSHOT if in_snapshot else _IN_LOG):
+        raise UndecodableError(f"is a {schema.name}, which only {'the log' if in_snapshot else 'a snapshot'} has")
+    readers = schema_readers(type_, version, control=True, spans=True)
+    if not readers:
+        raise UndecodableError(f"is a {schema.name} of version {version}, which is not known to {known.known_to}")
+    _, values = read_fitting(readers, value)
+    if type_ in _STATE and control_record(ControlRecordType(type_), values).value != value:
+        raise UndecodableError(f"is a {schema.name} whose bytes would not be written again as they are")
+    if type_ == ControlRecordType.KRAFT_VERSION and values["kraft_version"] not in range(_LATEST_KRAFT_VERSION + 1):
+        raise UndecodableError(f"sets kraft.version to {values['kraft_version']}, of which only 0 and 1 are known")
+    return type_, values
 
 
 def with_endpoints(voters: Values, endpoints: Mapping[NodeId, Endpoint]) -> Values:

@@ -64,7 +64,10 @@ class SnapshotFile(LogFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirFiles:
-    """The segments and snapshots of a partition's folder, each in order of offsets."""
+    """The segments of a partition's folder in order of offsets, and its snapshots from the oldest to the newest.
+
+    Of two snapshots, the one of the later epoch is the newer one, whatever its offset (Kafka's `OffsetAndEpoch`).
+    """
 
     segments: tuple[SegmentFile, ...]
     snapshots: tuple[SnapshotFile, ...]
@@ -132,6 +135,7 @@ def _open_files(partition: Path, stack: ExitStack) -> LogDirFiles:
                 f"cannot read {problem.filename}: {(problem.strerror or 'unreadable').lower()}; "
                 "read it as the user that Kafka runs as"
             ) from None
+        snapshots.sort(key=lambda one: (one.epoch, one.end_offset))
         return LogDirFiles(segments=tuple(segments), snapshots=tuple(snapshots))
     raise UsageError(
         f"the files of {partition} were replaced by Kafka on each of {_LISTING_ATTEMPTS} attempts: try again"

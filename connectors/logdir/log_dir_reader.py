@@ -1,8 +1,10 @@
 """Reads the newest complete snapshot of a log directory and the log after it, as observations, in order.
 
-The files are read as Kafka's own recovery reads them: a segment ends before its first batch that is incomplete,
-damaged or not next in order, and everything after that is ignored (`LogSegment.recover`). A batch that a running
-Kafka has half written also ends the segment. Time is the log's own: an observation is as old as its newest record.
+The files are read as Kafka's own recovery reads them: a segment ends before its first batch that is incomplete or
+damaged, and everything after that is ignored (`LogSegment.recover`). A batch that a running Kafka has half written also
+ends the segment. So does an undamaged batch that no Kafka writes, such as one that is compressed or not next in order:
+Kafka may read it, so this is reported as a difference (`DamagedFile.undamaged`). Time is the log's own: an observation
+is as old as its newest record.
 
 `voter_sets_in_files` reads every voter set that the directory still holds. Only control batches are decoded, so this
 costs one pass over the files. The offset of a snapshot's voter set is the last offset that the snapshot contains, as in
@@ -14,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from connectors.logdir.log_dir_files import LogDirFiles, LogFile, SegmentFile, SnapshotFile
-from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, TornTail, scan
+from connectors.metadata.batches import MAGIC, MAGIC_AT, BadBatch, RecordBatch, ScanItem, TornTail, scan, write_crc
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observations.log_event import SnapshotBegan, VotersReplaced
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
-from rules.model.identifiers import Offset
+from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import VoterSet
 
 PIECE_BYTES = 1024 * 1024
@@ -28,7 +30,7 @@ PIECE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedFile:
-    """A damaged or incomplete file: everything after `position` is ignored."""
+    """A file that is not read to its end: everything after `position` is ignored."""
 
     file: str
     position: int
@@ -36,6 +38,8 @@ class DamagedFile:
     size: int
     """Bytes of the file that were ignored."""
     reason: str
+    undamaged: bool = False
+    """The bytes at `position` are a whole batch: Kafka may read there what is ignored here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +94,13 @@ def read_log_dir(files: LogDirFiles, cluster: str, upto: PointInTime | None = No
             newest = found
             break
     if newest is None:
-        start = files.segments[0].base_offset if files.segments else 0
+        start, epoch = files.segments[0].base_offset if files.segments else 0, 0
         yield ReadStart(snapshot=None, offset=start)
     else:
-        start = newest.snapshot.end_offset
+        start, epoch = newest.snapshot.end_offset, newest.snapshot.epoch
         yield ReadStart(snapshot=newest.snapshot.name, offset=start)
         yield from _pieces(newest, cluster)
-    yield from _log(files.segments, start, cluster, upto)
+    yield from _log(files.segments, start, Epoch(epoch), cluster, upto)
 
 
 def _read_snapshot(snapshot: SnapshotFile) -> _CompleteSnapshot | DamagedFile:
@@ -105,7 +109,7 @@ def _read_snapshot(snapshot: SnapshotFile) -> _CompleteSnapshot | DamagedFile:
     batches: list[RecordBatch] = []
     for item in scan(content):
         if not isinstance(item, RecordBatch):
-            return _damage(snapshot, content, item)
+            return _damage(snapshot, content, item, _bad(item))
         batches.append(item)
     if len(batches) < 2 or not (batches[0].is_control and batches[-1].is_control):
         return DamagedFile(file=snapshot.name, position=len(content), size=0, reason="the snapshot has no footer")
@@ -146,9 +150,14 @@ def _pieces(complete: _CompleteSnapshot, cluster: str) -> Iterator[Observation]:
 
 
 def _log(
-    segments: tuple[SegmentFile, ...], start: int, cluster: str, upto: PointInTime | None
+    segments: tuple[SegmentFile, ...], start: int, epoch: Epoch, cluster: str, upto: PointInTime | None
 ) -> Iterator[Observation | DamagedFile | LogContinues]:
-    """Yields consecutive batches, about PIECE_BYTES at a time; last what ends the log before its end, if anything."""
+    """Yields consecutive batches, about PIECE_BYTES at a time; last what ends the log before its end, if anything.
+
+    Args:
+        epoch: of the snapshot that ends at `start`. Kafka drops a log that has an earlier epoch there
+            (`KafkaRaftLog.truncateToLatestSnapshot`).
+    """
     next_offset = start
     below = sum(later.base_offset <= start for later in segments[1:])
     for segment in segments[below:]:
@@ -159,10 +168,12 @@ def _log(
             if isinstance(item, RecordBatch) and _is_after(upto, item.base_offset, item.max_timestamp):
                 end = LogContinues(offset=item.base_offset, timestamp_ms=item.max_timestamp)
                 break
-            if not isinstance(item, RecordBatch) or item.base_offset > next_offset:
+            reason = _end_of_log(item, next_offset, epoch)
+            if reason is not None:
                 # Zeros alone are space that Kafka allocated in advance (log.preallocate).
-                end = _damage(segment, content, item, next_offset) if any(content[item.position :]) else None
+                end = _damage(segment, content, item, reason) if any(content[item.position :]) else None
                 break
+            assert isinstance(item, RecordBatch)
             if item.last_offset < next_offset:
                 continue
             run.append(item)
@@ -190,14 +201,41 @@ def _records(content: bytes, run: list[RecordBatch], cluster: str, upto: PointIn
     )
 
 
-def _damage(file: LogFile, content: bytes, item: ScanItem, expected: int | None = None) -> DamagedFile:
-    if isinstance(item, BadBatch):
-        reason = item.reason
-    elif isinstance(item, TornTail):
-        reason = "the last batch is torn"
-    else:
-        reason = f"base offset {item.base_offset}, expected {expected}"
-    return DamagedFile(file=file.name, position=item.position, size=len(content) - item.position, reason=reason)
+def _end_of_log(item: ScanItem, expected: int, epoch: Epoch) -> str | None:
+    """Returns why the log ends before this item; None if it is a batch of the log."""
+    if not isinstance(item, RecordBatch):
+        return _bad(item)
+    if item.base_offset > expected:
+        return f"base offset {item.base_offset}, expected {expected}"
+    if item.last_offset >= expected and item.leader_epoch < epoch:
+        return f"epoch {item.leader_epoch} after a snapshot of epoch {epoch}: Kafka drops this log when it starts"
+    return None
+
+
+def _bad(item: BadBatch | TornTail) -> str:
+    return item.reason if isinstance(item, BadBatch) else "the last batch is torn"
+
+
+def _damage(file: LogFile, content: bytes, item: ScanItem, reason: str) -> DamagedFile:
+    size = len(content) - item.position
+    return DamagedFile(
+        file=file.name, position=item.position, size=size, reason=reason, undamaged=_is_undamaged(content, item)
+    )
+
+
+def _is_undamaged(content: bytes, item: ScanItem) -> bool:
+    """Whether Kafka's recovery keeps these bytes: it checks the CRC of a batch of any later magic as of magic 2."""
+    match item:
+        case RecordBatch():
+            return True
+        case BadBatch(header=None) if item.base_offset is not None and content[item.position + MAGIC_AT] > MAGIC:
+            batch = bytearray(content[item.position : item.position + item.size])
+            write_crc(batch)
+            return batch == content[item.position : item.position + item.size]
+        case BadBatch():
+            return item.header is not None
+        case TornTail():
+            return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

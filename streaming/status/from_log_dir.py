@@ -77,7 +77,8 @@ class LogDirContents:
         if isinstance(self.election, str):
             yield f"the last election: {self.election}"
         for one in self.damaged:
-            yield f"{one.file} from byte {one.position} on: {one.reason} ({one.size} bytes do not count)"
+            effect = "are not read, and Kafka may read them" if one.undamaged else "do not count"
+            yield f"{one.file} from byte {one.position} on: {one.reason} ({one.size} bytes {effect})"
 
 
 def cluster_of(disks: Sequence[LogDirContents]) -> str | None:

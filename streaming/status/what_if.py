@@ -51,7 +51,7 @@ class Controllers:
     assumed: tuple[str, ...] = ()
     """What is not known and was assumed, as sentences."""
     unobserved: str | None = None
-    """Why nothing is known, as a sentence; None if something is."""
+    """Why nothing can be predicted, as a sentence; None if something can."""
     unverified: frozenset[NodeId] = frozenset()
     """The controllers whose certificates the monitor does not accept; whether the others do is unknown."""
 
@@ -110,7 +110,9 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
         )
     if newest is None:
         return Controllers(cluster=cluster, members=(), voters=None, leader=None)
-    return _with_missing(cluster, found, newest, registered)
+    unread = [f"{disk.key.id} ({one.file}: {one.reason})" for disk in disks for one in disk.damaged if one.undamaged]
+    ends = f"where the log ends is unknown of {and_join(unread)}" if unread else None
+    return replace(_with_missing(cluster, found, newest, registered), unobserved=ends)
 
 
 def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers:

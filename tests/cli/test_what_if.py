@@ -1,5 +1,6 @@
 """`kraftwatch what-if` on the disks of a real, stopped quorum: text, JSON, exit codes, and refused options."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from typer.testing import Result
 
 from tests.cli.program import kraftwatch, log_dirs
 from tests.unit.connectors.logdir.log_dirs import MOVED, noops
+from tests.unit.connectors.metadata.metadata_bytes import batch_of, noop, record
 
 MOVES = [part for node in (1, 2, 3) for part in ("--move", f"{node}=c{node}.new:9093")]
 
@@ -111,3 +113,14 @@ def test_cluster_that_does_not_answer_is_not_called_static() -> None:
 
     assert ended.exit_code == 3
     assert ended.stdout.startswith(" UNKNOWN  prod: no leader answered: kraftwatch doctor, with the same options, ")
+
+
+def test_prediction_is_unknown_if_a_log_holds_a_compressed_batch(stopped: Path) -> None:
+    """Kafka reads it and what follows, so this log may be ahead of the others."""
+    log = stopped / "node-3" / "__cluster_metadata-0" / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes() + batch_of(gzip.compress(record(noop(), 0)), 1, base_offset=57, attributes=1))
+
+    ended = what_if(stopped)
+
+    assert ended.exit_code == 3
+    assert "where the log ends is unknown of 3 (00000000000000000000.log: compressed with gzip" in ended.stdout

@@ -1,5 +1,7 @@
 """A whole log as one snapshot: every committed record, other voter endpoints, and the logs of which none is written."""
 
+import gzip
+from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.status.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.log_dirs import AT, leader_change, noops, stopped_quorum, write_log_dir
-from tests.unit.connectors.metadata.metadata_bytes import batch, data
+from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record
 
 NEW = Endpoint(listener="CONTROLLER", host="c2.new", port=9093)
 DIRECTORY = "AaorEeDFTeqhbYUKWjaZFw"
@@ -27,6 +29,7 @@ VOTER = {
     "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
 }
 VOTERS = {"version": 0, "voters": [VOTER]}
+ONE = len(noops(0, 1))
 
 
 def topic(name: str, number: int) -> bytes:
@@ -178,3 +181,151 @@ def test_torn_end_of_the_last_segment_is_left_out_as_kafka_does(tmp_path: Path) 
     read = complete(write_log_dir(tmp_path / "log", {0: TWO_TOPICS[:-5]}))
 
     assert (read.end_offset, read.records, len(read.damaged)) == (4, 1, 1)
+
+
+UNKNOWN_TAG = b"\1\7\1x"
+"""Tagged fields of a later Kafka: one, with the tag 7 and one byte."""
+ENDPOINT = bytes.fromhex("0b434f4e54524f4c4c4552036331 2385".replace(" ", ""))
+"""CONTROLLER, c1 and 9093, without the tagged fields after them."""
+
+
+def voters_record(*, of_endpoint: bytes = b"\0", of_voter: bytes = b"\0", of_record: bytes = b"\0") -> bytes:
+    """VOTERS as bytes, with these tagged fields in its structs."""
+    directory = urlsafe_b64decode(DIRECTORY + "==")
+    feature = (0).to_bytes(2, "big") + (1).to_bytes(2, "big") + b"\0"
+    voter = (1).to_bytes(4, "big") + directory + b"\2" + ENDPOINT + of_endpoint + feature + of_voter
+    return b"\0\0\2" + voter + of_record
+
+
+def test_voters_record_of_these_tests_is_the_one_that_kafka_writes() -> None:
+    assert voters_record() == control_record(ControlRecordType.VOTERS, VOTERS).value
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([control(7, b"\0\0\0")], "is of type 7, which is not known to any Kafka up to"),
+        ([(b"\0\0\xff\xff", b"\0\0\0")], "is of type -1, which"),
+        ([control(0, b"\0\0\0")], "is of type 0, which"),
+        ([control(6, voters_record(of_record=UNKNOWN_TAG))], "has a tagged field that its schema lacks"),
+        ([control(6, voters_record(of_voter=UNKNOWN_TAG))], "has a tagged field that its schema lacks"),
+        ([control(6, voters_record(of_endpoint=UNKNOWN_TAG))], "has a tagged field that its schema lacks"),
+        ([control(6, b"\0\1" + voters_record()[2:])], "is a VotersRecord of version 1, which is not known"),
+        ([control(6, voters_record() + b"\0")], "has 1 bytes more than its fields"),
+        ([control(5, b"\0\0\0\1" + UNKNOWN_TAG)], "has a tagged field that its schema lacks"),
+        ([control(5, b"\0\0\0\2\0")], "sets kraft.version to 2"),
+        ([control(2, b"\0\0\0\0\0\1\1\1" + UNKNOWN_TAG)], "has a tagged field that its schema lacks"),
+        ([control(4, b"\0\0\0")], "is a SnapshotFooterRecord, which only a snapshot has"),
+        ([(b"\0\0\0\6", b"")], "has no value"),
+        ([(b"\0\1\0\6", voters_record())], "has a key that no known Kafka writes"),
+        ([(b"\0", b"\0")], "has a key that no known Kafka writes"),
+    ],
+)
+def test_control_record_that_is_not_completely_known_is_refused(
+    records: list[tuple[bytes, bytes]], reason: str, tmp_path: Path
+) -> None:
+    """The snapshot would hold less than the log."""
+    folder = write_log_dir(tmp_path / "log", {0: dynamic_log() + noops(3, 2), 5: batch(records, base_offset=5)})
+
+    with pytest.raises(UsageError) as refused:
+        complete(folder)
+
+    message = str(refused.value)
+    assert "00000000000000000005.log: the control record at offset 5 " in message
+    assert reason in message
+    assert "a newer kraftwatch may know it; nothing was changed" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (control(3, b"\0\0" + bytes(8) + UNKNOWN_TAG), "has a tagged field that its schema lacks"),
+        (control(9, b"\0\0\0"), "is of type 9, which is not known"),
+        (control(2, b"\0\0\0\0\0\1\1\1\0"), "is a LeaderChangeMessage, which only the log has"),
+    ],
+)
+def test_control_record_of_a_snapshot_that_is_not_completely_known_is_refused(
+    header: tuple[bytes, bytes], reason: str, tmp_path: Path
+) -> None:
+    known = [control(3, b"\0\0" + bytes(8) + b"\0"), control(5, b"\0\0\0\1\0"), control(6, voters_record())]
+    content = (
+        batch([*known, header]) + batch([topic("a", 1)], base_offset=4) + batch([control(4, b"\0\0\0")], base_offset=5)
+    )
+    name = "00000000000000000009-0000000001.checkpoint"
+
+    with pytest.raises(UsageError, match=f"{name}: the control record at offset 3 {reason}"):
+        complete(write_log_dir(tmp_path / "log", {}, [(name, content)]))
+
+
+COMPRESSED = batch_of(gzip.compress(record(topic("b", 2), 0)), 1, base_offset=4, attributes=1)
+
+OF_MAGIC_3 = noops(4, 1)[:16] + b"\3" + noops(4, 1)[17:]
+"""The CRC does not cover the magic."""
+
+
+@pytest.mark.parametrize(
+    ("segments", "file", "reason"),
+    [
+        ({0: dynamic_log([topic("a", 1)]) + COMPRESSED}, 0, "from byte 307 on, .*compressed with gzip"),
+        ({0: dynamic_log([topic("a", 1)]) + COMPRESSED + noops(5, 3)}, 0, ".*compressed with gzip"),
+        ({0: dynamic_log([topic("a", 1)]) + OF_MAGIC_3}, 0, ".*magic 3, expected 2"),
+        ({0: dynamic_log([topic("a", 1)]), 5: noops(5, 2)}, 5, "from byte 0 on.*base offset 5, expected 4"),
+        ({0: dynamic_log([topic("a", 1)]) + noops(4, 1, epoch=5) + noops(5, 1, epoch=4)}, 0, ".*epoch 4 after epoch 5"),
+    ],
+)
+def test_whole_batches_that_kafka_would_read_are_never_ignored(
+    segments: dict[int, bytes], file: int, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=rf"{file:020d}\.log.* {reason}") as refused:
+        complete(write_log_dir(tmp_path / "log", segments))
+
+    assert "rescue the other nodes" in str(refused.value)
+
+
+def test_compressed_batch_of_the_newest_snapshot_is_refused_although_an_older_one_and_the_log_are_whole(
+    tmp_path: Path,
+) -> None:
+    log = dynamic_log([topic("a", 1)])
+    written = [*snapshot_batches(complete(write_log_dir(tmp_path / "before", {0: log})), VOTERS)]
+    position = sum(map(len, written[:1]))
+    compressed = batch_of(gzip.compress(record(topic("a", 1), 0)), 1, base_offset=3, attributes=1)
+    name = "00000000000000000004-0000000001.checkpoint"
+    folder = write_log_dir(tmp_path / "log", {0: log}, [(name, written[0] + compressed + written[-1])])
+
+    with pytest.raises(UsageError, match=rf"{name} is not read from byte {position} on, .*compressed with gzip"):
+        complete(folder)
+
+
+def test_snapshot_of_a_later_epoch_before_which_kafka_drops_the_log_is_refused(tmp_path: Path) -> None:
+    """Kafka drops a log that ends in an earlier epoch than the newest snapshot."""
+    log = dynamic_log([topic("a", 1)]) + noops(4, 6)
+    written = b"".join(snapshot_batches(complete(write_log_dir(tmp_path / "before", {0: log[: -2 * ONE]})), VOTERS))
+    later = ("00000000000000000008-0000000009.checkpoint", written)
+    folder = write_log_dir(tmp_path / "log", {0: log}, [later])
+
+    with pytest.raises(UsageError, match="epoch 1 after a snapshot of epoch 9"):
+        complete(folder)
+
+
+def test_newest_snapshot_is_that_of_the_latest_epoch(tmp_path: Path) -> None:
+    log = complete(write_log_dir(tmp_path / "before", {0: dynamic_log([topic("a", 1)])}))
+    of_epoch_1 = b"".join(snapshot_batches(log, VOTERS))
+    of_epoch_9 = b"".join(snapshot_batches(log, with_endpoints(VOTERS, {NodeId(1): NEW})))
+    names = ("00000000000000000009-0000000001.checkpoint", "00000000000000000004-0000000009.checkpoint")
+    folder = write_log_dir(tmp_path / "log", {}, zip(names, (of_epoch_1, of_epoch_9), strict=True))
+
+    read = complete(folder)
+
+    assert (read.end_offset, read.epoch) == (4, 9)
+    assert read.voters["voters"][0]["endpoints"][0]["host"] == NEW.host
+
+
+def test_snapshot_beyond_a_log_of_a_later_epoch_is_refused(tmp_path: Path) -> None:
+    log = complete(write_log_dir(tmp_path / "before", {0: dynamic_log([topic("a", 1)])}))
+    name = "00000000000000000090-0000000001.checkpoint"
+    content = b"".join(snapshot_batches(log, VOTERS))
+    folder = write_log_dir(tmp_path / "log", {0: dynamic_log() + noops(3, 5, epoch=4)}, [(name, content)])
+
+    with pytest.raises(UsageError, match=f"{name} .* of epoch 1, and the log below it .* epoch 4"):
+        complete(folder)

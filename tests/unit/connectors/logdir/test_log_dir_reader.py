@@ -1,5 +1,6 @@
 """Reading a log directory: where reading begins, where it ends, and what is ignored."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
 from tests.unit.connectors.logdir.log_dirs import AT, noops, stopped_quorum, write_log_dir
+from tests.unit.connectors.metadata.metadata_bytes import batch_of, noop, record
 
 
 def read_all(folder: Path, upto: PointInTime | None = None) -> list[LogDirItem]:
@@ -81,28 +83,33 @@ def test_a_snapshot_without_its_footer_is_reported_as_damaged(tmp_path: Path) ->
 
 ONE = len(noops(0, 1))
 DAMAGED = noops(0, 3) + bytes((*noops(3, 1)[:-1], noops(3, 1)[-1] ^ 1)) + noops(4, 1)
+COMPRESSED = batch_of(gzip.compress(record(noop(), 0)), 1, base_offset=3, attributes=1)
+GZIP = "compressed with gzip, which KRaft never writes: not read"
 CRC = "the CRC-32C does not match: the batch is damaged"
 
 
 @pytest.mark.parametrize(
-    ("segments", "damaged", "position", "size", "reason"),
+    ("segments", "file", "position", "size", "reason", "undamaged"),
     [
         # The last batch is half written, by a running Kafka or because of a power failure.
         *(
-            ({0: noops(0, 3) + noops(3, 1)[:size]}, 0, 3 * ONE, size, "the last batch is torn")
+            ({0: noops(0, 3) + noops(3, 1)[:size]}, 0, 3 * ONE, size, "the last batch is torn", False)
             for size in (8, 11, 12, 60, 61, ONE - 1)
         ),
-        ({0: DAMAGED, 5: noops(5, 2)}, 0, 3 * ONE, 2 * ONE, CRC),
-        ({0: noops(0, 3), 5: noops(5, 2)}, 5, 0, 2 * ONE, "base offset 5, expected 3"),
+        ({0: DAMAGED, 5: noops(5, 2)}, 0, 3 * ONE, 2 * ONE, CRC, False),
+        ({0: noops(0, 3), 5: noops(5, 2)}, 5, 0, 2 * ONE, "base offset 5, expected 3", True),
+        ({0: noops(0, 3) + COMPRESSED}, 0, 3 * ONE, len(COMPRESSED), GZIP, True),
     ],
 )
-def test_everything_after_a_torn_or_damaged_batch_or_a_missing_segment_is_ignored_and_reported(
-    tmp_path: Path, segments: dict[int, bytes], damaged: int, position: int, size: int, reason: str
+def test_everything_after_a_torn_damaged_or_compressed_batch_or_a_missing_segment_is_ignored_and_reported(
+    tmp_path: Path, segments: dict[int, bytes], file: int, position: int, size: int, reason: str, undamaged: bool
 ) -> None:
     items = read_all(write_log_dir(tmp_path, segments))
 
     assert offset_ranges(items) == [(0, 2)]
-    assert items[-1] == DamagedFile(file=f"{damaged:020d}.log", position=position, size=size, reason=reason)
+    assert items[-1] == DamagedFile(
+        file=f"{file:020d}.log", position=position, size=size, reason=reason, undamaged=undamaged
+    )
 
 
 def test_preallocated_zeros_are_not_reported_as_damage(tmp_path: Path) -> None:
@@ -137,3 +144,17 @@ def test_a_snapshot_later_than_the_requested_offset_is_not_used(tmp_path: Path, 
     start = items[0]
     assert isinstance(start, ReadStart)
     assert start.offset == snapshot
+
+
+def test_log_that_ends_in_an_earlier_epoch_than_the_newest_snapshot_is_not_read(tmp_path: Path) -> None:
+    """Kafka drops such a log when it starts: a follower stopped after it had fetched the snapshot of a later leader."""
+    partition = stopped_quorum(tmp_path) / "node-2" / PARTITION
+    of_epoch_1 = partition / "00000000000000000037-0000000001.checkpoint"
+    of_epoch_1.rename(partition / "00000000000000000037-0000000009.checkpoint")
+
+    items = read_all(partition.parent)
+
+    assert items[0] == ReadStart(snapshot="00000000000000000037-0000000009.checkpoint", offset=37)
+    assert offset_ranges(items) == [(37, 0)], "the snapshot alone"
+    assert isinstance(items[-1], DamagedFile)
+    assert items[-1].reason == "epoch 1 after a snapshot of epoch 9: Kafka drops this log when it starts"

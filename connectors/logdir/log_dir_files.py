@@ -1,18 +1,20 @@
-"""The files of one replica's log directory: segments, snapshots, lock, `meta.properties` and `quorum-state`.
+"""The files of one replica's log directory: segments, snapshots, `meta.properties` and `quorum-state`.
 
 Names are Kafka's (`LogFileUtils`, `Snapshots`): a segment is named by its first offset, 20 digits and `.log`; a
 snapshot by its end offset and epoch, 20 digits, a hyphen, 10 digits and `.checkpoint`. Files that Kafka is still
 writing (`.part`) or about to delete (`.deleted`) are ignored.
 """
 
-import fcntl
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from connectors.errors import UsageError, os_errors
 from connectors.store.stored_json import parse_json
@@ -23,7 +25,6 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _LISTING_ATTEMPTS = 10
 """How often a folder is listed because Kafka deleted one of its files during the listing."""
-LOCK_FILE: Final = ".lock"
 META_PROPERTIES = "meta.properties"
 _PAIR = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:]?\s*(.*)")
 _ESCAPED = re.compile(r"\\(.)")
@@ -100,14 +101,26 @@ def is_log_file(name: str) -> bool:
 
 
 @contextmanager
-def open_files(partition: Path) -> Iterator[LogDirFiles]:
+def open_files(partition: Path, folder: int | None = None) -> Iterator[LogDirFiles]:
     """Opens every file of the log. A file that a running Kafka deletes from now on can still be read.
+
+    Args:
+        folder: a descriptor of the partition's folder, which is then read whatever the path leads to; None: the path.
 
     Raises:
         UsageError: a file cannot be read.
     """
     with ExitStack() as stack:
-        yield _open_files(partition, stack)
+        try:
+            if folder is None:
+                folder = os.open(partition, os.O_RDONLY | os.O_DIRECTORY)
+                stack.callback(os.close, folder)
+            yield _open_files(partition, folder, stack)
+        except OSError as problem:
+            where = partition / problem.filename if isinstance(problem.filename, str) else partition
+            advice = "; read it as the user that Kafka runs as" if isinstance(problem, PermissionError) else ""
+            reason = (problem.strerror or "unreadable").lower()
+            raise UsageError(f"cannot read {where}: {reason}{advice}") from None
 
 
 def checkpoint_name(end_offset: int, epoch: int) -> str:
@@ -115,26 +128,21 @@ def checkpoint_name(end_offset: int, epoch: int) -> str:
     return f"{end_offset:020d}-{epoch:010d}.checkpoint"
 
 
-def _open_files(partition: Path, stack: ExitStack) -> LogDirFiles:
+def _open_files(partition: Path, folder: int, stack: ExitStack) -> LogDirFiles:
     for _ in range(_LISTING_ATTEMPTS):
         segments: list[SegmentFile] = []
         snapshots: list[SnapshotFile] = []
         try:
-            for path in sorted(partition.iterdir()):
-                if match := _SEGMENT.fullmatch(path.name):
-                    file = stack.enter_context(path.open("rb"))
-                    segments.append(SegmentFile(name=path.name, base_offset=Offset(int(match[1])), file=file))
-                elif match := _SNAPSHOT.fullmatch(path.name):
-                    file = stack.enter_context(path.open("rb"))
+            for name in file_names(folder):
+                if match := _SEGMENT.fullmatch(name):
+                    file = stack.enter_context(open_regular_file(name, folder=folder))
+                    segments.append(SegmentFile(name=name, base_offset=Offset(int(match[1])), file=file))
+                elif match := _SNAPSHOT.fullmatch(name):
+                    file = stack.enter_context(open_regular_file(name, folder=folder))
                     end, epoch = Offset(int(match[1])), Epoch(int(match[2]))
-                    snapshots.append(SnapshotFile(name=path.name, end_offset=end, epoch=epoch, file=file))
+                    snapshots.append(SnapshotFile(name=name, end_offset=end, epoch=epoch, file=file))
         except FileNotFoundError:
             continue
-        except OSError as problem:
-            raise UsageError(
-                f"cannot read {problem.filename}: {(problem.strerror or 'unreadable').lower()}; "
-                "read it as the user that Kafka runs as"
-            ) from None
         snapshots.sort(key=lambda one: (one.epoch, one.end_offset))
         return LogDirFiles(segments=tuple(segments), snapshots=tuple(snapshots))
     raise UsageError(
@@ -142,37 +150,30 @@ def _open_files(partition: Path, stack: ExitStack) -> LogDirFiles:
     )
 
 
-@contextmanager
-def locked(folder: Path, *, create: bool) -> Iterator[None]:
-    """Holds the lock of a log directory, as a running Kafka does (`FileLock`): Kafka cannot start until it is released.
+def file_names(folder: int) -> list[str]:
+    """Returns the names in an open folder, in order. Raises OSError."""
+    return sorted(os.listdir(folder))
+
+
+def open_regular_file(path: str | Path, *, folder: int | None = None) -> BufferedReader:
+    """Opens a file for reading, through a link too; does not wait for a writer of a pipe.
 
     Args:
-        folder: the metadata.log.dir (or the first of log.dirs), not the partition's folder in it.
-        create: whether to create the lock file if it is missing; without it, nobody holds a lock, and none is taken.
+        folder: descriptor of the folder that a relative path begins in; None: the working directory.
 
     Raises:
-        UsageError: a Kafka process holds the lock, or the file cannot be opened.
+        OSError: it cannot be opened, or is no regular file.
     """
-    path = folder / LOCK_FILE
-    try:
-        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
-    except FileNotFoundError:
-        yield
-        return
-    except OSError as problem:
-        reason = (problem.strerror or "unreadable").lower()
-        raise UsageError(f"cannot open {path}: {reason}; run this as the user that Kafka runs as") from None
-    try:
-        try:
-            # Java's FileChannel.tryLock takes the same POSIX lock.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(
-                f"{folder} is locked: a Kafka process uses it (lock file {path}); stop this node first"
-            ) from None
-        yield
-    finally:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def _content(path: Path) -> bytes:
+    with open_regular_file(path) as file:
+        return file.read()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +198,7 @@ def read_meta_properties(partition: Path) -> MetaProperties | None:
     """Reads the `meta.properties` of the partition's log directory; None if the file cannot be read."""
     folder = partition.parent if partition.name == PARTITION else partition
     try:
-        text = (folder / META_PROPERTIES).read_text(encoding="latin-1")
+        text = _content(folder / META_PROPERTIES).decode("latin-1")
     except OSError:
         return None
     properties = dict(pair for line in text.splitlines() if (pair := _property(line)))
@@ -243,7 +244,7 @@ class ElectionState:
 def read_election_state(partition: Path) -> ElectionState | str:
     """Returns the election state of this replica, or the reason why it is unknown as a sentence."""
     try:
-        return _election_state(parse_json((partition / QUORUM_STATE).read_bytes()))
+        return _election_state(parse_json(_content(partition / QUORUM_STATE)))
     except FileNotFoundError:
         return f"there is no {QUORUM_STATE}: this node never took part in a quorum, or the file was not copied"
     except OSError as problem:

@@ -30,7 +30,7 @@ def append(descriptor: int, content: bytes, size_bytes: int) -> None:
     Raises OSError if the content could not be written completely; the file is truncated to `size_bytes` if possible.
     """
     try:
-        _write_all(descriptor, content)
+        write_all(descriptor, content)
         os.fsync(descriptor)
     except OSError:
         with suppress(OSError):
@@ -45,16 +45,37 @@ def replace_file(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND
     file need not exist. Raises OSError if the content could not be written; the file is unchanged.
     """
     temporary = path.with_name(path.name + ".new")
-    # A file left by a crash may have other permissions, so it is not reused.
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = create_file(temporary)
     try:
-        _write_all(descriptor, content)
+        write_all(descriptor, content)
         if synced is not Synced.NOTHING:
             os.fsync(descriptor)
         temporary.replace(path)
         if synced is Synced.FILE_AND_FOLDER:
             sync_path(path.parent)
+    finally:
+        os.close(descriptor)
+
+
+def create_file(path: str | Path, *, folder: int | None = None) -> int:
+    """Creates an empty file that its owner alone can read and write; returns its descriptor.
+
+    A file or link of this name is removed before: it may have other permissions, or lead to another file.
+
+    Args:
+        folder: descriptor of the folder that a relative path begins in; None: the working directory.
+    """
+    with suppress(FileNotFoundError):
+        os.unlink(path, dir_fd=folder)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
+
+
+def write_file(path: str | Path, content: bytes, *, folder: int | None = None) -> None:
+    """Creates a file with this content and syncs it, as `create_file` does; its name is not synced."""
+    descriptor = create_file(path, folder=folder)
+    try:
+        write_all(descriptor, content)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -86,7 +107,8 @@ def lock(descriptor: int, wait_s: float = 0.0) -> bool:
             return True
 
 
-def _write_all(descriptor: int, content: bytes) -> None:
+def write_all(descriptor: int, content: bytes) -> None:
+    """Writes all of `content`; raises OSError if the disk takes a part only."""
     left = memoryview(content)
     while left:
         left = left[os.write(descriptor, left) :]

@@ -118,9 +118,11 @@ def apply(
 
     Adds one snapshot that holds the node's whole log and the new endpoints;
     the log stays as it is, and a copy of it is made first. Without --yes nothing
-    is written. Make a plan of all nodes before: `kraftwatch rescue plan`.
+    is written. Make a plan of all nodes before: `kraftwatch rescue plan`. Run it
+    as the user that Kafka runs as.
 
-    Exit codes: 0 done, or nothing to do; 2 refused, nothing was changed.
+    Exit codes: 0 done, or nothing to do; 2 refused or failed, and nothing was
+    changed, unless the message says that the snapshot is in place.
 
       kraftwatch rescue apply --log-dir /var/lib/kafka/metadata \\
           --initial-controllers 1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,… --yes
@@ -140,7 +142,10 @@ def apply(
 def undo(log_dir: OneLogDir, backup: Backup = None, *, as_json: AsJson = False) -> None:
     """Restore ONE node to what it was before `rescue apply`, while it was not started since.
 
-    Exit codes: 0 done, or nothing to do; 2 refused, nothing was changed.
+    Run it as the user that Kafka runs as.
+
+    Exit codes: 0 done, or nothing to do; 2 refused or failed, and nothing was
+    changed, unless the message says that the node is as before the rescue.
 
       kraftwatch rescue undo --log-dir /var/lib/kafka/metadata
     """

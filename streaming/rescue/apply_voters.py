@@ -1,13 +1,14 @@
 """`rescue apply`: writes other voter endpoints into one stopped node, as KIP-1347's override would; and undoes it.
 
 The node's log stays as it is. One file is added: a snapshot that ends where the log ends and holds the new voters.
-At each point at which this process may be killed, the node is either as before or finished.
+At each point at which this process may be killed or a disk may fail, the node is either as before or finished.
 """
 
 import io
 import re
+import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,10 @@ from connectors.logdir.log_dir_files import (
     LogDirFiles,
     SnapshotFile,
     checkpoint_name,
-    find_partition,
-    locked,
     open_files,
+    open_regular_file,
 )
+from connectors.logdir.stopped_node import StoppedNode, stopped_node
 from connectors.metadata.field_readers import Values
 from connectors.sinks.evidence_format import visible
 from connectors.store.stored_json import parse_json
@@ -88,33 +89,41 @@ def apply_voters(
         UsageError: the node runs, the list may not be applied, or a file cannot be read or written.
     """
     class_path = None if kafka_home is None else _kafka_jars(kafka_home)
-    partition = find_partition(log_dir)
-    with locked(partition.parent, create=write):
+    options = {"--backup": backup, "--kafka-home": kafka_home, "--plan": plan_file}
+    command = [*_command("apply", log_dir, options), "--initial-controllers", wanted, *(["--yes"] if write else [])]
+    with stopped_node(log_dir, write=write, command=command) as node:
+        partition = node.partition
         plan = make_plan([replay_log_dir(partition)], wanted)
         (disk,), provided = plan.disks, plan.provided
         assert provided is not None
         assert plan.outcome is not None
         printed = tuple(transcript(disk, provided))
         if plan.outcome is OverrideOutcome.NO_CHANGE:
+            if write:
+                # An earlier call may have been killed before it synced the name of its snapshot.
+                _sync(node, f"{partition} already holds these voters")
             return RescueResult(partition=partition, outcome=plan.outcome, transcript=printed)
         _require_applicable(disk, plan.outcome)
         if plan_file is not None:
             _require_planned(plan_file, disk, plan.cluster_id, provided)
-        with open_files(partition) as files:
+        with open_files(partition, node.folder) as files:
             log = read_complete_log(files)
             _require_newest(files, log)
+        _require_same_voters(disk, log)
         voters = with_endpoints(log.voters, {voter.key.id: voter.endpoints[0] for voter in provided})
         content = b"".join(snapshot_batches(log, voters))
         name = checkpoint_name(log.end_offset, log.epoch)
-        place = backup or log_dir_backup.default_backup(partition, name)
-        if place.resolve().is_relative_to(partition.parent.resolve()):
+        place = backup or log_dir_backup.default_backup(node.log_dir, name)
+        if any(place.resolve().is_relative_to(folder.resolve()) for folder in (node.log_dir, partition)):
             raise UsageError(
                 f"--backup {place} is inside of the log directory, in which Kafka refuses unknown folders: name another"
             )
         notes = tuple(_notes(log, class_path, plan_file))
         if write:
-            log_dir_backup.make_backup(partition, place, name, content)
-            _write(partition / name, content, log, voters, class_path)
+            log_dir_backup.make_backup(node, place, name, content)
+            _write(node, name, content, log, voters, class_path)
+            undo_command = shlex.join(_command("undo", log_dir, {"--backup": backup}))
+            _sync(node, f"the snapshot {partition / name} is in place", f", or remove the snapshot: {undo_command}")
     return RescueResult(
         partition=partition,
         outcome=plan.outcome,
@@ -135,12 +144,30 @@ def undo(log_dir: Path, backup: Path | None = None) -> tuple[Path, bool]:
     Raises:
         UsageError: the node runs or was started, there is no backup, or a file cannot be written.
     """
-    partition = find_partition(log_dir)
-    place = backup or log_dir_backup.find_backup(partition)
-    if place is None:
-        raise UsageError(f"there is no backup beside {partition.parent}: name it with --backup")
-    with locked(partition.parent, create=True), os_errors(f"cannot restore {partition}"):
-        return place, log_dir_backup.restore_backup(partition, place)
+    with stopped_node(log_dir, write=True, command=_command("undo", log_dir, {"--backup": backup})) as node:
+        with os_errors(f"cannot restore {node.partition}", ": nothing was changed"):
+            place = backup or log_dir_backup.find_backup(node.log_dir)
+            if place is None:
+                raise UsageError(f"there is no backup beside {node.log_dir}: name it with --backup")
+            changed = log_dir_backup.restore_backup(node, place)
+        _sync(node, f"{node.partition} is as before the rescue")
+        return place, changed
+
+
+def _command(verb: str, log_dir: Path, options: Mapping[str, Path | None]) -> list[str]:
+    given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    return ["kraftwatch", "rescue", verb, "--log-dir", str(log_dir), *given]
+
+
+def _sync(node: StoppedNode, done: str, advice: str = "") -> None:
+    """Makes the change durable; a refusal says that the change was made."""
+    try:
+        node.sync()
+    except OSError as problem:
+        raise UsageError(
+            f"{done}, but the disk did not confirm it ({(problem.strerror or 'unusable').lower()}), so a power failure "
+            f"may revert it: check the disk, and run this command again before the node is started{advice}"
+        ) from None
 
 
 def _require_applicable(disk: AssessedDisk, outcome: OverrideOutcome) -> None:
@@ -161,42 +188,69 @@ def _require_applicable(disk: AssessedDisk, outcome: OverrideOutcome) -> None:
 
 def _require_newest(files: LogDirFiles, log: CompleteLog) -> None:
     """Refuses a damaged snapshot that is newer than the log: Kafka would load that one, because it goes by name."""
-    newer = [one.name for one in files.snapshots if (one.end_offset, one.epoch) > (log.end_offset, log.epoch)]
+    newer = [one.name for one in files.snapshots if (one.epoch, one.end_offset) > (log.epoch, log.end_offset)]
     if newer:
         raise UsageError(
-            f"{newer[-1]} cannot be read and is newer than the rest of the log, which ends at offset {log.end_offset}: "
-            "this node does not hold what it once held; rescue the other nodes, it fetches the log from them"
+            f"{newer[-1]} cannot be read and is newer than the rest of the log, which ends at offset {log.end_offset} "
+            f"in epoch {log.epoch}: this node does not hold what it once held; rescue the other nodes, it fetches the "
+            "log from them"
         )
 
 
-def _write(path: Path, content: bytes, log: CompleteLog, voters: Values, class_path: str | None) -> None:
+def _require_same_voters(disk: AssessedDisk, log: CompleteLog) -> None:
+    """Refuses a voter set that the comparison with the wanted one did not see: the folder changed meanwhile."""
+    compared = {
+        (voter.key.id, voter.key.directory_id, tuple(map(str, voter.endpoints))) for voter in disk.voters.voters
+    }
+    written = {
+        (
+            voter["voter_id"],
+            voter["voter_directory_id"],
+            tuple(f"{one['host']}:{one['port']}" for one in voter["endpoints"]),
+        )
+        for voter in log.voters["voters"]
+    }
+    if compared != written:
+        raise UsageError(
+            f"{disk.disk.folder}: its newest voter set is not the one that was compared: nothing was changed; try again"
+        )
+
+
+def _write(
+    node: StoppedNode, name: str, content: bytes, log: CompleteLog, voters: Values, class_path: str | None
+) -> None:
     """Writes, reads back, and gives the file its name."""
-    with os_errors(f"cannot write {path}"):
-        part = log_dir_backup.write_part(path, content)
+    path = node.partition / name
+    with os_errors(f"cannot write {path}", ": nothing was changed"):
+        part = node.write_part(name, content)
         try:
-            _require_same(part, path.name, log, voters)
+            _require_same(node, part, name, log, voters)
             if class_path is not None:
-                _require_kafka_reads(part, path.name, log.records + _CONTROL_RECORDS, class_path)
-            log_dir_backup.publish_part(part)
+                _require_kafka_reads(node.partition / part, name, log.records + _CONTROL_RECORDS, class_path)
+            node.require_unmoved()
+            node.publish(part)
         except BaseException:
             with suppress(OSError):
-                part.unlink(missing_ok=True)
+                node.remove(part)
             raise
 
 
-def _require_same(part: Path, name: str, log: CompleteLog, voters: Values) -> None:
+def _require_same(node: StoppedNode, part: str, name: str, log: CompleteLog, voters: Values) -> None:
     """Reads the written file back: every record of the log, and the wanted voters."""
 
     def bodies(one: CompleteLog) -> Sequence[bytes]:
         # Without base offset, length and epoch, which depend on the batch's place.
         return [batch.content[16:] for batch in one.batches]
 
-    file = io.BytesIO(part.read_bytes())
+    with open_regular_file(part, folder=node.folder) as written:
+        file = io.BytesIO(written.read())
     snapshot = SnapshotFile(name=name, end_offset=Offset(log.end_offset), epoch=Epoch(log.epoch), file=file)
     found = read_complete_log(LogDirFiles(segments=(), snapshots=(snapshot,)))
     same = (found.end_offset, found.epoch, found.kraft_version) == (log.end_offset, log.epoch, log.kraft_version)
     if not same or found.voters != voters or bodies(found) != bodies(log):
-        raise UsageError(f"{part} was not read back as it was written: the disk may be faulty; nothing was changed")
+        raise UsageError(
+            f"{node.partition / part} was not read back as it was written: the disk may be faulty; nothing was changed"
+        )
 
 
 def _notes(log: CompleteLog, class_path: str | None, plan_file: Path | None) -> Iterable[str]:

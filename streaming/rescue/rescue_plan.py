@@ -190,7 +190,8 @@ def _voters(read: LogDirContents) -> VoterSet:
         raise UsageError(
             f"{folder} belongs to a static quorum: its voters are in controller.quorum.voters, change them there"
         )
-    if quorum.committed is None or not all(voter.endpoints for voter in quorum.committed.voters):
+    voters = () if quorum.committed is None else quorum.committed.voters
+    if quorum.committed is None or not voters or not all(voter.endpoints for voter in voters):
         raise UsageError(f"{folder} holds no voter set with endpoints: it cannot be assessed")
     return quorum.committed
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from streaming.rescue.apply_voters import apply_voters
-from tests.cli.killed_process import killed_at
 from tests.cli.program import kraftwatch, log_dirs, usage_error
 from tests.unit.connectors.logdir.log_dirs import MOVED, leader_change, noops, write_log_dir
 
@@ -193,27 +191,4 @@ def test_backup_with_which_kafka_would_not_start_or_that_cannot_be_written_is_re
 
     options = ("--initial-controllers", MOVED, "--yes", "--backup", str(node.parent / backup))
     assert reason in refusal("apply", node, *options)
-    assert contents(node) == before
-
-
-CHANGES = ("open", "write", "fsync", "rename", "replace", "mkdir", "chown", "unlink", "sendfile", "close")
-"""The functions of `os` by which files are changed."""
-
-
-@pytest.mark.parametrize("call", range(1, 40))
-def test_killed_at_any_write_the_node_is_as_before_or_finished(node: Path, call: int) -> None:
-    before = contents(node)
-
-    killed = killed_at(call, [(os, name) for name in CHANGES], lambda: apply_voters(node, MOVED, write=True))
-
-    now = contents(node)
-    finished = SNAPSHOT in {Path(name).name for name in now}
-    left = {name: content for name, content in now.items() if not name.endswith((".part", ".part.new", SNAPSHOT))}
-    assert left == before
-    assert finished or killed
-    ended = rescue("apply", node, "--initial-controllers", MOVED, "--yes")
-    assert ended.exit_code == 0, ended.output
-    assert ("NOTHING TO DO" in ended.stdout) == finished
-    assert not [name for name in contents(node) if name.endswith((".part", ".new"))]
-    assert rescue("undo", node).exit_code == 0
     assert contents(node) == before

@@ -1,11 +1,13 @@
 """`kraftwatch rescue apply` on real quorums that cannot elect a leader, because all recorded endpoints have moved."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
-from connectors.logdir.log_dir_files import open_files
+from connectors.logdir.complete_log import read_complete_log, snapshot_batches
+from connectors.logdir.log_dir_files import checkpoint_name, open_files
 from connectors.logdir.log_dir_reader import voter_sets_in_files
 from deploy.lab.jars import kafka_jars
 from rules.rescue.voter_override import initial_controllers
@@ -73,14 +75,52 @@ def test_damaged_newest_snapshot_does_not_hinder_the_rescue(lab: MakeLab) -> Non
         assert (again.exit_code, "NOTHING TO DO" in again.output) == (0, True), again.output
     assert {node: kafka_records(quorum.node(node).metadata_log) for node in intact} == before, "as Kafka reads it"
 
+    left = leave_files(damaged)
     quorum.start(*every_node(quorum))
     state = quorum.await_leader()
+    eventually(lambda: not any(path.exists() for path in left), within_s=20)
     assert {voter.id for voter in state.voters} == set(quorum.controllers)
     recorded = replay_log_dir(quorum.node(quorum.leader).data).machine.quorum().committed
     assert recorded is not None
     assert initial_controllers(recorded.voters) == voters(quorum)
     quorum.create_topic("after", replication=len(quorum.brokers))
     quorum.produce("orders", 20)
+
+
+def test_kafka_drops_a_log_that_ends_in_an_earlier_epoch_than_its_newest_snapshot(lab: MakeLab) -> None:
+    """Such a log is not read beyond the snapshot: a rescue would else bring back what Kafka drops."""
+    quorum = lab(controllers=1, brokers=0)
+    node = quorum.node(*quorum.controllers)
+    quorum.stop(node.id)
+    with open_files(node.metadata_log) as files:
+        log = read_complete_log(files)
+    end, epoch = log.end_offset - 2, log.epoch + 50
+    snapshot = replace(log, end_offset=end, epoch=epoch)
+    (node.metadata_log / checkpoint_name(end, epoch)).write_bytes(b"".join(snapshot_batches(snapshot, log.voters)))
+    predicted = replay_log_dir(node.data)
+    moved = voters(quorum).replace("127.0.0.1:", "c.new:")
+    refused = kraftwatch("rescue", "apply", "--log-dir", node.data, "--initial-controllers", moved)
+
+    quorum.start(node.id)
+    quorum.await_leader()
+
+    assert [one.reason for one in predicted.damaged] == [
+        f"epoch {log.epoch} after a snapshot of epoch {epoch}: Kafka drops this log when it starts"
+    ]
+    assert "rescue the other nodes" in str(refused.exception)
+    assert [path.name for path in sorted(node.metadata_log.glob("*.log"))] == [f"{end:020d}.log"]
+
+
+def leave_files(partition: Path) -> list[Path]:
+    """Writes what a killed rescue or a killed Kafka leaves in the partition's folder."""
+    names = (
+        f"{90_000:020d}-{9:010d}{suffix}"
+        for suffix in (".checkpoint.part", "-7.checkpoint.part", ".checkpoint.deleted")
+    )
+    left = [partition / name for name in names]
+    for path in left:
+        path.write_bytes(b"left")
+    return left
 
 
 def snapshots(partition: Path) -> list[Path]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir import log_dir_backup
 from connectors.logdir.log_dir_files import PARTITION
+from connectors.logdir.stopped_node import StoppedNode
 from connectors.metadata.batch_writer import ControlRecordType, control_record
 from connectors.metadata.batches import RecordBatch, scan, write_crc
 from connectors.metadata.dump_log import DumpedRecord, dump_records
@@ -515,14 +515,14 @@ def test_a_node_with_a_newer_snapshot_that_cannot_be_read_is_not_written_to(stop
 def test_a_snapshot_that_is_not_read_back_as_it_was_written_gets_no_name(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_part = log_dir_backup.write_part
+    write_part = StoppedNode.write_part
 
-    def faulty(path: Path, content: bytes) -> Path:
-        part = write_part(path, content)
-        rewritten(part, b"c1.new-domain", b"c9.new-domain")
+    def faulty(node: StoppedNode, name: str, content: bytes) -> str:
+        part = write_part(node, name, content)
+        rewritten(node.partition / part, b"c1.new-domain", b"c9.new-domain")
         return part
 
-    monkeypatch.setattr(log_dir_backup, "write_part", faulty)
+    monkeypatch.setattr(StoppedNode, "write_part", faulty)
     before = sorted((stopped / "node-1" / PARTITION).iterdir())
     with pytest.raises(UsageError, match="was not read back as it was written: the disk may be faulty"):
         apply_voters(stopped / "node-1", NEW, write=True)

@@ -20,6 +20,7 @@ from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.hostile.kafka_values import impossible_value
 from tests.hostile.leaked_secret import leaked_secret
 from tests.hostile.monitored_path import MonitoredPath
+from tests.hostile.rescued_log import rescued
 
 SECRET = "canary-5f2c9e"
 STALL_S = 1.0
@@ -33,7 +34,7 @@ class CaseResult:
 
     kind: str
     outcome: str
-    """`applied`, `refused`, `read`."""
+    """`applied`, `refused`, `read`, `rescued`."""
     cpu_s: float
     problem: str | None = None
     """Why the case fails the campaign; None if it does not."""
@@ -79,10 +80,11 @@ class HostileCases:
     def _kinds(self) -> Mapping[tuple[str, Callable[[Random], str]], int]:
         """How often each kind of case occurs, of a hundred."""
         return {
-            ("log", self._log): 41,
-            ("snapshot", self._snapshot): 10,
-            ("answer", self._answer): 30,
-            ("checkpoint", self._checkpoint.damage): 12,
+            ("log", self._log): 38,
+            ("snapshot", self._snapshot): 9,
+            ("answer", self._answer): 28,
+            ("checkpoint", self._checkpoint.damage): 11,
+            ("rescue", self._rescue): 7,
             ("state", self._state): 7,
         }
 
@@ -101,6 +103,9 @@ class HostileCases:
     def _answer(self, rng: Random) -> str:
         row = HostileAnswers(rng, self._path).observation()
         return "refused" if row is None else self._monitored(row, rng)
+
+    def _rescue(self, rng: Random) -> str:
+        return rescued(Path(self._folder.name) / "rescue", rng, SECRET)
 
     def _state(self, rng: Random) -> str:
         blob = mutated(self._path.healthy_blob, rng, times=rng.choice((1, 1, 2, 8)))

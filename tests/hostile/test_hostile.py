@@ -21,6 +21,8 @@ def test_short_campaign_has_no_problem() -> None:
         ("state", "applied"),
         ("checkpoint", "read"),
         ("checkpoint", "refused"),
+        ("rescue", "refused"),
+        ("rescue", "rescued"),
     }
 
 

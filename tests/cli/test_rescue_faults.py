@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -56,9 +57,7 @@ def test_killed_at_any_operation_the_node_is_as_before_or_finished(node: Path, r
         apply_voters(node, OTHER, write=True)
     before = contents(node)
     for call, copy in copies(node):
-        killed = killed_at(
-            call, [(os, name) for name in CALLS], lambda copy=copy: apply_voters(copy, MOVED, write=True)
-        )
+        killed = killed_at(call, [(os, name) for name in CALLS], partial(apply_voters, copy, MOVED, write=True))
         left = {name: content for name, content in contents(copy).items() if not name.endswith(".part")}
         finished = left != before
         assert not finished or changed(before, left) == {f"{PARTITION}/{SNAPSHOT}"}
@@ -81,7 +80,7 @@ def test_undo_that_is_killed_at_any_operation_is_finished_by_another_one(node: P
     for call, copy in copies(node):
         apply_voters(copy, MOVED, write=True)
         applied = contents(copy)
-        killed = killed_at(call, [(os, name) for name in CALLS], lambda copy=copy: undo(copy))
+        killed = killed_at(call, [(os, name) for name in CALLS], partial(undo, copy))
         left = {name: content for name, content in contents(copy).items() if not name.endswith(".part")}
 
         assert left in (before, applied)

@@ -281,6 +281,7 @@ RESOLVED: Mapping[str, ResolvedText | str] = {
     "snapshot-stale": "The leader's newest metadata snapshot is recent enough.",
     "stale-voter-endpoint": _stale_voter_endpoint,
     "unclean-election": _unclean_election,
+    "unknown-records": "Every record of the metadata log that was read is known.",
     "version-drift": _version_drift,
     "views-disagree": _views_disagree,
     "voter-change-stuck": _voter_change_stuck,

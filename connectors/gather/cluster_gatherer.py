@@ -38,8 +38,12 @@ class ClusterGatherer:
         start: FetchPosition,
         last_observed_ms: int | None,
         known_endpoints: KnownEndpoints,
+        reads_again: bool = False,
     ) -> None:
-        """Connects to nothing yet."""
+        """Connects to nothing yet.
+
+        `reads_again`: the log was recorded before, by a build that knew other records; it is read from `start` again.
+        """
         self._cluster = cluster
         self._loop = loop
         self.client = Client(loop, cluster, rate_limiter)
@@ -51,6 +55,7 @@ class ClusterGatherer:
         self.writer = ObservationWriter(cluster.name, publisher, self.nodes, clock=clock)
         self._last_observed_ms = last_observed_ms
         self._start = start
+        self._reads_again = reads_again
         self._log_follower: LogFollower | None = None
         self._quorum_poll: QuorumPoll | None = None
 
@@ -69,6 +74,9 @@ class ClusterGatherer:
         if self._last_observed_ms is not None:
             gap_ms = max(0, wall_ms() - self._last_observed_ms)
             self.writer.write_gap(f"no observations for {gap_ms} ms: the gatherer was restarted")
+        if self._reads_again:
+            detail = "this kraftwatch knows other records than the one before, and reads the log again"
+            self.writer.write_gap(detail, Reason.RECORDS_KNOWN)
         tasks: dict[ObservationSource, Callable[[], Coroutine[Any, Any, None]]] = {
             ObservationSource.QUORUM: self._poll_quorum
         }

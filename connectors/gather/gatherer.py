@@ -151,7 +151,10 @@ class Gatherer:
 
     def _cluster_gatherer(self, cluster: ClusterConnection) -> ClusterGatherer:
         progress = self._journal.follow_progress(cluster.name)
-        start = START
+        start, reads_again = START, progress is not None and progress.lacks_known_records
+        if reads_again:
+            self._journal.read_log_again(cluster.name)
+            progress = self._journal.follow_progress(cluster.name)
         # Without the epoch a changed log could not be detected.
         if progress is not None and progress.next_offset is not None and progress.last_epoch is not None:
             start = FetchPosition(offset=progress.next_offset, epoch=progress.last_epoch)
@@ -161,6 +164,7 @@ class Gatherer:
             publisher=self._publisher,
             rate_limiter=self._rate_limiters[cluster.name],
             start=start,
+            reads_again=reads_again,
             last_observed_ms=None if progress is None else progress.observed_at_ms,
             known_endpoints=stored_endpoints(self._journal.endpoints(cluster.name)),
         )

@@ -2,7 +2,7 @@
 
 Records are decoded by their schema, and topic and partition records with a layout as a run: both ways give the same
 events. Invalid bytes never raise. A batch or record that cannot be decoded becomes an Undecodable with offset and
-reason, and decoding continues after it.
+reason, and decoding continues after it. Records of an unknown type or version are one UnknownRecords for each batch.
 """
 
 from dataclasses import replace
@@ -11,11 +11,11 @@ from functools import partial
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
 from connectors.metadata.field_readers import Values, read_fitting, schema_readers
-from connectors.metadata.record_framing import FramedRecord, framed_record, is_noop, record_header
+from connectors.metadata.record_framing import FramedRecord, framed_record, is_control_version, is_noop, record_header
 from connectors.metadata.record_layouts import is_text, read_records
 from connectors.metadata.record_schemas import RecordSchema, record_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS
-from connectors.metadata.redaction import is_blanked
+from connectors.metadata.redaction import is_blanked, was_unknown
 from connectors.metadata.run_rows import read_known, row_of
 from connectors.metadata.value_limits import (
     LARGEST_INT32,
@@ -24,7 +24,14 @@ from connectors.metadata.value_limits import (
     NO_TIMESTAMP,
     valid_number,
 )
-from connectors.observations.log_event import EpochDrop, LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.observations.log_event import (
+    EpochDrop,
+    LogAdvanced,
+    SnapshotBegan,
+    SnapshotEnded,
+    Undecodable,
+    UnknownRecords,
+)
 from connectors.observations.observation import Event
 from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
@@ -40,6 +47,8 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
         snapshot=snapshot is not None,
     )
     position, delta = batch.body, 0
+    unknown: dict[str, int] = {}
+    """Where in `events` the unknown records of this batch are, by their name."""
     while True:
         position, delta = read_known(payload, batch, position, delta, run.rows)
         for start, number, layout, found in read_records(payload, batch, position, delta):
@@ -54,12 +63,23 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
                 continue
             record = found if layout is None else framed_record(payload, start, batch, number)
             event = _event(payload, batch, record, snapshot)
-            if event is not None:
+            if isinstance(event, UnknownRecords) and event.name in unknown:
+                _count(events, unknown[event.name])
+            elif event is not None:
                 run = _ended(run, events)
+                if isinstance(event, UnknownRecords):
+                    unknown[event.name] = len(events)
                 events.append(event)
         else:
             _ended(run, events)
             return
+
+
+def _count(events: DecodedEvents, at: int) -> None:
+    """Counts one more unknown record."""
+    counted = events[at]
+    assert isinstance(counted, UnknownRecords)
+    events[at] = replace(counted, count=counted.count + 1)
 
 
 def _ended(run: PartitionRun, events: DecodedEvents) -> PartitionRun:
@@ -94,8 +114,12 @@ def _decoded(
         raise UndecodableError("a metadata record with a key")
     schema = (known.control if control else known.records).get(type_)
     if schema is None:
-        what = f"control record type {type_}" if control else f"record type {type_} version {version}"
-        raise UndecodableError(f"{what} is not known to {known.known_to}")
+        name = f"control record type {type_}" if control else f"record type {type_} version {version}"
+        return UnknownRecords(at=at, name=name, kafka_class=None)
+    if control and not is_control_version(version):
+        raise UndecodableError(f"{schema.name} version {version} is not known to {known.known_to}")
+    if version not in schema.versions or was_unknown(payload[body][2:] if control else payload[body]):
+        return UnknownRecords(at=at, name=f"{schema.name} version {version}", kafka_class=schema.name)
     values = _read_values(schema, version, payload[body], control=control)
     convert = (CONTROL_CONVERTERS if control else CONVERTERS).get(schema.name)
     if control and convert is None:
@@ -124,8 +148,6 @@ def _snapshot_ended(snapshot: SnapshotId, at: RecordPosition, _: Values) -> Snap
 
 def _read_values(schema: RecordSchema, version: int, body: bytes, *, control: bool) -> Values:
     """Returns the fields of a body, read with the newest schema that fits it. An error names the record."""
-    if version not in schema.versions:
-        raise UndecodableError(f"{schema.name} version {version} is not known to {record_schemas().known_to}")
     try:
         return read_fitting(schema_readers(schema.type, version, control=control), body)[1]
     except UndecodableError as error:

@@ -112,11 +112,16 @@ def control_type(chunk: bytes, key: tuple[int, int] | None) -> int:
     """Returns the type of a control record (`ControlRecordType`).
 
     Raises:
-        UndecodableError: the record has no key, or its key is too short.
+        UndecodableError: the record has no key, or one of another length.
     """
-    if key is None or key[1] - key[0] < _CONTROL_KEY:
+    if key is None or key[1] - key[0] != _CONTROL_KEY:
         raise UndecodableError("a control record without a type")
     return int.from_bytes(chunk[key[0] + 2 : key[0] + 4], "big", signed=True)
+
+
+def is_control_version(version: int) -> bool:
+    """Returns whether the first two bytes of a control record are a version; otherwise they may be anything."""
+    return 0 <= version < 1 << 8
 
 
 def record_header(chunk: bytes, batch: RecordBatch, record: FramedRecord) -> tuple[int, int, slice]:

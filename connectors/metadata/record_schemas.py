@@ -8,6 +8,7 @@ Kafka 3.3 encodes UserScramCredentialRecord and DelegationTokenRecord differentl
 that does not know the writer uses the newest schema that fits to the last byte.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -91,6 +92,18 @@ def record_schemas(kafka: str | None = None) -> RecordSchemas:
 def kafka_versions() -> tuple[str, ...]:
     """Returns the Kafka versions whose schemas are known, oldest first."""
     return tuple(_document()["kafka"])
+
+
+@cache
+def known_records() -> str:
+    """Returns what identifies the types and versions of records that this build can read: others are another text."""
+    known = (
+        f"{kind} {each['type']} {line['version']}"
+        for kind in ("records", "control")
+        for each in _document()[kind]
+        for line in each["versions"]
+    )
+    return hashlib.sha256("\n".join(sorted({*known})).encode()).hexdigest()[:16]
 
 
 def _known_to(kafka: str | None, described: list[dict[str, Any]]) -> dict[int, RecordSchema]:

@@ -4,8 +4,8 @@ The log holds passwords and private keys in plain text: ConfigRecord values (a c
 it is secret, so every value is overwritten), what UserScramCredentialRecord derives from a password, and delegation
 tokens. Content that cannot be read might hold them too. So only a record that its schema reads completely, with no
 unknown tagged field and no byte after the last field, keeps its body; any other record, a damaged batch and unknown
-types are overwritten completely. Lengths, offsets and framing stay; the decoder reports bodies that were overwritten
-as undecodable.
+types are overwritten completely. Lengths, offsets and framing stay. The decoder reports bodies that were overwritten as
+undecodable, and those of an unknown type or version as such: a build that knows them fetches them again (`read_again`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,14 @@ from connectors.metadata.batches import (
     write_crc,
 )
 from connectors.metadata.field_readers import Span, read_body, read_fitting, schema_readers
-from connectors.metadata.record_framing import FramedRecord, control_type, framed_record, is_noop, value_header
+from connectors.metadata.record_framing import (
+    FramedRecord,
+    control_type,
+    framed_record,
+    is_control_version,
+    is_noop,
+    value_header,
+)
 from connectors.metadata.record_layouts import is_text, read_records
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, record_schemas
 
@@ -35,6 +42,8 @@ _ZERO: Final = b"\0"
 BLANK: Final = 0xFF
 """Replaces the body of a known record: no schema reads it, while zeros are a valid body of some records."""
 _BLANKED: Final = bytes((BLANK,))
+_UNKNOWN: Final = b"\xfe"
+"""Replaces the body of a record whose type or version is unknown. No schema reads it: no varint ends with this byte."""
 _CONTROL_KEY: Final = 4
 _NO_OFFSET: Final = b"\xff" * 8
 
@@ -125,9 +134,12 @@ def _control_record_edits(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
         type_ = control_type(chunk, key)
         body = chunk[value[0] : value[1]]
         version = int.from_bytes(body[:2], "big", signed=True)
-        if type_ not in record_schemas().control:
-            yield *value, _ZERO
-        else:
+        schema = record_schemas().control.get(type_)
+        if schema is None:
+            yield *value, _UNKNOWN
+        elif version not in schema.versions and is_control_version(version) and len(body) > 2:
+            yield value[0] + 2, value[1], _UNKNOWN
+        elif not was_unknown(body[2:]):
             try:
                 read_fitting(schema_readers(type_, version, control=True, spans=True), body)
             except UndecodableError:
@@ -157,13 +169,20 @@ def _record_edits(chunk: bytes, record: FramedRecord, rare: RareRecord | None) -
     # A body that is blanked already stays as it is.
     if not fits and not is_blanked(chunk[body:end]):
         schema = record_schemas().records.get(api_key)
-        without_credentials = schema is not None and schema.name not in CREDENTIAL_FIELDS
-        yield body, end, _BLANKED if without_credentials else _ZERO
+        if schema is None or version not in schema.versions:
+            yield body, end, _UNKNOWN
+        else:
+            yield body, end, _ZERO if schema.name in CREDENTIAL_FIELDS else _BLANKED
 
 
 def is_blanked(body: bytes) -> bool:
     """Returns whether redaction overwrote a record's body."""
-    return len(body) > 1 and body.count(body[:1]) == len(body) and body[:1] in (_ZERO, _BLANKED)
+    return was_unknown(body) or (len(body) > 1 and body.count(body[:1]) == len(body) and body[:1] in (_ZERO, _BLANKED))
+
+
+def was_unknown(body: bytes) -> bool:
+    """Returns whether redaction overwrote a body because the record's type or version was unknown then."""
+    return body[:1] == _UNKNOWN and body.count(_UNKNOWN) == len(body)
 
 
 def _spans(value: object) -> Iterator[Span]:

@@ -219,6 +219,20 @@ class Undecodable:
     type: Literal["undecodable"] = "undecodable"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownRecords:
+    """Records of one batch whose type or version this kraftwatch does not know. They are counted, and else skipped."""
+
+    at: RecordPosition
+    """Of the first of them."""
+    name: str
+    """Their type and version, such as `record type 501 version 0` or `PartitionRecord version 9`."""
+    kafka_class: str | None
+    """Kafka's class; None if the type itself is unknown."""
+    count: int = 1
+    type: Literal["unknown-records"] = "unknown-records"
+
+
 LogEvent: TypeAlias = (
     SnapshotBegan
     | SnapshotEnded
@@ -240,4 +254,5 @@ LogEvent: TypeAlias = (
     | TransactionEnded
     | LogAdvanced
     | Undecodable
+    | UnknownRecords
 )

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import FRAME, HEADER, RecordBatch
 from connectors.metadata.record_framing import control_type, framed_record
+from connectors.metadata.record_schemas import known_records
 from connectors.observations.observation import Observation, ObservationKind
 
 _SNAPSHOT_FOOTER = 4
@@ -30,6 +31,13 @@ class FollowProgress:
     """Leader epoch of the batch (or snapshot) before `next_offset`: Fetch's LastFetchedEpoch."""
     high_watermark: int | None = None
     """The newest one recorded."""
+    records: str = ""
+    """Which records were known to who recorded the log (`known_records`): the bodies of others were not recorded."""
+
+    @property
+    def lacks_known_records(self) -> bool:
+        """Whether this build knows other records: it must read the log again."""
+        return self.next_offset is not None and self.records != known_records()
 
 
 FOLLOW_PROGRESS: Final = TypeAdapter(FollowProgress)
@@ -38,7 +46,7 @@ FOLLOW_PROGRESS: Final = TypeAdapter(FollowProgress)
 
 def advance(position: FollowProgress | None, row: Observation) -> FollowProgress:
     """Returns the position after one more row of the same cluster."""
-    before = position if position is not None else FollowProgress(observed_at_ms=row.observed_at_ms)
+    before = position if position is not None else new_progress(row.observed_at_ms)
     after = replace(before, observed_at_ms=max(before.observed_at_ms, row.observed_at_ms))
     if row.high_watermark is not None:
         after = replace(after, high_watermark=row.high_watermark)
@@ -49,6 +57,11 @@ def advance(position: FollowProgress | None, row: Observation) -> FollowProgress
             return _after_piece(after, row)
         case _:
             return after
+
+
+def new_progress(observed_at_ms: int) -> FollowProgress:
+    """Returns the position of a follower that has recorded nothing of the log."""
+    return FollowProgress(observed_at_ms=observed_at_ms, records=known_records())
 
 
 def _after_records(position: FollowProgress, row: Observation) -> FollowProgress:

@@ -15,7 +15,7 @@ from connectors.errors import JournalError, JournalInUseError
 from connectors.observations.observation import Observation
 from connectors.store import journal_file, sqlite_file
 from connectors.store.durable_file import lock
-from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, advance
+from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, advance, new_progress
 from connectors.store.journal_file import (
     END,
     INSERT,
@@ -165,6 +165,14 @@ class JournalWriter:
             database.execute("UPDATE journal SET restarted_at = ?", (self.published_end,))
         return self.published_end
 
+    def read_log_again(self, cluster: str) -> None:
+        """Forgets how far a cluster's log is recorded; stored with the next rows, which must say that it is read again.
+
+        Raises:
+            KeyError: no row of it was ever recorded.
+        """
+        self._forget_progress({cluster})
+
     def keep_progress_of(self, clusters: Collection[str]) -> None:
         """Forgets how far the logs of all other clusters are recorded.
 
@@ -178,9 +186,7 @@ class JournalWriter:
     def _forget_progress(self, clusters: Collection[str], now_ms: int | None = None) -> None:
         for cluster in clusters:
             newest_ms = self._positions[cluster].observed_at_ms
-            self._positions[cluster] = FollowProgress(
-                observed_at_ms=newest_ms if now_ms is None else min(newest_ms, now_ms)
-            )
+            self._positions[cluster] = new_progress(newest_ms if now_ms is None else min(newest_ms, now_ms))
         self._changed.update(clusters)
 
     def _load(self, database: sqlite3.Connection) -> None:

@@ -8,7 +8,8 @@ What it means
 
     Six contracts are checked on every row; an audit checks the others on the newest rows, once a day:
 
-    - `every-record-decodes`: a Kafka newer than this kraftwatch wrote the record, or bytes are damaged.
+    - `every-record-decodes`: bytes are damaged, or a record holds values that no known Kafka writes. Records of an
+      unknown type or version are no violation: `unknown-records` reports them.
     - `every-row-can-be-applied`: kraftwatch failed on a row and skipped it; the state lacks what the row reports.
     - `no-offset-is-passed-over`: rows of the metadata log are missing. It is applied up to there, and `monitor-blind`
       says that it is not current, until it is read again.
@@ -25,8 +26,8 @@ What it means
 
 What to do
     1. Run `kraftwatch audit` with the job's --checkpoint: it checks all stored data against every contract.
-    2. For rows that do not decode, run `kraftwatch quarantine list` and `show`: they print the reason. If the Kafka is
-       newer, upgrade kraftwatch; `kraftwatch quarantine replay` then shows which rows decode.
+    2. For rows that do not decode, run `kraftwatch quarantine list` and `show`: they print the reason. After an upgrade
+       of kraftwatch, `kraftwatch quarantine replay` shows which rows decode.
     3. For a row, a rule or a status on which kraftwatch failed, report the place that the example names as a bug; the
        row is in the quarantine.
     4. For a state that cannot be read, stop the job and start it with a new --checkpoint: it reads the log again from
@@ -121,7 +122,7 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
         return (audit, "# Keep the checkpoint until the audit has run, and report its result as a bug of kraftwatch")
     return (
         "# List the rows that did not decode and why: kraftwatch quarantine list, with the job's --checkpoint",
-        "# If a newer Kafka wrote a record, upgrade kraftwatch: kraftwatch quarantine replay then shows what decodes",
+        "# After an upgrade of kraftwatch, kraftwatch quarantine replay shows what decodes then",
         audit,
     )
 

@@ -130,6 +130,8 @@ class Reason(StrEnum):
     """The gatherer could not open a socket: its process, or the machine, has no file descriptor left."""
     METADATA_LOST = "metadata-lost"
     """DivergingEpoch below an offset that was already committed: committed metadata is lost."""
+    RECORDS_KNOWN = "records-known"
+    """The gatherer knows other types or versions of records than before, and reads the log again. No failure."""
     RECORDS_MISSING = "records-missing"
     """Observations of the log are missing: what follows them was not applied."""
     TASK_FAILED = "task-failed"
@@ -231,6 +233,19 @@ class InvariantViolation:
     """The epoch of the answer or record that violates the invariant."""
     detail: str
     observed_at_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownRecordType:
+    """The records of one type and version that this kraftwatch does not know."""
+
+    name: str
+    """Type and version, such as `record type 501 version 0` or `PartitionRecord version 9`."""
+    kafka_class: str | None
+    """Kafka's class; None if the type itself is unknown."""
+    count: int
+    """How many were read."""
+    first_offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from rules.model.monitoring import (
     InvariantViolation,
     LeaderView,
     Probe,
+    UnknownRecordType,
     Vantage,
     probe_key,
 )
@@ -219,6 +220,8 @@ class Quorum:
     invariant_violations: tuple[InvariantViolation, ...] = ()
     """Violations of Raft's invariants, oldest first. Bounded by replay."""
     contract_violations: tuple[ContractViolation, ...] = ()
+    unknown_records: tuple[UnknownRecordType, ...] = ()
+    """Sorted by name; each count is rounded down, so that it does not change with every record."""
     """Recent violations of data contracts, one entry per contract, oldest first. Bounded by replay."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""

@@ -38,7 +38,7 @@ Row: TypeAlias = Mapping[str, int | str | None]
 """The columns of a row; one that is left out is empty."""
 PAYLOAD_BYTES_MAX = BUFFER_BYTES_MAX + MAX_BYTES
 """One row may contain everything that waited for the high watermark, and the answer that advanced it."""
-_LOG_RESTARTED = (Reason.METADATA_LOST, Reason.TASK_FAILED, Reason.INTERRUPTED)
+_LOG_RESTARTED = (Reason.METADATA_LOST, Reason.RECORDS_KNOWN, Reason.TASK_FAILED, Reason.INTERRUPTED)
 """After these failures the log may be read again from its start."""
 SKEW_MS = 86_400_000
 """How far a controller's clock may be ahead of the gatherer's before a timestamp is implausible: a day in ms."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from connectors.observations.log_event import BrokerChanged
+from connectors.observations.log_event import BrokerChanged, UnknownRecords
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import (
@@ -19,6 +19,7 @@ from rules.model.membership import (
     VoterRemoval,
     VoterSet,
 )
+from rules.model.monitoring import UnknownRecordType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,8 @@ class Image:
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
+    unknown_records: Mapping[str, UnknownRecordType] = field(default_factory=dict)
+    """By the name of their type and version."""
     history: RecentHistory = field(default_factory=RecentHistory)
     """Events read from the log record by record. A snapshot holds none of them, so they are kept across a snapshot."""
 
@@ -63,6 +66,10 @@ REMOVAL_REMEMBERED_MS = Millis(86_400_000)
 REMOVALS_MAX = 64
 """The maximum number of removals that are kept, the newest ones."""
 
+UNKNOWN_MAX = 64
+"""The maximum number of unknown types and versions that are counted one by one."""
+_FURTHER = "further types"
+
 _Registration = TypeVar("_Registration", BrokerRegistration, ControllerRegistration)
 
 
@@ -72,6 +79,20 @@ def registered_controller(
     """Returns the registration after a RegisterControllerRecord: written at every controller start."""
     since_ms = _features_since(previous, event.features, origin)
     return replace(event, at=origin, features_since_timestamp_ms=since_ms)
+
+
+def with_unknown(known: Mapping[str, UnknownRecordType], event: UnknownRecords) -> dict[str, UnknownRecordType]:
+    """Counts records that are not known."""
+    name, kafka_class = event.name, event.kafka_class
+    if name not in known and len(known) >= UNKNOWN_MAX:
+        name, kafka_class = _FURTHER, None
+    before = known.get(name)
+    counted = (
+        UnknownRecordType(name=name, kafka_class=kafka_class, count=event.count, first_offset=event.at.offset)
+        if before is None
+        else replace(before, count=before.count + event.count)
+    )
+    return {**known, name: counted}
 
 
 def registered_broker(

@@ -23,6 +23,7 @@ from connectors.observations.log_event import (
     TransactionBegan,
     TransactionEnded,
     Undecodable,
+    UnknownRecords,
     VotersReplaced,
 )
 from connectors.observations.partition_run import PartitionRun
@@ -30,7 +31,7 @@ from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
 from streaming.replay.copied import copied
-from streaming.replay.image import Image, changed_broker, registered_broker, registered_controller
+from streaming.replay.image import Image, changed_broker, registered_broker, registered_controller, with_unknown
 from streaming.replay.partitions import PartitionOrTopic, Partitions
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersReplaced
@@ -43,7 +44,7 @@ Registration: TypeAlias = (
     | BrokerUnregistered
 )
 Data: TypeAlias = PartitionOrTopic | Registration
-Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded
+Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded | UnknownRecords
 
 METADATA_VERSION = "metadata.version"
 _Changed: TypeAlias = Literal["features", "controllers", "brokers"]
@@ -96,6 +97,8 @@ class Log:
                 self.transaction = Transaction(began=at, name=record.name)
             case TransactionEnded():
                 self._end_transaction(record)
+            case UnknownRecords():
+                self.image = replace(self.image, unknown_records=with_unknown(self.image.unknown_records, record))
             case _ if self.transaction is None:
                 self._apply_data(record)
             case _:

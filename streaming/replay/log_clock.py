@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP
-from connectors.observations.log_event import LogAdvanced, SnapshotBegan
+from connectors.observations.log_event import LogAdvanced, SnapshotBegan, UnknownRecords
 from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import LeaderLog, LeaderView
@@ -68,7 +68,7 @@ class LogClock:
                 yield replace(item, last_contained_timestamp_ms=contained_ms)
             elif isinstance(item, LeaderView) and item.log is not None:
                 yield replace(item, log=self._leader_log(item.log, position, observed_at_ms))
-            elif isinstance(item, Record) and not item.at.snapshot:
+            elif isinstance(item, Record) and not isinstance(item, UnknownRecords) and not item.at.snapshot:
                 at = item.at
                 time_ms = self._time_ms(at.offset, at.timestamp_ms, position, observed_at_ms)
                 yield item if time_ms == at.timestamp_ms else replace(item, at=replace(at, timestamp_ms=time_ms))

@@ -25,6 +25,7 @@ each wins. The *log* reports decisions, in order; it is replayed as Kafka's own 
   stays as it was and is not current, and the missing offsets are kept as a violation of a contract.
 - Timestamps of a leader whose clock is wrong are corrected (`log_clock`), so ages stay right.
 - After a loss of committed metadata (METADATA_LOST) the log is read from the beginning, and lower epochs are accepted.
+- When the gatherer knows other records than before (RECORDS_KNOWN), it reads the log again, and it is applied again.
 
 Rules see a new image of the log only when the log is read up to the high watermark. Before that, the machine replays
 history: a condition of hours ago (a recovering partition, a voter not yet added) is not a current condition. So a first
@@ -379,6 +380,10 @@ class Machine(MachineState):
         if event.reason is Reason.METADATA_LOST:
             self._metadata_lost(event.detail, event.endpoint)
             self.log, self.loading = Log(), None
+            return
+        if event.reason is Reason.RECORDS_KNOWN:
+            # The rules see the image from before until the log is read up to the high watermark again.
+            self.log, self.loading, self.log_clock = Log(), None, LogClock()
             return
         if event.reason in GAPS:
             self.time_stepped = event.reason is Reason.CLOCK_STEPPED

@@ -52,8 +52,18 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         failures=state.probe_state.sorted_failures,
         invariant_violations=state.leadership.invariants.violations,
         contract_violations=state.contract_violations.violations,
+        unknown_records=tuple(
+            replace(image.unknown_records[name], count=_rounded_down(image.unknown_records[name].count))
+            for name in sorted(image.unknown_records)
+        ),
         bootstrap=settings.bootstrap,
     )
+
+
+def _rounded_down(count: int) -> int:
+    """Returns a count with its first two digits: rules are evaluated again when it changes."""
+    unit = int("1" + "0" * (len(str(count)) - 2)) if count > 99 else 1
+    return count // unit * unit
 
 
 def _idle_ms(state: MachineState) -> int:

@@ -11,6 +11,7 @@ from connectors.observations.log_event import (
     ControllerUnregistered,
     ElrCleared,
     Undecodable,
+    UnknownRecords,
 )
 from rules.model.identifiers import NodeId, Offset
 from tests.scripts.script_words import Words, endpoint, feature_range, nodes, topic_and_partition, voter
@@ -179,6 +180,14 @@ def _undecodable(log: LogScript, words: Words) -> None:
     log.noops(1)
 
 
+def _unknown_record(log: LogScript, words: Words) -> None:
+    """unknown-record 501 0: one of a newer Kafka, or of another product: its type's number or name, its version."""
+    record, version = words.word(), int(words.word())
+    name = f"record type {record}" if record.isdigit() else record
+    known = None if record.isdigit() else record
+    log.write(UnknownRecords(at=log.at(), name=f"{name} version {version}", kafka_class=known))
+
+
 RECORDS: Mapping[str, Callable[[LogScript, Words], None]] = {
     "leader": _leader,
     "kraft-version": _kraft_version,
@@ -202,4 +211,5 @@ RECORDS: Mapping[str, Callable[[LogScript, Words], None]] = {
     "transaction": _transaction,
     "noops": _noops,
     "undecodable": _undecodable,
+    "unknown-record": _unknown_record,
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.observations.log_event import LogAdvanced, LogEvent, Undecodable
+from connectors.observations.log_event import LogAdvanced, LogEvent, Undecodable, UnknownRecords
 from connectors.observations.observation import Event
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import (
@@ -64,6 +64,9 @@ class SimulatedGatherer:
     """When the certificates of all controllers expire; None if they have none."""
     damaged: bool = False
     """The next record that is read cannot be decoded."""
+    upgraded: bool = False
+    """It knows every type of records, and reads the log again."""
+    knows_all: bool = False
     impostor: NodeId | None = None
     """A node that answers polls as the leader of the current epoch, and is not."""
 
@@ -92,7 +95,7 @@ class SimulatedGatherer:
                 observations += [[_failed(ObservationSource.LOG, _address(polled_leader), Reason.DENIED, denied)]]
             elif not self.polls_only and polled_leader.epoch >= self.leader_epoch:
                 self.leader_epoch = polled_leader.epoch
-                observations += self._read(polled_leader)
+                observations += [*self._after_upgrade(), *self._read(polled_leader)]
                 if self.damaged:
                     self.damaged, position = False, Offset(self.position)
                     observations += [[Undecodable(offset=position, reason="a record of an unknown type", length=9)]]
@@ -154,6 +157,11 @@ class SimulatedGatherer:
             reason = Reason.NO_LEADER if node.up else Reason.REFUSED
         return _failed(source, _address(node), reason, f"{reason}")
 
+    def _after_upgrade(self) -> Iterator[list[Event]]:
+        if self.upgraded:
+            self.upgraded, self.knows_all, self.position, self.last_epoch = False, True, 0, 0
+            yield [_failed(ObservationSource.LOG, "", Reason.RECORDS_KNOWN, "upgraded")]
+
     def _read(self, leader: SimulatedController) -> Iterator[list[Event]]:
         log = leader.log
         if self.position < log.start:
@@ -170,7 +178,11 @@ class SimulatedGatherer:
             entries = log.entries[self.position : end]
             self.position = max(self.position, end)
             self.last_epoch = log.entries[self.position - 1].epoch if self.position else 0
-            events: list[Event] = [entry.event for entry in entries if entry.event is not None]
+            events: list[Event] = [
+                entry.event
+                for entry in entries
+                if entry.event is not None and not (self.knows_all and isinstance(entry.event, UnknownRecords))
+            ]
             known = leader.high_watermark > leader.epoch_start
             yield [
                 *events,

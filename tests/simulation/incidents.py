@@ -13,6 +13,7 @@ from connectors.observations.log_event import (
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
+    UnknownRecords,
     VotersReplaced,
 )
 from rules.model.identifiers import Endpoint, Millis, NodeId, TopicId
@@ -85,6 +86,14 @@ def damage_record(scene: IncidentSimulation) -> Iterator[int]:
     scene.gatherer.damaged = True
     yield scene.fires("data-contract-broken", "every-record-decodes")
     yield int(KEEP_FIRING_S * 1_000)
+
+
+@incident("unknown-records", static=True)
+def write_unknown_records(scene: IncidentSimulation) -> Iterator[int]:
+    """A newer Kafka writes records that kraftwatch knows after an upgrade only."""
+    scene.write(UnknownRecords, name="record type 501 version 0", kafka_class=None)
+    yield scene.fires("unknown-records", "records")
+    scene.gatherer.upgraded = True
 
 
 @incident("epoch-churn", static=True)

@@ -47,6 +47,7 @@ from rules.model.monitoring import (
     Resolution,
     ServerCertificate,
     Snapshot,
+    UnknownRecordType,
 )
 from rules.model.quorum import LagSample, LogRegression, Outage, Poll, Quorum, Replica, ReplicaHistory
 
@@ -562,10 +563,19 @@ def with_contract_violation(
         last_at_ms=Millis(NOW - ago_ms),
         example="offset 180: a ConfigRecord shows its value"
         if grave
-        else "offset 180: record type 99 version 0 is not known to Kafka 3.3.2 to 4.3.1",
+        else "offset 180: TopicRecord version 0 ends in the middle of a field",
         sequence=1_042,
     )
     return replace(quorum, contract_violations=(*quorum.contract_violations, violation))
+
+
+def unknown_records(quorum: Quorum, *types: tuple[str, str | None]) -> Quorum:
+    """The log has two records of each of these types: its name, and Kafka's class."""
+    unknown = (
+        UnknownRecordType(name=name, kafka_class=kafka_class, count=2, first_offset=Offset(180))
+        for name, kafka_class in types
+    )
+    return replace(quorum, unknown_records=tuple(unknown))
 
 
 # Faults of partitions and brokers.

@@ -59,6 +59,7 @@ from tests.unit.rules.situation import (
     stalled,
     static,
     unclean,
+    unknown_records,
     upgraded,
     view,
     voter_not_fetching,
@@ -148,6 +149,14 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "data-contract-broken.critical": (
         "secrets-are-blanked",
         with_contract_violation(healthy(), "secrets-are-blanked", grave=True),
+    ),
+    "unknown-records.info": (
+        "records",
+        unknown_records(healthy(), ("record type 501 version 0", None), ("record type 502 version 0", None)),
+    ),
+    "unknown-records.warning": (
+        "PartitionRecord",
+        unknown_records(healthy(), ("PartitionRecord version 3", "PartitionRecord")),
     ),
     "recovery-invariant-broken.critical": ("topic orders", recovering(healthy(), 0, isr=(102, 101))),
     "committed-metadata-lost.critical": (

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_writer import JournalWriter
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from tests.eventually import eventually
-from tests.kafka.gatherer_run import run_gatherer
+from tests.kafka.gatherer_run import GathererRun, run_gatherer
+from tests.older_build import build_that_ends_at
 
 SECRET = "secret-password"
 COMMAND = (sys.executable, "-m", "connectors.gather")
@@ -41,6 +42,29 @@ def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> N
 
         eventually(every_endpoint_refuses, within_s=20)
     assert SECRET not in (tmp_path / "gather.log").read_text()
+
+
+def test_a_gatherer_that_knows_other_records_announces_that_it_reads_the_log_again_once(tmp_path: Path) -> None:
+    cluster = unreachable_cluster()
+    read = Observation(
+        cluster="a", kind=ObservationKind.RECORDS, observed_at_ms=1_790_000_000_000, base_offset=0, last_offset=7
+    )
+    with build_that_ends_at("4.3.1"), JournalWriter(tmp_path / "journal") as journal:
+        journal.append([read])
+
+    for starts in (1, 2):
+        with run_gatherer(tmp_path, cluster) as gatherer:
+
+            def started(run: GathererRun = gatherer, times: int = starts) -> None:
+                reasons = [failure.reason for _, failure in run.failures()]
+                assert reasons.count(Reason.INTERRUPTED) == times
+                assert reasons.count(Reason.RECORDS_KNOWN) == 1
+
+            eventually(started, within_s=30)
+
+    with JournalWriter(tmp_path / "journal") as journal:
+        progress = journal.follow_progress("a")
+    assert progress is not None and progress.next_offset is None, "it begins at the start of the log"
 
 
 def test_journal_in_use_is_reported_in_one_sentence_with_exit_code_3(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from functools import reduce
 
 from connectors.observations.observation import Observation
-from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, advance
+from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, advance, new_progress
 from tests.unit.connectors.store.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
 
 
@@ -33,7 +33,7 @@ def test_an_empty_response_to_a_fetch_of_offset_0() -> None:
 
 def test_polls_advance_only_the_clock_and_never_move_it_back() -> None:
     position = after(poll(5_000), poll(4_000))
-    assert position == FollowProgress(observed_at_ms=5_000)
+    assert position == new_progress(5_000)
 
 
 def test_following_continues_at_the_end_of_a_complete_snapshot() -> None:

@@ -220,9 +220,9 @@ class Quorum:
     invariant_violations: tuple[InvariantViolation, ...] = ()
     """Violations of Raft's invariants, oldest first. Bounded by replay."""
     contract_violations: tuple[ContractViolation, ...] = ()
+    """Recent violations of data contracts, one entry per contract, oldest first. Bounded by replay."""
     unknown_records: tuple[UnknownRecordType, ...] = ()
     """Sorted by name; each count is rounded down, so that it does not change with every record."""
-    """Recent violations of data contracts, one entry per contract, oldest first. Bounded by replay."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""
     _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

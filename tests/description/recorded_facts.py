@@ -35,6 +35,9 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         since = times.record(open_.since_offset, open_.since_timestamp_ms)
         held = f"{open_.records} records held back"
         yield Fact("transaction", f"transaction {known(open_.name)} open since {since}, {held}")
+    for one in quorum.unknown_records:
+        of_class = "" if one.kafka_class is None else f" of {one.kafka_class}"
+        yield Fact(one.name, f"{one.count} of {one.name}{of_class} not known, from offset {one.first_offset} on")
     history = quorum.history
     past: tuple[Past, ...] = (
         *history.elections,

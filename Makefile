@@ -95,7 +95,7 @@ screenshots: $(READY) ## update the screenshots of the web page (needs Debian's 
 	@$(BIN)/python -m tests.browser
 
 goldens: $(READY) ## update goldens and generated documentation; review every diff
-	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts tests/kips/test_whole_outputs.py tests/unit/streaming/replay/test_log_scenarios.py
+	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts tests/unit/streaming/status tests/unit/streaming/replay/test_log_scenarios.py
 	@$(BIN)/python -m tests.generated_files
 
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)

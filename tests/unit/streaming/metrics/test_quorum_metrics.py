@@ -1,6 +1,6 @@
 """The metrics of a quorum: what is unknown is absent, and what two or more polls give.
 
-All metrics of four quorums are compared with goldens in tests/kips/test_whole_outputs.py.
+The values of one poll are in `test_metric_values.py`.
 """
 
 from dataclasses import replace

@@ -1,11 +1,9 @@
 """The fields of `status`, `replication` and `partitions --json`."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -26,31 +24,13 @@ from tests.unit.rules.situation import (
     with_broker,
     with_poll,
 )
+from tests.unit.streaming.status.status_situations import in_the_kips_sample
 from tests.unit.streaming.status.statuses import partitions, status
 
 
 def voters_now(quorum: Quorum, *nodes: int) -> Quorum:
     """The leader's latest set."""
     return with_poll(quorum, voters=tuple(row(key(node)) for node in nodes))
-
-
-def in_the_kips_sample() -> Quorum:
-    """KIP-595's sample of `describe`: leader 0, voters 1 and 2, observers 3 and 4, with log ends and lag times."""
-    ends = {0: (234_134, 0), 1: (234_130, 10), 2: (234_100, 15), 3: (234_124, 12), 4: (234_130, 15)}
-    rows = {node: row(key(node), end=end, lag_ms=lag_ms) for node, (end, lag_ms) in ends.items()}
-    quorum = healthy(3)
-    assert quorum.poll is not None
-    poll = replace(
-        quorum.poll,
-        leader_id=NodeId(0),
-        leader_epoch=Epoch(15),
-        high_watermark=Offset(234_130),
-        voters=(rows[0], rows[1], rows[2]),
-        observers=(rows[3], rows[4]),
-    )
-    return replace(
-        quorum, poll=poll, leader_id=NodeId(0), leader_epoch=Epoch(15), high_watermark=Offset(234_130), committed=None
-    )
 
 
 def test_the_lag_in_time_is_that_of_the_voter_with_the_shortest_log() -> None:

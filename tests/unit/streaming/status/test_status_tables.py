@@ -1,5 +1,6 @@
 """The tables that `status`, `replication` and `partitions` print."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,18 @@ from rules.model.quorum import Quorum
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState
+from tests.golden_file import assert_golden
 from tests.unit.rules.situation import (
     healthy,
     name_not_found,
     recovering,
     refuses,
 )
+from tests.unit.streaming.status.status_situations import SITUATIONS, five_voters
 from tests.unit.streaming.status.statuses import state_of
+
+TABLES = Path(__file__).parent / "tables"
+"""What is printed of each situation: `make goldens` rewrites them."""
 
 
 def printed(quorum: Quorum, what: str = "status", *, width: int = 220, **more: Any) -> str:
@@ -29,6 +35,17 @@ def printed_state(state: ClusterState, what: str = "status", *, width: int = 220
     with console.capture() as capture:
         console.print(getattr(status_tables, f"{what}_table")(cluster_status(state)))
     return capture.get()
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_tables_of_status_and_replication_and_partitions(situation: str) -> None:
+    tables = (printed(SITUATIONS[situation], what, width=160) for what in ("status", "replication", "partitions"))
+
+    assert_golden(TABLES / f"{situation}.txt", "".join(tables))
+
+
+def test_status_table_of_a_recorded_state_shows_its_age() -> None:
+    assert_golden(TABLES / "recorded.txt", printed(five_voters(), width=160, recorded_ago_ms=90_000, live=False))
 
 
 @pytest.mark.parametrize("refusing", [(1,), (1, 3)])

@@ -12,7 +12,7 @@ WORKERS ?= 4
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests test-long test-pyspark check types lint bench evaluate simulate hostile kill-campaign chaos day-of-life screenshots goldens schemas parity mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests test-long test-pyspark check types lint bench evaluate simulate hostile kill-campaign chaos day-of-life screenshots goldens schemas kafka parity mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ goldens: $(READY) ## update goldens and generated documentation; review every di
 
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)
 	@$(BIN)/python -m deploy.schemas.schema_file
+
+kafka: $(READY) ## print which records and RPCs Kafka VERSION= (or a kafka-metadata jar) has that the newest known one lacks
+	@$(BIN)/python -m deploy.schemas.new_kafka $(VERSION)
 
 parity: $(READY) ## compare decoding with kafka-dump-log of ten Kafka versions, and replay with Kafka's MetadataImage
 	@$(BIN)/python -m tests.kafka.parity

@@ -115,7 +115,7 @@ def _fields(
         if version in _range(field["versions"]):
             name, json_name = _snake(field["name"]), field["name"][0].lower() + field["name"][1:]
             renamed = {} if json_name == _camel(name) else {"json": json_name}
-            tag = {"tag": field["tag"]} if version in _range(field.get("taggedVersions", "none")) else {}
+            tag = {"tag": int(field["tag"])} if version in _range(field.get("taggedVersions", "none")) else {}
             inside = f"{path}.{name}" if path else name
             found.append({"name": name, **renamed, **_type(field, version, inside, structs, defaults), **tag})
     return found

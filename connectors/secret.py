@@ -6,14 +6,15 @@ from pathlib import Path
 
 from connectors.errors import UsageError, os_errors
 
-_URL = re.compile(
-    r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?:(?P<login>[^\s/]*)@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)"
-)
+_URL = re.compile(r"://(?:(?P<login>[^\s/]*)@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)")
 _NAMED = re.compile(
-    r"(?i)\b(?P<name>[\w.-]*(?:password|passwd|secret|token|api[_-]?key|routing[_-]?key|authorization))"
-    r"(?P<sign>['\"]?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(?P<value>'[^']*'|\"[^\"]*\"|[^\s,;&]+)"
+    r"(?i)(?P<name>password|passwd|secret|token|api[_-]?key|routing[_-]?key|authorization)(?P<sign>['\"]?\s*[=:]\s*)"
+    r"(?P<value>(?:(?:bearer|basic)\s+)?(?:'[^']*(?:'|\Z)[^\s,;&]*|\"[^\"]*(?:\"|\Z)[^\s,;&]*|[^\s,;&]+))"
 )
+_CUT_URL = re.compile(r"://\S*\Z")
 _HIDDEN = "***"
+LENGTH_MAX = 1_000
+"""Characters of a text from outside that are read."""
 
 
 def read_text(file: Path) -> str:
@@ -62,17 +63,37 @@ class Secret:
 
 
 def redact(text: str, *secrets: str) -> str:
-    """Removes user names, passwords, paths and queries of URLs, and the values of names such as `password`.
+    """Returns the beginning of a text from outside, at most LENGTH_MAX characters, without what may be secret.
 
-    The path is removed because the path of a webhook URL is its secret.
+    Every text of a server, a library or Java goes through it before it is logged or shown. The time that it takes is in
+    proportion to the length of the text, whatever it contains. A second call changes nothing.
+
+    Removed are these secrets, user names, passwords, paths and queries of URLs (the path of a webhook URL is its
+    secret), and the values of names such as `password`.
     """
-    for secret in secrets:
-        text = text.replace(secret, _HIDDEN) if secret else text
-    hosts_only = _URL.sub(_host_only, text)
-    return _NAMED.sub(lambda named: f"{named['name']}{named['sign']}{_HIDDEN}", hosts_only)
+    # The longest first: it may contain another one.
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    if len(text) > LENGTH_MAX:
+        # What follows shows which part of a URL is its login.
+        text = _CUT_URL.sub("://", text[:LENGTH_MAX])
+    # Twice: a hidden value may have contained the end of a URL.
+    for pattern, replacement in ((_URL, _host_only), (_NAMED, _name_only), (_URL, _host_only)):
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _hidden(text: str) -> str:
+    """Returns what replaces a secret text: nothing becomes longer, so that a second call has nothing to cut."""
+    return _HIDDEN[: len(text)]
+
+
+def _name_only(named: re.Match[str]) -> str:
+    return f"{named['name']}{named['sign']}{_hidden(named['value'])}"
 
 
 def _host_only(url: re.Match[str]) -> str:
     # If an @ follows a / or ?, the apparent host may be part of a password or of a query.
     ambiguous = "@" in url["rest"] or {"?", "#"} & set(url["login"] or "")
-    return f"{url['scheme']}{_HIDDEN if ambiguous else url['host']}{'/' + _HIDDEN if url['rest'] else ''}"
+    path = f"/{_hidden(url['rest'][1:])}" if url["rest"] else ""
+    return f"://{_hidden(url['host']) if ambiguous else url['host']}{path}"

@@ -5,15 +5,20 @@ Apprise reports only success or failure, and the reason in its log. A failure is
 
 import logging
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import requests
 from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.sinks.bounded_http import BoundedAdapter, bounded
 from connectors.sinks.evidence_format import alert_text, other_alert_lines, shortened, visible
-from connectors.sinks.http_request import excerpt
+from connectors.sinks.http_request import LATE, excerpt, url_secrets
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
 from connectors.store.store_place import StorePlace
@@ -77,15 +82,17 @@ class AppriseSink(SerialSink[tuple[str, str]]):
     def _send_one(
         self, notification: Notification, document: tuple[str, str], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        from apprise import LogCapture, NotifyFormat, NotifyType
+        from apprise import NotifyFormat, NotifyType
 
+        url = self._url.read()
         client = _client(self._url)
         for server in client:
+            # For what does not use requests, such as mail: the longest wait for the server.
             server.socket_connect_timeout = server.socket_read_timeout = left_s
         resolved = notification.state is AlertState.RESOLVED
         kind = NotifyType.SUCCESS if resolved else NotifyType(_TYPES[notification.severity])
 
-        with LogCapture(level=logging.WARNING, name="apprise") as log:  # type: ignore[no-untyped-call]
+        with _logged() as warnings, bounded(left_s) as bound:
             try:
                 accepted = client.notify(
                     title=document[0],
@@ -95,8 +102,12 @@ class AppriseSink(SerialSink[tuple[str, str]]):
                 )
             except Exception as problem:  # noqa: BLE001 - a hundred services, each with its own library
                 return Retry(reason=f"the service failed: {type(problem).__name__}")
-            reason = excerpt(log.getvalue(), self._url.read()) if log else ""
-        return Delivered() if accepted else Retry(reason=reason or "the service rejected the message without a reason")
+            if accepted:
+                return Delivered()
+            if bound.over:
+                return Retry(reason=LATE)
+        reason = excerpt("; ".join(warnings), *url_secrets(url))
+        return Retry(reason=reason or "the service rejected the message without a reason")
 
 
 def title(notification: Notification) -> str:
@@ -124,13 +135,45 @@ def _schema_of(url: Secret) -> str:
 
 
 def _client(url: Secret) -> "AppriseClient":
-    """Returns a new client for each notification: Apprise delays consecutive messages of one client."""
-    from apprise import Apprise as AppriseClient
-    from apprise import AppriseAsset, LogCapture
+    """Returns a new client for each notification: Apprise delays consecutive messages of one client.
 
+    Raises:
+        UsageError: Apprise does not accept the URL.
+    """
+    from apprise import Apprise as AppriseClient
+    from apprise import AppriseAsset
+
+    # A service's class calls `requests.post`, which has no setting for this. Outside of `bounded` nothing differs.
+    requests.sessions.HTTPAdapter = BoundedAdapter
     client = AppriseClient(asset=AppriseAsset(app_id="kraftwatch", http_redirects=False, async_mode=False))
-    with LogCapture(level=logging.ERROR, name="apprise"):  # type: ignore[no-untyped-call]
-        supported = client.add(url.read())
+    with _logged():
+        try:
+            supported = client.add(url.read())
+        except UsageError:
+            raise
+        except Exception:  # noqa: BLE001 - a hundred services, each of which parses its URL
+            supported = False
     if not supported:
-        raise UsageError(f"Apprise does not know the URL that begins with {_schema_of(url)!r}: see `apprise --details`")
+        raise UsageError(
+            f"Apprise does not accept the URL that begins with {_schema_of(url)!r}: see `apprise --details`"
+        )
     return client
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """Collects the warnings that Apprise logs in this thread: another sink's may be about another secret."""
+    warnings: list[str] = []
+    log, thread = logging.getLogger("apprise"), threading.get_ident()
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.thread == thread:
+                warnings.append(record.getMessage())
+
+    handler = Collect(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield warnings
+    finally:
+        log.removeHandler(handler)

@@ -1,8 +1,7 @@
-"""One HTTP POST request without retries or redirects, and its outcome.
+"""One HTTP request without retries, which ends at a deadline, and the outcome of a POST.
 
-The official Slack client also uses this transport: its own one follows redirects with the token. The time applies to
-each wait for the server: a call that takes longer as a whole is reported as overdue, and delays no other sink
-(`connectors.delivery.sink_worker`).
+The official clients of Slack and PagerDuty also use this transport: their own ones follow redirects with the token, and
+wait without end for a server that answers byte by byte.
 """
 
 import re
@@ -15,19 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from requests.adapters import HTTPAdapter
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry as HeaderParser
 
 from connectors.secret import redact
+from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded
 from connectors.sinks.evidence_format import shortened, visible
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 
 _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
-_LATE = "no response in time"
-NO_WHOLE_RESPONSE = "the connection was closed before the whole response, or the response is not HTTP"
+LATE = "no response in time"
 _MAX_MESSAGE = 120
 _STATUS = {
     401: "the credentials are not accepted",
@@ -39,7 +37,6 @@ _STATUS = {
     413: "the document is too large",
     429: "too many requests",
 }
-_MAX_RESPONSE_BYTES = 1 << 20
 _MIN_SECRET_CHARACTERS = 8
 """A shorter part of a URL is an ordinary word, not a secret."""
 
@@ -77,7 +74,7 @@ def error_text(error: Exception) -> str:
     for each in causes:
         match each:
             case TimeoutError():
-                return _LATE
+                return LATE
             case ssl.SSLError():
                 return f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}"
             case socket.gaierror():
@@ -88,7 +85,7 @@ def error_text(error: Exception) -> str:
             case ConnectionError():
                 return "the connection was closed before the response"
             case HTTPException():
-                return NO_WHOLE_RESPONSE
+                return "the connection was closed before the whole response, or the response is not HTTP"
             case OSError(strerror=str(why)) if why:
                 return why.lower()
             case _:
@@ -116,40 +113,60 @@ class HttpResponse:
     headers: Mapping[str, str]
     """Names are matched without regard to case."""
     text: str
-    """The first MiB of the body."""
+    """The beginning of the body."""
 
 
 def post(
-    url: str, body: bytes, *, seconds: float, headers: Mapping[str, str] | None = None, ca_file: Path | None = None
+    url: str,
+    body: bytes,
+    *,
+    seconds: float,
+    headers: Mapping[str, str] | None = None,
+    ca_file: Path | None = None,
+    answer_bytes: int = ANSWER_BYTES,
 ) -> HttpResponse | Retry:
     """Sends JSON by a POST request; returns the response, or why there is none.
 
-    `url` may contain a user name and password; `seconds`: how long each wait for the server may take; `ca_file`:
-    certificate authorities to trust instead of the public ones.
+    `url` may contain a user name and password; `seconds`: how long all of it may take; `ca_file`: certificate
+    authorities to trust instead of the public ones; `answer_bytes`: how much of an accepting answer's body is read.
     """
     if seconds <= 0:
-        return Retry(reason=_LATE)
+        return Retry(reason=LATE)
+    more = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **(headers or {})}
+    with bounded(seconds, accepted_bytes=answer_bytes):
+        return _response("POST", url, ca_file, data=body, headers=more, allow_redirects=False)
+
+
+def status_of(url: str, *, seconds: float) -> int | Retry:
+    """Sends a GET request and follows redirects; returns the last response's status, or why there is none."""
+    with bounded(seconds, accepted_bytes=0, refused_bytes=0):
+        response = _response("GET", url, None, allow_redirects=True)
+    return response if isinstance(response, Retry) else response.status
+
+
+def _response(method: str, url: str, ca_file: Path | None, **options: Any) -> HttpResponse | Retry:
     with requests.Session() as session:
-        credentials = get_auth_from_url(url)
-        # Without any, requests would use credentials from ~/.netrc, which are not meant for this.
-        session.auth = credentials if any(credentials) else _unchanged
-        if url.lower().startswith("https:"):
+        session.mount("http://", BoundedAdapter())
+        if url.lower().startswith("https:") or options["allow_redirects"]:
             # Only here: loading all authorities takes longer than a request on a local network.
             session.mount("https://", _Adapter(ca_file))
         try:
-            response = session.post(
-                url,
-                data=body,
-                headers={"Content-Type": "application/json", "User-Agent": "kraftwatch", **(headers or {})},
-                timeout=seconds,
-                allow_redirects=False,
-                stream=True,
-                verify=True if ca_file is None else str(ca_file),
-            )
-            text = response.raw.read(_MAX_RESPONSE_BYTES, decode_content=True).decode(errors="replace")
+            credentials = get_auth_from_url(url)
+            # Without any, requests would use credentials from ~/.netrc, which are not meant for this.
+            session.auth = credentials if any(credentials) else _unchanged
+            verify = True if ca_file is None else str(ca_file)
+            response = session.request(method, url, verify=verify, **options)
+        except requests.Timeout:
+            return Retry(reason=LATE)
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             return Retry(reason=error_text(error))
+        text = response.content.decode(errors="replace")
         return HttpResponse(status=response.status_code, headers=response.headers, text=text)
+
+
+def url_secrets(url: str) -> Sequence[str]:
+    """Returns what of a URL may be secret: any part of it."""
+    return [url, *(part for part in re.split(r"[/?&=:@]", url) if len(part) >= _MIN_SECRET_CHARACTERS)]
 
 
 def outcome_of_response(
@@ -162,12 +179,11 @@ def outcome_of_response(
     """
     if isinstance(response, Retry):
         return response
-    url_parts = [part for part in re.split(r"[/?&=:@]", url) if len(part) >= _MIN_SECRET_CHARACTERS]
-    message = excerpt(response.text, *secrets, url, *url_parts)
-    if response.status < 300:
-        if server is not None and response.text.lstrip().startswith("<"):
-            return Retry(reason=f"HTTP {response.status}, but not from {server}: check the proxy ({message})")
+    if response.status < 300 and (server is None or not response.text.lstrip().startswith("<")):
         return Delivered()
+    message = excerpt(response.text, *secrets, *url_secrets(url))
+    if response.status < 300:
+        return Retry(reason=f"HTTP {response.status}, but not from {server}: check the proxy ({message})")
     reason = f"HTTP {response.status}"
     if response.status < 400:
         reason += ": redirects are not followed, because they would receive the secrets: configure the final URL"
@@ -184,7 +200,7 @@ def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
-class _Adapter(HTTPAdapter):
+class _Adapter(BoundedAdapter):
     """Connections that trust the authorities of `tls_context`, also through a proxy; without retries."""
 
     def __init__(self, ca_file: Path | None) -> None:

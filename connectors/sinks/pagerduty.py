@@ -15,6 +15,7 @@ again after the resolve, because the job was killed or a response was lost, woul
 """
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -26,14 +27,7 @@ from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import delay_text, other_alert_lines, plain_evidence, shortened, visible
-from connectors.sinks.http_request import (
-    NO_WHOLE_RESPONSE,
-    HttpResponse,
-    error_text,
-    excerpt,
-    outcome_of_response,
-    tls_context,
-)
+from connectors.sinks.http_request import HttpResponse, error_text, excerpt, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
@@ -45,9 +39,10 @@ from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
 
 if TYPE_CHECKING:
-    from httpx2 import Response
+    from httpx2 import Request, Response
     from pagerduty import EventsApiV2Client
 
+_SENT_HEADERS = ("Accept", "Content-Type", "User-Agent")
 _ROUTING_KEY = re.compile(r"[A-Za-z0-9_-]{32}")
 _MAX_SUMMARY = 1_024
 _MAX_FIELD = 255
@@ -124,17 +119,16 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_one(
         self, notification: Notification, document: dict[str, Any], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        from httpx2 import RemoteProtocolError
         from pagerduty.errors import Error
 
         key = self._key.read()
         try:
             with _client(key, self._section, left_s) as client:
                 self._send_events(client, notification, document)
-        except (Error, OSError) as problem:
-            if isinstance(problem.__cause__, RemoteProtocolError):
-                return Retry(reason=NO_WHOLE_RESPONSE)
-            response = problem.response if isinstance(problem, Error) else None
+        except _NoResponseError as problem:
+            return problem.outcome
+        except Error as problem:
+            response = problem.response
             return Retry(reason=error_text(problem)) if response is None else _outcome_of_response(response, key)
         return Delivered()
 
@@ -193,22 +187,46 @@ def _truncated(text: str, limit: int, keep: str = "") -> str:
     return shortened(visible(text, keep=keep), limit)
 
 
+class _NoResponseError(Exception):
+    """There is no response; `outcome` says why."""
+
+    def __init__(self, outcome: Retry) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
 def _client(key: str, section: PagerdutySection, seconds: float) -> "EventsApiV2Client":
-    """Returns the SDK's client for one notification, without its own retries: the ledger schedules retries."""
+    """Returns the SDK's client for one notification, with the transport of `connectors.sinks.http_request`.
+
+    It has no retries of its own: the ledger schedules retries.
+    """
+    from httpx2 import BaseTransport, Response
     from pagerduty import EventsApiV2Client
     from pagerduty.errors import HttpError
 
-    class SingleCallPagerduty(EventsApiV2Client):
-        max_network_attempts = 0
+    until = time.monotonic() + seconds
 
-        def postprocess(self, response: "Response") -> None:
+    class BoundedTransport(BaseTransport):
+        def handle_request(self, request: "Request") -> Response:
+            found = post(
+                str(request.url),
+                request.read(),
+                seconds=until - time.monotonic(),
+                headers={name: request.headers[name] for name in _SENT_HEADERS if name in request.headers},
+                ca_file=section.ca_file,
+            )
+            if isinstance(found, Retry):
+                raise _NoResponseError(found)
+            headers = {name: found.headers[name] for name in ("Retry-After",) if name in found.headers}
+            return Response(found.status, headers=headers, text=found.text)
+
+    class SingleCallPagerduty(EventsApiV2Client):
+        def postprocess(self, response: Response) -> None:
             """Raises before the SDK waits and retries, which it does without limit at 429."""
             if not response.is_success:
                 raise HttpError(f"HTTP {response.status_code}", response)
 
-    client = SingleCallPagerduty(key, base_url=section.api_url, verify=tls_context(section.ca_file))
-    client.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
-    return client
+    return SingleCallPagerduty(key, base_url=section.api_url, transport=BoundedTransport())
 
 
 def _key_problem(key: str) -> str | None:

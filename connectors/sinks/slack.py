@@ -41,6 +41,8 @@ _SDK_LOG.addHandler(logging.NullHandler())
 _SDK_LOG.setLevel(logging.CRITICAL)
 _SDK_LOG.propagate = False
 
+_ANSWER_BYTES = 1 << 20
+"""Slack answers with the whole message, in JSON."""
 _NOT_EDITABLE = {
     "message_not_found",
     "cant_update_message",
@@ -253,7 +255,10 @@ def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
         def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
             body = req.data if isinstance(req.data, bytes) else b""
             left_s = max(0.0, until - time.monotonic())
-            response = post(url, body, seconds=left_s, headers=dict(req.header_items()), ca_file=section.ca_file)
+            headers = dict(req.header_items())
+            response = post(
+                url, body, seconds=left_s, headers=headers, ca_file=section.ca_file, answer_bytes=_ANSWER_BYTES
+            )
             if isinstance(response, Retry):
                 raise _SlackError(response)
             return {"status": response.status, "headers": response.headers, "body": response.text}

@@ -10,17 +10,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import requests
-
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.http_request import error_text
+from connectors.sinks.http_request import status_of
+from connectors.sinks.sink import Retry
 from connectors.wall_clock import wall_ms
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
-"""How long the URL may take."""
+"""How long the URL may take, with all redirects."""
 CHECK_EVERY_S = 1.0
 """How often the thread checks whether a heartbeat is due."""
 
@@ -92,9 +91,9 @@ class Heartbeat:
 def request_url(url: Secret) -> str | None:
     """Requests the URL once; returns None on success, else the reason, without any part of the URL."""
     try:
-        with requests.get(url.read(), timeout=TIMEOUT_S, stream=True) as answer:
-            return None if answer.ok else f"the service answered {answer.status_code}"
+        status = status_of(url.read(), seconds=TIMEOUT_S)
     except UsageError as problem:
         return str(problem)
-    except (requests.RequestException, ValueError) as problem:
-        return error_text(problem)
+    if isinstance(status, Retry):
+        return status.reason
+    return None if status < 400 else f"the service answered {status}"

@@ -5,7 +5,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
@@ -49,7 +49,42 @@ class ResetInReply:
     """Resets the connection in the middle of the status line."""
 
 
-Behaviour: TypeAlias = HttpReply | NoReply | ConnectionReset | ResetInReply
+@dataclass(frozen=True, kw_only=True)
+class Drip:
+    """Sends `begin`, and then `each` again and again for longer than any deadline: no wait for it is ever long."""
+
+    begin: bytes = b""
+    each: bytes
+
+    def send_to(self, connection: socket.socket, closed: threading.Event) -> None:
+        with suppress(OSError):
+            connection.sendall(self.begin)
+            for _ in range(1_200):
+                connection.sendall(self.each)
+                if closed.wait(0.05):
+                    return
+
+
+_OK, _FAILED = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 500 Failed\r\n"
+_CHUNKED, _LONG = b"Transfer-Encoding: chunked\r\n\r\n", b"Content-Length: 1000000\r\n\r\n"
+DRIPS: Mapping[str, Drip] = {
+    "status line": Drip(begin=b"HTTP/1.1 200 ", each=b"O"),
+    "header": Drip(begin=_OK + b"X-Header: ", each=b"x"),
+    "100 Continue": Drip(each=b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "body of an error": Drip(begin=_FAILED + _LONG, each=b"x"),
+    "chunks of an error": Drip(begin=_FAILED + _CHUNKED, each=b"1\r\nx\r\n"),
+    "size of a chunk": Drip(begin=_FAILED + _CHUNKED, each=b"0"),
+    "error without a length": Drip(begin=_FAILED + b"\r\n", each=b"x"),
+}
+"""By what never ends."""
+DRIPPING_BODIES: Mapping[str, Drip] = {
+    "body": Drip(begin=_OK + _LONG, each=b" "),
+    "chunks": Drip(begin=_OK + _CHUNKED, each=b"1\r\n \r\n"),
+    "without a length": Drip(begin=_OK + b"\r\n", each=b" "),
+}
+"""Of an answer that accepts the request."""
+
+Behaviour: TypeAlias = HttpReply | NoReply | ConnectionReset | ResetInReply | Drip
 
 
 class HttpDouble(ThreadingHTTPServer):
@@ -105,6 +140,8 @@ class _Connection(BaseHTTPRequestHandler):
                 self.server.closed.wait()
             case ResetInReply():
                 self.wfile.write(b"HTTP/1.1 20")
+            case Drip() as drip:
+                drip.send_to(self.request, self.server.closed)
             case ConnectionReset():
                 pass
         self.close_connection = True
@@ -126,3 +163,29 @@ def serving(context: ssl.SSLContext | None = None) -> Iterator[HttpDouble]:
         yield server
     finally:
         server.close()
+
+
+@contextmanager
+def dripping(drip: Drip) -> Iterator[int]:
+    """Runs a server that reads nothing and drips, for what comes before HTTP; yields its port."""
+    closed = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    threading.Thread(target=_drip_once, args=(connection, drip, closed), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            closed.set()
+            # Ends the wait for a connection, which closing does not.
+            listening.shutdown(socket.SHUT_RDWR)
+
+
+def _drip_once(connection: socket.socket, drip: Drip, closed: threading.Event) -> None:
+    with connection:
+        drip.send_to(connection, closed)

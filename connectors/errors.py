@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rules.formatting import visible
+
 if TYPE_CHECKING:
     from rules.model.monitoring import CertificateFault, Reason
 
@@ -37,9 +39,10 @@ class ObservationError(KraftwatchError):
 
         `certificate_fault`: why the node's certificate was not accepted, if that is the failure.
         """
-        super().__init__(f"{reason}: {detail}")
+        # It may name a host that a node reported.
+        self.detail = visible(detail)
+        super().__init__(f"{reason}: {self.detail}")
         self.reason = reason
-        self.detail = detail
         self.certificate_fault = certificate_fault
 
     def copy(self) -> "ObservationError":

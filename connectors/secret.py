@@ -6,7 +6,8 @@ from pathlib import Path
 
 from connectors.errors import UsageError, os_errors
 
-_URL = re.compile(r"://(?:(?P<login>[^\s/]*)@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)")
+# A file has no login, and its name is what an error of Java is about.
+_URL = re.compile(r"(?<!file)://(?:(?P<login>[^\s/]*)@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)")
 _NAMED = re.compile(
     r"(?i)(?P<name>password|passwd|secret|token|api[_-]?key|routing[_-]?key|authorization)(?P<sign>['\"]?\s*[=:]\s*)"
     r"(?P<value>(?:(?:bearer|basic)\s+)?(?:'[^']*(?:'|\Z)[^\s,;&]*|\"[^\"]*(?:\"|\Z)[^\s,;&]*|[^\s,;&]+))"

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -74,6 +75,27 @@ def uri_scheme(text: str) -> str | None:
     """Returns the scheme of a URI, in lower case; None for a path."""
     found = _SCHEME.match(text)
     return None if found is None else found[1].lower()
+
+
+def url_problem(text: str) -> str | None:
+    """Returns what is wrong with the URL of a web server, without a part of it, which may be secret; None if valid."""
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and text.isprintable()
+    except ValueError:
+        valid = False
+    return None if valid and " " not in text else "write https://HOST/PATH or http://HOST/PATH, without a blank"
+
+
+def _checked_url(value: str) -> str:
+    problem = url_problem(value)
+    if problem is not None:
+        raise ValueError(problem)
+    return value
+
+
+ValidUrl = AfterValidator(_checked_url)
+"""Refuses a text that is not the URL of a web server: it would fail each request."""
 
 
 def _local_folder(value: Path) -> Path:

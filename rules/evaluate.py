@@ -34,6 +34,7 @@ from rules.finding import (
     Thresholds,
     UnknownResult,
 )
+from rules.formatting import printable_step, visible, visible_evidence
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
@@ -107,12 +108,29 @@ def combined(
 
 
 def results_of(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
-    """Returns the results of one rule; raises what the rule raises."""
+    """Returns the results of one rule, whose texts stay on their lines; raises what the rule raises."""
     conditions: dict[tuple[NodeId, ...], tuple[str, ...]] = {(): ()}
     return tuple(
-        replace(each, remedy=_whole_remedy(quorum, each, conditions)) if isinstance(each, Finding) else each
+        _visible(replace(each, remedy=_whole_remedy(quorum, each, conditions)) if isinstance(each, Finding) else each)
         for each in evaluate_rule(rule, quorum, thresholds)
     )
+
+
+def _visible(result: RuleResult) -> RuleResult:
+    """Returns the result with hidden characters escaped: a node chooses the names in it, such as those of hosts."""
+    match result:
+        case Finding():
+            return replace(
+                result,
+                subject=visible(result.subject),
+                summary=visible(result.summary),
+                evidence={visible(name): visible_evidence(value) for name, value in result.evidence.items()},
+            )
+        case UnknownResult():
+            subject = None if result.subject is None else visible(result.subject)
+            return replace(result, subject=subject, why=visible(result.why))
+        case NotApplicable():
+            return replace(result, why=visible(result.why))
 
 
 def evaluate_rule(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -172,9 +190,8 @@ def _whole_remedy(
         conditions[finding.starts] = start_conditions(quorum, finding.starts)
     first = conditions[finding.starts]
     own = (step for step in finding.remedy if step not in first)
-    whole = with_legend(quorum, (*first, *with_reasons_not_to_start(after_election(quorum, own))))
-    # A host may contain a line break: what follows it would be a command where the remedy is pasted.
-    return tuple(" ".join(step.splitlines()) if step.startswith("#") else step for step in whole)
+    whole = (*first, *with_reasons_not_to_start(after_election(quorum, own)))
+    return with_legend(quorum, tuple(map(printable_step, whole)))
 
 
 def contained_results(

@@ -1,6 +1,8 @@
-"""Text for people: durations, times, lists and counts."""
+"""Text for people: durations, times, lists and counts; and texts from outside, of which nothing is hidden."""
 
-from collections.abc import Iterable, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 
 from rules.finding import Plain
 from rules.model.identifiers import Millis
@@ -12,6 +14,57 @@ _DAY = 24 * _HOUR
 _YEAR_10000_MS = 253_402_300_800_000
 MOST_ENTRIES = 100
 """How many entries a list has that each of many findings repeats: the evidence must not grow with their square."""
+
+_UNUSUAL = re.compile(r"[^ -~]")
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Unicode categories: control, format (with direction overrides), surrogate, private use, separators of lines."""
+_WORD_MAX = 100
+
+
+def visible(text: str, keep: str = "") -> str:
+    """Returns the text with control and direction characters escaped (`\\x1b`), except those in `keep`.
+
+    So it stays on its line: every character that some program takes as a line break is escaped.
+    """
+    return with_hidden(text, lambda one: one if one in keep else one.encode("unicode_escape").decode())
+
+
+def with_hidden(text: str, escaped: Callable[[str], str]) -> str:
+    """Returns the text in which each control or direction character is replaced by what the function returns."""
+    if text.isprintable():
+        return text
+    return _UNUSUAL.sub(
+        lambda found: escaped(found[0]) if unicodedata.category(found[0]) in _INVISIBLE else found[0], text
+    )
+
+
+def visible_evidence(value: Plain) -> Plain:
+    """Returns evidence whose names and texts are visible."""
+    match value:
+        case str():
+            return visible(value)
+        case list():
+            return [visible_evidence(each) for each in value]
+        case dict():
+            return {visible(name): visible_evidence(each) for name, each in value.items()}
+        case _:
+            return value
+
+
+def printable_step(step: str) -> str:
+    """Returns a step of a remedy on one line; for a command with a hidden character a sentence that says why not.
+
+    No name in Kafka has such a character. An escaped name would be another name, and a command with a line break is
+    two commands where it is pasted.
+    """
+    shown = visible(step)
+    if shown == step or step.startswith("#"):
+        return shown
+    word = next(visible(word) for word in step.split(" ") if not word.isprintable())
+    return (
+        f"# The command {visible(step.partition(' ')[0])} of this step is not printed: {word[:_WORD_MAX]} in it has a "
+        "line break or another hidden character, which no name in Kafka has. Find out which node reported it"
+    )
 
 
 def ms_text(duration: Millis | int) -> str:

@@ -18,7 +18,7 @@ from rules.analysis.voter_status import (
     voter_statuses,
 )
 from rules.finding import Thresholds
-from rules.formatting import and_join, plural, topic_text, utc_text
+from rules.formatting import and_join, plural, topic_text, utc_text, visible
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority, tolerated_failures
 from rules.model.monitoring import Reason
@@ -33,8 +33,8 @@ def resolved_text(rule: str, subject: str, quorum: Quorum) -> str:
     """Returns one sentence or two that say what is true now of a subject whose condition is over."""
     text = RESOLVED.get(rule, _over)
     if not isinstance(text, str):
-        return text(quorum, subject)
-    return text.format(subject=subject, leads=_leads(quorum), voters=_voters(quorum))
+        return visible(text(quorum, subject))
+    return visible(text.format(subject=subject, leads=_leads(quorum), voters=_voters(quorum)))
 
 
 def _over(_quorum: Quorum, subject: str) -> str:

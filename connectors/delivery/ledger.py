@@ -4,12 +4,13 @@ An alert is on disk in the ledger before any sink is called. It is identified by
 delivered again after a crash records nothing twice. The content is also in memory: every change is committed first and
 then applied there.
 
-The ledger is bounded: alerts that ended too long ago, or too many alerts ago, are dropped, delivered or not.
+The ledger is bounded: alerts that ended too long ago are dropped unless a sink still has to get them, those that ended
+too many alerts ago also then.
 """
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from connectors.errors import StoreError
 from connectors.sinks.alert_json import Key
@@ -242,12 +243,14 @@ class Ledger:
 
     def _drop_old(self, now_ms: Millis) -> None:
         """Drops alerts whose end is too old, or too many ago, with all their transitions."""
-        excess = len(self._records) - self._keep_entries
-        oldest = takewhile(
-            lambda each: each[0] < excess or each[1].recorded_at_ms < now_ms - _KEEP_MS,
-            enumerate(self._records.values()),
-        )
-        old = [record for _, record in oldest]
+        excess = max(0, len(self._records) - self._keep_entries)
+        old = [*islice(self._records.values(), excess)]
+        others = islice(self._records.values(), excess, None)
+        # By a clock that is ahead everything is old.
+        aged = [*takewhile(lambda one: one.recorded_at_ms < now_ms - _KEEP_MS, others)]
+        if aged:
+            pending = {one.alert_id for sink in self._active_sinks for one in self._pending[sink].values()}
+            old += [one for one in aged if one.alert_id not in pending]
         firing = {one.alert_id for one in self._firing.values()} if old else set()
         candidates = [record for record in old if record.alert_id not in firing]
         # All transitions of an alert are in one incident.

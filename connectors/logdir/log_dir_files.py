@@ -219,7 +219,7 @@ def _property(line: str) -> tuple[str, str] | None:
 
 
 def _property_number(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else None
+    return int(text) if text is not None and re.fullmatch(r"-?\d{1,10}", text) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

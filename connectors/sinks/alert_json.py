@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from connectors.sinks.sink import minimal_alert
-from connectors.store.stored_json import json_safe, parse_json
+from connectors.store.stored_json import json_line, json_safe, parse_json
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
@@ -72,15 +72,10 @@ def silence_to_json(silence: Silence, now_ms: Millis) -> dict[str, Plain]:
 def to_line(alert: Alert, sent_at_ms: Millis) -> bytes:
     """Returns the object as one line of UTF-8, with its line feed; the minimal one if it cannot be formatted."""
     try:
-        text = _json(to_object(alert, sent_at_ms))
+        text = json_line(to_object(alert, sent_at_ms), (",", ":"))
     except (ValueError, TypeError, OverflowError, RecursionError):
-        text = _json(to_object(minimal_alert(alert), sent_at_ms))
-    # A character that UTF-8 cannot encode becomes \udxxx, which is its JSON escape.
-    return text.encode("utf-8", "backslashreplace") + b"\n"
-
-
-def _json(plain: dict[str, Plain]) -> str:
-    return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json_line(to_object(minimal_alert(alert), sent_at_ms), (",", ":"))
+    return text.encode() + b"\n"
 
 
 def key_of(line: bytes) -> Key | None:

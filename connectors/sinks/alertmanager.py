@@ -27,7 +27,7 @@ from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
-from rules.formatting import late_text
+from rules.formatting import late_text, visible
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
@@ -184,10 +184,10 @@ def postable_alert(
     """
     starts_at_ms = min(alert.started_at_ms, sent_at_ms)
     annotations = {
-        "summary": alert.summary,
+        "summary": visible(alert.summary),
         "evidence": "\n".join(plain_evidence(alert.evidence)),
         "late": "" if alert.late_ms is None else late_text(alert.late_ms),
-        "remedy": "\n".join(alert.remedy),
+        "remedy": "\n".join(map(visible, alert.remedy)),
         "docs": links.rule(alert.rule) or "",
     }
     page = links.cluster(alert.cluster)

@@ -17,13 +17,14 @@ from pydantic import SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.bounded_http import BoundedAdapter, bounded
-from connectors.sinks.evidence_format import alert_text, other_alert_lines, shortened, visible
+from connectors.sinks.evidence_format import alert_text, other_alert_lines, shortened
 from connectors.sinks.http_request import LATE, excerpt, url_secrets
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
 from rules.finding import Severity
+from rules.formatting import visible
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -121,8 +122,7 @@ def body(notification: Notification, links: MessageLinks) -> str:
     root = notification.root
     lines = other_alert_lines(notification.alerts[1:], root.cluster, _MAX_OTHER_ALERTS)
     after = "\n".join([*(["Also in this incident"] if lines else []), *lines, *(url for url, _ in links.of(root))])
-    before = shortened(visible(alert_text(root), keep="\n"), _MAX_BODY)
-    return f"{before}\n{visible(after, keep=chr(10))[:_MAX_BODY]}".strip()
+    return f"{shortened(alert_text(root), _MAX_BODY)}\n{after[:_MAX_BODY]}".strip()
 
 
 def _schema_of(url: Secret) -> str:

@@ -13,13 +13,13 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import evidence_lines, visible
+from connectors.sinks.evidence_format import evidence_lines
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Retry, minimal_alert
 from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.formatting import late_text
+from rules.formatting import late_text, visible
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -133,4 +133,4 @@ def _append_step(text: Text, number: int, step: str) -> None:
     if step.startswith("#"):
         text.append(f"{visible(step.removeprefix('#').strip())}\n")
     else:
-        text.append(f"{visible(step, keep=chr(10))}\n", "bold green")
+        text.append(f"{visible(step)}\n", "bold green")

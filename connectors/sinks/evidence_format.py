@@ -1,13 +1,12 @@
 """Formats for people what several sinks show: evidence in lines, readable times and durations, other alerts."""
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 
 from connectors.sinks.alert_json import iso
 from connectors.store.stored_json import json_safe
 from rules.alert import Alert, AlertState
 from rules.finding import Plain
-from rules.formatting import late_text, utc_text
+from rules.formatting import late_text, utc_text, visible
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -33,7 +32,10 @@ def plain_evidence(evidence: Mapping[str, Plain]) -> list[str]:
 
 
 def alert_text(alert: Alert) -> str:
-    """Returns an alert as plain text: headline, summary, start, evidence, and the numbered steps of the remedy."""
+    """Returns an alert as plain text: headline, summary, start, evidence, and the numbered steps of the remedy.
+
+    No text in it, such as the name of a host, spreads over lines.
+    """
     firing = alert.state is AlertState.FIRING
     offset = "unknown" if alert.offset is None else str(alert.offset)
     lines = [
@@ -47,7 +49,7 @@ def alert_text(alert: Alert) -> str:
     ]
     for number, step in enumerate(alert.remedy, start=1):
         lines.append(f"{_INDENT}{number}. {step[1:].strip() if step.startswith('#') else f'$ {step}'}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(visible, lines)) + "\n"
 
 
 def duration(ms: Millis | float) -> str:
@@ -63,21 +65,9 @@ def duration(ms: Millis | float) -> str:
     return f"{whole} s"
 
 
-def visible(text: str, keep: str = "") -> str:
-    """Returns the text with control and direction characters escaped (`\\x1b`), except those in `keep`."""
-    return "".join(
-        each if each in keep or unicodedata.category(each) not in _INVISIBLE else each.encode("unicode_escape").decode()
-        for each in text
-    )
-
-
 def shortened(text: str, limit: int) -> str:
     """Returns the text, or its beginning with `…`, in at most `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Unicode categories: control, format (with direction overrides), surrogate, private use, separators."""
 
 
 def other_alert_lines(alerts: Sequence[Alert], cluster: str, limit: int) -> list[str]:
@@ -86,8 +76,10 @@ def other_alert_lines(alerts: Sequence[Alert], cluster: str, limit: int) -> list
     The line of an alert of another cluster than `cluster` names its cluster: a storm incident has many clusters.
     """
     lines = [
-        f"{alert.state.value} {alert.severity.value} {'' if alert.cluster == cluster else alert.cluster + ' '}"
-        f"{alert.rule} {alert.subject}: {alert.summary}"
+        visible(
+            f"{alert.state.value} {alert.severity.value} {'' if alert.cluster == cluster else alert.cluster + ' '}"
+            f"{alert.rule} {alert.subject}: {alert.summary}"
+        )
         for alert in alerts[:limit]
     ]
     return [*lines, f"and {len(alerts) - limit} more"] if len(alerts) > limit else lines

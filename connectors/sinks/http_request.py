@@ -20,8 +20,9 @@ from urllib3.util import Retry as HeaderParser
 
 from connectors.secret import redact
 from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded
-from connectors.sinks.evidence_format import shortened, visible
+from connectors.sinks.evidence_format import shortened
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
+from rules.formatting import visible
 
 _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""

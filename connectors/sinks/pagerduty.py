@@ -16,7 +16,7 @@ again after the resolve, because the job was killed or a response was lost, woul
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -26,14 +26,14 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import delay_text, other_alert_lines, plain_evidence, shortened, visible
+from connectors.sinks.evidence_format import delay_text, other_alert_lines, plain_evidence, shortened
 from connectors.sinks.http_request import HttpResponse, error_text, excerpt, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
 from rules.finding import Plain
-from rules.formatting import plural
+from rules.formatting import plural, visible
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
@@ -175,16 +175,20 @@ def _details(notification: Notification) -> dict[str, Plain]:
     root = notification.root
     others = other_alert_lines(notification.alerts[1:], root.cluster, _MAX_OTHER_ALERTS)
     return {
-        "what to do": _truncated("\n".join(root.remedy), _MAX_DETAIL, keep="\n"),
-        "evidence": _truncated("\n".join(plain_evidence(root.evidence)), _MAX_DETAIL, keep="\n"),
-        "also in this incident": _truncated("\n".join(others), _MAX_DETAIL, keep="\n") or "no other alert",
+        "what to do": _lines(root.remedy),
+        "evidence": _lines(plain_evidence(root.evidence)),
+        "also in this incident": _lines(others) or "no other alert",
         "metadata offset": root.offset,
         "cluster id": _truncated(root.cluster_id, _MAX_FIELD),
     }
 
 
-def _truncated(text: str, limit: int, keep: str = "") -> str:
-    return shortened(visible(text, keep=keep), limit)
+def _truncated(text: str, limit: int) -> str:
+    return shortened(visible(text), limit)
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return shortened("\n".join(map(visible, lines)), _MAX_DETAIL)
 
 
 class _NoResponseError(Exception):

@@ -20,7 +20,7 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import StoreError, UsageError
 from connectors.secret import Secret
-from connectors.settings import Duration, SecretsSection, Section
+from connectors.settings import Duration, SecretsSection, Section, url_problem
 from connectors.sinks.http_request import error_text, tls_context
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
@@ -68,15 +68,17 @@ class SinkServer:
 def url_server(url: Secret, ca_file: Path | None = None) -> SinkServer:
     """Returns the server of a URL, or the HTTP proxy through which it is reached.
 
-    Raises UsageError if the URL cannot be read.
+    Raises UsageError if the URL cannot be read, or it or that of the proxy is invalid.
     """
     text = url.read()
+    if (problem := url_problem(text)) is not None:
+        raise UsageError(f"invalid url{url.place}: {problem}")
     proxy = select_proxy(text, get_environ_proxies(text))
     try:
         parts = urlsplit(proxy or text)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
-        raise UsageError("invalid url: write https://HOST/PATH") from None
+        raise UsageError("the proxy of the environment is not a URL: correct HTTPS_PROXY or HTTP_PROXY") from None
     if proxy:
         return SinkServer(host=parts.hostname or "", port=port, proxy=True)
     return SinkServer(host=parts.hostname or "", port=port, tls=parts.scheme == "https", ca_file=ca_file)

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 from requests.structures import CaseInsensitiveDict
 
 from connectors.secret import Secret
+from connectors.settings import ValidUrl, placed_error, url_problem
 from connectors.sinks.http_request import HttpResponse, excerpt, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
@@ -85,7 +86,7 @@ class SlackSection(PeopleSection):
     webhook_url: SecretStr | None = None
     """https://hooks.slack.com/services/…, instead of a token and a channel."""
     webhook_url_file: Path | None = None
-    api_url: str = Field(default=_API_URL, pattern=r"^https://[^\s]+/$")
+    api_url: Annotated[str, Field(pattern=r"^https://[^\s]+/$"), ValidUrl] = _API_URL
     """Slack's API; GovSlack has another address."""
 
     @model_validator(mode="after")
@@ -97,6 +98,9 @@ class SlackSection(PeopleSection):
             self.required_secret("webhook_url")
         if bot != (self.channel is not None):
             raise ValueError("token and channel go together; a webhook has its channel in Slack")
+        problem = None if self.webhook_url is None else url_problem(self.webhook_url.get_secret_value())
+        if problem is not None:
+            raise placed_error(problem, "webhook_url")
         return self
 
     def default_name(self) -> str:

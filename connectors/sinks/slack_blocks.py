@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import delay_text, duration, evidence_lines, visible
+from connectors.sinks.evidence_format import delay_text, duration, evidence_lines
 from connectors.sinks.sink_config import MessageLinks
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
+from rules.formatting import visible
 from rules.notifications.notification import Notification
 
 Block: TypeAlias = dict[str, Any]
@@ -94,13 +95,16 @@ def reply(notification: Notification) -> dict[str, Any]:
     return {"text": text, **_NO_UNFURL}
 
 
-def escaped(text: str, limit: int) -> str:
-    """Returns the text escaped, without control characters, truncated to `limit` characters as Slack counts them."""
+def escaped(text: str, limit: int, keep: str = "") -> str:
+    """Returns the text escaped, truncated to `limit` characters as Slack counts them.
+
+    Of control characters it has only those in `keep`.
+    """
     # Three backticks would begin or end a code block: zero-width spaces separate them.
     escapes = {**_ESCAPES, "`": "`\u200b"} if _CODE_FENCE in text else _ESCAPES
     pieces: list[str] = []
     room = limit
-    for each in visible(text, keep="\n"):
+    for each in visible(text, keep):
         piece = escapes.get(each, each)
         if len(piece) >= room:
             return "".join([*pieces, "…"])
@@ -144,7 +148,7 @@ def _step(number: int, step: str) -> str:
     """Returns a sentence, or a command to copy: complete, or left out."""
     if step.startswith("#"):
         return f"{number}. {escaped(step.removeprefix('#').strip(), 2 * _MAX_LINE)}"
-    command = _code(step, len(step) * 6 + 10)
+    command = _code(visible(step), len(step) * 6 + 10)
     if len(command) > _MAX_SECTION - 10:
         return f"{number}. _This command is too long for Slack: `kraftwatch check` prints it._"
     return f"{number}. Run\n{command}"
@@ -178,7 +182,7 @@ def _lines(alerts: Sequence[Alert], cluster: str) -> Iterator[str]:
 
 
 def _code(text: str, limit: int) -> str:
-    return f"{_CODE_FENCE}{escaped(text, limit)}{_CODE_FENCE}"
+    return f"{_CODE_FENCE}{escaped(text, limit, keep=chr(10))}{_CODE_FENCE}"
 
 
 def _section(text: str) -> Block:

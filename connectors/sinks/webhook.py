@@ -17,6 +17,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.settings import placed_error, url_problem
 from connectors.sinks.alert_json import compact_json, iso, to_object
 from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import Outcome, SerialSink
@@ -53,6 +54,9 @@ class WebhookSection(PeopleSection):
     @model_validator(mode="after")
     def _whole(self) -> "WebhookSection":
         self.required_secret("url")
+        problem = None if self.url is None else url_problem(self.url.get_secret_value())
+        if problem is not None:
+            raise placed_error(problem, "url")
         twice = {name.lower() for name in self.headers} & {name.lower() for name in self.header_files}
         if twice:
             raise ValueError(f"the header {min(twice)} is in headers and in header_files: give it once")
@@ -138,11 +142,9 @@ def host_of(url: Secret) -> str:
 
     Raises UsageError if the text is not an http URL, or cannot be read.
     """
-    try:
-        parts = urlsplit(url.read())
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        raise UsageError("invalid url: write https://HOST/PATH") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("invalid url: write https://HOST/PATH")
-    return f"{parts.hostname}{port}"
+    text = url.read()
+    problem = url_problem(text)
+    if problem is not None:
+        raise UsageError(f"invalid url{url.place}: {problem}")
+    parts = urlsplit(text)
+    return f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"

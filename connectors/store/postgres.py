@@ -43,8 +43,8 @@ _REFUSED_CONNECTIONS = {
     "password authentication failed": _LOGIN,
     "no password supplied": _LOGIN,
     "no pg_hba.conf entry": _LOGIN,
-    r"role \".*\" does not exist": _LOGIN,
-    r"database \".*\" does not exist": "the database does not exist: create it, or correct the name in store",
+    r"role \"[^\"]*\" does not exist": _LOGIN,
+    r"database \"[^\"]*\" does not exist": "the database does not exist: create it, or correct the name in store",
     "does not support SSL": "the server does not support SSL: turn it on, or add ?sslmode=disable to store where the "
     "network is trusted",
     "certificate": "its certificate is not accepted: correct sslrootcert in store, or the server's certificate",
@@ -78,16 +78,16 @@ class PostgresDatabase(Database):
 
     def _error(self, error: DBAPIError) -> StoreError:
         code = getattr(error.orig, "sqlstate", None)
-        reason = str(error.orig).strip().partition("\n")[0]
+        reason = redact(str(error.orig).strip().partition("\n")[0])
         if code is None:
             refusal = next((text for part, text in _REFUSED_CONNECTIONS.items() if re.search(part, reason)), None)
         else:
             refusal = next((text for beginning, text in _REFUSALS.items() if code.startswith(beginning)), None)
         later = refusal is None if code is None else code.startswith(_LATER)
         if refusal is None and later:
-            return UnavailableStoreError(f"{self.place} does not answer: {redact(reason)}")
+            return UnavailableStoreError(f"{self.place} does not answer: {reason}")
         kind = UnavailableStoreError if later else StoreError
-        return kind(f"{self.place} cannot be used: {refusal or redact(reason)}")
+        return kind(f"{self.place} cannot be used: {refusal or reason}")
 
 
 def close_connections() -> None:

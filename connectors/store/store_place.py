@@ -35,7 +35,13 @@ def check_url(url: str) -> None:
     Raises:
         ValueError: what is wrong with it and what to do, as part of a sentence.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("is not a URL: write postgresql://USER@HOST:PORT/DATABASE") from None
+    if port == 0 or not url.isprintable():
+        raise ValueError("is not a URL: write postgresql://USER@HOST:PORT/DATABASE")
     if parts.scheme not in _SCHEMES:
         raise ValueError("should begin with postgresql://")
     if parts.password is not None:

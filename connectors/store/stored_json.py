@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rules.finding import Plain
+from rules.formatting import with_hidden
 
 
 def parse_json(content: bytes | str) -> Any:
@@ -17,6 +18,16 @@ def parse_json(content: bytes | str) -> Any:
         return json.loads(content)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def json_line(value: Plain, separators: tuple[str, str] | None = None) -> str:
+    """Returns plain data as JSON that people can read, on one line for every program: hidden characters are escaped.
+
+    Raises ValueError if it has a number that JSON does not have, or refers to itself, TypeError if it is not plain
+    data.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)
+    return with_hidden(text, lambda character: json.dumps(character)[1:-1])
 
 
 def json_safe(evidence: Mapping[str, Plain]) -> dict[str, Plain]:

@@ -269,7 +269,8 @@ def find_host(node: NodeId, at: str) -> Iterable[str]:
 def rescue_if_moved(quorum: Quorum) -> Iterable[str]:
     """Yields the rescue for controllers that run at other endpoints for good, with the list of this cluster."""
     known = initial_controllers(registered_voters(quorum.voters, quorum.controllers))
-    if known is None:
+    # A list with an escaped host would be a list of another host.
+    if known is None or not known.isprintable():
         return
     yield (
         "# If controllers run at other endpoints for good, stop them all and rescue each: `kraftwatch rescue plan`, "

@@ -10,9 +10,8 @@ import typer
 
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import visible
 from connectors.wall_clock import wall_ms
-from rules.formatting import plural
+from rules.formatting import plural, visible
 from rules.model.identifiers import Millis
 from streaming.cli.checkpoint import database_to_write
 from streaming.cli.options import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence_format import visible
+from rules.formatting import visible
 from streaming.cli.options import AsJson, CheckpointFolder, existing_checkpoint
 from streaming.cli.output import print_json, print_message, print_progress
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from connectors.sinks.evidence_format import visible
+from rules.formatting import visible
 from streaming.cli.config_from_options import resolve_config
 from streaming.cli.options import ClusterOptions, with_options
 from streaming.cli.output import print_json, stdout_console

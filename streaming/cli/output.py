@@ -1,6 +1,5 @@
 """Output of the verbs: messages on stderr; tables and JSON on stdout."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,9 @@ def print_progress(text: object) -> None:
 
 def print_json(value: "Mapping[str, Plain]") -> None:
     """Prints one line of JSON on stdout and flushes it."""
-    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    from connectors.store.stored_json import json_line
+
+    typer.echo(json_line({**value}))
 
 
 def stdout_console(width: int = FILE_WIDTH) -> Console:
@@ -44,7 +45,7 @@ def print_text(text: RenderableType) -> None:
 
 def print_table(fixed: Iterable[str], wrapped: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     """Prints a table on stdout: columns that are not wrapped, then others."""
-    from connectors.sinks.evidence_format import visible
+    from rules.formatting import visible
 
     table = Table(*(Column(name, no_wrap=True) for name in fixed), *wrapped, box=None, pad_edge=False)
     for row in rows:
@@ -53,8 +54,8 @@ def print_table(fixed: Iterable[str], wrapped: Iterable[str], rows: Iterable[Ite
 
 
 def _stderr(text: object, style: str) -> None:
-    from connectors.sinks.evidence_format import visible
+    from rules.formatting import visible
 
     # Errors quote what nodes have sent: it must not control the terminal.
-    shown = visible(f"kraftwatch: {text}", keep="\n")
+    shown = visible(f"kraftwatch: {text}")
     Console(stderr=True, highlight=False, soft_wrap=True).print(shown, markup=False, style=style)

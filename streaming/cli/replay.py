@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence_format import visible
+from rules.formatting import visible
 from streaming.cli import options
 from streaming.cli.output import print_json, print_progress, print_text
 from streaming.cli.recorded_job import RecordedJob

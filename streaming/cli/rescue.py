@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from connectors.sinks.evidence_format import visible
+from rules.formatting import visible
 from streaming.cli.options import AsJson
 from streaming.cli.output import print_json, print_progress, print_text
 

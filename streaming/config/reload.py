@@ -9,6 +9,7 @@ from typing import TypeAlias
 from connectors.errors import UnavailableStoreError, UsageError
 from connectors.signals import SignalFlag
 from connectors.wall_clock import wall_ms
+from rules.evaluate import exception_site
 from streaming.config import Config
 
 log = logging.getLogger(__name__)
@@ -51,13 +52,22 @@ class ConfigFile(SignalFlag):
         if not self._due():
             return
         try:
-            keys = change(self._read())
+            keys = change(self._read_safely())
         except (UsageError, UnavailableStoreError) as problem:
             self.wait_for(str(problem), meanwhile="the old configuration stays in effect")
             return
         self.error = None
         self.loaded_at_ms = wall_ms()
         log.warning("%s was reloaded: %s", self._path, f"changed {', '.join(keys)}" if keys else "no change")
+
+    def _read_safely(self) -> Config:
+        """Returns the file's configuration; raises UsageError if it is invalid, also where a check of it fails."""
+        try:
+            return self._read()
+        except (UsageError, MemoryError):
+            raise
+        except Exception as problem:
+            raise UsageError(f"{self._path} cannot be checked: {exception_site(problem)}") from problem
 
     def wait_for(self, why: str, *, meanwhile: str) -> None:
         """Records why the file is not completely in effect, and when to read it again."""

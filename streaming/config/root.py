@@ -15,8 +15,10 @@ from connectors.settings import (
     LocalFolder,
     SecretsSection,
     Section,
+    ValidUrl,
     host_port,
     uri_scheme,
+    url_problem,
 )
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink_config import MessageLinks
@@ -43,8 +45,9 @@ class HeartbeatSection(SecretsSection):
     @field_validator("url")
     @classmethod
     def _url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("http://", "https://")):
-            raise ValueError("should begin with https:// or http://")
+        problem = None if value is None else url_problem(value.get_secret_value())
+        if problem is not None:
+            raise ValueError(problem)
         return value
 
     @model_validator(mode="after")
@@ -84,7 +87,10 @@ def checkpoint_place(value: str) -> str:
         return value if file is None else file[1]
     if scheme not in ("hdfs", "s3a"):
         raise ValueError(f"the scheme {scheme} is not supported: give a local folder, hdfs:// or s3a://")
-    parts = urlsplit(value)
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        raise ValueError("expected s3a://BUCKET/PATH or hdfs://HOST:PORT/PATH") from None
     if "@" in parts.netloc:
         raise ValueError("expected no login in it: set spark.hadoop.fs.s3a.access.key and .secret.key in spark")
     if not parts.path.strip("/") or (scheme == "s3a" and not parts.netloc):
@@ -123,10 +129,9 @@ class Config(ClustersConfig, SecretsSection):
     """The topic of the relay, for `kraftwatch relay` and for `source: kafka`."""
     sinks: tuple[SinkEntry, ...] = Field(default=(SinkEntry(console=ConsoleSection()),), min_length=1)
     """Where alerts are sent."""
-    docs_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
+    docs_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), ValidUrl] | None = None
     """The address of your copy of the documentation: notifications link to its rule pages."""
-    # A URL that cannot be parsed would fail each request of the page.
-    page_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), _parsed_by(urlsplit)] | None = None
+    page_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), ValidUrl] | None = None
     """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
     maintenance: tuple[MaintenanceSection, ...] = ()
     """Weekly windows in which sinks for people are not notified."""

@@ -15,7 +15,25 @@ from streaming.config.sentences import Document, KeyPath
 _EMPTY = ("", "~", "null", "Null", "NULL")
 _MERGE = "<<"
 _STANDARD_TAG = "tag:yaml.org,2002:"
+_MOST_NESTED = 50
+"""The deepest value of a configuration is at the sixth level; the time to parse grows with the square of the depth."""
+_MOST_VALUES = 500_000
+"""Fleets of ten thousand clusters have fewer; an alias of a list of aliases of lists multiplies."""
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)")
+
+
+class _Loader(yaml.BaseLoader):
+    """Reads a text as texts, up to a limited depth."""
+
+    nested = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.nested += 1
+        if self.nested > _MOST_NESTED:
+            raise DocumentError(f"values are nested more than {_MOST_NESTED} deep", self.get_mark())
+        node = super().compose_node(parent, index)
+        self.nested -= 1
+        return node
 
 
 class DocumentError(ValueError):
@@ -33,8 +51,8 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> Document:
     """
     lines: dict[KeyPath, int] = {(): 1}
     try:
-        node = yaml.compose(text, yaml.BaseLoader)
-        data = None if node is None else _value(node, (), environment, lines)
+        node = yaml.compose(text, _Loader)
+        data = None if node is None else _value(node, (), environment, lines, iter(range(_MOST_VALUES)))
     except yaml.YAMLError as problem:
         reason = str(getattr(problem, "problem", None) or "cannot be parsed")
         if reason.startswith(("found undefined alias", "found undefined tag")):
@@ -42,21 +60,29 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> Document:
             reason = reason.partition(" '")[0] + ": put a text that begins with * or ! in quotation marks"
         raise DocumentError(f"not YAML: {reason}", getattr(problem, "problem_mark", None)) from None
     except RecursionError:
-        raise DocumentError("a value contains itself through an alias (*NAME), or the nesting is too deep") from None
+        raise DocumentError("a value contains itself through an alias (*NAME)") from None
     return Document(data=data, lines=lines)
 
 
-def _value(node: yaml.Node, path: KeyPath, environment: Mapping[str, str], lines: dict[KeyPath, int]) -> Any:
-    """Returns the data of a node, and adds the lines of its parts."""
+def _value(
+    node: yaml.Node, path: KeyPath, environment: Mapping[str, str], lines: dict[KeyPath, int], left: Iterator[int]
+) -> Any:
+    """Returns the data of a node, and adds the lines of its parts; `left`: one item for each value that may follow."""
+    _take(left, node)
     if not node.tag.startswith(_STANDARD_TAG):
         raise DocumentError("put a text that begins with ! in quotation marks", node.start_mark)
     if isinstance(node, yaml.ScalarNode):
         return None if node.style is None and node.value in _EMPTY else _expanded(node, environment)
     values: dict[str | int, Any] = {}
-    for name, marked, value in _parts(node):
+    for name, marked, value in _parts(node, left):
         lines[*path, name] = marked.start_mark.line + 1
-        values[name] = _value(value, (*path, name), environment, lines)
+        values[name] = _value(value, (*path, name), environment, lines, left)
     return values if isinstance(node, yaml.MappingNode) else [*values.values()]
+
+
+def _take(left: Iterator[int], node: yaml.Node) -> None:
+    if next(left, None) is None:
+        raise DocumentError(f"it has more than {_MOST_VALUES:,} values: does an alias multiply them?", node.start_mark)
 
 
 def _expanded(node: yaml.ScalarNode, environment: Mapping[str, str]) -> str:
@@ -81,7 +107,7 @@ def _expanded(node: yaml.ScalarNode, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(replacement, node.value)
 
 
-def _parts(node: yaml.Node) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
+def _parts(node: yaml.Node, left: Iterator[int]) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
     """Yields the name or position of each part, where it is written, and its value; those that `<<` merges first."""
     if isinstance(node, yaml.SequenceNode):
         yield from ((at, value, value) for at, value in enumerate(node.value))
@@ -100,7 +126,8 @@ def _parts(node: yaml.Node) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
             for merged in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
                 if not isinstance(merged, yaml.MappingNode):
                     raise DocumentError("<< expects a mapping, or a list of mappings", key.start_mark)
-                yield from _parts(merged)
+                _take(left, merged)
+                yield from _parts(merged, left)
         else:
             own.append((key.value, key, value))
     yield from own

@@ -119,7 +119,7 @@ def _java() -> CheckResult:
         output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return _result("java", "version", FAILS, f"{java} does not run", fix)
-    found = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', output)
+    found = re.search(r'version "((?:1\.)?(\d{1,9})[^"]*)"', output)
     number = found[1] if found else "of unknown version"
     if found is None or int(found[2]) < JAVA:
         return _result("java", "version", FAILS, f"{number} at {java}: Spark needs {JAVA} or newer", fix)

@@ -8,7 +8,7 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from connectors.sinks.evidence_format import visible
+from rules.formatting import visible
 
 BYTES_MAX = 5_000_000
 """Size in bytes at which a log is rotated; one or two older files are kept beside it."""
@@ -28,19 +28,23 @@ def log_to(folder: Path) -> None:
     logging.raiseExceptions = False
     folder.mkdir(parents=True, exist_ok=True)
     file = RotatingFileHandler(folder / "driver.log", maxBytes=BYTES_MAX, backupCount=2, encoding="utf-8")
-    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    file.setFormatter(_VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.root.addHandler(file)
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setLevel(logging.WARNING)
-    terminal.setFormatter(_TerminalFormatter("kraftwatch: %(message)s"))
+    terminal.setFormatter(_VisibleFormatter("kraftwatch: %(message)s"))
     for name in PACKAGES:
         logging.getLogger(name).addHandler(terminal)
 
 
-class _TerminalFormatter(logging.Formatter):
-    """Prints messages as data: they quote what nodes have sent."""
+class _VisibleFormatter(logging.Formatter):
+    """Writes a message on one line, and nothing in it controls a terminal: it may quote what a node has sent."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return visible(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
+        # A traceback has several lines.
         return visible(super().format(record), keep="\n")
 
 

@@ -124,6 +124,9 @@ def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
             return known or section.open(config.links, config.store_place)
         except UsageError as problem:
             raise UsageError(f"sinks.{at}: {problem}") from None
+        except Exception as problem:
+            why = f"{section.kind} cannot be opened ({type(problem).__name__}): correct its keys"
+            raise UsageError(f"sinks.{at}: {why}") from problem
 
     return [(one.section, config.links, sink(at, one.section)) for at, one in enumerate(config.sinks)]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.settings import url_problem
 from connectors.sinks.http_request import status_of
 from connectors.sinks.sink import Retry
 from connectors.wall_clock import wall_ms
@@ -91,9 +92,13 @@ class Heartbeat:
 def request_url(url: Secret) -> str | None:
     """Requests the URL once; returns None on success, else the reason, without any part of the URL."""
     try:
-        status = status_of(url.read(), seconds=TIMEOUT_S)
+        text = url.read()
     except UsageError as problem:
         return str(problem)
+    invalid = url_problem(text)
+    if invalid is not None:
+        return f"invalid url{url.place}: {invalid}"
+    status = status_of(text, seconds=TIMEOUT_S)
     if isinstance(status, Retry):
         return status.reason
     return None if status < 400 else f"the service answered {status}"

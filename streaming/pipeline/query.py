@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from connectors.errors import KraftwatchError, UsageError
+from connectors.secret import redact
 from connectors.wall_clock import wall_ms
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
@@ -37,7 +38,7 @@ _TWO_QUERIES = "CONCURRENT_STREAM_LOG_UPDATE"
 """In Spark's error when another query has written the next offset or commit of the checkpoint."""
 _ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost", "OffsetOutOfRange", "failOnDataLoss")
 """Texts of Spark's errors when the topic no longer has rows that the checkpoint has not read."""
-_WITHOUT_TIME = re.compile(r"Record at topic (\S+ partition \d+ offset \d+) has timestamp value .* overflows")
+_WITHOUT_TIME = re.compile(r"Record at topic (\S{1,249} partition \d{1,10} offset \d{1,19}) has timestamp value ")
 """In Spark's error when a producer has given a message a time that its TimestampType cannot hold."""
 _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
 """In the traceback of a Python worker: the step refused the state of another version or of another cluster."""
@@ -211,9 +212,9 @@ def stop_ignoring_errors(stop: Callable[[], None]) -> None:
 
 
 def error_cause(problem: Exception) -> str:
-    """Returns the most specific line of an error that Spark has wrapped several times."""
+    """Returns the most specific line of an error that Spark has wrapped several times, without a secret."""
     if isinstance(problem, Py4JNetworkError | OSError):
         return "Spark's Java process has ended (killed, or out of memory)"
     texts = [line.strip() for line in str(problem).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     lines = [line for line in texts if "Error" in line or "Exception" in line]
-    return [type(problem).__name__, *texts[:1], *lines[-1:]][-1][:500]
+    return redact([type(problem).__name__, *texts[:1], *lines[-1:]][-1])[:500]

@@ -23,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.errors import ProcessEndedError, UsageError
+from connectors.secret import redact
 from streaming.pipeline.planner_connection import AUTH_TIMEOUT, write_python
 
 log = logging.getLogger(__name__)
@@ -248,7 +249,7 @@ def _require_java() -> None:
 
 
 def _reason(problem: Exception, errors: Path, size_before: int) -> str | None:
-    """Returns the most specific line of Java's stderr, or of the error that Java raised; None if it gave none."""
+    """Returns the most specific line of Java's stderr, or of its error, without a secret; None if it gave none."""
     if isinstance(problem, Py4JError) and not isinstance(problem, Py4JNetworkError):
         lines = str(problem).splitlines()
         if any("stopped SparkContext" in line for line in lines):
@@ -260,7 +261,7 @@ def _reason(problem: Exception, errors: Path, size_before: int) -> str | None:
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "WARNING:"))]
     errors_found = [line for line in lines if _ERROR_LINE.search(line)] or lines
     # A cause follows its consequence.
-    return errors_found[-1][:300] if errors_found else None
+    return redact(errors_found[-1])[:300] if errors_found else None
 
 
 @contextmanager

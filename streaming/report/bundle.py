@@ -10,12 +10,13 @@ import os
 import platform
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from connectors.errors import StoreError, UsageError
+from connectors.errors import UsageError
 from connectors.store import sqlite_file
 from connectors.store.bundle_file import MANIFEST
 from connectors.store.journal_file import journal_file
@@ -36,43 +37,57 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[
 
     Args:
         status: the status of each cluster as `status --json` prints it.
-        output: the file to write; an existing one is replaced.
+        output: the file to write, which must not exist.
 
     Raises:
-        UsageError: there is no journal, or a file cannot be read or written.
+        UsageError: there is no journal, the output exists, or a file cannot be read or written.
     """
     reader = JournalReader(checkpoint.journal.absolute())
     if not reader.created:
         raise UsageError(f"--checkpoint {checkpoint.folder}: no journal is there; give the folder of `kraftwatch run`")
-    if output.exists() and not output.is_file():
-        # A rename would replace a device such as /dev/null.
-        raise UsageError(f"--output {output} is no file: name one, such as incident.tar.gz")
-    temporary = output.with_name(output.name + ".new")
     manifest: dict[str, Plain] = {"versions": {**_versions()}, "status": [*status]}
     if config is not None:
         manifest["config"] = config_without_secrets(config)
         sections = [one.section for one in config.sinks]
         manifest["sinks"] = [{"kind": one.kind, "min_severity": one.min_severity.value} for one in sections]
+    with _new_file(output) as file, tarfile.open(fileobj=file, mode="w:gz") as packed:
+        _add(packed, MANIFEST, json.dumps(manifest, indent=1).encode())
+        for name in _FILES:
+            if (path := checkpoint.folder / name).is_file():
+                _add(packed, name, path.read_bytes())
+        for path in (journal_file(checkpoint.journal), sqlite_database(checkpoint.folder).path):
+            if path.is_file():
+                _add_database(packed, path, checkpoint)
+
+
+@contextmanager
+def _new_file(output: Path) -> Iterator[BinaryIO]:
+    """Yields a new file, which is deleted if what is inside fails.
+
+    It is never an existing file, nor what a link leads to: the user may be root, and others may write to the folder.
+
+    Raises:
+        UsageError: the file exists, or a file cannot be read or written.
+    """
     try:
-        with (
-            os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file,
-            tarfile.open(fileobj=file, mode="w:gz") as packed,
-        ):
-            _add(packed, MANIFEST, json.dumps(manifest, indent=1).encode())
-            for name in _FILES:
-                if (path := checkpoint.folder / name).is_file():
-                    _add(packed, name, path.read_bytes())
-            for path in (journal_file(checkpoint.journal), sqlite_database(checkpoint.folder).path):
-                if path.is_file():
-                    _add_database(packed, path, checkpoint)
-        temporary.replace(output)
-    except StoreError:
-        temporary.unlink(missing_ok=True)
-        raise
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise UsageError(f"--output {output} exists: name another file") from None
     except OSError as problem:
-        temporary.unlink(missing_ok=True)
-        named = problem.filename or output
-        raise UsageError(f"cannot write the bundle {output}: {named}: {(problem.strerror or '').lower()}") from None
+        raise _unwritable(output, problem) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+    except BaseException as problem:
+        output.unlink(missing_ok=True)
+        if isinstance(problem, OSError):
+            raise _unwritable(output, problem) from None
+        raise
+
+
+def _unwritable(output: Path, problem: OSError) -> UsageError:
+    named = problem.filename or output
+    return UsageError(f"cannot write the bundle {output}: {named}: {(problem.strerror or '').lower()}")
 
 
 def config_without_secrets(config: Config) -> dict[str, Plain]:

@@ -29,10 +29,9 @@ from connectors.logdir.log_dir_files import (
 )
 from connectors.logdir.stopped_node import StoppedNode, stopped_node
 from connectors.metadata.field_readers import Values
-from connectors.sinks.evidence_format import visible
 from connectors.store.stored_json import parse_json
 from rules.finding import Plain
-from rules.formatting import and_join, plural
+from rules.formatting import and_join, plural, visible
 from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import Voter
 from rules.rescue.node_decisions import NodeAction

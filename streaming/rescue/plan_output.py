@@ -16,9 +16,8 @@ from connectors.gather.node_directory import ProbeTarget
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.logdir.log_dir_files import PARTITION
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
-from rules.formatting import and_join
+from rules.formatting import and_join, printable_step, visible
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.membership import Voter
 from rules.model.monitoring import Answer, Connection, Probe, Resolution
@@ -172,6 +171,10 @@ def _disk_json(one: AssessedDisk, plan: RescuePlan) -> dict[str, Plain]:
 
 def steps(plan: RescuePlan) -> Iterable[str]:
     """Yields what to do, in order: each item is one shell command, or a sentence that begins with `#`."""
+    return map(printable_step, _steps(plan))
+
+
+def _steps(plan: RescuePlan) -> Iterable[str]:
     if plan.startable:
         yield f"# No rescue is needed: start {_controllers(plan.startable)}"
         return

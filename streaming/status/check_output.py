@@ -5,11 +5,10 @@ from dataclasses import asdict
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence_format import visible
 from connectors.store.stored_json import json_safe
 from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
 from rules.finding import HOLD, Finding, Plain, Thresholds
-from rules.formatting import and_join
+from rules.formatting import and_join, visible
 from rules.model.identifiers import NodeId
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status

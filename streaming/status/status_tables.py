@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import duration, visible
+from connectors.sinks.evidence_format import duration
 from rules.analysis.replica_lag import Liveness
 from rules.evaluate import INHIBITED
 from rules.finding import UnknownResult
-from rules.formatting import and_join, ms_text, plural, utc_text
+from rules.formatting import and_join, ms_text, plural, utc_text, visible
 from rules.model.identifiers import Millis, ReplicaKey
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.health import Health, health, records_at_risk
@@ -145,7 +145,7 @@ def remedy_line(step: str) -> tuple[str, str]:
     """Returns a step of a remedy as it is printed, a sentence or a command, and its style."""
     if step.startswith("#"):
         return f"- {visible(step.removeprefix('#').strip())}", ""
-    return f"$ {visible(step, keep=chr(10))}", "green"
+    return f"$ {visible(step)}", "green"
 
 
 def _headline(status: ClusterStatus) -> Text:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence_format import visible
 from rules.analysis.electability import (
     CandidateForecast,
     ElectionForecast,
@@ -18,7 +17,7 @@ from rules.analysis.electability import (
 )
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
 from rules.finding import Plain, Thresholds
-from rules.formatting import and_join, plural
+from rules.formatting import and_join, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet
 from rules.model.quorum import Quorum

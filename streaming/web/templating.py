@@ -17,9 +17,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import duration, evidence_lines, visible
+from connectors.sinks.evidence_format import duration, evidence_lines
 from rules.evaluate import RULES
-from rules.formatting import late_text, utc_text
+from rules.formatting import late_text, utc_text, visible
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
 from streaming.status.event_history import voter_change_text
@@ -68,6 +68,8 @@ def _environment() -> Environment:
     environment.filters.update(
         ago=lambda ms: "unknown" if ms is None else duration(max(0, ms)),
         iso=iso,
+        # A text of the project: a name from a cluster stays on its line.
+        lines=lambda text: Markup("\n").join(text.splitlines()),
         clock=lambda at_ms: utc_text(at_ms).removesuffix(" UTC"),
         late=late_text,
         count=_count,
@@ -90,7 +92,7 @@ def _printable(value: object) -> object:
         return "unknown"
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
-    return visible(value, keep="\n")
+    return visible(value)
 
 
 def _field_name(name: str) -> str:

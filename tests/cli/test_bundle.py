@@ -77,6 +77,24 @@ def test_bundle_holds_no_secret_of_the_configuration(recorded: Path, config: Pat
     assert str(config.parent / "password").encode() not in content
 
 
+@pytest.mark.parametrize("leads_to", [None, "existing", "absent"], ids=["a file", "a link", "a link to nothing"])
+def test_bundle_writes_only_a_new_file(leads_to: str | None, recorded: Path, tmp_path: Path) -> None:
+    file, other = tmp_path / "incident.tar.gz", tmp_path / "existing"
+    other.write_text("of somebody else")
+    if leads_to is None:
+        file.write_text("of somebody else")
+    else:
+        file.symlink_to(tmp_path / leads_to)
+
+    assert f"--output {file} exists: name another file" in usage_error(
+        "bundle", "--checkpoint", recorded, "--output", file
+    )
+
+    assert {path.name for path in tmp_path.iterdir()} == {"incident.tar.gz", "existing"}
+    assert other.read_text() == "of somebody else"
+    assert file.is_symlink() == (leads_to is not None)
+
+
 @pytest.mark.parametrize("content", [b"", b"not a bundle", gzip.compress(b"x" * 2_000, mtime=0)])
 def test_file_that_is_no_bundle_is_a_usage_error(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "other.tar.gz"

@@ -53,7 +53,7 @@ MISTAKES = {
     "report --checkpoint .": ".: no journal is there",
     "report --journal x --from now": "--from now: expected a TIME such as 2026-11-20T08:15:00Z",
     "bundle --checkpoint job --output x.tar.gz": "journal",
-    "bundle --checkpoint recorded --output .": "--output . is no file",
+    "bundle --checkpoint recorded --output .": "--output . exists: name another file",
     "export --to lake": "give --config FILE or --checkpoint DIR, but not both",
     "export --to lake --checkpoint nowhere": "--checkpoint nowhere: no such folder",
     "export --checkpoint . --to gs://bucket/x": "--to: the scheme gs is not supported",

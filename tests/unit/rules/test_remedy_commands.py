@@ -23,10 +23,8 @@ from rules.remedies.remedy_commands import (
 )
 from tests.unit.rules.situation import (
     all_refuse,
-    broker,
     endpoint,
     failing,
-    findings,
     healthy,
     key,
     leaderless,
@@ -194,12 +192,6 @@ def test_broker_is_used_if_the_tool_does_not_reach_controllers(
 def test_removed_controller_does_not_serve_the_command() -> None:
     """Controller 3 leads, and is asked first."""
     assert "--bootstrap-controller c1.test:9093 " in remove_controller(healthy(), key(3))
-
-
-def test_a_sentence_of_a_remedy_is_one_line_whatever_a_host_is_called() -> None:
-    registered = replace(broker(101, fenced=True), endpoints=(endpoint(101, "b101\nreboot"),))
-    (finding,) = findings(replace(healthy(), brokers={registered.id: registered}), "broker-fenced")
-    assert finding.remedy[0].startswith("# Start broker 101 at b101 reboot:9093, or check")
 
 
 @pytest.mark.parametrize(

@@ -189,14 +189,32 @@ def test_incidents_are_in_the_order_of_their_beginning(tmp_path: Path) -> None:
 
 
 def test_a_dropped_end_takes_its_beginning_with_it(tmp_path: Path) -> None:
-    ledger = opened(tmp_path, "failing")
-    record_delivered(ledger, "failing", FIRST)
-    ledger.record([RESOLVED], NOON_MS)
-    # The end is pending for longer than the ledger keeps it; the beginning was needed only for that end.
+    ledger = opened(tmp_path, "a")
+    record_delivered(ledger, "a", FIRST)
+    # The beginning was recorded long before the end.
+    ledger.record([RESOLVED], Millis(NOON_MS + 20 * DAY_MS))
+    ledger.mark_delivered("a", [RESOLVED.key])
+    assert len(ledger.history()) == 2
     for later_ms in (0, 1_000):
-        assert ledger.record([], Millis(NOON_MS + 31 * DAY_MS + later_ms)) == ()
+        assert ledger.record([], Millis(NOON_MS + 51 * DAY_MS + later_ms)) == ()
         assert (ledger.history(), ledger.firing()) == ((), [])
-    assert opened(tmp_path, "failing").firing() == []
+    assert opened(tmp_path, "a").firing() == []
+
+
+def test_what_is_pending_is_not_dropped_by_age(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ledger = opened(tmp_path, "working", "failing")
+    record_delivered(ledger, "working", *past("one"), *past("two"))
+
+    # The clock was a month ahead for one delivery.
+    for now_ms in (Millis(NOON_MS + 31 * DAY_MS), NOON_MS):
+        ledger.record([], now_ms)
+        assert ledger.pending("failing") == [*past("one"), *past("two")]
+
+    ledger.mark_delivered("failing", [each.key for each in past("one")])
+    ledger.record([], Millis(NOON_MS + 31 * DAY_MS))
+    assert ledger.history() == past("two")
+    assert opened(tmp_path, "working", "failing").pending("failing") == [*past("two")]
+    assert caplog.text == ""
 
 
 def test_a_standby_reads_one_state_while_the_active_job_drops_an_alert(

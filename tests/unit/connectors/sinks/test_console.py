@@ -123,8 +123,8 @@ def test_text_from_outside_is_neither_markup_nor_control_codes() -> None:
     assert "[bold red]x[/] :fire: " in printed(alert(summary=hostile, resolved=True))
 
 
-def test_a_command_of_several_lines_keeps_its_line_feeds() -> None:
-    assert "   1. cat <<END\nhello\nEND\n" in printed(alert(remedy=("cat <<END\nhello\nEND",)))
+def test_a_step_stays_on_its_line() -> None:
+    assert "   1. cat <<END\\nhello\\nEND\n" in printed(alert(remedy=("cat <<END\nhello\nEND",)))
 
 
 def test_a_character_that_the_stream_cannot_encode_becomes_a_question_mark() -> None:

@@ -55,5 +55,6 @@ def test_an_unusable_config_is_reported_at_start_up(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read /no/such/file: no such file or directory"):
         opened(WebhookSection(url_file=Path("/no/such/file")), tmp_path)
     with pytest.raises(UsageError, match="write https://HOST/PATH") as refused:
-        opened(WebhookSection(url=SecretStr("ftp://eva:hunter2@x/")), tmp_path)
+        (tmp_path / "url").write_text("ftp://eva:hunter2@x/")
+        opened(WebhookSection(url_file=tmp_path / "url"), tmp_path)
     assert "hunter2" not in str(refused.value)

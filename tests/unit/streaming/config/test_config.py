@@ -16,7 +16,7 @@ from streaming.config import ClusterSection, checked, host_port, load
         (None, r"^--config: cannot read .*kraftwatch\.yaml: no such file or directory"),
         (b"\xff\xfe\x00", "it is not UTF-8 text"),
         (b"clusters: &all [*all]", r"kraftwatch\.yaml: a value contains itself through an alias"),
-        (b"[" * 10_000, r"or the nesting is too deep"),
+        (b"[" * 10_000, r"nested more than 50 deep"),
     ],
 )
 def test_file_that_cannot_be_read_is_refused(content: bytes | None, sentence: str, tmp_path: Path) -> None:

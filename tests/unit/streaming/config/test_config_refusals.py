@@ -78,7 +78,23 @@ KEYS: dict[str, str] = {
     "source: kafka": "source: kafka reads the relay's topic: add relay with its bootstrap and topic",
     "listen_keyfile: page.key": "listen_keyfile: is given without listen_certfile: give both, or only listen_certfile",
     'listen_token_file: "\\0"': "a value has a NUL character: remove it",
-    "page_url: http://[::1": "page_url: Invalid IPv6 URL",
+    **{
+        f"{key}: http://[": f"{key}: write https://HOST/PATH or http://HOST/PATH, without a blank"
+        for key in ("docs_url", "page_url")
+    },
+    "heartbeat: {url: 'http://['}": "heartbeat.url: write https://HOST/PATH or http://HOST/PATH, without a blank",
+    "store: postgresql://[": "store: is not a URL: write postgresql://USER@HOST:PORT/DATABASE",
+    "checkpoint: s3a://[": "checkpoint: expected s3a://BUCKET/PATH or hdfs://HOST:PORT/PATH",
+    "listen: http://[": "listen: 'http://[' is not HOST:PORT",
+    **{
+        f"sinks: [{{{kind}: {{{key}: 'http://['}}}}]": f"sinks.0.{kind}.{key}: {sentence}"
+        for kind, key, sentence in (
+            ("webhook", "url", "write https://HOST/PATH or http://HOST/PATH, without a blank"),
+            ("slack", "webhook_url", "write https://HOST/PATH or http://HOST/PATH, without a blank"),
+            ("alertmanager", "url", "is not the address of an Alertmanager: write http://HOST:9093, without"),
+        )
+    },
+    "sinks: [{slack: {token: t, channel: '#a', api_url: 'https://[/'}}]": "sinks.0.slack.api_url: write https://HOST/",
 }
 """Of a file with the cluster `prod`: its line 3."""
 CLUSTER: dict[str, str] = {
@@ -126,7 +142,7 @@ DATA: list[tuple[dict[str, Any], str]] = [
     ({"docs_url": "javascript:alert(1)"}, "docs_url: write https://HOST/PATH or http://HOST/PATH, without a blank"),
     ({"heartbeat": {"every": "5m"}}, "heartbeat: url (or url_file) is missing"),
     ({"heartbeat": {"url": f"https://hc.test/{SECRET}", "url_file": "x"}}, "give url or url_file, not both"),
-    ({"heartbeat": {"url": f"hc.test/{SECRET}"}}, "heartbeat.url: should begin with https:// or http://"),
+    ({"heartbeat": {"url": f"hc.test/{SECRET}"}}, "heartbeat.url: write https://HOST/PATH or http://HOST/PATH"),
     ({"heartbeat": {"url": f"https://hc.test/{SECRET}", "every": 0}}, "heartbeat.every: should be greater than 0"),
     ({"rules": {"no-leadr": {"enabled": False}}}, "rules.no-leadr: 'no-leadr' matches no rule; did you mean"),
     ({"rules": {"no-leader": {"severity": "loud"}}}, "rules.no-leader.severity: should be 'critical', 'warning' or"),

@@ -191,15 +191,16 @@ def postable_alert(
         "docs": links.rule(alert.rule) or "",
     }
     page = links.cluster(alert.cluster)
+    labels = {
+        "alertname": alert.rule,
+        "cluster": alert.cluster,
+        "cluster_id": alert.cluster_id,
+        "subject": alert.subject,
+        "severity": severity.value,
+        "incident": incident,
+    }
     return {
-        "labels": {
-            "alertname": alert.rule,
-            "cluster": alert.cluster,
-            "cluster_id": alert.cluster_id,
-            "subject": alert.subject,
-            "severity": severity.value,
-            "incident": incident,
-        },
+        "labels": {name: visible(text) for name, text in labels.items()},
         "annotations": {name: shortened(text, _MAX_ANNOTATION) for name, text in annotations.items() if text},
         "startsAt": iso(starts_at_ms),
         "endsAt": iso(ends_at_ms),

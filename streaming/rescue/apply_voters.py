@@ -94,8 +94,7 @@ def apply_voters(
         partition = node.partition
         plan = make_plan([replay_log_dir(partition)], wanted)
         (disk,), provided = plan.disks, plan.provided
-        assert provided is not None
-        assert plan.outcome is not None
+        assert provided is not None and plan.outcome is not None
         printed = tuple(transcript(disk, provided))
         if plan.outcome is OverrideOutcome.NO_CHANGE:
             if write:
@@ -105,24 +104,18 @@ def apply_voters(
         _require_applicable(disk, plan.outcome)
         if plan_file is not None:
             _require_planned(plan_file, disk, plan.cluster_id, provided)
-        with open_files(partition, node.folder) as files:
-            log = read_complete_log(files)
-            _require_newest(files, log)
-        _require_same_voters(disk, log)
+        log = _read(node, disk)
         voters = with_endpoints(log.voters, {voter.key.id: voter.endpoints[0] for voter in provided})
         content = b"".join(snapshot_batches(log, voters))
         name = checkpoint_name(log.end_offset, log.epoch)
         place = backup or log_dir_backup.default_backup(node.log_dir, name)
-        if any(place.resolve().is_relative_to(folder.resolve()) for folder in (node.log_dir, partition)):
-            raise UsageError(
-                f"--backup {place} is inside of the log directory, in which Kafka refuses unknown folders: name another"
-            )
+        _require_outside(node, place)
         notes = tuple(_notes(log, class_path, plan_file))
         if write:
             log_dir_backup.make_backup(node, place, name, content)
             _write(node, name, content, log, voters, class_path)
-            undo_command = shlex.join(_command("undo", log_dir, {"--backup": backup}))
-            _sync(node, f"the snapshot {partition / name} is in place", f", or remove the snapshot: {undo_command}")
+            undo_it = shlex.join(_command("undo", log_dir, {"--backup": backup}))
+            _sync(node, f"the snapshot {partition / name} is in place", f", or remove the snapshot: {undo_it}")
     return RescueResult(
         partition=partition,
         outcome=plan.outcome,
@@ -182,6 +175,21 @@ def _require_applicable(disk: AssessedDisk, outcome: OverrideOutcome) -> None:
         raise UsageError(
             f"{disk.disk.folder}: the list has one endpoint for each voter, so these recorded listeners would be "
             f"lost: {lost}"
+        )
+
+
+def _read(node: StoppedNode, disk: AssessedDisk) -> CompleteLog:
+    with open_files(node.partition, node.folder) as files:
+        log = read_complete_log(files)
+        _require_newest(files, log)
+    _require_same_voters(disk, log)
+    return log
+
+
+def _require_outside(node: StoppedNode, backup: Path) -> None:
+    if any(backup.resolve().is_relative_to(folder.resolve()) for folder in (node.log_dir, node.partition)):
+        raise UsageError(
+            f"--backup {backup} is inside of the log directory, in which Kafka refuses unknown folders: name another"
         )
 
 

@@ -22,21 +22,21 @@ OTHERS = ("\x1b[2K", "\u202e", "\x00", "\u200b")
 EVIL = "rm -rf x"
 
 
-def with_hosts(value: Any, hidden: str) -> Any:
+def with_hosts(value: Any, hidden: str, then: str = EVIL) -> Any:
     """Returns the situation with other names of hosts: each has the hidden text, and a command after it."""
     match value:
         case Enum():
             return value
         case str():
-            return value.replace(".test", f".test{hidden}{EVIL}")
+            return value.replace(".test", f".test{hidden}{then}")
         case tuple() | frozenset():
-            return type(value)(with_hosts(each, hidden) for each in value)
+            return type(value)(with_hosts(each, hidden, then) for each in value)
         case list():
-            return [with_hosts(each, hidden) for each in value]
+            return [with_hosts(each, hidden, then) for each in value]
         case dict():
-            return {with_hosts(key, hidden): with_hosts(each, hidden) for key, each in value.items()}
+            return {with_hosts(key, hidden, then): with_hosts(each, hidden, then) for key, each in value.items()}
         case _ if is_dataclass(value) and not isinstance(value, type):
-            own = {one.name: with_hosts(getattr(value, one.name), hidden) for one in fields(value) if one.init}
+            own = {one.name: with_hosts(getattr(value, one.name), hidden, then) for one in fields(value) if one.init}
             return replace(value, **own)
         case _:
             return value

@@ -62,6 +62,20 @@ def test_sighup_reads_the_file_at_once_even_unchanged(file: ConfigFile) -> None:
     assert applied_in(file, job, 3) == ["prod"]
 
 
+def test_a_check_that_fails_refuses_the_file(path: Path) -> None:
+    """A library that reads a value may raise anything."""
+
+    def read() -> Config:
+        raise TypeError("'NoneType' object is not subscriptable")
+
+    job = Job()
+    with ConfigFile(path, read) as file:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert applied_in(file, job, 3) == []
+        assert file.error is not None
+        assert file.error.startswith(f"{path} cannot be checked: TypeError in ")
+
+
 @pytest.mark.parametrize(
     "spoil",
     [lambda path: path.write_text("clusters: {"), lambda path: path.unlink()],

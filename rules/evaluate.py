@@ -44,6 +44,8 @@ BLIND = "monitor-blind"
 INHIBITED = "inhibited by "
 """How the reason of an unknown result begins that another rule's finding explains; that rule's id follows."""
 
+MOST_FINDINGS = 500
+"""Findings of one rule that are reported, the worst first: nobody reads more, and each is tracked as a condition."""
 DISABLED = "disabled by the configuration"
 """Why a rule that the configuration turned off is not applicable."""
 _RECOVERY_STATE_SINCE = 3
@@ -108,11 +110,14 @@ def combined(
 
 
 def results_of(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
-    """Returns the results of one rule, whose texts stay on their lines; raises what the rule raises."""
+    """Returns the results of one rule, at most MOST_FINDINGS findings, whose texts stay on their lines.
+
+    Raises what the rule raises.
+    """
     conditions: dict[tuple[NodeId, ...], tuple[str, ...]] = {(): ()}
     return tuple(
         _visible(replace(each, remedy=_whole_remedy(quorum, each, conditions)) if isinstance(each, Finding) else each)
-        for each in evaluate_rule(rule, quorum, thresholds)
+        for each in _bounded(rule, [*evaluate_rule(rule, quorum, thresholds)])
     )
 
 
@@ -131,6 +136,15 @@ def _visible(result: RuleResult) -> RuleResult:
             return replace(result, subject=subject, why=visible(result.why))
         case NotApplicable():
             return replace(result, why=visible(result.why))
+
+
+def _bounded(rule: Rule, results: Sequence[RuleResult]) -> Sequence[RuleResult]:
+    """Returns the worst findings, and that those of all other subjects are unknown, if there are too many results."""
+    if len(results) <= MOST_FINDINGS:
+        return results
+    findings = sorted((each for each in results if isinstance(each, Finding)), key=lambda each: -each.severity.rank)
+    why = f"the rule has {len(results)} results, of which {MOST_FINDINGS} are reported"
+    return [*findings[:MOST_FINDINGS], UnknownResult(rule=rule.id, subject=None, why=why)]
 
 
 def evaluate_rule(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:

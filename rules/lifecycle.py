@@ -16,6 +16,8 @@ fires or gets worse: the hold of a consequence counts from the end of its cause.
 (`Rule.outlives_cause`) has no second hold: a condition of it that is found when the last such alert resolves fires at
 once, unless it is critical, so that the incident stays open.
 
+A rule has at most MOST_FINDINGS conditions: while it has as many, no other one begins.
+
 Unknown is not healthy. While the rule's result is unknown, a firing alert keeps firing and its clearing, or its
 change to a lower severity, restarts.
 
@@ -41,7 +43,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rules.alert import Alert, AlertState
-from rules.evaluate import RULES
+from rules.evaluate import MOST_FINDINGS, RULES
 from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
@@ -118,8 +120,13 @@ def advance(
     firing = Counter(one.rule for one in tracked.conditions.values() if one.notified_severity is not None)
     remaining = firing - Counter(alert.rule for alert in resolved)
     steps: dict[str, _Step] = {}
+    of_rule = Counter(one.rule for one in tracked.conditions.values())
     for key, finding in found.items():
         before = tracked.conditions.get(key)
+        if before is None:
+            of_rule[finding.rule] += 1
+            if of_rule[finding.rule] > MOST_FINDINGS:
+                continue
         if not _inhibited(finding.rule, firing):
             steps[key] = _Step(finding, *_with_finding(before, finding, quorum, thresholds[finding.rule]))
         elif not _inhibited(finding.rule, remaining) and _outlives_cause(finding, before):

@@ -79,7 +79,7 @@ def framed_record(chunk: bytes, position: int, batch: RecordBatch, delta: int) -
     Raises:
         UndecodableError, IndexError: its length is invalid, or it does not end within its batch.
     """
-    length, content = _varint(chunk, position)
+    length, content = varint(chunk, position)
     end = content + length
     if length < 0 or end > batch.end:
         raise UndecodableError("invalid length")
@@ -152,19 +152,19 @@ def _record_content(chunk: bytes, span: tuple[int, int, int], base_timestamp: in
         span: where the record begins, where its length field ends, where it ends.
     """
     start, position, end = span
-    timestamp_delta, position = _varint(chunk, position + 1)
-    offset_delta, content_start = _varint(chunk, position)
-    key_length, position = _varint(chunk, content_start)
+    timestamp_delta, position = varint(chunk, position + 1)
+    offset_delta, content_start = varint(chunk, position)
+    key_length, position = varint(chunk, content_start)
     key = None if key_length < 0 else (position, position + key_length)
     position += max(key_length, 0)
     if position >= end:
         raise UndecodableError("its key exceeds it")
-    value_length, position = _varint(chunk, position)
+    value_length, position = varint(chunk, position)
     value = None if value_length < 0 else (position, position + value_length)
     position += max(value_length, 0)
     if position >= end:
         raise UndecodableError("its value exceeds it")
-    headers, position = _varint(chunk, position)
+    headers, position = varint(chunk, position)
     fault = None
     if headers != 0 or position != end:
         fault = "not a record: headers or bytes after the value, which KRaft never writes"
@@ -175,7 +175,7 @@ def _record_content(chunk: bytes, span: tuple[int, int, int], base_timestamp: in
     return FramedRecord(start, end, delta, 0 if fault else timestamp_delta, key, value, content_start, fault)
 
 
-def _varint(chunk: bytes, position: int) -> tuple[int, int]:
+def varint(chunk: bytes, position: int) -> tuple[int, int]:
     """Returns a zigzag varint of at most ten bytes, and the position after it."""
     byte = chunk[position]
     if byte < 0x80:

@@ -26,8 +26,10 @@ _SIZES: Final = {name: Struct(">" + code).size for name, code in CODES.items()}
 _LISTS: Final = frozenset(("compact_array", "compact_nullable_array"))
 _TEXTS: Final = frozenset(("compact_string", "compact_nullable_string"))
 _CONTENT: Final = _TEXTS | {"compact_bytes", "compact_nullable_bytes"}
-_MOST_LAYOUTS: Final = 8_192
+_MOST_BEGINNINGS: Final = 512
 """A log of odd records must not fill the memory."""
+_MOST_ALIKE: Final = 16
+"""Layouts of records that begin with the same bytes: each of them is tried."""
 _ONE_BYTE: Final = 0x80
 """Varints from here on have more than one byte."""
 
@@ -171,9 +173,8 @@ class _Parts:
 OFFSET_DELTA: Final = ""
 """The name of the offset delta among the values: its varint."""
 _DELTA_AT: Final = 1
-_layouts: dict[bytes, list[RecordLayout]] = {}
-"""By the first two bytes of the record, the one that was found last first."""
-_NO_LAYOUTS: Final[list[RecordLayout]] = []
+_layouts: dict[bytes, tuple[RecordLayout, ...]] = {}
+"""By the first two bytes of the record, the one that was found last first. Several threads may read records."""
 
 
 def read_records(
@@ -187,7 +188,8 @@ def read_records(
     position = batch.body if position is None else position
     end, most = batch.end, 0 if batch.is_control else batch.record_count
     while delta < most:
-        layouts = _layouts.get(chunk[position : position + 2], _NO_LAYOUTS)
+        beginning = chunk[position : position + 2]
+        layouts = _layouts.get(beginning, ())
         for layout in layouts:
             after = position + layout.size
             if after <= end:
@@ -195,8 +197,7 @@ def read_records(
                 if values[_DELTA_AT] == zigzag(delta) and layout.constants(values) == layout.expected:
                     if layout is not layouts[0]:
                         # The next record probably has the same layout.
-                        layouts.remove(layout)
-                        layouts.insert(0, layout)
+                        _layouts[beginning] = (layout, *(each for each in layouts if each is not layout))
                     yield position, delta, layout, values
                     position = after
                     break
@@ -234,9 +235,10 @@ def _learn(chunk: bytes, record: FramedRecord) -> None:
         layout = _layout(chunk, record)
     except (_UnusualShape, UndecodableError, IndexError):
         return
-    if sum(map(len, _layouts.values())) >= _MOST_LAYOUTS:
+    if len(_layouts) >= _MOST_BEGINNINGS:
         _layouts.clear()
-    _layouts.setdefault(chunk[record.start : record.start + 2], []).append(layout)
+    beginning = chunk[record.start : record.start + 2]
+    _layouts[beginning] = (layout, *_layouts.get(beginning, ())[: _MOST_ALIKE - 1])
 
 
 def _layout(chunk: bytes, record: FramedRecord) -> RecordLayout:

@@ -13,7 +13,10 @@ from connectors.metadata.run_rows import UNCHANGED_LEADER, UNCHANGED_STATE, reco
 from connectors.metadata.value_limits import (
     ABSENT,
     LARGEST_INT16,
+    MOST_FEATURES,
     MOST_LISTENERS,
+    MOST_LOG_DIRECTORIES,
+    valid_count,
     valid_node,
     valid_nodes,
     valid_number,
@@ -49,8 +52,10 @@ Converter: TypeAlias = Callable[[RecordPosition, Values], Event]
 
 
 def _leader_changed(at: RecordPosition, values: Values) -> Event:
-    voters = valid_nodes("voter id", [voter["voter_id"] for voter in values["voters"]])
-    granting = valid_nodes("granting voter id", [voter["voter_id"] for voter in values["granting_voters"]])
+    voters, granting = (
+        valid_nodes(name, [voter["voter_id"] for voter in values[listed]], MOST_VOTERS)
+        for name, listed in (("voter id", "voters"), ("granting voter id", "granting_voters"))
+    )
     return LeaderChanged(
         at=at,
         leader_id=valid_node("leader id", values["leader_id"]),
@@ -99,6 +104,7 @@ def _controller_registered(at: RecordPosition, values: Values) -> Event:
 
 
 def _broker_registered(at: RecordPosition, values: Values) -> Event:
+    valid_count("log directories", values.get("log_dirs") or (), MOST_LOG_DIRECTORIES)
     return BrokerRegistration(
         at=at,
         id=valid_node("broker id", values["broker_id"]),
@@ -202,8 +208,7 @@ def _reassigned(values: Values) -> None:
 
 
 def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:
-    if len(values) > MOST_LISTENERS:
-        raise UndecodableError(f"has {len(values)} endpoints of one node, expected at most {MOST_LISTENERS}")
+    valid_count("endpoints of one node", values, MOST_LISTENERS)
     _each_once("listener", values)
     return tuple(
         Endpoint(
@@ -223,6 +228,7 @@ def _each_once(what: str, values: list[Values]) -> None:
 
 
 def _features(values: list[Values]) -> tuple[FeatureRange, ...]:
+    valid_count("features", values, MOST_FEATURES)
     _each_once("feature", values)
     return tuple(sorted(map(_feature, values)))
 

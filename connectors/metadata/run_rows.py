@@ -12,6 +12,7 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.field_readers import uuid_text
 from connectors.metadata.record_layouts import OFFSET_DELTA, NarrowLayout, Raw, RecordLayout, zigzag
+from connectors.metadata.value_limits import MOST_REPLICAS
 from connectors.observations.partition_run import PartitionValues, RunRow
 from rules.model.identifiers import NodeId, TopicId
 
@@ -27,8 +28,10 @@ _RECOVERED: Final = 0
 _RECOVERING: Final = 1
 _ABSENT: Final = -1
 _MOST_KNOWN: Final = 1 << 15
-_MOST_LAYOUTS: Final = 256
+_MOST_BEGINNINGS: Final = 64
 """Odd records must not fill the memory."""
+_MOST_ALIKE: Final = 16
+"""Layouts of records that begin with the same bytes: each of them is tried."""
 _NODE: Final = Struct(">i")
 _KEY: Final = ("topic_id", "partition_id")
 _EPOCHS: Final = ("leader_epoch", "partition_epoch")
@@ -55,7 +58,7 @@ class _KnownRecords(NamedTuple):
     values: dict[object, PartitionValues]
 
 
-_known: dict[bytes, list[_KnownRecords]] = {}
+_known: dict[bytes, tuple[_KnownRecords, ...]] = {}
 """By the first two bytes of the record."""
 
 
@@ -131,10 +134,10 @@ def _known_records(layout: NarrowLayout, head: bytes, *, has_epochs: bool) -> _K
             if len(known.values) >= _MOST_KNOWN:
                 known.values.clear()
             return known
-    if sum(map(len, _known.values())) >= _MOST_LAYOUTS:
+    if len(_known) >= _MOST_BEGINNINGS:
         _known.clear()
     known = _KnownRecords(layout, has_epochs, {})
-    _known.setdefault(head, []).append(known)
+    _known[head] = (known, *_known.get(head, ())[: _MOST_ALIKE - 1])
     return known
 
 
@@ -181,12 +184,12 @@ def _nodes(packed: bytes | None) -> tuple[NodeId, ...] | None:
     """Returns node ids; None for no list.
 
     Raises:
-        UndecodableError: one is negative or listed twice.
+        UndecodableError: one is negative or listed twice, or there are too many.
     """
     if packed is None:
         return None
     nodes = tuple(NodeId(node) for (node,) in _NODE.iter_unpack(packed))
-    if nodes and (min(nodes) < 0 or len({*nodes}) < len(nodes)):
+    if nodes and (min(nodes) < 0 or len({*nodes}) < len(nodes) or len(nodes) > MOST_REPLICAS):
         raise UndecodableError("has an invalid list of nodes")
     return nodes
 

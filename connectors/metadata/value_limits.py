@@ -28,7 +28,7 @@ MOST_FEATURES: Final = 100
 """More features than a node supports, or a cluster has finalized: Kafka 4.3 knows eight."""
 MOST_LOG_DIRECTORIES: Final = 1_000
 """More disks than any broker has."""
-MOST_REPLICAS: Final = 100
+MOST_REPLICAS: Final = 1_000
 """More replicas than any partition has."""
 MOST_BROKERS: Final = 10_000
 """Brokers that are registered at the same time."""
@@ -47,8 +47,8 @@ MOST_HELD: Final = 250_000
 partitions."""
 LARGEST_STRING: Final = 2**15 - 1
 """Bytes of a string: Kafka's generated readers refuse a longer one."""
-LARGEST_BODY: Final = 2**20
-"""Bytes of one record: a VotersRecord with 1,000 voters, or a partition with 30,000 replicas, is shorter."""
+LARGEST_BODY: Final = 2**18
+"""Bytes of one record: a VotersRecord of 100 voters with 50 listeners each is shorter."""
 LARGEST_INT16: Final = 2**15 - 1
 LARGEST_INT32: Final = 2**31 - 1
 
@@ -73,15 +73,24 @@ def valid_node(field: str, value: int) -> NodeId:
     return NodeId(valid_number(field, value))
 
 
-def valid_nodes(field: str, values: Sequence[int]) -> tuple[NodeId, ...]:
+def valid_count(field: str, values: Sequence[object], most: int) -> None:
+    """Checks the length of a list.
+
+    Raises:
+        UndecodableError: it has more than `most` elements.
+    """
+    if len(values) > most:
+        raise UndecodableError(f"has {len(values)} {field}, expected at most {most}")
+
+
+def valid_nodes(field: str, values: Sequence[int], most: int = MOST_REPLICAS) -> tuple[NodeId, ...]:
     """Returns node ids that differ from each other.
 
     Raises:
         UndecodableError: one is negative or listed twice (Kafka's Replicas.validateIsr, VoterSet), or there are more
-            than a replication factor, an int16, can count.
+            than `most`.
     """
-    if len(values) > LARGEST_INT16:
-        raise UndecodableError(f"has {len(values)} values of {field}, expected at most {LARGEST_INT16}")
+    valid_count(f"values of {field}", values, most)
     nodes: dict[NodeId, None] = {}
     for value in values:
         node = valid_node(field, value)

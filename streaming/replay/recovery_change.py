@@ -73,7 +73,8 @@ def continued(known: Recovery, before: Assignment, now: Assignment, origin: Reco
         last = False
         if isr is not None:
             isr, elr = union(isr, before.isr), union(elr or (), eligible(before))
-    new = tuple(node for node in now.replicas if node not in known.replicas) if known.replicas else ()
+    replicas, before_it = {*now.replicas}, {*known.replicas}
+    new = tuple(node for node in now.replicas if node not in before_it) if before_it else ()
     return replace(
         known,
         replicas=now.replicas,
@@ -82,7 +83,7 @@ def continued(known: Recovery, before: Assignment, now: Assignment, origin: Reco
         previous_isr=isr,
         previous_elr=elr,
         last_leader=last,
-        added=tuple(node for node in (*known.added, *new) if node in now.replicas),
+        added=tuple(node for node in (*known.added, *new) if node in replicas),
         added_timestamp_ms=origin.timestamp_ms if new else known.added_timestamp_ms,
         leader_epoch=now.leader_epoch,
         partition_epoch=now.partition_epoch,
@@ -103,7 +104,8 @@ def replicas_passed_over(before: Assignment | None, now: Assignment) -> tuple[No
     Then any replica may have been.
     """
     holders = () if before is None else union(before.isr, eligible(before)) or before.replicas
-    return tuple(node for node in holders if node not in now.isr)
+    in_sync = {*now.isr}
+    return tuple(node for node in holders if node not in in_sync)
 
 
 def eligible(before: Assignment) -> tuple[NodeId, ...]:
@@ -148,7 +150,8 @@ def raised(epoch: int | None) -> int | None:
 
 def union(first: tuple[NodeId, ...], second: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
     """Returns the nodes of both lists, in order, at most as many as a partition may have."""
-    return (*first, *(node for node in second if node not in first))[:MOST_REPLICAS]
+    known = {*first}
+    return (*first, *(node for node in second if node not in known))[:MOST_REPLICAS]
 
 
 _REGISTERS_MS: Final = 1_000

@@ -247,13 +247,22 @@ def test_any_frequent_records_are_read_alike(api_key: int, version: int, data: s
 
 
 def test_a_log_of_odd_records_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_layouts, "_MOST_LAYOUTS", 3)
+    monkeypatch.setattr(record_layouts, "_MOST_BEGINNINGS", 3)
     forget_layouts()
 
     for size in range(1, 20):
         redact(batch([data(4, 0, b"\2" + text("a") + text("b") + text("c" * size) + b"\0")]))
 
-    assert sum(map(len, record_layouts._layouts.values())) <= 3
+    assert len(record_layouts._layouts) <= 3
+
+
+def test_few_layouts_are_tried_for_a_record_however_many_records_begin_alike() -> None:
+    forget_layouts()
+
+    for size in range(1, 60):
+        redact(batch([data(4, 0, b"\2" + text("a" * size) + text("b" * (60 - size)) + text("c") + b"\0")]))
+
+    assert [len(layouts) for layouts in record_layouts._layouts.values()] == [record_layouts._MOST_ALIKE]
 
 
 def test_records_of_known_values_are_read_by_their_ids_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +283,7 @@ def test_records_of_known_values_are_read_by_their_ids_and_numbers(monkeypatch: 
 
 
 def test_odd_partition_records_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_rows, "_MOST_LAYOUTS", 3)
+    monkeypatch.setattr(run_rows, "_MOST_BEGINNINGS", 3)
     monkeypatch.setattr(run_rows, "_MOST_KNOWN", 3)
     forget_layouts()
 
@@ -282,5 +291,5 @@ def test_odd_partition_records_do_not_fill_the_memory(monkeypatch: pytest.Monkey
         redacted(batch([partition(replicas=ints([*range(at, at + size)])) for at in range(10)] * 2))
 
     known = [each for of_head in run_rows._known.values() for each in of_head]
-    assert len(known) <= 3
+    assert len(run_rows._known) <= 3
     assert all(len(each.values) <= 3 for each in known)

@@ -123,12 +123,24 @@ REFUSED: list[tuple[bytes | tuple[bytes, bytes], str]] = [
     ),
     (partition(last_known_elr=[1, 1]), "PartitionRecord has last known ELR replica 1 twice"),
     (
-        partition(replicas=list(range(32_768)), isr=[]),
-        "PartitionRecord has 32768 values of replica, expected at most 32767",
+        partition(replicas=list(range(1_001)), isr=[]),
+        "PartitionRecord has 1001 values of replica, expected at most 1000",
     ),
     (
-        partition(replicas=list(range(300_000))),
-        "PartitionRecord version 2 has 1200040 bytes, expected at most 1048576",
+        partition(replicas=list(range(70_000))),
+        "PartitionRecord version 2 has 280040 bytes, expected at most 262144",
+    ),
+    (
+        metadata_value(0, 3, features=[{**FEATURE, "name": f"f{at}"} for at in range(101)]),
+        "RegisterBrokerRecord has 101 features, expected at most 100",
+    ),
+    (
+        metadata_value(0, 3, log_dirs=[bytes(16)] * 1_001),
+        "RegisterBrokerRecord has 1001 log directories, expected at most 1000",
+    ),
+    (
+        raft_value(2, leader_id=1, voters=[{"voter_id": at} for at in range(101)], granting_voters=[]),
+        "LeaderChangeMessage has 101 values of voter id, expected at most 100",
     ),
     (
         metadata_value(5, 2, topic_id=UUID, partition_id=-(2**31)),
@@ -171,11 +183,11 @@ def test_a_value_that_no_kafka_writes_is_refused_with_its_field(
         voters({"voter_directory_id": bytes(16)}, {"voter_id": NODE, "endpoints": []}),
         voters(*({"voter_id": node, "endpoints": []} for node in range(MOST_VOTERS))),
         partition(leader=-1, leader_epoch=-1, partition_epoch=-1, isr=[]),
-        partition(replicas=list(range(32_767))),
+        partition(replicas=list(range(1_000))),
         metadata_value(5, 2, topic_id=UUID, leader=-2, isr=[]),
         metadata_value(0, 3, end_points=[{**LISTENER, "host": "h" * 32_767}]),
     ],
-    ids=["later kraft.version", "no directory", "most voters", "no leader", "32767 replicas", "unchanged", "long host"],
+    ids=["later kraft.version", "no directory", "most voters", "no leader", "1000 replicas", "unchanged", "long host"],
 )
 def test_the_outermost_values_that_kafka_can_write_are_accepted(value: bytes | tuple[bytes, bytes]) -> None:
     event, _ = events(batch([value], base_offset=5))

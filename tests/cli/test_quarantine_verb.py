@@ -23,7 +23,8 @@ from tests.unit.connectors.store import journal_rows
 
 NOW = 1_800_000_000_000
 TOPIC = data(2, 0, text("orders") + bytes(range(16)) + b"\0")
-UNKNOWN = data(99, 0, text("from a newer Kafka") + b"\0")
+DAMAGED = data(2, 0, text("secret topic"))
+"""A TopicRecord that ends after its name."""
 BLANK = data(2, 0, bytes(24))
 """A TopicRecord as recorded by a kraftwatch that does not know TopicRecord: the body is blanked."""
 
@@ -46,7 +47,7 @@ def checkpoint(tmp_path: Path) -> Path:
     """Returns a job's checkpoint: rows 0 and 2 have records that do not decode, row 1 is an invalid poll."""
     job = Checkpoint(folder=tmp_path)
     rows = (
-        records(10, noop(), UNKNOWN, TOPIC),
+        records(10, noop(), DAMAGED, TOPIC),
         Observation(cluster="prod", kind=ObservationKind.QUORUM, observed_at_ms=NOW, payload=b"{"),
         records(20, TOPIC, BLANK),
     )
@@ -80,7 +81,7 @@ def test_items_are_listed_with_their_reasons(checkpoint: Path) -> None:
 
     assert listed.exit_code == 0
     assert [(one["id"], one["offset"]) for one in items[:2]] == [("prod-0-0", 11), ("prod-1-0", None)]
-    assert "record type 99 version 0 is not known to" in " ".join(listed.stdout.split())
+    assert "TopicRecord version 0 did not match its schema and was blanked" in " ".join(listed.stdout.split())
     assert "1 time: a quorum row is no event" in listed.stderr
 
 
@@ -107,11 +108,17 @@ def test_show_explains_one_item(checkpoint: Path) -> None:
     assert shown.exit_code == 0
     assert "offset 11 of cluster prod" in shown.stdout
     assert "the row: records, offsets 10 to 12" in shown.stdout
-    assert "a Kafka newer than this kraftwatch wrote it: upgrade" in shown.stdout
-    assert "from a newer" not in shown.stdout
+    assert "it does not have Kafka's format" in shown.stdout
+    assert "secret topic" not in shown.stdout
 
 
-def test_replay_decodes_known_records_and_not_unknown_ones(checkpoint: Path) -> None:
+def test_show_explains_an_item_of_a_kraftwatch_that_knew_fewer_records(checkpoint: Path) -> None:
+    put(checkpoint, 2, 20)
+
+    assert "a Kafka newer than this kraftwatch wrote it: upgrade" in quarantine(checkpoint, "show", "prod-2-0").stdout
+
+
+def test_replay_decodes_known_records_and_not_damaged_ones(checkpoint: Path) -> None:
     put(checkpoint, 2, 20)
     put(checkpoint, 7_000, 20)
     again = quarantine(checkpoint, "replay", "--json")
@@ -119,7 +126,8 @@ def test_replay_decodes_known_records_and_not_unknown_ones(checkpoint: Path) -> 
 
     assert again.exit_code == 1
     assert results["prod-2-0"] == ("decodes", "topic-created")
-    assert results["prod-0-0"][0] == "does not decode"
+    assert results["prod-0-0"][0] == "blanked"
+    assert results["prod-1-0"][0] == "does not decode"
     assert results["prod-7000-0"][1].startswith("the journal holds rows 0 to 2")
     assert quarantine(checkpoint, "replay", "prod-2-0").exit_code == 0
     put(checkpoint, 2, 21)

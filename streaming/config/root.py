@@ -129,9 +129,9 @@ class Config(ClustersConfig, SecretsSection):
     """The topic of the relay, for `kraftwatch relay` and for `source: kafka`."""
     sinks: tuple[SinkEntry, ...] = Field(default=(SinkEntry(console=ConsoleSection()),), min_length=1)
     """Where alerts are sent."""
-    docs_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), ValidUrl] | None = None
+    docs_url: Annotated[Annotated[str, ValidUrl] | None, Field(pattern=r"^https?://[^\s<>|]+$")] = None
     """The address of your copy of the documentation: notifications link to its rule pages."""
-    page_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), ValidUrl] | None = None
+    page_url: Annotated[Annotated[str, ValidUrl] | None, Field(pattern=r"^https?://[^\s<>|]+$")] = None
     """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
     maintenance: tuple[MaintenanceSection, ...] = ()
     """Weekly windows in which sinks for people are not notified."""

@@ -56,7 +56,7 @@ KEYS: dict[str, str] = {
         "sinks.0.alertmanager.url: is not the address of an Alertmanager: write http://HOST:9093, without /api, ? or #"
     ),
     f"sinks: [{{webhook: {{url: {SECRET}, repeat: so}}}}]": f"sinks.0.webhook.repeat: invalid value 'so': {NOT_SOON}",
-    f"sinks: [{{webhook: {{url: {SECRET}, clusters: [prod, prd*]}}}}]": (
+    f"sinks: [{{webhook: {{url: https://hooks/{SECRET}, clusters: [prod, prd*]}}}}]": (
         "sinks.0.webhook.clusters.1: 'prd*' matches no cluster; did you mean 'prod'?"
     ),
     "thresholds: {no-leader: 5s}": "thresholds.no-leader: expected a mapping: write KEY: VALUE",
@@ -121,7 +121,7 @@ RELAY: dict[str, Any] = {"bootstrap": ["k1:9092"], "topic": "observations"}
 KAFKA = {"source": "kafka", "relay": RELAY}
 LOGIN = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u"}
 BOTH = {"sasl_plain_password": SECRET, "sasl_plain_password_file": "/x"}
-HEADERS = {"url": SECRET, "headers": {"a": SECRET}, "header_files": {"A": "x"}}
+HEADERS = {"url": f"https://hooks/{SECRET}", "headers": {"a": SECRET}, "header_files": {"A": "x"}}
 DATA: list[tuple[dict[str, Any], str]] = [
     ({"relay": {"topic": "x"}}, "relay.bootstrap is missing"),
     ({"relay": {**RELAY, "topic": "a b"}}, "relay.topic: write letters, digits"),

@@ -87,7 +87,7 @@ def test_firing_alerts_are_repeated_to_people_sinks_only(sink: Any, repeat_s: fl
 
 
 def test_a_printed_configuration_has_no_secret() -> None:
-    sink = {"webhook": {"url": SECRET, "headers": {"a": SECRET}, "signing_key": SECRET}}
+    sink = {"webhook": {"url": f"https://hooks/{SECRET}", "headers": {"a": SECRET}, "signing_key": SECRET}}
     config = configured(sink, defaults={"sasl_plain_password": SECRET})
     for one in (config, config.sinks[0].section, config.clusters[0].cluster()):
         assert SECRET not in repr(one)

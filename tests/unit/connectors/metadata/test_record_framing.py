@@ -205,8 +205,8 @@ def test_a_value_without_type_and_version_is_refused(value: bytes, reason: str) 
 
 def test_the_type_of_a_control_record_is_in_its_key() -> None:
     assert control_type(b"?\0\0\1\2?", (1, 5)) == 258
-    assert control_type(b"?\0\0\xff\xfe?", (1, 6)) == -2
-    for key in (None, (1, 4), (1, 1)):
+    assert control_type(b"?\0\0\xff\xfe?", (1, 5)) == -2
+    for key in (None, (1, 4), (1, 1), (1, 6)):
         with pytest.raises(UndecodableError, match=r"^a control record without a type$"):
             control_type(b"?\0\0\1\2?", key)
 

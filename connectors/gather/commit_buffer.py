@@ -238,8 +238,8 @@ class SnapshotBuffer:
         self.snapshot = snapshot
         self.position = 0
         """Bytes received: the position of the next piece."""
-        self.pieces = 0
-        """Number of non-empty results of `receive`."""
+        self.written = 0
+        """The number of rows with its batches, which the log follower counts."""
         self._max_bytes = max_bytes
         self._size: int | None = None
         self._remainder = b""
@@ -273,8 +273,6 @@ class SnapshotBuffer:
             raise invalid(f"FetchSnapshot: the snapshot of {size} bytes ends inside a batch")
         self.position = position + len(records)
         self._remainder = content[end:]
-        if end:
-            self.pieces += 1
         return content[:end]
 
     def _check(self, position: int, size: int, received: int) -> None:

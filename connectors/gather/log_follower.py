@@ -173,7 +173,8 @@ class LogFollower:
         )
         if batches:
             redacted = await self._redacted(batches)
-            self._output.write_snapshot_piece(snapshot.snapshot, snapshot.pieces - 1, redacted)
+            self._output.write_snapshot_pieces(snapshot.snapshot, snapshot.written, redacted)
+            snapshot.written += len(redacted.pieces)
             self._last_write_at = self._loop.now()
         if snapshot.done:
             self._buffer.restart(FetchPosition(offset=snapshot.snapshot.end_offset, epoch=snapshot.snapshot.epoch))

@@ -14,6 +14,7 @@ from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
 from connectors.kafka.cluster_connection import Address
+from connectors.metadata.batch_division import Piece, divided
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop
@@ -32,13 +33,15 @@ _GAP_MS: Final = 3_000
 """The quorum poll writes a row each second, also if every request fails: a longer time without one was not observed."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
 _REGISTER_CONTROLLER: Final = 27
+_NO_RECORDS: Final = Piece(b"", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedBatches:
     """Whole batches without credentials, and what the gatherer needs to know of them."""
 
-    content: bytes
+    pieces: tuple[Piece, ...]
+    """The batches; each piece becomes a row."""
     has_records: bool
     """Whether there are more than NoOps."""
     endpoints: tuple[VotersReplaced | ControllerRegistration, ...]
@@ -46,7 +49,7 @@ class RedactedBatches:
 
 
 def redacted_batches(batches: bytes) -> RedactedBatches:
-    """Returns the batches of the log or of a snapshot with blanked credentials."""
+    """Returns the batches of the log or of a snapshot with blanked credentials, divided into pieces."""
     registrations: list[int] = []
 
     def note_registration(api_key: int, position: int) -> None:
@@ -70,7 +73,7 @@ def redacted_batches(batches: bytes) -> RedactedBatches:
                         newest[event.id] = event
                     case _:
                         pass
-    return RedactedBatches(content=content, has_records=has_records, endpoints=tuple(newest.values()))
+    return RedactedBatches(pieces=divided(content), has_records=has_records, endpoints=tuple(newest.values()))
 
 
 def _holds_one(positions: list[int], batch: RecordBatch) -> bool:
@@ -115,29 +118,36 @@ class ObservationWriter:
     def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         """Writes committed records, whose content is `batches`; empty if the leader answered without new ones.
 
-        Records other than NoOps are urgent.
+        Records other than NoOps are urgent. All rows are published together: a follower that is restarted continues
+        after a whole batch of the leader, never after a part of it.
         """
         self._clear_failures(ObservationSource.LOG)
         self._update_nodes(batches)
-        row = replace(
-            self._row(ObservationKind.RECORDS, batches.content),
-            base_offset=records.base_offset,
-            last_offset=records.last_offset,
-            leader_epoch=records.leader_epoch,
-            high_watermark=records.high_watermark,
-        )
-        self._publisher.add(row, urgent=batches.has_records)
+        base_offset = records.base_offset
+        for number, piece in enumerate(batches.pieces or (_NO_RECORDS,), 1):
+            is_last = number >= len(batches.pieces)
+            last_offset = records.last_offset if is_last or piece.last_offset is None else piece.last_offset
+            row = replace(
+                self._row(ObservationKind.RECORDS, piece.content),
+                base_offset=base_offset,
+                last_offset=last_offset,
+                leader_epoch=records.leader_epoch,
+                high_watermark=records.high_watermark,
+            )
+            self._publisher.add(row, urgent=batches.has_records)
+            base_offset = last_offset + 1
 
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
-        """Writes a piece of a snapshot: whole batches; pieces are numbered from 0."""
+    def write_snapshot_pieces(self, snapshot: SnapshotId, first: int, batches: RedactedBatches) -> None:
+        """Writes pieces of a snapshot: whole batches; the pieces of a snapshot are numbered from 0."""
         self._update_nodes(batches)
-        row = replace(
-            self._row(ObservationKind.SNAPSHOT, batches.content),
-            base_offset=snapshot.end_offset,
-            last_offset=number,
-            leader_epoch=snapshot.epoch,
-        )
-        self._publisher.add(row, urgent=True)
+        for number, piece in enumerate(batches.pieces, first):
+            row = replace(
+                self._row(ObservationKind.SNAPSHOT, piece.content),
+                base_offset=snapshot.end_offset,
+                last_offset=number,
+                leader_epoch=snapshot.epoch,
+            )
+            self._publisher.add(row, urgent=True)
 
     def write_poll(self, event: Poll) -> None:
         """Writes the response to a DescribeQuorum. A changed leader, epoch or member is urgent; offsets are not."""

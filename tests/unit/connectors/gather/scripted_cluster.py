@@ -99,8 +99,8 @@ class RecordedOutput:
         self.log += records.batches
         self.empty_rows += not records.batches
 
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
-        self.pieces.append((snapshot, number, batches.content))
+    def write_snapshot_pieces(self, snapshot: SnapshotId, first: int, batches: RedactedBatches) -> None:
+        self.pieces += ((snapshot, number, piece.content) for number, piece in enumerate(batches.pieces, first))
 
     def write_poll(self, event: Poll) -> None:
         self.polls.append(event)

@@ -164,7 +164,7 @@ def without_clock(event: object) -> object:
 
 def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:
     write_records(writer, committed(batch([noop()], base_offset=7), base=7))
-    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, redacted_batches(batch([noop()])))
+    writer.write_snapshot_pieces(SnapshotId(end_offset=9, epoch=2), 3, redacted_batches(batch([noop()])))
     records, piece = (row for row, _ in publisher.rows)
 
     assert (records.kind, records.base_offset, records.last_offset) == (ObservationKind.RECORDS, 7, 7)
@@ -175,7 +175,7 @@ def test_row_carries_its_log_position(writer: ObservationWriter, publisher: Reco
 def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: RecordedRows) -> None:
     batches = batch([config_record("planted")]) + batch([noop()], base_offset=1)
     write_records(writer, committed(batches))
-    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 0, redacted_batches(batches))
+    writer.write_snapshot_pieces(SnapshotId(end_offset=9, epoch=2), 0, redacted_batches(batches))
 
     for row, _ in publisher.rows:
         assert b"planted" not in row.payload

@@ -69,6 +69,11 @@ class ClusterGatherer:
         if self._quorum_poll is not None:
             self._quorum_poll.poll_in(self.writer.ms_until(at_ms) / 1000)
 
+    def pause_log(self, pause_s: float) -> None:
+        """Reads nothing more of the log for some seconds."""
+        if self._log_follower is not None:
+            self._log_follower.pause(pause_s)
+
     def start(self) -> None:
         """Starts the tasks."""
         if self._last_observed_ms is not None:

@@ -21,6 +21,7 @@ from connectors.gather.gatherer_input import (
     AuditResult,
     ControlMessage,
     GathererSettings,
+    LogPause,
     PollRequest,
     message_from_line,
     settings_from_line,
@@ -109,7 +110,7 @@ class Gatherer:
             raise self._publisher.failure
 
     def _handle_message(self, message: ControlMessage) -> None:
-        """Schedules a requested poll whose row is published at once, or writes an audit result."""
+        """Schedules a requested poll whose row is published at once, writes an audit result or pauses a log."""
         for gatherer in (gatherer for gatherer in self._gatherers if gatherer.cluster == message.cluster):
             match message:
                 case PollRequest(at_ms=at_ms):
@@ -117,6 +118,8 @@ class Gatherer:
                         gatherer.poll_at(at_ms)
                 case AuditResult(audited=audited):
                     gatherer.writer.write_audit(audited)
+                case LogPause(pause_ms=pause_ms):
+                    gatherer.pause_log(pause_ms / 1_000)
 
     def _note_endpoints(self) -> None:
         known = {gatherer.cluster: gatherer.nodes.known_endpoints for gatherer in self._gatherers}

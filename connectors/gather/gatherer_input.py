@@ -73,7 +73,18 @@ class AuditResult:
     audited: ObservationsAudited
 
 
-ControlMessage: TypeAlias = PollRequest | AuditResult
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPause:
+    """Do not read this cluster's log for a while: more of it waits to be evaluated than a batch may take.
+
+    Polls and probes go on. The job repeats the message while it needs to, so that a lost one does no harm.
+    """
+
+    cluster: str
+    pause_ms: int
+
+
+ControlMessage: TypeAlias = PollRequest | AuditResult | LogPause
 
 _MESSAGE_JSON: TypeAdapter[ControlMessage] = TypeAdapter(ControlMessage)
 

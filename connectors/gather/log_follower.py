@@ -84,6 +84,11 @@ class LogFollower:
         self._failed_leader: tuple[Address, int] | None = None
         """The last leader that failed to answer, and its epoch."""
         self._wait_ms = _MAX_WAIT_MS
+        self._paused_until = 0.0
+
+    def pause(self, pause_s: float) -> None:
+        """Sends no further request for some seconds."""
+        self._paused_until = self._loop.now() + pause_s
 
     async def run(self) -> None:
         """Follows the log until cancelled."""
@@ -91,6 +96,8 @@ class LogFollower:
         self._buffer.restart(self.position)
         self._snapshot = None
         while True:
+            if (pause_s := self._paused_until - self._loop.now()) > 0:
+                await self._loop.sleep(pause_s)
             leader = self._nodes.leader
             if leader is None:
                 await self._find_leader()

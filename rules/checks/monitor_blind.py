@@ -21,6 +21,8 @@ What it means
     - `relay of NAME`, for the cluster `kraftwatch`: with `source: kafka`, the relay's topic was read to its end, and no
       row of that cluster was there for a minute that could be used. No rule is evaluated for the cluster until rows
       arrive.
+    - `log of NAME`, for the cluster `kraftwatch`: rows of that cluster's metadata log take longer to evaluate than a
+      batch may, for 30 s. Its alerts are late until the rest is evaluated; alerts of other clusters are not.
     - `clock`, for the cluster `kraftwatch`: the clock of its host was set by half a minute or more. Holds count by the
       monotonic clock, so no alert fires or resolves because of it.
 

@@ -21,6 +21,7 @@ from connectors.errors import JournalError, KraftwatchError, ProcessEndedError, 
 from connectors.gather.gatherer_input import (
     AuditResult,
     GathererSettings,
+    LogPause,
     PollRequest,
     message_to_line,
     settings_to_line,
@@ -37,6 +38,10 @@ READY_S = 600.0
 """Seconds until the gatherer holds the journal: up to 10 s for the lock, then recovery after a crash; on a busy machine
 its imports alone take a minute."""
 BACKOFF_S_MAX = 10.0
+PAUSED_FROM_BYTES = 1024 * 1024
+"""A log is not read while so much of it waits to be evaluated."""
+PAUSE_MS = 2_000
+"""How long a log is not read: longer than a batch, so that the next one can repeat it."""
 HANGS_S = 60
 """A poll records one row a second for each cluster, even a failed one: no row for this many seconds means a hang."""
 
@@ -102,6 +107,10 @@ class GathererProcess:
         if self.pid is not None and self._requested.get(cluster) != (self.pid, due_ms):
             self._requested[cluster] = (self.pid, due_ms)
             self._write(message_to_line(PollRequest(cluster=cluster, at_ms=due_ms)))
+
+    def pause_log(self, cluster: str) -> None:
+        """Requests that the log of a cluster is not read for PAUSE_MS. Never blocks; to be repeated with each batch."""
+        self._write(message_to_line(LogPause(cluster=cluster, pause_ms=PAUSE_MS)))
 
     def record(self, cluster: str, audited: ObservationsAudited) -> None:
         """Sends the result of an audit to be recorded in the journal. Never blocks; a lost result is found again."""

@@ -31,7 +31,7 @@ from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job import logging_setup
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters, record_ids
-from streaming.job.gatherer_process import GathererProcess
+from streaming.job.gatherer_process import PAUSED_FROM_BYTES, GathererProcess
 from streaming.job.own_alerts import JobLag, OwnAlerts
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_sinks, prepare
 from streaming.job.topic_input import (
@@ -227,6 +227,9 @@ class Job:
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
         self._own.note_batch(batch)
+        for cluster, rows in batch.waiting.items():
+            if rows.size >= PAUSED_FROM_BYTES:
+                self.gatherer.pause_log(cluster)
         if observed := [each.observed_at_ms for each in batch.statuses if each.observed_at_ms is not None]:
             self._lag.batch_delivered(max(observed), now_ms=wall_ms())
         # A job that is cut off from every cluster falls behind the others.
@@ -241,7 +244,7 @@ class Job:
         topics: dict[str, str] = {}
         if self.config.relay is not None and self.config.source != GATHERER:
             topics = {name: self.config.relay.topic_of(name) for name in self.store.names}
-        alerts = self._own.due(topics, self.query.read_s_ago())
+        alerts = self._own.due(topics, self.query.read_s_ago(), clusters=self.store.names)
         if alerts or self._own.resend:
             self.deliver.send(alerts)
             with self.deliver.between_batches():

@@ -1,8 +1,8 @@
-"""What a job reports on itself and its input: this host's clock, silent relays, refused rows, and that it is behind."""
+"""What a job reports on itself and its input: this host's clock, silent relays, refused and waiting rows, its lag."""
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from connectors.delivery.job_alerts import firing_job_alerts, job_alert, resolved_alert
@@ -15,6 +15,7 @@ from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import CLUSTERS
 from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.replay.cluster_monitor import WaitingRows
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,10 @@ SILENT_MS: Final = Millis(60_000)
 """How long no row is accepted before the alert fires: a relay that runs sends several rows a second."""
 REFUSED_MS: Final = Millis(1_800_000)
 """How long the alert fires after the newest refused row, as the alerts of other broken contracts do."""
-_CLOCK, _RELAY, _ROWS, _MESSAGES = "clock", "relay of ", "rows of ", "messages of "
+WAIT_LASTS_MS: Final = Millis(30_000)
+"""How long rows of a cluster wait to be evaluated before the alert fires, and how long none waits before it ends: after
+a start, a large log takes some seconds."""
+_CLOCK, _RELAY, _ROWS, _MESSAGES, _LOG = "clock", "relay of ", "rows of ", "messages of ", "log of "
 """How the subjects of the alerts begin."""
 
 
@@ -45,6 +49,8 @@ class OwnAlerts:
     That rows of a relay's topic are refused, for each cluster and each thing that is wrong: they change no cluster's
     state (`connectors.relay.relay_message.check_row`), and the rows of the right relay are accepted meanwhile.
 
+    That rows of a cluster wait because they take longer than a batch may (`evaluation_budget`): its alerts are late.
+
     After a restart, the time for which an alert fires or a relay is silent begins again.
     """
 
@@ -56,7 +62,7 @@ class OwnAlerts:
         wall: Callable[[], Millis] = wall_ms,
     ) -> None:
         """`firing`: those of the ledger; `steady` returns milliseconds that only grow."""
-        self._firing = firing_job_alerts(firing, _CLOCK, _RELAY, _ROWS, _MESSAGES)
+        self._firing = firing_job_alerts(firing, _CLOCK, _RELAY, _ROWS, _MESSAGES, _LOG)
         """By subject."""
         self._steady, self._wall = steady, wall
         self._steps = StepDetector(steady)
@@ -69,6 +75,8 @@ class OwnAlerts:
         """When rows of each cluster last arrived; before the first ones, when it was first evaluated."""
         self._arrived: set[str] = set()
         """The clusters of which rows have arrived since their alert fired."""
+        self._waiting: dict[str, tuple[Millis, WaitingRows]] = {}
+        """Since when rows of a cluster wait, and the newest size; of a cluster whose alert fires, since when none."""
         self._read_at: dict[str, int] = {}
         """When each topic was last read to its end."""
 
@@ -77,21 +85,37 @@ class OwnAlerts:
         for status in batch.statuses:
             self._since[status.cluster] = self._steady()
             self._arrived.add(status.cluster)
+        for name, rows in batch.waiting.items():
+            since, before = self._waiting.get(name, (self._steady(), rows))
+            changes = (before.since_ms is None) != (rows.since_ms is None)
+            self._waiting[name] = (self._steady() if changes else since, rows)
         for body in batch.refused:
             row = json.loads(body)
             self._refused.setdefault(_refused_subject(row), row)
 
-    def due(self, topics: Mapping[str, str], read_s_ago: Mapping[str, float]) -> Sequence[Alert]:
+    def due(
+        self, topics: Mapping[str, str], read_s_ago: Mapping[str, float], *, clusters: Collection[str]
+    ) -> Sequence[Alert]:
         """Returns the transitions that are due; to be called every few seconds.
 
         `topics` by cluster: none for a job that gathers itself, and alerts of relays that its store still has end then.
-        `read_s_ago`: how long ago each topic was read to its end, for the topics of which it is known.
+        `read_s_ago`: how long ago each topic was read to its end, for the topics of which it is known. `clusters`: the
+        monitored ones.
         """
         now_ms = self._wall()
+        for name in {*self._waiting} - {*clusters}:
+            del self._waiting[name]
         self._note_reads(topics, read_s_ago)
-        fired = [*self._clock(now_ms), *self._silences(topics, now_ms), *self._refusals(now_ms)]
+        fired = [
+            *self._clock(now_ms),
+            *self._silences(topics, now_ms),
+            *self._refusals(now_ms),
+            *self._waits(now_ms),
+        ]
         self._firing.update({alert.subject: alert for alert in fired})
-        ended = [resolved_alert(self._firing.pop(subject), now_ms, text) for subject, text in self._ended(topics)]
+        ended = [
+            resolved_alert(self._firing.pop(subject), now_ms, text) for subject, text in self._ended(topics, clusters)
+        ]
         return [*ended, *fired]
 
     @property
@@ -107,7 +131,7 @@ class OwnAlerts:
         for topic, ago_s in read_s_ago.items():
             self._read_at[topic] = max(self._read_at.get(topic, 0), now - round(1000 * ago_s))
 
-    def _ended(self, topics: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+    def _ended(self, topics: Mapping[str, str], clusters: Collection[str]) -> Sequence[tuple[str, str]]:
         """Returns the subjects whose alert ends, each with what is true now."""
         now, ended = self._steady(), []
         for subject in self._firing:
@@ -116,6 +140,12 @@ class OwnAlerts:
                 ended.append((subject, f"The clock was not set again for {ms_text(STEP_LASTS_MS)}."))
             elif subject.startswith((_ROWS, _MESSAGES)) and now - self._newest[subject] >= REFUSED_MS:
                 ended.append((subject, f"No further {subject} were refused."))
+            elif subject.startswith(_LOG) and subject.removeprefix(_LOG) not in clusters:
+                ended.append((subject, f"Cluster {subject.removeprefix(_LOG)} is no longer configured."))
+            elif subject.startswith(_LOG) and self._waits_no_more(subject.removeprefix(_LOG)):
+                ended.append(
+                    (subject, f"No observation of cluster {subject.removeprefix(_LOG)} waits to be evaluated.")
+                )
             elif subject.startswith(_RELAY) and name not in topics:
                 ended.append((subject, f"The relay of cluster {name} is no longer configured."))
             elif subject.startswith(_RELAY) and name in self._arrived:
@@ -136,6 +166,17 @@ class OwnAlerts:
                 self._arrived.discard(name)
                 yield _silence_alert(name, topic, Millis(now_ms - (now - since)), now_ms)
 
+    def _waits(self, now_ms: Millis) -> Iterator[Alert]:
+        for name, (since, rows) in [*self._waiting.items()]:
+            late = rows.since_ms is not None and self._steady() - since >= WAIT_LASTS_MS
+            if late and _LOG + name not in self._firing:
+                yield _waiting_alert(name, rows, now_ms)
+
+    def _waits_no_more(self, name: str) -> bool:
+        # A job that has just been started has seen no row wait.
+        since, rows = self._waiting.setdefault(name, (self._steady(), WaitingRows(size=0, since_ms=None)))
+        return rows.since_ms is None and self._steady() - since >= WAIT_LASTS_MS
+
     def _refusals(self, now_ms: Millis) -> Iterator[Alert]:
         # Another thread may note a row meanwhile.
         for subject in [*self._refused]:
@@ -143,6 +184,27 @@ class OwnAlerts:
             self._newest[subject] = self._steady()
             if subject not in self._firing:
                 yield _refusal_alert(subject, row, now_ms)
+
+
+def _waiting_alert(name: str, rows: WaitingRows, now_ms: Millis) -> Alert:
+    since_ms = now_ms if rows.since_ms is None else rows.since_ms
+    return job_alert(
+        BLIND,
+        _LOG + name,
+        Severity.WARNING,
+        summary=f"The metadata log of cluster {name} grows faster than kraftwatch evaluates it: what was observed "
+        f"since {utc_text(since_ms)} is not evaluated yet, and its alerts are late. Those of other clusters are not.",
+        evidence={CLUSTERS: [name], "cluster": name, "waiting_bytes": rows.size, "oldest_waiting_at_ms": since_ms},
+        remedy=(
+            "# See what is written: kafka-dump-log.sh --cluster-metadata-decoder --files the newest segment of "
+            "__cluster_metadata-0 on a controller; many registrations or features of the same kind are a fault or an "
+            "attack.",
+            "# If the records are what your clusters need, give the job more executors or cores (`master`).",
+        ),
+        started_at_ms=since_ms,
+        due_at_ms=Millis(since_ms + WAIT_LASTS_MS),
+        now_ms=now_ms,
+    )
 
 
 def _clock_alert(expected_ms: Millis, now_ms: Millis, before: Alert | None) -> Alert:

@@ -50,6 +50,9 @@ class RelayedInput:
     def request_poll(self, cluster: str, due_ms: Millis) -> None:
         """Requests nothing: the next regular poll follows within a second."""
 
+    def pause_log(self, cluster: str) -> None:
+        """Pauses nothing: a relay does not know how far its rows are evaluated."""
+
     def record(self, cluster: str, audited: ObservationsAudited) -> None:
         """Logs the broken contracts: the store has the results, and there is no journal."""
         if audited.broken:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import Histogram
 
@@ -10,6 +10,7 @@ from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
 from streaming.metrics.metric_spec import PREFIX
 from streaming.metrics.rates import Rates
+from streaming.replay.cluster_monitor import WaitingRows
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.health import quorum_unobserved
 
@@ -31,6 +32,8 @@ class DeliveredBatch:
     report: DeliveryReport
     refused: Sequence[str] = ()
     """Refused messages of a relay's topic, as the quarantine keeps them."""
+    waiting: Mapping[str, WaitingRows] = field(default_factory=dict)
+    """Rows that wait to be applied, of the clusters that have some or had some before."""
 
     @property
     def observed_ms(self) -> int:
@@ -51,6 +54,8 @@ class BatchStats:
         self.batches = 0
         self.quarantined: Mapping[str, int] = Counter()
         """By cluster."""
+        self.waiting: Mapping[str, WaitingRows] = {}
+        """Rows that wait to be applied, of the clusters that ever had some."""
         self.sinks: Mapping[str, SinkResult] = {}
         """Of the newest delivery, by sink."""
         self.notifications: Mapping[tuple[str, ...], int] = {}
@@ -73,6 +78,7 @@ class BatchStats:
             notifications[sink, "rejected"] += result.rejected
         self.batches += 1
         self.quarantined = Counter(self.quarantined) + Counter(batch.quarantined)
+        self.waiting = {**self.waiting, **batch.waiting}
         self.sinks, self.notifications, self.rates = batch.report.sinks, notifications, rates
         self.note_firing()
         self.durations.observe(batch.took_s)

@@ -153,6 +153,13 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
         (CLUSTER,),
     ),
     MetricSpec(
+        "waiting_bytes",
+        "Observations of a cluster that wait because their evaluation takes longer than a batch may; absent if none "
+        "ever did.",
+        lambda job: {(name,): rows.size for name, rows in job.sources.batch_stats.waiting.items()},
+        (CLUSTER,),
+    ),
+    MetricSpec(
         "quarantine_files",
         "Descriptions in quarantine, of all clusters and all runs.",
         # A store that does not answer takes seconds to say so: asked twice, Prometheus would wait no longer.

@@ -30,7 +30,8 @@ from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.active_role import ActiveRole
 from streaming.pipeline.early_alerts import continued
 from streaming.pipeline.ledger_differences import LedgerDifferences
-from streaming.pipeline.output_rows import TOPIC, OutputKind
+from streaming.pipeline.output_rows import TOPIC, WAITING_ROWS, OutputKind
+from streaming.replay.cluster_monitor import WaitingRows
 from streaming.replay.contract_violations import failure_reason
 from streaming.status.cluster_status import ClusterStatus, from_json
 from streaming.status.status_store import StatusStore
@@ -207,6 +208,7 @@ class Deliver:
         quarantined: Counter[str] = Counter()
         bad: dict[str, Any] = {}
         refused: list[str] = []
+        waiting: dict[str, WaitingRows] = {}
         statuses: list[ClusterStatus] = []
         alerts: list[Alert] = []
         for row in rows:
@@ -223,6 +225,8 @@ class Deliver:
                     status = from_json(row.body)
                     self.store.put_status(status, at_ms=now_ms)
                     statuses.append(status)
+                elif row.kind == OutputKind.WAITING:
+                    waiting[row.cluster] = WAITING_ROWS.validate_json(row.body)
                 elif row.kind == OutputKind.ALERT:
                     alerts.append(ALERT.validate_json(row.body))
                     self._differences.changed(alerts[-1])
@@ -235,7 +239,14 @@ class Deliver:
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
         self._on_batch(
-            DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined, report=report, refused=refused)
+            DeliveredBatch(
+                took_s=took_s,
+                statuses=statuses,
+                quarantined=quarantined,
+                report=report,
+                refused=refused,
+                waiting=waiting,
+            )
         )
 
 

@@ -9,14 +9,15 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 
 from connectors.observations.observation import Observation, unpacked
 from streaming.pipeline.schema import OUTPUT
-from streaming.replay.cluster_monitor import RefusedRow
+from streaming.replay.cluster_monitor import RefusedRow, WaitingRows
 
 TOPIC = "topic "
 """How the key begins that stands for the cluster of refused messages: `topic NAME partition N`. No cluster's name has a
@@ -37,10 +38,13 @@ class OutputKind(StrEnum):
     be applied; body = its offset and the reason as JSON. name = state-CRC32: body = a damaged state."""
     DUE = "due"
     """body = the time (ms since the epoch) at which a hold or clear time expires."""
+    WAITING = "waiting"
+    """body = WaitingRows as JSON: rows of the cluster wait in its state, or none does any more."""
     STATUS = "status"
     """body = the cluster's status as JSON (`streaming.status.cluster_status`)."""
 
 
+WAITING_ROWS: Final = TypeAdapter(WaitingRows)
 OutputRow: TypeAlias = tuple[str, str, str, str]
 """kind, cluster, name, body."""
 

@@ -19,12 +19,15 @@ from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
 from connectors.observations.log_event import LeaderChanged
+from connectors.observations.observation import Observation
 from connectors.store.alert_codec import ALERT, ALERTS
 from rules.alert import Alert
 from rules.finding import Thresholds
 from rules.lifecycle import firing_alerts
 from rules.model.identifiers import Millis
+from streaming.pipeline.evaluation_budget import MOST_WAITING_BYTES, EvaluationBudget
 from streaming.pipeline.output_rows import (
+    WAITING_ROWS,
     OutputKind,
     OutputRow,
     observations,
@@ -91,12 +94,15 @@ class Step:
         self._status_ms = min(max(STATUS_MS, STATUS_MS_PER_CLUSTER * len(clusters)), MOST_STATUS_MS)
         # Spark unpickles the step for each task.
         self._task_began = False
+        self._budget: EvaluationBudget | None = None
+        """None for a single cluster: no other waits for it."""
 
     def __call__(self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """Applies one micro-batch of a group of clusters, or of refused messages; yields rows of `schema.OUTPUT`."""
         if not self._task_began:
             self._task_began = True
             begin_task(self._shared)
+            self._budget = EvaluationBudget() if len(self._clusters) > 1 else None
         if key == (REFUSED,):
             # They have no cluster, and leave no state.
             yield from (output_frame(refused_messages(frame)) for frame in frames)
@@ -110,7 +116,7 @@ class Step:
                 # The journal may still hold rows of a cluster that is no longer configured.
                 continue
             before = states.get(cluster, self._initial.get(cluster))
-            states[cluster], found = self._applied(settings, before, [*map(decoded_row, rows)])
+            states[cluster], found = self._applied(settings, before, rows)
             output += found
             applied = True
         if applied:
@@ -119,9 +125,9 @@ class Step:
             yield output_frame(output)
 
     def _applied(
-        self, settings: ClusterSettings, blob: bytes | None, rows: Sequence[DecodedRow]
+        self, settings: ClusterSettings, blob: bytes | None, rows: Sequence[Observation]
     ) -> tuple[bytes, Sequence[OutputRow]]:
-        """Applies rows of one cluster; returns its state after them, and what they brought about."""
+        """Applies rows of one cluster, or some of them; returns its state, and what they brought about."""
         cluster = settings.name
         output: list[OutputRow] = []
         cached = self._cached(settings, blob)
@@ -132,17 +138,16 @@ class Step:
             monitor, damage = _restored(settings, blob, rows[0], pages, self._initial.get(cluster))
             if damage is not None:
                 output.append(damage)
-        if status_ms is not None and status_ms < monitor.machine.now_ms and _has_election(rows):
-            # /metrics measures an election from the newest record before it.
-            output += _contained(_status, cluster, monitor)[0]
-        outcome = monitor.apply(rows, store=True)
-        output += [quarantined_row(cluster, one) for one in (*outcome.undecodable, *outcome.failed)]
+        waited = bool(monitor.waiting)
+        alerts, found = self._apply_within_budget(monitor, rows, status_ms)
+        output += found
         renders = [_due] if cached is not None or blob is None else [_due, _firing]
+        renders += [_waiting] if waited or monitor.waiting else []
         now_ms = monitor.machine.now_ms
-        if output or outcome.alerts or status_ms is None or now_ms - status_ms >= self._status_ms:
+        if output or alerts or status_ms is None or now_ms - status_ms >= self._status_ms:
             renders.append(_status)
             status_ms = now_ms
-        rendered, failure = _rendered(cluster, monitor, outcome.alerts, renders)
+        rendered, failure = _rendered(cluster, monitor, alerts, renders)
         if failure is not None:
             monitor.machine.record_failure(RENDERS, failure)
             monitor.to_bytes()
@@ -152,6 +157,36 @@ class Step:
             pages.stored(stored_references(cluster, after))
         Step._cache[cluster] = _Cached(after, settings, monitor, status_ms, pages)
         return after, [*output, *rendered]
+
+    def _apply_within_budget(
+        self, monitor: ClusterMonitor, rows: Sequence[Observation], status_ms: Millis | None
+    ) -> tuple[Sequence[Alert], Sequence[OutputRow]]:
+        """Applies the rows that wait and the new ones until the budget is spent, and stores the state with the rest.
+
+        Returns:
+            The alerts, and what goes into quarantine. Before an election also the status, if the newest one is older
+            than `status_ms`: /metrics measures an election from the newest record before it.
+        """
+        cluster = monitor.settings.name
+        due = (*monitor.waiting, *rows)
+        applied = 0
+        alerts: list[Alert] = []
+        output: list[OutputRow] = []
+        unlimited = self._budget is None or sum(len(row.payload) for row in due) > MOST_WAITING_BYTES
+        if self._budget is not None:
+            self._budget.begin_cluster((rows[-1].observed_at_ms - rows[0].observed_at_ms) / 1_000)
+        while applied < len(due) and (not applied or unlimited or self._budget is None or not self._budget.is_spent):
+            row = decoded_row(due[applied])
+            if status_ms is not None and status_ms < monitor.machine.now_ms and _has_election(row):
+                output += _contained(_status, cluster, monitor)[0]
+                status_ms = None
+            applied += 1
+            outcome = monitor.apply((row,))
+            alerts += outcome.alerts
+            output += (quarantined_row(cluster, one) for one in (*outcome.undecodable, *outcome.failed))
+        monitor.waiting = due[applied:]
+        stored = monitor.apply((), store=True)
+        return [*alerts, *stored.alerts], [*output, *(quarantined_row(cluster, one) for one in stored.failed)]
 
     def pages(self, cluster: str) -> PageFiles | None:
         """Returns the pages of a cluster's state; None if they are in the state."""
@@ -176,7 +211,7 @@ def _with_shared_thresholds(clusters: Mapping[str, ClusterSettings]) -> dict[str
 
 
 def _restored(
-    settings: ClusterSettings, blob: bytes | None, first: DecodedRow, pages: PageFiles | None, initial: bytes | None
+    settings: ClusterSettings, blob: bytes | None, first: Observation, pages: PageFiles | None, initial: bytes | None
 ) -> tuple[ClusterMonitor, OutputRow | None]:
     """Returns the monitor of a stored state.
 
@@ -195,7 +230,7 @@ def _restored(
     assert blob is not None
     monitor = ClusterMonitor(settings, pages, tracked=readable_conditions(cluster, blob, initial))
     violations = monitor.machine.contract_violations
-    violations.failed(READS, reason, sequence=first.sequence, now_ms=first.observed_at_ms)
+    violations.failed(READS, reason, sequence=first.sequence, now_ms=Millis(first.observed_at_ms))
     monitor.to_bytes()
     return monitor, quarantined_state(cluster, blob, reason)
 
@@ -237,8 +272,8 @@ def _contained(
         return [], f"could not be rendered: {failure_reason(error)}"
 
 
-def _has_election(rows: Iterable[DecodedRow]) -> bool:
-    return any(isinstance(event, LeaderChanged) for row in rows for event in row.events)
+def _has_election(row: DecodedRow) -> bool:
+    return any(isinstance(event, LeaderChanged) for event in row.events)
 
 
 def _alert(cluster: str, alert: Alert) -> Iterator[OutputRow]:
@@ -255,6 +290,11 @@ def _status(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
     quorum, evaluation = monitor.machine.quorum(), monitor.evaluation()
     status = job_cluster_status(quorum, monitor.settings.thresholds, evaluation, monitor.tracked)
     yield OutputKind.STATUS, cluster, "", to_bytes(status).decode()
+
+
+def _waiting(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
+    """Yields how many bytes of rows wait to be applied, and since when: 0 when none waits any more."""
+    yield OutputKind.WAITING, cluster, "", WAITING_ROWS.dump_json(monitor.waiting_rows).decode()
 
 
 def _due(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:

@@ -29,7 +29,13 @@ from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_rea
 from streaming.replay.copied import copied
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.machine import Machine
-from streaming.replay.state_codec import monitor_parts, monitor_to_bytes
+from streaming.replay.state_codec import (
+    MonitorParts,
+    monitor_parts,
+    monitor_to_bytes,
+    pack_waiting,
+    unpack_waiting,
+)
 from streaming.replay.stored_topics import PageStore
 
 CONTRACTS_RULE = "data-contract-broken"
@@ -72,6 +78,16 @@ class Outcome:
     """Rows that could not be applied or evaluated."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRows:
+    """The rows of a cluster that wait to be applied: their evaluation takes longer than a batch may."""
+
+    size: int
+    """Bytes of their payloads."""
+    since_ms: Millis | None
+    """When the first of them was observed; None if none waits."""
+
+
 class ClusterMonitor:
     """One monitored cluster: its machine and its tracked conditions, which are valid only together."""
 
@@ -104,6 +120,8 @@ class ClusterMonitor:
         """Applied since the stored form."""
         self._events_since = 0
         """In these rows."""
+        self.waiting: tuple[Observation, ...] = ()
+        """Rows that follow and are not applied yet: they are stored with the state."""
         self._refused: list[RefusedRow] = []
         """Records of these rows beyond a limit, found by the newest `apply`."""
         self._restore()
@@ -127,6 +145,7 @@ class ClusterMonitor:
         if blob is not None:
             monitor._stored = blob
             monitor._restore()
+            monitor.waiting = unpack_waiting(settings.name, monitor_parts(settings.name, blob).waiting, pages)
         return monitor
 
     def _restore(self) -> None:
@@ -134,8 +153,9 @@ class ClusterMonitor:
         if self._stored is None:
             self.tracked, self.machine = self._initial, Machine(self.settings, self._pages)
         else:
-            self.tracked, state = monitor_parts(self.settings.name, self._stored)
-            self.machine = Machine.from_bytes(state, self.settings, self._pages)
+            parts = monitor_parts(self.settings.name, self._stored)
+            self.tracked = parts.tracked
+            self.machine = Machine.from_bytes(parts.machine, self.settings, self._pages)
         self._evaluator = RuleEvaluator(self.settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
 
@@ -167,6 +187,12 @@ class ClusterMonitor:
         return self._stored
 
     @property
+    def waiting_rows(self) -> WaitingRows:
+        """What waits to be applied."""
+        first = Millis(self.waiting[0].observed_at_ms) if self.waiting else None
+        return WaitingRows(size=sum(len(row.payload) for row in self.waiting), since_ms=first)
+
+    @property
     def poll_at_ms(self) -> Millis | None:
         """When a hold or clear time expires: a poll at that time decides about an alert. None: no time is special."""
         return next_due(self.tracked, self.settings.thresholds)
@@ -180,7 +206,10 @@ class ClusterMonitor:
 
     def to_bytes(self) -> bytes:
         """Returns the stored form of the state, a versioned blob."""
-        self._stored = monitor_to_bytes(self.tracked, self.machine.to_bytes())
+        waiting = pack_waiting(self.waiting, self._pages)
+        self._stored = monitor_to_bytes(
+            MonitorParts(tracked=self.tracked, waiting=waiting, machine=self.machine.to_bytes())
+        )
         self._since, self._events_since = [], 0
         return self._stored
 

@@ -1,7 +1,8 @@
 """MachineState: what is known about one cluster; and the stored form of it and of a ClusterMonitor, a versioned blob.
 
-Layout: four bytes, `kww` and the version, then nine sections, each a length of four bytes (big-endian) and that many
-bytes: the tracked conditions, and those of the machine. These are the hot section (deflated JSON of MachineState,
+Layout: four bytes, `kww` and the version, then ten sections, each a length of four bytes (big-endian) and that many
+bytes: the tracked conditions, a table of the rows that wait to be applied, and those of the machine. These are the hot
+section (deflated JSON of MachineState,
 rewritten whenever an observation was applied), and tables whose parts are rewritten only if they change: the partitions
 of the log, and those of an unfinished snapshot, as `stored_topics` stores them; the values of the log's image, of the
 visible one and of the snapshot's, and the records of their transactions, as `stored_values` stores them. Their large
@@ -22,6 +23,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
+from connectors.observations.observation import Observation, packed, unpacked
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import START, Millis
 from rules.model.membership import VoterRemoval
@@ -34,11 +36,19 @@ from streaming.replay.log_clock import LogClock
 from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
-from streaming.replay.stored_topics import PageStore, deflated, table_references
+from streaming.replay.stored_topics import (
+    TABLE_MAGIC,
+    PageStore,
+    deflated,
+    packed_part,
+    part_content,
+    parts_of,
+    table_references,
+)
 from streaming.replay.stored_values import IMAGE_VALUES, StoredValues
 
 MAGIC = b"kww"
-VERSION = 5
+VERSION = 6
 _HEADER_BYTES = len(MAGIC) + 1
 
 
@@ -91,24 +101,54 @@ def _conditions_json() -> TypeAdapter[TrackedConditions]:
     return TypeAdapter(TrackedConditions)
 
 
-def monitor_to_bytes(conditions: TrackedConditions, machine: bytes) -> bytes:
-    """Returns the stored form of a monitor; `machine`: that of its machine."""
-    tracked = deflated(json.dumps(_conditions_json().dump_python(conditions), separators=(",", ":")).encode())
-    return MAGIC + bytes([VERSION]) + _joined(tracked) + machine
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorParts:
+    """The parts of a stored monitor."""
+
+    tracked: TrackedConditions
+    waiting: bytes
+    """The rows that wait to be applied, as `pack_waiting` returns them."""
+    machine: bytes
+    """As `to_bytes` returns it."""
 
 
-def monitor_parts(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
-    """Returns the tracked conditions and the bytes of the machine.
+def monitor_to_bytes(parts: MonitorParts) -> bytes:
+    """Returns the stored form of a monitor."""
+    tracked = deflated(json.dumps(_conditions_json().dump_python(parts.tracked), separators=(",", ":")).encode())
+    return MAGIC + bytes([VERSION]) + _joined(tracked, parts.waiting) + parts.machine
+
+
+def monitor_parts(cluster: str, blob: bytes) -> MonitorParts:
+    """Returns what `monitor_to_bytes` stored.
 
     Raises:
         UsageError: the blob is of another version of kraftwatch.
         DamagedStateError: it is damaged.
     """
-    tracked, machine = _tracked_and_machine(cluster, blob)
+    stored, waiting, machine = _stored_parts(cluster, blob)
     try:
-        return _conditions_json().validate_python(json.loads(zlib.decompress(tracked))), machine
+        tracked = _conditions_json().validate_python(json.loads(zlib.decompress(stored)))
     except (zlib.error, ValueError) as error:
         raise _damaged(cluster, f"{type(error).__name__} while reading its alerts") from error
+    return MonitorParts(tracked=tracked, waiting=waiting, machine=machine)
+
+
+def pack_waiting(rows: Iterable[Observation], pages: PageStore | None) -> bytes:
+    """Returns a table of rows, empty without any; `pages` keeps the large ones."""
+    parts = [packed_part(packed(row), pages) for row in rows]
+    return TABLE_MAGIC + b"".join(parts) if parts else b""
+
+
+def unpack_waiting(cluster: str, table: bytes, pages: PageStore | None) -> tuple[Observation, ...]:
+    """Returns the rows of a table.
+
+    Raises:
+        DamagedStateError: it, or a page, is damaged.
+    """
+    try:
+        return tuple(unpacked(part_content(part, pages)) for part in parts_of(table))
+    except (struct.error, IndexError, ValueError) as error:
+        raise _damaged(cluster, f"{type(error).__name__} while reading rows that wait") from error
 
 
 def readable_conditions(cluster: str, damaged: bytes, initial: bytes | None = None) -> TrackedConditions:
@@ -117,11 +157,11 @@ def readable_conditions(cluster: str, damaged: bytes, initial: bytes | None = No
     If they cannot be read either, those of `initial`: the alerts that are firing in the ledger.
     """
     try:
-        return monitor_parts(cluster, damaged)[0]
+        return monitor_parts(cluster, damaged).tracked
     except Exception as error:
         if isinstance(error, MemoryError):
             raise
-        return TrackedConditions() if initial is None else monitor_parts(cluster, initial)[0]
+        return TrackedConditions() if initial is None else monitor_parts(cluster, initial).tracked
 
 
 def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
@@ -131,8 +171,8 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
         UsageError: the blob is of another version of kraftwatch.
         DamagedStateError, ValueError: it is damaged.
     """
-    _, machine = _tracked_and_machine(cluster, blob)
-    return frozenset(chain.from_iterable(map(table_references, _sections(cluster, machine)[1:])))
+    _, waiting, machine = _stored_parts(cluster, blob)
+    return frozenset(chain.from_iterable(map(table_references, [waiting, *_sections(cluster, machine)[1:]])))
 
 
 def to_bytes(state: MachineState, pages: PageStore | None, values: StoredValues) -> bytes:
@@ -200,10 +240,10 @@ def _add_tables(state: MachineState, tables: Sequence[bytes], pages: PageStore |
         ("log", state.log, topics, image, held),
         ("loading", state.loading, loading_topics, loading_image, loading_held),
     )
-    for name, log, packed, packed_image, packed_held in logs:
+    for name, log, packed_topics, packed_image, packed_held in logs:
         if log is not None:
             log.image = values.unpack_image(name, log.image, packed_image, pages)
-            log.partitions = Partitions(recovering=log.image.recovering, packed=packed, pages=pages)
+            log.partitions = Partitions(recovering=log.image.recovering, packed=packed_topics, pages=pages)
             if log.transaction is not None:
                 values.unpack_held(name, log.transaction, packed_held, pages)
     state.visible_image = (
@@ -216,7 +256,8 @@ def _joined(*sections: bytes) -> bytes:
     return b"".join(struct.pack(">I", len(section)) + section for section in sections)
 
 
-def _tracked_and_machine(cluster: str, blob: bytes) -> tuple[bytes, bytes]:
+def _stored_parts(cluster: str, blob: bytes) -> tuple[bytes, bytes, bytes]:
+    """Returns the tracked conditions, the rows that wait and the machine."""
     if blob[: len(MAGIC)] != MAGIC or len(blob) < _HEADER_BYTES:
         raise _damaged(cluster, "its header is missing")
     if (version := blob[len(MAGIC)]) != VERSION:
@@ -225,7 +266,8 @@ def _tracked_and_machine(cluster: str, blob: bytes) -> tuple[bytes, bytes]:
             f"{VERSION}: run the kraftwatch that wrote it, or start with a new checkpoint folder"
         )
     tracked, end = _section(cluster, blob, _HEADER_BYTES)
-    return tracked, blob[end:]
+    waiting, end = _section(cluster, blob, end)
+    return tracked, waiting, blob[end:]
 
 
 def _section(cluster: str, blob: bytes, start: int) -> tuple[bytes, int]:

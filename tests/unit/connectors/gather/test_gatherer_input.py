@@ -7,6 +7,7 @@ from connectors.gather.gatherer_input import (
     AuditResult,
     ControlMessage,
     GathererSettings,
+    LogPause,
     PollRequest,
     message_from_line,
     message_to_line,
@@ -63,7 +64,12 @@ AUDITED = ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broke
 
 
 @pytest.mark.parametrize(
-    "message", [PollRequest(cluster="prod", at_ms=1_800_000_000_000), AuditResult(cluster="prod", audited=AUDITED)]
+    "message",
+    [
+        PollRequest(cluster="prod", at_ms=1_800_000_000_000),
+        AuditResult(cluster="prod", audited=AUDITED),
+        LogPause(cluster="prod", pause_ms=2_000),
+    ],
 )
 def test_control_message_round_trips_as_one_line(message: ControlMessage) -> None:
     line = message_to_line(message)

@@ -99,6 +99,23 @@ def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
     assert output.log == LOG
 
 
+def test_a_paused_log_is_not_read_until_the_pause_ends(loop: EventLoop) -> None:
+    controllers = ScriptedClient(loop, {C1: leader_response(LOG, end=4)})
+    output = RecordedOutput()
+    follower = LogFollower(controllers, NodeDirectory(configured=(C1,), cluster_id="x"), output)  # type: ignore[arg-type]
+    follower.pause(0.5)
+
+    async def main() -> float:
+        began = loop.now()
+        loop.spawn(follower.run())
+        while not output.log:
+            await loop.sleep(0.01)
+        return loop.now() - began
+
+    assert loop.run(main) >= 0.5
+    assert output.log == LOG
+
+
 def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:
     scripts = {C1: follower_response(2, None), C2: leader_response(LOG, end=4), C3: follower_response(2, None)}
     output = follow(loop, ScriptedClient(loop, scripts), lambda output: output.log == LOG, configured=(C1, C2, C3))

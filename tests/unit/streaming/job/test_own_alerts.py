@@ -23,12 +23,14 @@ from streaming.job.own_alerts import (
     OwnAlerts,
 )
 from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.replay.cluster_monitor import WaitingRows
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 NOW = Millis(1_800_000_000_000)
 HOUR_MS = 3_600_000
 TOPICS = {"a": "t", "b": "t"}
 EMPTY_BATCH = DeliveredBatch(took_s=0.1, statuses=[], quarantined={}, report=DeliveryReport(recorded=0, sinks={}))
+NOTHING = WaitingRows(size=0, since_ms=None)
 FIRED, RESOLVED = AlertState.FIRING, AlertState.RESOLVED
 
 
@@ -38,6 +40,7 @@ class Job:
     def __init__(self) -> None:
         self.steady_ms, self.wall_ms = 100_000, int(NOW)
         self.firing: dict[str, Alert] = {}
+        self.clusters = ["a", "b"]
         self.restart()
 
     def restart(self) -> None:
@@ -61,7 +64,8 @@ class Job:
         self.wall_ms += round(1000 * seconds) + step_ms
         if arrived:
             self.batch(*arrived)
-        alerts = [*self.own.due(topics, {"other": 0.0} if read_s_ago is None else {"t": read_s_ago})]
+        read = {"other": 0.0} if read_s_ago is None else {"t": read_s_ago}
+        alerts = [*self.own.due(topics, read, clusters=self.clusters)]
         for one in alerts:
             self.firing.pop(one.subject, None)
             if one.state is FIRED:
@@ -252,6 +256,38 @@ def test_refused_rows_resolve_half_an_hour_after_the_newest_one_or_the_restart()
     assert brief(gathering(job, 600)) == [("clock", RESOLVED)]
     assert gathering(job, REFUSED_MS / 1000 - 1) == []
     assert brief(gathering(job, 1)) == [("rows of prod: time", RESOLVED)]
+
+
+def test_rows_that_wait_are_reported_after_a_time_and_resolve_when_none_waited_for_as_long() -> None:
+    job = Job()
+    some = WaitingRows(size=3_000_000, since_ms=NOW)
+
+    def seconds(count: int, rows: WaitingRows | None) -> list[tuple[str, AlertState]]:
+        found = []
+        for _ in range(count):
+            if rows is not None:
+                job.own.note_batch(replace(EMPTY_BATCH, waiting={"a": rows}))
+            found += gathering(job, 1)
+        return brief(found)
+
+    assert seconds(20, some) == []
+    assert seconds(1, NOTHING) == [], "a large log that was read for the first time"
+    assert seconds(29, some) == []
+    assert seconds(5, replace(some, size=5_000_000)) == [("log of a", FIRED)]
+    fired = job.firing["log of a"]
+    assert fired.evidence["waiting_bytes"] == 5_000_000
+    assert "The metadata log of cluster a grows faster than kraftwatch evaluates it" in fired.summary
+    assert seconds(25, NOTHING) == []
+    assert seconds(5, some) == []
+    assert seconds(1, NOTHING) == []
+    assert seconds(30, None) == [("log of a", RESOLVED)]
+
+    assert seconds(35, some) == [("log of a", FIRED)]
+    job.restart()
+    assert seconds(29, None) == [], "a job that was restarted sees first whether rows wait"
+    assert seconds(10, some) == []
+    job.clusters = ["b"]
+    assert seconds(1, None) == [("log of a", RESOLVED)]
 
 
 def logged(caplog: pytest.LogCaptureFixture, late_ms: int, *, seconds: int) -> list[str]:

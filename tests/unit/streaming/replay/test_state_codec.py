@@ -10,6 +10,7 @@ from rules.model.monitoring import Access, Reason, Vantage
 from streaming.replay import state_codec, stored_topics
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
+from streaming.replay.state_codec import MonitorParts
 from tests.description.describe import describe
 from tests.unit.streaming.replay.log_script import (
     LogScript,
@@ -75,7 +76,8 @@ def test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions(monk
     first, second = script.snapshot(records, chunks=2)
     apply(stored, [first])
     blob = stored.to_bytes()
-    needed = state_codec.stored_references("test", state_codec.monitor_to_bytes(TrackedConditions(), blob))
+    parts = MonitorParts(tracked=TrackedConditions(), waiting=b"", machine=blob)
+    needed = state_codec.stored_references("test", state_codec.monitor_to_bytes(parts))
     assert needed == pages.contents.keys(), "of the log and of the snapshot"
 
     back = Machine.from_bytes(blob, ClusterSettings(name="test"), pages=pages)

@@ -82,6 +82,7 @@ class LogPause:
 
     cluster: str
     pause_ms: int
+    """From now on; 0 ends a pause."""
 
 
 ControlMessage: TypeAlias = PollRequest | AuditResult | LogPause

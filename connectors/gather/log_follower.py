@@ -87,7 +87,7 @@ class LogFollower:
         self._paused_until = 0.0
 
     def pause(self, pause_s: float) -> None:
-        """Sends no further request for some seconds."""
+        """Sends no further request for some seconds from now on; 0 ends a pause."""
         self._paused_until = self._loop.now() + pause_s
 
     async def run(self) -> None:
@@ -96,8 +96,8 @@ class LogFollower:
         self._buffer.restart(self.position)
         self._snapshot = None
         while True:
-            if (pause_s := self._paused_until - self._loop.now()) > 0:
-                await self._loop.sleep(pause_s)
+            while self._loop.now() < self._paused_until:
+                await self._loop.sleep(_PAUSE_S)
             leader = self._nodes.leader
             if leader is None:
                 await self._find_leader()

@@ -40,8 +40,8 @@ its imports alone take a minute."""
 BACKOFF_S_MAX = 10.0
 PAUSED_FROM_BYTES = 1024 * 1024
 """A log is not read while so much of it waits to be evaluated."""
-PAUSE_MS = 2_000
-"""How long a log is not read: longer than a batch, so that the next one can repeat it."""
+PAUSE_MS = 15_000
+"""How long a log is not read unless the job says otherwise: longer than a batch, which then repeats it."""
 HANGS_S = 60
 """A poll records one row a second for each cluster, even a failed one: no row for this many seconds means a hang."""
 
@@ -108,9 +108,13 @@ class GathererProcess:
             self._requested[cluster] = (self.pid, due_ms)
             self._write(message_to_line(PollRequest(cluster=cluster, at_ms=due_ms)))
 
-    def pause_log(self, cluster: str) -> None:
-        """Requests that the log of a cluster is not read for PAUSE_MS. Never blocks; to be repeated with each batch."""
-        self._write(message_to_line(LogPause(cluster=cluster, pause_ms=PAUSE_MS)))
+    def limit_log(self, cluster: str, waiting_bytes: int) -> None:
+        """Has a cluster's log read or not, by the rows of it that wait to be evaluated.
+
+        Never blocks; to be called with each batch of a cluster of which rows wait, and when none does any more.
+        """
+        pause_ms = PAUSE_MS if waiting_bytes >= PAUSED_FROM_BYTES else 0
+        self._write(message_to_line(LogPause(cluster=cluster, pause_ms=pause_ms)))
 
     def record(self, cluster: str, audited: ObservationsAudited) -> None:
         """Sends the result of an audit to be recorded in the journal. Never blocks; a lost result is found again."""

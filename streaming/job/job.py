@@ -31,7 +31,7 @@ from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job import logging_setup
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters, record_ids
-from streaming.job.gatherer_process import PAUSED_FROM_BYTES, GathererProcess
+from streaming.job.gatherer_process import GathererProcess
 from streaming.job.own_alerts import JobLag, OwnAlerts
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_sinks, prepare
 from streaming.job.topic_input import (
@@ -228,8 +228,7 @@ class Job:
         self.batch_stats.add(batch)
         self._own.note_batch(batch)
         for cluster, rows in batch.waiting.items():
-            if rows.size >= PAUSED_FROM_BYTES:
-                self.gatherer.pause_log(cluster)
+            self.gatherer.limit_log(cluster, rows.size)
         if observed := [each.observed_at_ms for each in batch.statuses if each.observed_at_ms is not None]:
             self._lag.batch_delivered(max(observed), now_ms=wall_ms())
         # A job that is cut off from every cluster falls behind the others.

@@ -50,8 +50,8 @@ class RelayedInput:
     def request_poll(self, cluster: str, due_ms: Millis) -> None:
         """Requests nothing: the next regular poll follows within a second."""
 
-    def pause_log(self, cluster: str) -> None:
-        """Pauses nothing: a relay does not know how far its rows are evaluated."""
+    def limit_log(self, cluster: str, waiting_bytes: int) -> None:
+        """Limits nothing: a relay does not know how far its rows are evaluated."""
 
     def record(self, cluster: str, audited: ObservationsAudited) -> None:
         """Logs the broken contracts: the store has the results, and there is no journal."""

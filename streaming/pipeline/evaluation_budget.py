@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-CLUSTER_S: Final = 0.5
+CLUSTER_S: Final = 0.25
 """Seconds of CPU time for the rows of a cluster in a batch. At least one row is applied: it takes 0.2 s at most."""
-TASK_S: Final = 1.0
+TASK_S: Final = 0.5
 """The same of all clusters that one task evaluates: several of them may have many rows."""
 COVERED: Final = 0.02
 """Further seconds of CPU time for each second that the rows cover: the rows of a cluster that keeps up take a fifth."""

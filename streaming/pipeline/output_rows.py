@@ -6,8 +6,8 @@ pandas neither sorts nor groups nor looks at values: for a few rows each takes l
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -22,6 +22,8 @@ from streaming.replay.cluster_monitor import RefusedRow, WaitingRows
 TOPIC = "topic "
 """How the key begins that stands for the cluster of refused messages: `topic NAME partition N`. No cluster's name has a
 space."""
+MOST_OF_A_ROW: Final = 20
+"""Refused parts of a row that are described one by one: a row may have thousands, and each is stored."""
 QUARANTINED_STATE_MAX = 64 << 20
 """Bytes of the largest damaged state that is copied into the quarantine."""
 
@@ -49,8 +51,17 @@ OutputRow: TypeAlias = tuple[str, str, str, str]
 """kind, cluster, name, body."""
 
 
-def quarantined_row(cluster: str, row: RefusedRow) -> OutputRow:
-    """Returns the description of a row, or of a batch or record in it, for the quarantine."""
+def quarantined_rows(cluster: str, refused: Sequence[RefusedRow]) -> Iterator[OutputRow]:
+    """Yields the descriptions of what a row has that was refused; of many records only of the first ones."""
+    for one in refused[:MOST_OF_A_ROW]:
+        yield _quarantined(cluster, one)
+    further = refused[MOST_OF_A_ROW:]
+    if further:
+        reason = f"{further[0].reason}; this is one of {len(further)} further parts of the row that are refused"
+        yield _quarantined(cluster, replace(further[0], reason=reason))
+
+
+def _quarantined(cluster: str, row: RefusedRow) -> OutputRow:
     body = {"cluster": cluster, **asdict(row)}
     # The name has it.
     del body["ordinal"]

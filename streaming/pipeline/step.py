@@ -32,7 +32,7 @@ from streaming.pipeline.output_rows import (
     OutputRow,
     observations,
     output_frame,
-    quarantined_row,
+    quarantined_rows,
     quarantined_state,
     refused_messages,
 )
@@ -183,10 +183,10 @@ class Step:
             applied += 1
             outcome = monitor.apply((row,))
             alerts += outcome.alerts
-            output += (quarantined_row(cluster, one) for one in (*outcome.undecodable, *outcome.failed))
+            output += quarantined_rows(cluster, (*outcome.undecodable, *outcome.failed))
         monitor.waiting = due[applied:]
         stored = monitor.apply((), store=True)
-        return [*alerts, *stored.alerts], [*output, *(quarantined_row(cluster, one) for one in stored.failed)]
+        return [*alerts, *stored.alerts], [*output, *quarantined_rows(cluster, stored.failed)]
 
     def pages(self, cluster: str) -> PageFiles | None:
         """Returns the pages of a cluster's state; None if they are in the state."""

@@ -14,7 +14,7 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from streaming.data_quality.quarantine_report import STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.output_rows import quarantined_row
+from streaming.pipeline.output_rows import quarantined_rows
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.cli.program import json_lines, kraftwatch, usage_error
@@ -57,7 +57,7 @@ def checkpoint(tmp_path: Path) -> Path:
     store = quarantine_of(job_database(job.folder))
     for row in JournalReader(job.journal).read(0, 3):
         for refused in ClusterMonitor(ClusterSettings(name="prod")).apply((row,)).undecodable:
-            _, cluster, name, body = quarantined_row("prod", refused)
+            ((_, cluster, name, body),) = quarantined_rows("prod", [refused])
             store.put({f"{cluster}-{name}": json.loads(body)})
     return tmp_path
 

@@ -18,7 +18,7 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.pipeline.active_role import ActiveRole
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.output_rows import OutputKind, OutputRow, quarantined_row
+from streaming.pipeline.output_rows import OutputKind, OutputRow, quarantined_rows
 from streaming.replay.cluster_monitor import RefusedRow
 from streaming.status.cluster_status import ClusterStatus, to_bytes
 from streaming.status.status_store import StatusStore
@@ -42,7 +42,8 @@ def status_row(status: ClusterStatus) -> OutputRow:
 
 def refused(cluster: str, ordinal: int = 0) -> OutputRow:
     row = RefusedRow(sequence=1, observed_at_ms=Millis(1), ordinal=ordinal, offset=None, reason="r")
-    return quarantined_row(cluster, row)
+    (described,) = quarantined_rows(cluster, [row])
+    return described
 
 
 class FakeRole(ActiveRole):

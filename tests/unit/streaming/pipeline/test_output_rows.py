@@ -1,6 +1,7 @@
 """What crosses Spark: frames of packed observations become those that were packed, and output rows are texts."""
 
 import dataclasses
+import json
 from random import Random
 
 import pandas as pd
@@ -10,10 +11,19 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.observations.observation import Observation, ObservationKind
+from rules.model.identifiers import Millis
 from streaming.dataframes.journal_dataframe import EVENT, arrow_rows
-from streaming.pipeline.output_rows import OutputKind, OutputRow, observations, output_frame
+from streaming.pipeline.output_rows import (
+    MOST_OF_A_ROW,
+    OutputKind,
+    OutputRow,
+    observations,
+    output_frame,
+    quarantined_rows,
+)
 from streaming.pipeline.schema import OBSERVATION, OUTPUT, PACKED_ARROW, pack
 from streaming.pipeline.source import OBSERVATION_ARROW, observations_to_arrow
+from streaming.replay.cluster_monitor import RefusedRow
 
 NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1)
 ROWS = st.builds(
@@ -75,3 +85,19 @@ def test_rows_cross_arrow_as_they_are() -> None:
     assert [(each["cluster"], each["sequence"], each["type"]) for each in events.to_pylist()] == [
         ("a", 7, "undecodable")
     ] * 2
+
+
+def test_of_a_row_with_many_refused_records_only_the_first_are_described_one_by_one() -> None:
+    refused = [
+        RefusedRow(sequence=7, observed_at_ms=Millis(0), ordinal=at, offset=100 + at, reason="no record")
+        for at in range(2_000)
+    ]
+
+    described = [*quarantined_rows("prod", refused)]
+
+    assert [name for _, _, name, _ in described] == [f"7-{at}" for at in range(MOST_OF_A_ROW + 1)]
+    *_, (*_, last) = described
+    assert json.loads(last)["reason"] == (
+        f"no record; this is one of {2_000 - MOST_OF_A_ROW} further parts of the row that are refused"
+    )
+    assert [*quarantined_rows("prod", refused[:MOST_OF_A_ROW])] == described[:-1]

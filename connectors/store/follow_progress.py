@@ -1,4 +1,4 @@
-"""FollowProgress: how far one cluster's log is recorded, so that a restarted follower continues there.
+"""FollowProgress: how far one cluster's log is recorded, so that a restarted follower continues there; and its size.
 
 The position is folded row by row, and stored in the same transaction as the rows.
 """
@@ -14,6 +14,7 @@ from connectors.metadata.batches import FRAME, HEADER, RecordBatch
 from connectors.metadata.record_framing import control_type, framed_record
 from connectors.metadata.record_schemas import known_records
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.store.journal_file import ROW_BYTES
 
 _SNAPSHOT_FOOTER = 4
 """org.apache.kafka.common.record.ControlRecordType.SNAPSHOT_FOOTER."""
@@ -33,6 +34,10 @@ class FollowProgress:
     """The newest one recorded."""
     records: str = ""
     """Which records were known to who recorded the log (`known_records`): the bodies of others were not recorded."""
+    kept_bytes: int = 0
+    """What the rows of the cluster take in the journal, about."""
+    emptied_end: int = 0
+    """The sequence after the newest row that was emptied, because the cluster took more than its share; 0: none was."""
 
     @property
     def lacks_known_records(self) -> bool:
@@ -47,7 +52,11 @@ FOLLOW_PROGRESS: Final = TypeAdapter(FollowProgress)
 def advance(position: FollowProgress | None, row: Observation) -> FollowProgress:
     """Returns the position after one more row of the same cluster."""
     before = position if position is not None else new_progress(row.observed_at_ms)
-    after = replace(before, observed_at_ms=max(before.observed_at_ms, row.observed_at_ms))
+    after = replace(
+        before,
+        observed_at_ms=max(before.observed_at_ms, row.observed_at_ms),
+        kept_bytes=before.kept_bytes + len(row.payload) + ROW_BYTES,
+    )
     if row.high_watermark is not None:
         after = replace(after, high_watermark=row.high_watermark)
     match row.kind:

@@ -49,6 +49,8 @@ values: Final = attrgetter(*_NAMES)
 """Returns the columns of a row, in the order of `COLUMNS`."""
 END: Final = "coalesce((SELECT max(sequence) + 1 FROM observations), first)"
 """An expression for the sequence after the newest row, in a query of `journal`."""
+EMPTIED_END: Final = "(SELECT coalesce(max(json_extract(progress, '$.emptied_end')), 0) FROM progress)"
+"""An expression for the sequence after the newest row that was emptied, in a query of `journal`."""
 SAVE_PROGRESS: Final = "INSERT OR REPLACE INTO progress VALUES (?, ?)"
 SAVE_ENDPOINTS: Final = "INSERT OR REPLACE INTO endpoints VALUES (?, ?)"
 INSERT: Final = f"INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -183,8 +185,8 @@ def readable_journal(directory: Path) -> ReadableJournal | None:
     path = journal_file(directory)
     try:
         with closing(sqlite_file.connect(path, read_only=True)) as connection:
-            journal_id, end, restarted_at = connection.execute(
-                f"SELECT id, {END}, coalesce(restarted_at, 0) FROM journal"
+            journal_id, end, restarted_at, emptied_end = connection.execute(
+                f"SELECT id, {END}, coalesce(restarted_at, 0), {EMPTIED_END} FROM journal"
             ).fetchone()
             for table in _CLUSTERS:
                 connection.execute(f"SELECT * FROM {table}").fetchall()
@@ -199,7 +201,9 @@ def readable_journal(directory: Path) -> ReadableJournal | None:
                 first -= 1
     except (sqlite3.Error, ValueError, TypeError):
         pass
-    return ReadableJournal(journal_id=journal_id, first=first, end=end, complete=first <= restarted_at)
+    return ReadableJournal(
+        journal_id=journal_id, first=first, end=end, complete=max(first, emptied_end) <= restarted_at
+    )
 
 
 def replace_journal(

@@ -12,6 +12,7 @@ from connectors.errors import JournalError
 from connectors.observations.observation import Observation
 from connectors.store.journal_file import (
     COLUMNS,
+    EMPTIED_END,
     END,
     ROW_BYTES,
     damaged,
@@ -73,8 +74,8 @@ class JournalReader:
 
     @property
     def complete(self) -> bool:
-        """Whether the rows from `beginning` on hold everything: retention has not deleted the first of them."""
-        return self.first_sequence() <= (self.restarted_at() or 0)
+        """Whether the rows from `beginning` on hold everything: retention has deleted or emptied none of them."""
+        return max(self.first_sequence(), self._number(EMPTIED_END)) <= (self.restarted_at() or 0)
 
     def committed_end(self) -> int:
         """Returns the sequence below which all rows are committed; 0 if none is."""

@@ -9,10 +9,10 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from connectors.errors import JournalError, JournalInUseError
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Observation, ObservationKind, to_json
 from connectors.store import journal_file, sqlite_file
 from connectors.store.durable_file import lock
 from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, advance, new_progress
@@ -26,6 +26,7 @@ from connectors.store.journal_file import (
     used_bytes,
     values,
 )
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 
 LOCK = "lock"
 _LOG = logging.getLogger(__name__)
@@ -36,6 +37,18 @@ _RETENTION_SOON_MS = 1_000
 _LOG_BYTES = 64 * 1024 * 1024
 """The write-ahead log is cut to this size after a large transaction."""
 _DAY_S = 86_400.0
+_SHARES: Final = 1.25
+"""A cluster may take so many times its equal share of a full journal before its rows are emptied."""
+_EMPTIED_FROM_BYTES: Final = 1_024
+"""Smaller rows are not emptied."""
+_EMPTIED: Final = to_json(
+    FailedObservation(
+        source=ObservationSource.LOG,
+        endpoint="",
+        reason=Reason.RECORDS_MISSING,
+        detail="deleted from the journal, of which this cluster took more than its share",
+    )
+)
 
 
 class JournalWriter:
@@ -72,6 +85,8 @@ class JournalWriter:
         self._positions: dict[str, FollowProgress] = {}
         self._endpoints: dict[str, str] = {}
         self._new_endpoints: dict[str, str] = {}
+        self._emptied_to: dict[str, int] = {}
+        """By cluster: rows below this sequence need not be looked at to be emptied."""
         self.journal_id = ""
         """As `JournalReader.journal_id`."""
         self.published_end = 0
@@ -185,8 +200,13 @@ class JournalWriter:
 
     def _forget_progress(self, clusters: Collection[str], now_ms: int | None = None) -> None:
         for cluster in clusters:
-            newest_ms = self._positions[cluster].observed_at_ms
-            self._positions[cluster] = new_progress(newest_ms if now_ms is None else min(newest_ms, now_ms))
+            before = self._positions[cluster]
+            newest_ms = before.observed_at_ms
+            self._positions[cluster] = replace(
+                new_progress(newest_ms if now_ms is None else min(newest_ms, now_ms)),
+                kept_bytes=before.kept_bytes,
+                emptied_end=before.emptied_end,
+            )
         self._changed.update(clusters)
 
     def _load(self, database: sqlite3.Connection) -> None:
@@ -204,16 +224,22 @@ class JournalWriter:
         self._new_endpoints.clear()
 
     def _delete_old(self) -> None:
-        """Deletes committed rows, oldest first, while the journal is too large or they are too old."""
+        """Deletes committed rows, oldest first, while the journal is too large or they are too old.
+
+        While a cluster takes more than its share, its rows are emptied instead: so one cluster whose controller writes
+        without end does not delete the history of all others.
+        """
         self._retention_at_ms = self._newest_at_ms
         held_back = False
         with self._transaction() as database:
             excess_bytes = used_bytes(database) - self._keep_bytes
             first, committed = database.execute("SELECT first, committed FROM journal").fetchone()
-            query = "SELECT observed_at_ms, length(payload) FROM observations ORDER BY sequence LIMIT ?"
+            if excess_bytes > 0:
+                excess_bytes -= self._empty_largest(database, excess_bytes, committed)
+            query = "SELECT observed_at_ms, length(payload), cluster FROM observations ORDER BY sequence LIMIT ?"
             kept_from = first
             with closing(database.execute(query, (_DELETED_AT_ONCE,))) as oldest:
-                for observed_at_ms, size in oldest:
+                for observed_at_ms, size, cluster in oldest:
                     if excess_bytes <= 0 and observed_at_ms >= self._newest_at_ms - self._keep_ms:
                         break
                     if kept_from >= committed:
@@ -221,11 +247,13 @@ class JournalWriter:
                         break
                     kept_from += 1
                     excess_bytes -= size + ROW_BYTES
+                    self._released(cluster, size + ROW_BYTES)
             if kept_from - first == _DELETED_AT_ONCE:
                 self._retention_at_ms -= _RETENTION_EVERY_MS - _RETENTION_SOON_MS
             if kept_from > first:
                 database.execute("DELETE FROM observations WHERE sequence < ?", (kept_from,))
                 database.execute("UPDATE journal SET first = ?", (kept_from,))
+            self._save_progress(database)
         if held_back and not self._held_back:
             _LOG.warning(
                 "The journal %s is larger or older than its retention limits (%d bytes): its reader has not committed "
@@ -235,6 +263,46 @@ class JournalWriter:
                 kept_from,
             )
         self._held_back = held_back
+
+    def _empty_largest(self, database: sqlite3.Connection, excess_bytes: int, committed: int) -> int:
+        """Empties the oldest large rows of the cluster that takes most, if it takes more than its share.
+
+        The rows stay, so that the numbers of rows have no gap. Returns the bytes that are free then.
+        """
+        if len(self._positions) < 2:
+            return 0
+        cluster, largest = max(self._positions.items(), key=lambda one: one[1].kept_bytes)
+        if largest.kept_bytes * len(self._positions) <= _SHARES * self._keep_bytes:
+            return 0
+        start = self._emptied_to.get(cluster, 0)
+        query = (
+            "SELECT sequence, observed_at_ms, length(payload) FROM observations "
+            "WHERE sequence >= ? AND sequence < ? AND cluster = ? "
+            f"AND length(payload) > {_EMPTIED_FROM_BYTES} ORDER BY sequence LIMIT ?"
+        )
+        free, emptied = 0, list[Observation]()
+        with closing(database.execute(query, (start, committed, cluster, _DELETED_AT_ONCE))) as rows:
+            for sequence, observed_at_ms, size in rows:
+                if free >= excess_bytes:
+                    break
+                kind = ObservationKind.FAILED
+                at: dict[str, int] = {"observed_at_ms": observed_at_ms, "sequence": sequence}
+                emptied.append(Observation(cluster=cluster, kind=kind, payload=_EMPTIED, **at))
+                free += size - len(_EMPTIED)
+        self._emptied_to[cluster] = emptied[-1].sequence + 1 if emptied else committed
+        if emptied:
+            # Deleted first: a row that is made smaller keeps a page of its own.
+            database.executemany("DELETE FROM observations WHERE sequence = ?", ((row.sequence,) for row in emptied))
+            database.executemany(INSERT, map(values, emptied))
+            self._positions[cluster] = replace(self._positions[cluster], emptied_end=emptied[-1].sequence + 1)
+            self._released(cluster, free)
+        return free
+
+    def _released(self, cluster: str, size: int) -> None:
+        before = self._positions.get(cluster)
+        if before is not None:
+            self._positions[cluster] = replace(before, kept_bytes=max(0, before.kept_bytes - size))
+            self._changed.add(cluster)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

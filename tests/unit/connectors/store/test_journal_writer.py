@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import JournalError, JournalInUseError
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Observation, ObservationKind, from_json
 from connectors.store import journal_writer
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from tests.unit.connectors.store.journal_rows import batch, poll, progress_of, records
 
 
@@ -185,3 +186,62 @@ def test_old_rows_are_deleted_while_writing_and_the_file_does_not_grow(
         kept = writer.published_end - JournalReader(tmp_path).first_sequence()
         assert 10 <= kept <= 40
     assert max(sizes) < 1_000_000, "free pages are used again"
+
+
+def flooded(directory: Path, *, seconds: int, keep_bytes: int, clusters: int = 3) -> JournalReader:
+    """A journal to which one cluster adds 20 kB a second and the others a poll each; every row is committed."""
+    journal = JournalReader(directory)
+    with JournalWriter(directory, keep_bytes=keep_bytes) as writer:
+        for at in range(seconds):
+            polls = [poll(at * 1000, cluster=f"quiet-{number}", payload=bytes(300)) for number in range(1, clusters)]
+            writer.append([records(bytes(20_000), base=at, last=at, at_ms=at * 1000, cluster="flood"), *polls])
+            journal.commit(writer.publish())
+    return journal
+
+
+def test_a_cluster_that_takes_more_than_its_share_does_not_delete_the_history_of_others(tmp_path: Path) -> None:
+    journal = flooded(tmp_path, seconds=300, keep_bytes=1_000_000)
+
+    rows = [*journal.read(journal.first_sequence(), journal.published_end())]
+    quiet = [row.observed_at_ms for row in rows if row.cluster == "quiet-1"]
+    flood = [row for row in rows if row.cluster == "flood"]
+    assert quiet == [1_000 * at for at in range(300)], "nothing of it is deleted"
+    assert sum(len(row.payload) for row in rows) < 1_400_000
+    emptied = [row for row in flood if row.kind is ObservationKind.FAILED]
+    assert len(emptied) > 200
+    assert flood[: len(emptied)] == emptied, "the oldest ones"
+    event = from_json(emptied[0].payload)
+    assert isinstance(event, FailedObservation)
+    assert (event.source, event.reason) == (ObservationSource.LOG, Reason.RECORDS_MISSING)
+    assert not journal.complete, "the log of a cluster is not whole any more"
+    with JournalWriter(tmp_path) as writer:
+        assert progress_of(writer, "flood").next_offset == 300
+
+
+def test_a_journal_without_other_clusters_deletes_its_oldest_rows(tmp_path: Path) -> None:
+    journal = flooded(tmp_path, seconds=100, keep_bytes=500_000, clusters=1)
+
+    assert journal.first_sequence() > 50
+    assert {row.kind for row in journal.read(journal.first_sequence(), 100)} == {ObservationKind.RECORDS}
+
+
+def test_rows_that_are_not_committed_are_not_emptied(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path, keep_bytes=100_000) as writer:
+        for at in range(60):
+            row = records(bytes(20_000), base=at, last=at, at_ms=at * 1000, cluster="flood")
+            writer.append([row, poll(at * 1000)])
+            writer.publish()
+    kinds = {row.kind for row in JournalReader(tmp_path).read(0, 120) if row.cluster == "flood"}
+    assert kinds == {ObservationKind.RECORDS}
+
+
+def test_what_a_cluster_takes_is_known_after_a_restart_and_shrinks_with_its_rows(tmp_path: Path) -> None:
+    flooded(tmp_path, seconds=50, keep_bytes=1 << 30)
+    with JournalWriter(tmp_path) as writer:
+        before = progress_of(writer, "flood").kept_bytes
+    assert 1_000_000 < before < 1_010_000
+    with JournalWriter(tmp_path, keep_s=10) as writer:
+        assert 0.1 * before < progress_of(writer, "flood").kept_bytes < 0.3 * before
+        writer.keep_progress_of(["quiet-1"])
+    with JournalWriter(tmp_path) as writer:
+        assert progress_of(writer, "flood").kept_bytes > 0.1 * before, "of a cluster that is no longer gathered, too"

@@ -79,7 +79,7 @@ evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count no
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state
 	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation
 
-hostile: $(READY) ## mutate what a node or a disk may hold, COUNT= cases (10,000) by SEED=, through the whole path
+hostile: $(READY) ## mutate what a node, a disk, a sink or a file may hold, COUNT= cases (10,000) by SEED=; floods (10 min)
 	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.hostile
 
 kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check that no alert is lost or doubled (40 min)

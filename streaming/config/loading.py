@@ -11,7 +11,7 @@ from connectors.errors import UsageError
 from connectors.settings import readable
 from streaming.config.cross_checks import contradictions, mistakes_between_parts
 from streaming.config.root import Config
-from streaming.config.sentences import Document, placed, sentences
+from streaming.config.sentences import Document, placed, sentences, shown
 from streaming.config.yaml_lines import DocumentError, parse_yaml
 
 
@@ -35,7 +35,7 @@ def mistakes(path: Path) -> Sequence[str]:
         _, wrong = _validated(document.data, document)
     except UsageError as problem:
         return [str(problem)]
-    return [f"{path}: {sentence}" for sentence in wrong]
+    return [f"{path}: {shown(sentence)}" for sentence in wrong]
 
 
 def checked(data: Mapping[str, Any], source: str) -> Config:
@@ -49,7 +49,7 @@ def checked(data: Mapping[str, Any], source: str) -> Config:
 
 def _accepted(config: Config | None, wrong: Sequence[str], source: str) -> Config:
     if config is None or wrong:
-        raise UsageError(f"{source}: {wrong[0]}")
+        raise UsageError(f"{source}: {shown(wrong[0])}")
     return config
 
 
@@ -58,7 +58,7 @@ def _read(path: Path) -> Document:
     try:
         document = parse_yaml(text, os.environ)
     except DocumentError as problem:
-        raise UsageError(f"{path}: {problem}") from None
+        raise UsageError(f"{path}: {shown(str(problem))}") from None
     if not isinstance(document.data, dict):
         raise UsageError(f"{path}: line 1: a configuration must be a mapping with at least the key 'clusters'")
     return document

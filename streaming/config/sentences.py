@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from connectors.settings import PLACED
+from rules.formatting import visible
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the top of the file to one value."""
@@ -20,6 +21,8 @@ _EXPECTED = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "expected true or false"),
 }
 """What to write instead of a value of another type, by pydantic's name of the error."""
+_LONGEST, _END = 1_000, 200
+"""Characters of a sentence, and of its end: what to write instead stands there."""
 _NAME_CHARACTERS = "letters, digits, '.', '_' and '-'"
 PATTERN_SENTENCES: Mapping[str, str] = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"write {_NAME_CHARACTERS}, beginning with a letter or a digit",
@@ -54,6 +57,12 @@ def sentences(problem: ValidationError, document: Document | None) -> Sequence[s
     errors = [each for each in found if each["type"] != "too_short" or each["loc"] not in within]
     # An invalid default is invalid in each cluster as well.
     return list(dict.fromkeys(_sentence(each, document) for each in errors))
+
+
+def shown(sentence: str) -> str:
+    """Returns a sentence that quotes a value of a file: on one line, and without the middle of a long one."""
+    whole = visible(sentence)
+    return whole if len(whole) <= _LONGEST else f"{whole[: _LONGEST - _END]} ... {whole[-_END:]}"
 
 
 def placed(document: Document | None, path: KeyPath) -> str:

@@ -15,6 +15,7 @@ from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.database import Database
 from streaming.config import Config
+from streaming.config.sentences import shown
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
 from streaming.job.topic_input import identify_in_topics
 from streaming.pipeline.checkpoint import Checkpoint
@@ -123,7 +124,7 @@ def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
         try:
             return known or section.open(config.links, config.store_place)
         except UsageError as problem:
-            raise UsageError(f"sinks.{at}: {problem}") from None
+            raise UsageError(f"sinks.{at}: {shown(str(problem))}") from None
         except Exception as problem:
             why = f"{section.kind} cannot be opened ({type(problem).__name__}): correct its keys"
             raise UsageError(f"sinks.{at}: {why}") from problem

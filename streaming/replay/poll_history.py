@@ -15,6 +15,8 @@ REMEMBERED_MS = Millis(3_600_000)
 """How long a replica is kept that the polls no longer list."""
 VOTER_REMEMBERED_MS = Millis(86_400_000)
 """The same for a directory of a voter or of a removed voter: a disk may be replaced overnight."""
+MOST_GONE = 1_000
+"""The maximum number of replicas that are kept and not listed, the ones seen last: a node may list others each time."""
 OUT_OF_SYNC_MS = Millis(10_000)
 """A voter that had last caught up longer ago is not in sync: the default of `caught_up_age`. Polls that are farther
 apart are a gap."""
@@ -84,6 +86,10 @@ class PollHistory:
                 one = _with_acknowledged(one, before, row, poll, previous)
                 one = self._with_outages(one, row, poll, gap_since_ms)
             replicas[row.key] = one
+        if len(replicas) > MOST_GONE:
+            gone = (one.history for one in replicas.values() if one.history.last_seen_at_ms < now_ms)
+            for each in sorted(gone, key=lambda history: history.last_seen_at_ms)[:-MOST_GONE]:
+                del replicas[each.key]
         kept_ms = {key: VOTER_REMEMBERED_MS if key.id in voter_ids else REMEMBERED_MS for key in replicas}
         self.replicas = tuple(
             replicas[key] if key in poll.voter_keys else _without_vote(replicas[key], poll)

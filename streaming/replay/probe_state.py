@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from rules.model.identifiers import START, Millis, NodeId, host_of
 from rules.model.monitoring import (
@@ -23,10 +23,16 @@ PROBE_MS = Millis(600_000)
 """A probe or a leader view expires if it is not repeated for this long."""
 GAPS = frozenset({Reason.INTERRUPTED, Reason.CLOCK_STEPPED})
 """What is no observation, but the report that there was none before."""
+_LOST = " lost"
+"""How the name of a loss of metadata ends."""
+_T = TypeVar("_T")
 _GAP = "gap"
 """The name of the failure that reports it."""
 
 
+MOST_PLACES = 256
+"""The maximum number of probes, of leader views and of failures, the newest ones: a node may name others each time. No
+quorum has so many controllers."""
 MOST_HOSTS = 1_000
 """The number of hosts, the last ones that were probed, whose addresses are kept."""
 
@@ -83,7 +89,7 @@ class ProbeState:
         name = _name(event.source, event.endpoint, event.reason)
         previous = self.failures.get(name)
         first_at_ms = now_ms if previous is None else previous.first_at_ms
-        self.failures[name] = replace(event, first_at_ms=first_at_ms, last_at_ms=now_ms)
+        _put(self.failures, name, replace(event, first_at_ms=first_at_ms, last_at_ms=now_ms))
 
     def log_fetched(self) -> None:
         """Ends every failure to fetch the log: a fetch succeeded, and the log is fetched from one node at a time."""
@@ -99,7 +105,7 @@ class ProbeState:
     def endpoint_probed(self, event: Probe, now_ms: Millis) -> None:
         """Stores a probe, whatever its result."""
         probe = replace(event, observed_at_ms=now_ms)
-        self.probes = {**self.probes, probe_key(event.node, event.endpoint): probe}
+        self.probes = _put({**self.probes}, probe_key(event.node, event.endpoint), probe)
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
             if len(self.addresses) > MOST_HOSTS:
@@ -114,7 +120,7 @@ class ProbeState:
         )
         since_ms = previous.since_ms if previous is not None and same else now_ms
         view = replace(event, observed_at_ms=now_ms, since_ms=since_ms)
-        self.leader_views = {**self.leader_views, event.endpoint: view}
+        self.leader_views = _put({**self.leader_views}, event.endpoint, view)
         self._end_failures(ObservationSource.LEADER_VIEW, event.endpoint)
 
     def keep_known_endpoints(self, *known: KnownEndpoints) -> None:
@@ -142,11 +148,23 @@ class ProbeState:
             self.failures.pop(_name(source, name), None)
 
 
+def _put(places: dict[str, _T], name: str, value: _T) -> dict[str, _T]:
+    """Adds or replaces a value as the newest one, and drops the oldest beyond MOST_PLACES; returns the same mapping.
+
+    A loss of metadata is not dropped.
+    """
+    places.pop(name, None)
+    places[name] = value
+    if len(places) > MOST_PLACES:
+        del places[next(each for each in places if not each.endswith(_LOST))]
+    return places
+
+
 def _name(source: ObservationSource, endpoint: str, reason: Reason | None = None) -> str:
     # The loss of metadata has its own name: otherwise the newest failure at the same endpoint would overwrite it.
     if reason in GAPS:
         return _GAP
-    return f"{source} {endpoint} lost" if reason is Reason.METADATA_LOST else f"{source} {endpoint}"
+    return f"{source} {endpoint}{_LOST}" if reason is Reason.METADATA_LOST else f"{source} {endpoint}"
 
 
 def _kept_ms(failure: FailedObservation) -> Millis:

@@ -1,8 +1,14 @@
 """A short hostile campaign finds nothing, and it finds faults that are planted."""
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 
-from tests.hostile import hostile_case, monitored_path
+from streaming.config import loading
+from streaming.replay import probe_state
+from tests.hostile import flood_slope, hostile_case, monitored_path
+from tests.hostile.bad_configuration import reloads
 from tests.hostile.hostile_case import HostileCases, run_cases
 
 SEED, COUNT = 20_261_121, 400
@@ -49,3 +55,22 @@ def test_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, place, name, fa
         cases.close()
 
     assert any(found in problem for problem in problems), problems
+
+
+def test_bad_configurations_are_refused_in_one_sentence_each(tmp_path: Path) -> None:
+    done = reloads(SEED, 60, tmp_path)
+
+    assert (done.tried, done.problems) == (60, [])
+
+
+def test_a_sentence_with_a_line_break_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "shown", lambda sentence: sentence)
+
+    assert any("not one sentence" in problem for problem in reloads(SEED, 200, tmp_path).problems)
+
+
+def test_a_flood_whose_records_cost_each_other_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_state, "MOST_PLACES", 1_000_000)
+    rows = partial(flood_slope._rows, "failures at other places")
+
+    assert flood_slope.growth(rows, 100)[0] > flood_slope.GROWTH

@@ -34,7 +34,7 @@ def flooded_job(folder: Path, floods: Sequence[str] = FLOODS) -> Iterator[tuple[
         stack.enter_context(job)
 
         def every_flood_waits() -> None:
-            waiting = [value for (name, _), value in scrape(job).items() if name == "kraftwatch_waiting_bytes"]
+            waiting = [value for (name, _), value in scrape(job).items() if name == "waiting_bytes"]
             assert sum(value > 0 for value in waiting) == len(floods)
 
         eventually(every_flood_waits, within_s=WITHIN_S)

@@ -6,6 +6,7 @@ Nothing outlives a container, nor its disk: observations are in a topic, Spark's
 import shutil
 import subprocess
 import sysconfig
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,14 @@ def test_driver_in_a_container_is_started_again_and_continues(
         job.wait_for("no-leader", "resolved")
         assert disks.isdisjoint(Path(process.cwd()) for process in in_containers(folder))
     assert_fired_and_resolved_once(job)
+
+
+def test_archive_has_the_bytecode_of_the_product_and_of_its_packages(archive: Path) -> None:
+    with tarfile.open(archive) as files:
+        names = files.getnames()
+    compiled = {name.split("/")[-3] for name in names if "/__pycache__/" in name}
+
+    assert {"rules", "connectors", "streaming", "pyspark", "pandas"} <= compiled
 
 
 def in_containers(folder: Path) -> list[psutil.Process]:

@@ -55,6 +55,15 @@ def test_spark_home_uses_the_python_version_of_the_base_image() -> None:
     assert tuple(map(int, version.split("."))) >= tuple(map(int, requires.removeprefix(">=").split(".")))
 
 
+def test_bytecode_is_in_the_image_whose_processes_write_none() -> None:
+    (version,) = {re.search(r":(3\.\d+)", base)[1] for base in arguments_of("FROM")}  # type: ignore[index]  # asserted before
+    runs = " ".join(arguments_of("RUN"))
+    compiled = re.findall(r"-m compileall [^&]*--invalidation-mode unchecked-hash (/\S+)", runs)
+
+    assert "PYTHONDONTWRITEBYTECODE=1" in " ".join(arguments_of("ENV"))
+    assert compiled == ["/opt/kraftwatch/lib", f"/usr/local/lib/python{version}"]
+
+
 def test_health_check_uses_the_port_of_the_command() -> None:
     (check,), (command,), (port,) = arguments_of("HEALTHCHECK"), arguments_of("CMD"), arguments_of("EXPOSE")
     words = yaml.safe_load(command)

@@ -14,7 +14,7 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import MAGIC, MAGIC_AT, BadBatch, RecordBatch, TornTail, rejection_reason, scan
 from connectors.metadata.field_readers import read_fitting, schema_readers
 from connectors.metadata.record_framing import FramedRecord, framed_record, framed_records, record_header
-from connectors.metadata.record_layouts import read_records
+from connectors.metadata.record_layouts import is_text, read_records
 from connectors.metadata.record_rendering import FieldStyle, Json, rendered, text_of
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, record_schemas
 
@@ -211,20 +211,43 @@ class LogSummary:
     last_offset: int | None = None
     last_epoch: int | None = None
 
-    def add(self, entry: DumpedRecord | RecordText | DumpGap) -> None:
+    def count(self, segment: bytes) -> Iterator[DumpEntry]:
+        """Adds every record of a file; yields those that had to be decoded, and what is not read between them.
+
+        Most records have a layout, which says their type: they are counted, and their values stay bytes.
+        """
+        for batch in readable_batches(segment):
+            if isinstance(batch, DumpGap):
+                self.add(batch)
+                yield batch
+                continue
+            base_offset, epoch = batch.base_offset, batch.leader_epoch
+            for position, delta, layout, found in read_records(segment, batch):
+                if layout is not None and (not layout.has_texts or all(map(is_text, layout.texts(found)))):
+                    self.records[layout.constant] += 1
+                    self._end_at(base_offset + delta, epoch)
+                    continue
+                record = found if layout is None else framed_record(segment, position, batch, delta)
+                entry = dump_record(segment, batch, record, None, secrets=False)
+                self.add(entry)
+                yield entry
+
+    def add(self, entry: DumpEntry) -> None:
         """Adds a record or a gap; a gap without bytes is not counted."""
         if isinstance(entry, DumpGap):
             self.undecodable += entry.size > 0
             return
+        self.undecodable += entry.data is None
         type_ = entry.type or "unreadable"
-        if isinstance(entry, DumpedRecord):
-            self.undecodable += entry.data is None
-            if entry.number is not None:
-                type_ = f"{type_} {entry.number}"
+        if entry.number is not None:
+            type_ = f"{type_} {entry.number}"
         (self.control_records if type_ in _CONTROL else self.records)[type_] += 1
+        self._end_at(entry.offset, entry.epoch)
+
+    def _end_at(self, offset: int, epoch: int) -> None:
         if self.first_offset is None:
-            self.first_offset = entry.offset
-        self.last_offset, self.last_epoch = entry.offset, entry.epoch
+            self.first_offset = offset
+        self.last_offset, self.last_epoch = offset, epoch
 
     @property
     def is_snapshot(self) -> bool:

@@ -61,6 +61,7 @@ class RecordLayout:
         self._count = len(parts.formats)
         self._formats = parts.formats
         names = [field.name for field in fields.fields if field.type.name in _TEXTS and field.name in parts.index]
+        self.has_texts = bool(names)
         self.texts = self.picker(names)
         """Returns the strings, as bytes."""
         self.plain_texts = self.picker([name for name in names if name not in secret])

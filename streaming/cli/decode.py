@@ -31,7 +31,7 @@ _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _encode_field = json.JSONEncoder().encode
 _COLUMNS = "%10s  %6s  %-24s  %-34s  %2s  %s"
 EntryWriter: TypeAlias = Callable[[DumpedRecord | RecordText | DumpGap], object]
-"""Prints or counts one record; a gap is only counted."""
+"""Prints one record; a gap is not printed."""
 
 
 def decode(
@@ -81,8 +81,11 @@ def decode(
     if kafka is not None and summarize:
         raise UsageError("--kafka and --summary cannot be combined: omit --kafka")
     segment = _read_log(path)
-    summary = LogSummary()
-    write: EntryWriter = summary.add if summarize else _record_writer(as_json=as_json)
+    if summarize:
+        summary = LogSummary()
+        complete = _write_entries(path, summary.count(segment), lambda _: None)
+        _print_summary(path.name, segment, summary, as_json=as_json)
+        raise typer.Exit(0 if complete else 1)
     # With the schemas of any Kafka, the frequent records are texts.
     style: FieldStyle = "json" if as_json else "text"
     entries: Iterator[DumpEntry | RecordText] = (
@@ -90,9 +93,7 @@ def decode(
         if kafka is None
         else dump_records(segment, kafka=kafka, secrets=show_secrets)
     )
-    complete = _write_entries(path, entries, write)
-    if summarize:
-        _print_summary(path.name, segment, summary, as_json=as_json)
+    complete = _write_entries(path, entries, _record_writer(as_json=as_json))
     raise typer.Exit(0 if complete else 1)
 
 

@@ -314,7 +314,7 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "status_age_seconds",
         "Time since a micro-batch last evaluated this cluster.",
-        _of_received(lambda job, one: max(0, job.now_ms - one.received_at_ms) / 1000),
+        _of_received(lambda job, one: max(0, job.now_ms - (one.evaluated_at_ms or one.received_at_ms)) / 1000),
         (CLUSTER,),
     ),
     MetricSpec(

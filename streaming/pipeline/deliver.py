@@ -219,8 +219,10 @@ class Deliver:
                     refused.append(row.body)
                 continue
             with _contained(row):
-                if row.kind == OutputKind.DUE:
-                    self._request_poll(row.cluster, Millis(int(row.body)))
+                if row.kind == OutputKind.EVALUATED:
+                    self.store.put_evaluation(row.cluster, at_ms=now_ms)
+                    if row.body:
+                        self._request_poll(row.cluster, Millis(int(row.body)))
                 elif row.kind == OutputKind.STATUS:
                     status = from_json(row.body)
                     self.store.put_status(status, at_ms=now_ms)

@@ -38,8 +38,9 @@ class OutputKind(StrEnum):
     QUARANTINE = "quarantine"
     """name = SEQUENCE-ORDINAL of what did not decode, or SEQUENCE-COUNT of a row with that many events that could not
     be applied; body = its offset and the reason as JSON. name = state-CRC32: body = a damaged state."""
-    DUE = "due"
-    """body = the time (ms since the epoch) at which a hold or clear time expires."""
+    EVALUATED = "evaluated"
+    """The cluster was evaluated in this batch; body = the time (ms since the epoch) at which a hold or clear time
+    expires, or nothing."""
     WAITING = "waiting"
     """body = WaitingRows as JSON: rows of the cluster wait in its state, or none does any more."""
     STATUS = "status"

@@ -141,7 +141,7 @@ class Step:
         waited = bool(monitor.waiting)
         alerts, found = self._apply_within_budget(monitor, rows, status_ms)
         output += found
-        renders = [_due] if cached is not None or blob is None else [_due, _firing]
+        renders = [_evaluated] if cached is not None or blob is None else [_evaluated, _firing]
         renders += [_waiting] if waited or monitor.waiting else []
         now_ms = monitor.machine.now_ms
         if output or alerts or status_ms is None or now_ms - status_ms >= self._status_ms:
@@ -297,7 +297,7 @@ def _waiting(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
     yield OutputKind.WAITING, cluster, "", WAITING_ROWS.dump_json(monitor.waiting_rows).decode()
 
 
-def _due(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
+def _evaluated(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
     """Yields the time at which a hold or clear time expires: the gatherer is asked for a poll at that time."""
-    if monitor.poll_at_ms is not None:
-        yield OutputKind.DUE, cluster, "", str(monitor.poll_at_ms)
+    due_ms = monitor.poll_at_ms
+    yield OutputKind.EVALUATED, cluster, "", "" if due_ms is None else str(due_ms)

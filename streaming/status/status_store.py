@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from connectors.delivery.job_alerts import Visibility
@@ -37,6 +37,8 @@ class ReceivedStatus:
     status: ClusterStatus
     received_at_ms: Millis
     """When its batch was delivered, by the wall clock."""
+    evaluated_at_ms: Millis | None = None
+    """When the newest batch was delivered that evaluated the cluster; None: it is that of the status."""
     ended_recoveries: tuple[EndedRecovery, ...] = ()
     """Since the job started, oldest first."""
 
@@ -79,6 +81,12 @@ class StatusStore:
             self._received[status.cluster] = ReceivedStatus(
                 status=status, received_at_ms=at_ms, ended_recoveries=ended[-ENDED_RECOVERIES_KEPT:]
             )
+
+    def put_evaluation(self, cluster: str, *, at_ms: Millis) -> None:
+        """Stores that a cluster was evaluated; not every evaluation of many clusters makes a status."""
+        with self._lock:
+            if (before := self._received.get(cluster)) is not None:
+                self._received[cluster] = replace(before, evaluated_at_ms=at_ms)
 
     def put_delivery(self, report: DeliveryReport, history: Callable[[], Sequence[Alert]], *, at_ms: Millis) -> None:
         """Stores the newest delivery; reads the ledger's `history` only when the delivery recorded something."""

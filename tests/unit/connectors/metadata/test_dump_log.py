@@ -285,6 +285,10 @@ def test_files_written_by_kafka_are_dumped_completely() -> None:
         )
         assert {**summary.records, **summary.control_records} == counted
         assert summary.is_snapshot == (segment is tinysnapshot()[0])
+        fast = LogSummary()
+        for _ in fast.count(segment):
+            pass
+        assert fast == summary
 
 
 @pytest.mark.parametrize(("name", "api_key", "version", "fields"), EVERY_RECORD)

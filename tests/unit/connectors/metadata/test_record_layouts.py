@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from connectors.metadata import record_layouts, run_rows
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.metadata.dump_log import DumpedRecord, RecordText, dump_texts
+from connectors.metadata.dump_log import DumpedRecord, LogSummary, RecordText, dump_texts
 from connectors.metadata.record_layouts import read_records
 from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import record_schemas
@@ -114,7 +114,14 @@ def _redacted_and_printed(payload: bytes) -> list[object]:
         for content in (payload, after)
         for secrets in (True, False)
     ]
-    return [after, printed]
+    return [after, printed, _counted(payload)]
+
+
+def _counted(payload: bytes) -> LogSummary:
+    summary = LogSummary()
+    for _ in summary.count(payload):
+        pass
+    return summary
 
 
 def _is_record(entry: object) -> bool:

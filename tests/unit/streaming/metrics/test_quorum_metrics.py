@@ -124,6 +124,15 @@ def test_cluster_with_an_old_status_keeps_only_its_staleness(tmp_path: Path) -> 
     assert (read("staleness_seconds"), read("status_age_seconds")) == (61.1, 61)
 
 
+def test_age_of_a_status_is_that_of_the_newest_evaluation(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path).batch(healthy(3))
+    running.now_ms += 5_000
+    running.store.put_evaluation("prod", at_ms=Millis(running.now_ms))
+    running.now_ms += 500
+
+    assert reader(running.samples())("status_age_seconds") == 0.5
+
+
 def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:
     empty = Quorum(cluster="prod", cluster_id=None, now_ms=NOW)
     samples = MetricsFixture(tmp_path).batch(empty).samples()

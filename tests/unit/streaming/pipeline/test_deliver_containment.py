@@ -44,12 +44,12 @@ def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
     deliver: Deliver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bodies = {OutputKind.STATUS: '{"secret": "hunter2"}', OutputKind.ALERT: '{"secret": "hunter2"}'}
-    bad = [(kind, "liar", "f", bodies.get(kind, "hunter2")) for kind in (*bodies, OutputKind.DUE)]
+    bad = [(kind, "liar", "f", bodies.get(kind, "hunter2")) for kind in (*bodies, OutputKind.EVALUATED)]
     with caplog.at_level(logging.ERROR):
-        deliver(batch(*bad, (OutputKind.DUE, "liar", "", "5"), alert_row(alert())), 0)
+        deliver(batch(*bad, (OutputKind.EVALUATED, "liar", "", "5"), alert_row(alert())), 0)
 
     assert len((tmp_path / "alerts.jsonl").read_text().splitlines()) == 1
-    assert [record.args[0] for record in caplog.records if record.args] == ["status", "alert", "due", "due"]  # type: ignore[index]
+    assert [record.args[0] for record in caplog.records if record.args] == ["status", "alert", "evaluated", "evaluated"]  # type: ignore[index]
     assert "hunter2" not in caplog.text
 
 

@@ -59,7 +59,10 @@ def test_rows_are_those_that_were_observed(rows: list[Observation], seed: int, p
 
 @given(st.lists(st.tuples(st.sampled_from(OutputKind), st.text(), st.text(), st.text(max_size=300)), min_size=1))
 @example(
-    [(OutputKind.DUE, "alpha", "", "1800000000000"), (OutputKind.STATUS, "2026-11-20", "NaN", "2026-11-21T05:01:02Z")]
+    [
+        (OutputKind.EVALUATED, "alpha", "", "1800000000000"),
+        (OutputKind.STATUS, "2026-11-20", "NaN", "2026-11-21T05:01:02Z"),
+    ]
 )
 def test_output_rows_are_texts_of_a_frame(rows: list[OutputRow]) -> None:
     frame = output_frame(rows)

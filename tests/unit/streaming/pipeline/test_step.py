@@ -138,7 +138,7 @@ def test_a_state_that_cannot_be_evaluated_is_reported_and_keeps_its_last_status(
     assert len(cluster.taken("status")) == 8
 
 
-@pytest.mark.parametrize("render", ["_alert", "_due"], ids=["the alert", "the time of the next poll"])
+@pytest.mark.parametrize("render", ["_alert", "_evaluated"], ids=["the alert", "the time of the next poll"])
 def test_what_cannot_be_rendered_is_reported_although_the_status_can(
     monkeypatch: pytest.MonkeyPatch, render: str
 ) -> None:

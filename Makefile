@@ -33,24 +33,22 @@ $(READY): requirements.lock pyproject.toml
 	@VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
 	@echo "setup: compiling to bytecode, which saves each command up to a second of CPU time"
 	@$(BIN)/python $(COMPILE) .venv/lib rules connectors streaming deploy || true
+	@echo "setup: archiving the classes that Spark's Java loads in a job"
+	@$(BIN)/python -m streaming.pipeline.class_archive || true
 	@touch $@
 
 demo: $(READY) ## inject faults into a real Kafka quorum and show the alerts of the streaming job
 	@$(BIN)/kraftwatch demo
 
 test: $(READY) ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
-	@$(MAKE) --no-print-directory --jobs=2 check build/spark.jsa compiled-tests
+	@$(MAKE) --no-print-directory --jobs=2 check compiled-tests
 	@$(PYTEST) -m "not long" --durations=15
 
 # Collecting the tests compiles them and the packages that they import: once here, instead of in each worker.
 compiled-tests: $(READY)
 	-@$(PYTEST) --numprocesses=0 --collect-only --quiet -m "not long" >/dev/null
 
-build/spark.jsa: $(READY)
-	@echo "test: archiving the classes that Spark's Java loads"
-	-@$(BIN)/python -m tests.spark_classes
-
-test-long: $(READY) build/spark.jsa ## run the long tests: slow and rare scenarios on real Kafka and real Spark
+test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark
 	@$(PYTEST) -m long --durations=15
 
 test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, VERSION= (4.3.0), in .venv-pyspark

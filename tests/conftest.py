@@ -10,9 +10,6 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.spark_classes import use_archive
-
-use_archive()
 EXHAUSTIVE = bool(os.environ.get("KRAFTWATCH_EXHAUSTIVE"))
 settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not EXHAUSTIVE, database=None

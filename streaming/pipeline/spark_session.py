@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from connectors.errors import ProcessEndedError, UsageError
@@ -89,6 +90,10 @@ JAVA_OPTIONS = (
     "-XX:MinHeapFreeRatio=10",
     "-XX:MaxHeapFreeRatio=25",
 )
+CLASS_ARCHIVES = Path(sys.prefix) / "share" / "kraftwatch"
+"""The folder with the classes that Spark's Java loads in a job, as `class_archive` has written them."""
+# Without a word on an archive that is of another Java or of other jars: Java ignores it.
+_QUIET_ABOUT_CLASSES = ("-Xlog:disable", "-Xlog:all=error:stderr")
 _SOCKET_FOLDER_MAX = 61
 """Bytes of the path of a folder for Unix sockets: Spark refuses a longer one, although Linux allows two more."""
 EXECUTOR_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -97,10 +102,18 @@ _ERROR_LINE = re.compile(r"(Error|Exception)\b")
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 
 
-def start_spark(*, master: str, logs: Path, settings: Mapping[str, str], local_files: bool = True) -> SparkSession:
+def start_spark(
+    *,
+    master: str,
+    logs: Path,
+    settings: Mapping[str, str],
+    local_files: bool = True,
+    written_archive: Path | None = None,
+) -> SparkSession:
     """Returns a session for the job. `settings` from the configuration override the defaults.
 
-    `local_files` says whether the checkpoint is in local files.
+    `local_files` says whether the checkpoint is in local files. Java writes `written_archive` when it ends; without it,
+    Java reads the archive in `CLASS_ARCHIVES`, if there is one.
 
     With a master that is not local, the project's packages are sent with the job: executors on other machines have the
     locked dependencies, but not necessarily kraftwatch itself.
@@ -115,12 +128,14 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str], local_f
     temporary = empty_folder(logs / "tmp")
     options = [
         *JAVA_OPTIONS,
+        *_class_options(written_archive),
         f"-Djava.io.tmpdir={temporary}",
         f"-Dkraftwatch.log={logs / 'spark.log'}",
         f"-Dlog4j2.configurationFile={_log4j2(logs)}",
     ]
     chosen = {**SETTINGS, "spark.driver.extraJavaOptions": " ".join(map(java_option, options))}
     if archive is None:
+        chosen["spark.driver.extraClassPath"] = _class_path()
         chosen.update({**LOCAL_SETTINGS, **(LOCAL_FILES if local_files else {}), **socket_settings(temporary)})
     else:
         # The planner and the executors' workers unpickle our classes before Spark's files are on their path: the
@@ -227,6 +242,23 @@ def java_option(option: str) -> str:
         return option
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _class_options(written: Path | None) -> Sequence[str]:
+    if written is not None:
+        return (f"-XX:ArchiveClassesAtExit={written}", *_QUIET_ABOUT_CLASSES)
+    # The name is the size, because Java crashes on an archive that was cut off.
+    found = (path for path in CLASS_ARCHIVES.glob("*.jsa") if path.stem == str(path.stat().st_size))
+    return [option for path in found for option in (f"-XX:SharedArchiveFile={path}", *_QUIET_ABOUT_CLASSES)]
+
+
+def _class_path() -> str:
+    """Returns Spark's jars in the order of their names.
+
+    Java would take them in the order of the folder, which differs between machines that run the same image, and then
+    ignores the archive of their classes.
+    """
+    return ":".join(sorted(map(str, Path(_find_spark_home(), "jars").glob("*.jar"))))
 
 
 def _set_environment() -> None:

@@ -62,6 +62,7 @@ def test_bytecode_is_in_the_image_whose_processes_write_none() -> None:
 
     assert "PYTHONDONTWRITEBYTECODE=1" in " ".join(arguments_of("ENV"))
     assert compiled == ["/opt/kraftwatch/lib", f"/usr/local/lib/python{version}"]
+    assert "python -m streaming.pipeline.class_archive" in runs
 
 
 def test_health_check_uses_the_port_of_the_command() -> None:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, get_origin
 
 from rules.evaluate import RULES, combined, contained_results, results_of
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Thresholds
+from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
 from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
 
@@ -40,6 +41,14 @@ _ELSEWHERE: Mapping[type, tuple[str, ...]] = {
     ReplicaHistory: ("samples",),
 }
 """Fields that hold objects with moving numbers; and samples, which are not recorded: each poll changes them."""
+_CLOCKS = tuple(map(_MOVING[Quorum].index, ("now_ms", "newest_timestamp_ms")))
+"""The positions of the moving numbers that grow as time passes, also if nothing else is observed."""
+_LONGEST_MS = 10_000
+"""How far ahead `quiet_until_ms` looks."""
+_RENEWED_MS = 3_000
+"""How far ahead its result is at least, if possible: it is computed again only when it is nearer."""
+_SOON_MS = 5_000
+"""How far ahead it looks where comparisons are not recorded."""
 Values: TypeAlias = tuple[object, ...]
 Terms: TypeAlias = tuple[tuple[int, int], ...]
 """A sum of numbers: the position of each number, ascending, with the factor that it is multiplied with."""
@@ -57,6 +66,8 @@ class RecordedEvaluation:
     """By rule id; of the rules that are not in `changing`."""
     changing: tuple[Rule, ...]
     """The rules whose results depend on a moving number itself."""
+    unrecorded: tuple[Rule, ...]
+    """Those of them of which `ranges` may lack comparisons."""
 
     def holds(self, quorum: Quorum) -> bool:
         """Returns whether all results but those of `changing` are the same for this quorum."""
@@ -74,13 +85,14 @@ class RuleEvaluator:
         self._thresholds = thresholds
         self._recorded: RecordedEvaluation | None = None
         self._newest: Evaluation | None = None
+        self._quiet_until_ms: Millis | None = None
 
     def evaluate(self, quorum: Quorum) -> Evaluation:
         """Returns the evaluation of this quorum: the same object while no rule has to be evaluated."""
         recorded = self._recorded
         if recorded is None or not recorded.holds(quorum):
             recorded, self._newest = self._record(quorum), None
-            self._recorded = recorded
+            self._recorded, self._quiet_until_ms = recorded, None
         if self._newest is None or recorded.changing:
             failed: dict[str, str] = {}
             results = dict(recorded.results)
@@ -89,30 +101,66 @@ class RuleEvaluator:
             self._newest = combined(tuple(RULES.values()), results, failed)
         return self._newest
 
+    def quiet_until_ms(self, quorum: Quorum) -> Millis:
+        """Returns a time before which no condition begins or ends because time passes, if nothing else is observed.
+
+        `quorum` is the newest one that was evaluated.
+        """
+        recorded, now_ms, until_ms = self._recorded, quorum.now_ms, self._quiet_until_ms
+        assert recorded is not None
+        if until_ms is None or until_ms < now_ms + _RENEWED_MS:
+            kept_ms = recorded.ranges.kept_for_ms(moving_numbers(quorum))
+            if recorded.unrecorded:
+                kept_ms = min(kept_ms, _SOON_MS)
+                if self._conditions(recorded, quorum) != self._conditions(recorded, _later(quorum, kept_ms)):
+                    kept_ms = 0
+            until_ms = self._quiet_until_ms = Millis(now_ms + kept_ms)
+        return until_ms
+
+    def _conditions(self, recorded: RecordedEvaluation, quorum: Quorum) -> list[tuple[object, ...]]:
+        """Returns what the unrecorded rules find, without their texts, in which ages are."""
+        failed: dict[str, str] = {}
+        return [
+            (rule.id, type(each), getattr(each, "subject", None), getattr(each, "severity", None))
+            for rule in recorded.unrecorded
+            for each in contained_results(rule, quorum, self._thresholds, failed)
+        ]
+
     def _record(self, quorum: Quorum) -> RecordedEvaluation:
         ranges = Ranges()
         numbered = with_recorded_numbers(quorum, ranges)
         found = {rule.id: self._recorded_results(rule, numbered) for rule in RULES.values()}
+        depends = {rule for rule, results in found.items() if results is None or _hold_numbers(results)}
         return RecordedEvaluation(
             fixed=fixed_part(quorum),
             absent=[value is None for value in moving_numbers(quorum)],
             ranges=ranges,
-            results={rule: results for rule, results in found.items() if results is not None},
-            changing=tuple(rule for rule in RULES.values() if found[rule.id] is None),
+            results={rule: results for rule, results in found.items() if results is not None and rule not in depends},
+            changing=tuple(rule for rule in RULES.values() if rule.id in depends),
+            unrecorded=tuple(rule for rule in RULES.values() if found[rule.id] is None),
         )
 
     def _recorded_results(self, rule: Rule, numbered: Quorum) -> tuple[RuleResult, ...] | None:
-        """Returns the results of a rule; None if they depend on a moving number itself, or the rule fails."""
+        """Returns the results of a rule; None if it uses a number in another way, or fails."""
         # Facts that another rule derived may have been derived from a number itself: each rule derives its own.
         numbered.forget_derived()
         try:
-            results = results_of(rule, numbered, self._thresholds[rule.id])
+            return results_of(rule, numbered, self._thresholds[rule.id])
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - also a rule that fails: it is then evaluated, and its failure reported, each time
             return None
-        findings = (each for each in results if isinstance(each, Finding))
-        return None if any(_holds_number([one.condition_age_ms, dict(one.evidence)]) for one in findings) else results
+
+
+def _hold_numbers(results: Iterable[RuleResult]) -> bool:
+    findings = (each for each in results if isinstance(each, Finding))
+    return any(_holds_number([one.condition_age_ms, dict(one.evidence)]) for one in findings)
+
+
+def _later(quorum: Quorum, ms: int) -> Quorum:
+    newest_ms = quorum.newest_timestamp_ms
+    newest_ms = None if newest_ms is None else Millis(newest_ms + ms)
+    return replace(quorum, now_ms=Millis(quorum.now_ms + ms), newest_timestamp_ms=newest_ms)
 
 
 def _holds_number(value: object) -> bool:
@@ -150,6 +198,22 @@ class Ranges:
             if not low <= total <= high:
                 return False
         return True
+
+    def kept_for_ms(self, values: Sequence[Any]) -> int:
+        """Returns how long every sum stays in its range, in milliseconds, while none but the clocks move.
+
+        A clock moves by at most a millisecond in each; 1 to `_LONGEST_MS`.
+        """
+        kept = _LONGEST_MS
+        for terms, (low, high) in self._ranges.items():
+            rise = sum(factor for position, factor in terms if position in _CLOCKS and factor > 0)
+            fall = sum(-factor for position, factor in terms if position in _CLOCKS and factor < 0)
+            total = sum(values[position] * factor for position, factor in terms)
+            if rise and high < inf:
+                kept = min(kept, (int(high) - total) // rise + 1)
+            if fall and low > -inf:
+                kept = min(kept, (total - int(low)) // fall + 1)
+        return kept
 
 
 class RecordedNumber:

@@ -113,8 +113,9 @@ class Gatherer:
         """Schedules a requested poll whose row is published at once, writes an audit result or pauses a log."""
         for gatherer in (gatherer for gatherer in self._gatherers if gatherer.cluster == message.cluster):
             match message:
-                case PollRequest(at_ms=at_ms):
-                    if self._publisher.publish_first_row_from(message.cluster, at_ms):
+                case PollRequest(at_ms=at_ms, quiet_until_ms=quiet_until_ms):
+                    self._publisher.let_wait(message.cluster, quiet_until_ms)
+                    if at_ms is not None and self._publisher.publish_first_row_from(message.cluster, at_ms):
                         gatherer.poll_at(at_ms)
                 case AuditResult(audited=audited):
                     gatherer.writer.write_audit(audited)
@@ -146,7 +147,7 @@ class Gatherer:
     async def _publish_periodically(self) -> None:
         while True:
             await self._loop.sleep(_PUBLISH_EVERY_S)
-            self._publisher.publish()
+            self._publisher.publish_regularly()
             if self._settings.stats is not None:
                 with suppress(OSError):  # the next second tries again
                     stats = current_stats(self._publisher, self._rate_limiters, self._heartbeat)

@@ -52,14 +52,17 @@ def settings_from_line(line: bytes) -> GathererSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollRequest:
-    """Poll this cluster at this time (the gatherer's clock), and publish the first row from then on at once.
-
-    It is the time at which a hold or clear duration ends. Without the poll's row, the transition waits for the next
-    row, up to a second.
-    """
+    """What an evaluation asks for; the times are those of the gatherer's clock."""
 
     cluster: str
-    at_ms: int
+    at_ms: int | None
+    """Poll at this time, and publish the first row from then on at once; None: as usual.
+
+    It is the time at which a hold or clear duration ends. Without the poll's row, the transition waits for the next
+    row, up to two seconds.
+    """
+    quiet_until_ms: int
+    """Until then no condition begins or ends because time passes, so quiet rows may wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,10 +25,12 @@ from connectors.wall_clock import RowClock, steady_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.membership import ControllerRegistration
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason
-from rules.model.quorum import Poll
+from rules.model.quorum import Poll, Replica
 
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
+_REPEATED_MS: Final = 15_000
+"""After a longer time an observation was no longer current, so that repeating it may begin or end a condition."""
 _GAP_MS: Final = 3_000
 """The quorum poll writes a row each second, also if every request fails: a longer time without one was not observed."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
@@ -112,6 +114,9 @@ class ObservationWriter:
         self._clock = clock or RowClock()
         self._steady = steady
         self._written_at_ms: int | None = None
+        self._polled: Poll | None = None
+        self._observed: dict[tuple[str, str], tuple[int | None, object]] = {}
+        """When each thing was observed since the newest gap, and what it was: repeating it is quiet."""
         self._last: dict[tuple[str, str], _Shape] = {}
         """The last observation by source and endpoint: an unchanged one is not urgent."""
 
@@ -121,7 +126,7 @@ class ObservationWriter:
         Records other than NoOps are urgent. All rows are published together: a follower that is restarted continues
         after a whole batch of the leader, never after a part of it.
         """
-        self._clear_failures(ObservationSource.LOG)
+        failed = self._clear_failures(ObservationSource.LOG)
         self._update_nodes(batches)
         base_offset = records.base_offset
         for number, piece in enumerate(batches.pieces or (_NO_RECORDS,), 1):
@@ -134,7 +139,8 @@ class ObservationWriter:
                 leader_epoch=records.leader_epoch,
                 high_watermark=records.high_watermark,
             )
-            self._publisher.add(row, urgent=batches.has_records)
+            quiet = number == 1 and self._is_repeated(ObservationSource.LOG) and not failed
+            self._publisher.add(row, urgent=batches.has_records, quiet=quiet)
             base_offset = last_offset + 1
 
     def write_snapshot_pieces(self, snapshot: SnapshotId, first: int, batches: RedactedBatches) -> None:
@@ -155,25 +161,34 @@ class ObservationWriter:
         observers = frozenset(replica.key for replica in event.observers)
         shape = (event.leader_id, event.leader_epoch, voters, observers, event.nodes)
         changed = self._changed(ObservationSource.QUORUM, "", shape)
-        self._clear_failures(ObservationSource.QUORUM)
+        failed = self._clear_failures(ObservationSource.QUORUM)
         event = replace(event, clock_ahead_ms=self._clock.ahead_ms())
-        self._write(ObservationKind.QUORUM, to_json(event), urgent=changed)
+        before, self._polled = self._polled, event
+        repeated = self._is_repeated(ObservationSource.QUORUM) and not failed
+        quiet = repeated and before is not None and _all_advance(before, event)
+        self._write(ObservationKind.QUORUM, to_json(event), urgent=changed, quiet=quiet)
 
     def write_probe(self, event: Probe) -> None:
         """Writes the result of an endpoint probe. One that differs from the previous one is urgent."""
         reached = (event.resolution, frozenset(event.addresses), event.connection)
         shape = (*reached, event.answer, event.answered_by, event.certificate)
-        changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
-        self._write(ObservationKind.PROBE, to_json(event), urgent=changed)
+        place = f"{event.node}@{event.endpoint}"
+        changed = self._changed(ObservationSource.PROBE, place, shape)
+        quiet = self._is_repeated(ObservationSource.PROBE, place)
+        self._write(ObservationKind.PROBE, to_json(event), urgent=changed, quiet=quiet)
 
     def write_leader_view(self, event: LeaderView) -> None:
         """Writes which leader and epoch a controller reported. A changed leader or epoch is urgent."""
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
-        self._write(ObservationKind.VIEW, to_json(event), urgent=changed)
+        quiet = self._is_repeated(ObservationSource.LEADER_VIEW, event.endpoint, event.log)
+        self._write(ObservationKind.VIEW, to_json(event), urgent=changed, quiet=quiet)
 
     def write_failure(self, event: FailedObservation) -> None:
         """Writes a failed poll, probe or fetch. A new reason is urgent."""
+        if event.reason in (Reason.INTERRUPTED, Reason.CLOCK_STEPPED):
+            # What was observed before a gap is not current after it.
+            self._observed.clear()
         changed = self._changed(event.source, f"!{event.endpoint}", event.reason.value)
         self._publisher.failures[self._cluster, event.source.value, event.reason.value] += 1
         self._write(ObservationKind.FAILED, to_json(event), urgent=changed)
@@ -201,10 +216,23 @@ class ObservationWriter:
         self._last[source.value, endpoint] = shape
         return before != shape
 
-    def _clear_failures(self, source: ObservationSource) -> None:
-        """After a success of this source, its next failure is urgent again."""
-        for key in [key for key in self._last if key[0] == source.value and key[1].startswith("!")]:
+    def _is_repeated(self, source: ObservationSource, place: str = "", content: object = None) -> bool:
+        """Returns whether the same was observed there a moment ago, since the newest gap."""
+        if len(self._observed) > _REMEMBERED:
+            self._observed.clear()
+        # The time of the row before this one; None if there was none.
+        now_ms, before = self._written_at_ms, self._observed.get((source.value, place))
+        self._observed[source.value, place] = (now_ms, content)
+        if before is None or before[1] != content:
+            return False
+        return now_ms is None or before[0] is None or now_ms - before[0] <= _REPEATED_MS
+
+    def _clear_failures(self, source: ObservationSource) -> bool:
+        """After a success of this source, its next failure is urgent again; returns whether it had failed."""
+        failures = [key for key in self._last if key[0] == source.value and key[1].startswith("!")]
+        for key in failures:
             del self._last[key]
+        return bool(failures)
 
     def _now_ms(self) -> Millis:
         """Returns the time of the next row. A gap before it, and a clock that was set forward, are written first."""
@@ -221,5 +249,22 @@ class ObservationWriter:
     def _row(self, kind: ObservationKind, payload: bytes) -> Observation:
         return Observation(cluster=self._cluster, kind=kind, observed_at_ms=self._now_ms(), payload=payload)
 
-    def _write(self, kind: ObservationKind, payload: bytes, *, urgent: bool) -> None:
-        self._publisher.add(self._row(kind, payload), urgent=urgent)
+    def _write(self, kind: ObservationKind, payload: bytes, *, urgent: bool, quiet: bool = False) -> None:
+        self._publisher.add(self._row(kind, payload), urgent=urgent, quiet=quiet)
+
+
+def _all_advance(before: Poll, after: Poll) -> bool:
+    """Returns whether the high watermark and every replica have advanced since the poll before: no lag has begun."""
+    known = {row.key: _progress(row) for row in (*before.voters, *before.observers)}
+    pairs: list[tuple[int | None, int | None]] = [(before.high_watermark, after.high_watermark)]
+    for row in (*after.voters, *after.observers):
+        pairs += zip(known.get(row.key, _UNKNOWN), _progress(row), strict=True)
+    advanced = all(old is not None and new is not None and old < new for old, new in pairs)
+    return advanced and before.clock_ahead_ms == after.clock_ahead_ms
+
+
+_UNKNOWN: Final = (None, None, None)
+
+
+def _progress(row: Replica) -> tuple[int | None, int | None, int | None]:
+    return row.log_end_offset, row.last_fetch_ms, row.last_caught_up_ms

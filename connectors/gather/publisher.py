@@ -1,4 +1,8 @@
-"""Appends rows to the journal; publishes urgent rows at once and all others once a second."""
+"""Appends rows to the journal; publishes urgent rows at once, others once a second, quiet ones every two seconds.
+
+A quiet row shows nothing new but that time passes. It waits only until the time up to which the newest evaluation has
+said that time alone changes nothing (`let_wait`): without an evaluation every row is published within a second.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +14,8 @@ from connectors.observations.observation import Observation
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """So much payload is published at once: until then, the rows are in the memory of the process."""
+_QUIET_S: Final = 2
+"""Seconds after which quiet rows are published."""
 
 
 class Appender(Protocol):
@@ -43,6 +49,10 @@ class Publisher:
         self._before_publish = before_publish
         self._publish_scheduled = False
         self._all_published = True
+        self._all_quiet = True
+        """Whether all rows that are not published yet may wait."""
+        self._seconds = 0
+        """Since the newest publication."""
         self._appended_bytes = 0
         """Payload that is not published yet."""
         self.failure: JournalError | None = None
@@ -52,6 +62,7 @@ class Publisher:
         self.failures: Counter[tuple[str, str, str]] = Counter()
         """Failed observations since the start, by cluster, source and reason."""
         self._urgent_from_ms: dict[str, int] = {}
+        self._quiet_until_ms: dict[str, int] = {}
         self._newest_ms: dict[str, int] = {}
         """The time of each cluster's newest row."""
 
@@ -66,7 +77,11 @@ class Publisher:
         self._urgent_from_ms[cluster] = at_ms
         return True
 
-    def add(self, row: Observation, *, urgent: bool) -> None:
+    def let_wait(self, cluster: str, until_ms: int) -> None:
+        """Lets this cluster's quiet rows that are observed before `until_ms` wait for a second more."""
+        self._quiet_until_ms[cluster] = until_ms
+
+    def add(self, row: Observation, *, urgent: bool, quiet: bool = False) -> None:
         """Appends a row. An urgent row is published, with all earlier rows, before the loop sleeps."""
         if self.failure is not None or self._loop.ending:
             return  # a failure during the shutdown is no observation of the cluster
@@ -78,6 +93,8 @@ class Publisher:
         if urgent_from_ms is not None and row.observed_at_ms >= urgent_from_ms:
             del self._urgent_from_ms[row.cluster]
             urgent = True
+        if not quiet or row.observed_at_ms >= self._quiet_until_ms.get(row.cluster, 0):
+            self._all_quiet = False
         self._appended_bytes += len(row.payload)
         if urgent or self._appended_bytes >= _MOST_BYTES:
             self._publish_soon()
@@ -88,9 +105,16 @@ class Publisher:
             self._publish_scheduled = True
             self._loop.call_soon(self.publish)
 
+    def publish_regularly(self) -> None:
+        """Publishes the appended rows unless they may wait; it is called once a second."""
+        self._seconds += 1
+        if not self._all_quiet or self._seconds >= _QUIET_S:
+            self.publish()
+
     def publish(self) -> None:
         """Publishes the appended rows, if there are any."""
         self._publish_scheduled = False
+        self._all_quiet, self._seconds = True, 0
         if not self._all_published and self.failure is None:
             self._all_published, self._appended_bytes = True, 0
             self.publications += 1

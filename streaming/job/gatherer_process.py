@@ -67,7 +67,7 @@ class GathererProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: subprocess.Popen[bytes] | None = None
         """The process once it has read its settings: before that, it would take a control message for them."""
-        self._requested: dict[str, tuple[int, int]] = {}
+        self._requested: dict[str, tuple[int | None, ...]] = {}
         """By cluster: the process that was asked for a poll, and the time of that poll."""
         self._stopping = threading.Event()
         self._spawning = threading.Lock()
@@ -99,14 +99,16 @@ class GathererProcess:
         self._spawn()
         self._supervisor.start()
 
-    def request_poll(self, cluster: str, due_ms: Millis) -> None:
+    def request_poll(self, cluster: str, due_ms: Millis | None, quiet_until_ms: Millis) -> None:
         """Requests a poll of a cluster at `due_ms`, published at once: a hold or clear time expires then.
 
-        Never blocks. A lost request has no effect: the next regular poll follows within a second.
+        Until `quiet_until_ms` quiet rows may wait. Never blocks. A lost request has no effect: the next regular poll is
+        published within two seconds.
         """
-        if self.pid is not None and self._requested.get(cluster) != (self.pid, due_ms):
-            self._requested[cluster] = (self.pid, due_ms)
-            self._write(message_to_line(PollRequest(cluster=cluster, at_ms=due_ms)))
+        if self.pid is not None and self._requested.get(cluster) != (self.pid, due_ms, quiet_until_ms):
+            self._requested[cluster] = (self.pid, due_ms, quiet_until_ms)
+            request = PollRequest(cluster=cluster, at_ms=due_ms, quiet_until_ms=quiet_until_ms)
+            self._write(message_to_line(request))
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """Has a cluster's log read or not, by the rows of it that wait to be evaluated.

@@ -198,7 +198,7 @@ class Job:
             self._quarantine,
             store=self.store,
             # A reload may have replaced the gatherer process.
-            request_poll=lambda cluster, due_ms: self.gatherer.request_poll(cluster, due_ms),
+            request_poll=lambda *request: self.gatherer.request_poll(*request),
             on_batch=self._note_batch,
             wait=stop.wait,
             role=self.role,

@@ -47,7 +47,7 @@ class RelayedInput:
     def stop(self) -> None:
         """Stops nothing."""
 
-    def request_poll(self, cluster: str, due_ms: Millis) -> None:
+    def request_poll(self, cluster: str, due_ms: Millis | None, quiet_until_ms: Millis) -> None:
         """Requests nothing: the next regular poll follows within a second."""
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:

@@ -88,7 +88,7 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     MetricSpec(
         "commit_latency_avg_seconds",
         "Average time that a majority of voters lagged behind the leader's log, by the leader's clock, over the "
-        "polls of the last minute (one a second).",
+        "polls of the last minute (one a second, or every two seconds).",
         while_polled(_average(Rates.commit_waits_s)),
     ),
     MetricSpec("commit_latency_max_seconds", "Longest of those times.", while_polled(_longest(Rates.commit_waits_s))),

@@ -56,15 +56,16 @@ class Deliver:
         quarantine: Collection[dict[str, Any]],
         *,
         store: StatusStore,
-        request_poll: Callable[[str, Millis], None],
+        request_poll: Callable[[str, Millis | None, Millis], None],
         on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
         wait: Callable[[float], bool] | None = None,
         role: ActiveRole | None = None,
     ) -> None:
         """Opens the delivery, unless another job may notify.
 
-        `request_poll` requests a poll of a cluster at a time in ms: a hold or clear time expires then. `wait` waits
-        some seconds and returns whether the job stops. `role` is None where this job is the only one.
+        `request_poll` takes a cluster, the time in ms at which a hold or clear time expires, if one does, and the time
+        until which its quiet rows may wait. `wait` waits some seconds and returns whether the job stops. `role` is None
+        where this job is the only one.
         """
         self._open_delivery, self.ledger, self._quarantine = open_delivery, ledger, quarantine
         self.store, self._request_poll, self._on_batch = store, request_poll, on_batch
@@ -221,8 +222,7 @@ class Deliver:
             with _contained(row):
                 if row.kind == OutputKind.EVALUATED:
                     self.store.put_evaluation(row.cluster, at_ms=now_ms)
-                    if row.body:
-                        self._request_poll(row.cluster, Millis(int(row.body)))
+                    self._request_poll(row.cluster, *json.loads(row.body))
                 elif row.kind == OutputKind.STATUS:
                     status = from_json(row.body)
                     self.store.put_status(status, at_ms=now_ms)

@@ -39,8 +39,8 @@ class OutputKind(StrEnum):
     """name = SEQUENCE-ORDINAL of what did not decode, or SEQUENCE-COUNT of a row with that many events that could not
     be applied; body = its offset and the reason as JSON. name = state-CRC32: body = a damaged state."""
     EVALUATED = "evaluated"
-    """The cluster was evaluated in this batch; body = the time (ms since the epoch) at which a hold or clear time
-    expires, or nothing."""
+    """The cluster was evaluated in this batch; body = two times (ms since the epoch) as JSON: when a hold or clear time
+    expires, or null; and until when no condition begins or ends because time passes."""
     WAITING = "waiting"
     """body = WaitingRows as JSON: rows of the cluster wait in its state, or none does any more."""
     STATUS = "status"

@@ -9,6 +9,7 @@ cluster, and the row goes into quarantine. Only a state of another version or of
 lost then, and only an operator can decide.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -298,6 +299,5 @@ def _waiting(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
 
 
 def _evaluated(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
-    """Yields the time at which a hold or clear time expires: the gatherer is asked for a poll at that time."""
-    due_ms = monitor.poll_at_ms
-    yield OutputKind.EVALUATED, cluster, "", "" if due_ms is None else str(due_ms)
+    """Yields what the gatherer needs to know: when it must poll, and until when quiet rows may wait."""
+    yield OutputKind.EVALUATED, cluster, "", json.dumps([monitor.poll_at_ms, monitor.quiet_until_ms])

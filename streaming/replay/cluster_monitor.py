@@ -18,7 +18,7 @@ from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
-from rules.finding import Evaluation, UnknownResult
+from rules.finding import CLEAR, Evaluation, UnknownResult
 from rules.lifecycle import TrackedConditions, advance, interrupted, next_due
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
@@ -47,6 +47,8 @@ ROWS_TOGETHER: Final = 256
 EVENTS_TOGETHER: Final = 20_000
 """Most events in these rows, but for the last one: they are kept in memory. A larger state is stored after as many
 events as it holds, because storing it takes as long as it is large."""
+_SHORT_MS: Final = 3_000
+"""A clear time that may end before the row that begins it is published and evaluated."""
 _BYTES_AN_EVENT: Final = 16
 """Of the stored form of a partition, about."""
 
@@ -196,6 +198,22 @@ class ClusterMonitor:
     def poll_at_ms(self) -> Millis | None:
         """When a hold or clear time expires: a poll at that time decides about an alert. None: no time is special."""
         return next_due(self.tracked, self.settings.thresholds)
+
+    @property
+    def quiet_until_ms(self) -> Millis:
+        """Until when a quiet row changes no alert, as far as is known: 0 if it may change one.
+
+        Until then no condition begins or ends because time passes. Where a quiet row ends one, its clear time begins.
+        Rows that wait are applied with the next ones, so none may be late.
+        """
+        thresholds = self.settings.thresholds
+        resolves_soon = any(
+            one.rule in thresholds and thresholds[one.rule].ms(CLEAR) < _SHORT_MS
+            for one in self.tracked.conditions.values()
+        )
+        if self._evaluated is None or resolves_soon or self.waiting:
+            return ALWAYS
+        return self._evaluator.quiet_until_ms(self._evaluated[0])
 
     def evaluation(self) -> Evaluation:
         """Returns the evaluation of the current quorum; a rule whose results cannot have changed is not evaluated."""

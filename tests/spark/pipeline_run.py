@@ -82,11 +82,15 @@ class PipelineRun:
             ledger,
             quarantine_of(database),
             store=self.store,
-            request_poll=lambda cluster, due: self.requested_polls.append((cluster, due)),
+            request_poll=self._note_request,
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
         initial = initial_states(self.settings, ledger.history(), ledger.firing(), now_ms=Millis(self.now_ms))
         self.query.start(Step(self.settings, initial=initial, spark_folder=self.checkpoint.pages))
+
+    def _note_request(self, cluster: str, due_ms: Millis | None, _: Millis) -> None:
+        if due_ms is not None:
+            self.requested_polls.append((cluster, due_ms))
 
     def stop(self) -> None:
         """Stops the query; rows can still be written."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rules.evaluate import RULES, evaluate, thresholds_for
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, hold
+from rules.finding import Evaluation, Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Invariant, Reason
 from rules.model.quorum import Poll, Quorum, Replica
@@ -152,6 +152,24 @@ def test_an_age_alone_changes_the_evaluation_when_it_passes_its_threshold() -> N
     assert evaluator.evaluate(at_the_limit) is first
     past = evaluator.evaluate(replace(at_the_limit, now_ms=Millis(at_the_limit.now_ms + 1)))
     assert ("failure-tolerance", None) in {(each.rule, each.subject) for each in past.unknown}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize("age_ms", [0, 4_000, 9_500, 29_000])
+def test_no_condition_begins_or_ends_while_quiet_rows_may_wait(name: str, age_ms: int) -> None:
+    quorum = SITUATIONS[name](healthy(3))
+    quorum = replace(quorum, now_ms=Millis(quorum.now_ms + age_ms))
+    evaluator = RuleEvaluator(THRESHOLDS)
+    now = conditions(evaluator.evaluate(quorum))
+    until_ms = evaluator.quiet_until_ms(quorum)
+
+    assert quorum.now_ms <= until_ms <= quorum.now_ms + 10_000
+    for at_ms in (*range(quorum.now_ms, until_ms, 400), max(quorum.now_ms, until_ms - 1)):
+        assert conditions(evaluate(replace(quorum, now_ms=Millis(at_ms)), THRESHOLDS)) == now, at_ms - quorum.now_ms
+
+
+def conditions(evaluation: Evaluation) -> list[tuple[object, ...]]:
+    return [(one.rule, one.subject, one.severity) for one in evaluation.findings]
 
 
 def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ AUDITED = ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broke
 @pytest.mark.parametrize(
     "message",
     [
-        PollRequest(cluster="prod", at_ms=1_800_000_000_000),
+        PollRequest(cluster="prod", at_ms=1_800_000_000_000, quiet_until_ms=0),
         AuditResult(cluster="prod", audited=AUDITED),
         LogPause(cluster="prod", pause_ms=2_000),
     ],

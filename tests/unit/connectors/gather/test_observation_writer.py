@@ -15,12 +15,13 @@ from connectors.observations.observation import (
     from_json,
 )
 from connectors.wall_clock import RowClock
-from rules.model.identifiers import Millis, NodeId, SnapshotId
+from rules.model.identifiers import Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import (
     Answer,
     Connection,
     ContractViolation,
     FailedObservation,
+    LeaderLog,
     LeaderView,
     ObservationSource,
     Probe,
@@ -39,10 +40,12 @@ class RecordedRows:
 
     def __init__(self) -> None:
         self.rows: list[tuple[Observation, bool]] = []
+        self.quiet: list[bool] = []
         self.failures: Counter[tuple[str, str, str]] = Counter()
 
-    def add(self, row: Observation, *, urgent: bool) -> None:
+    def add(self, row: Observation, *, urgent: bool, quiet: bool = False) -> None:
         self.rows.append((row, urgent))
+        self.quiet.append(quiet)
 
     @property
     def urgencies(self) -> list[bool]:
@@ -156,6 +159,78 @@ def test_only_a_change_is_urgent(
     assert [*map(without_clock, written)] == [event for event in events if not isinstance(event, bytes)]
     failures = Counter(event for event in events if isinstance(event, FailedObservation))
     assert publisher.failures == {("a", event.source, event.reason): count for event, count in failures.items()}
+
+
+LEADER_LOG = LeaderLog(start_offset=Offset(7), snapshot=None, tells_absence=True, begins_timestamp_ms=None)
+
+
+def advancing(second: int, *, behind: int = 0) -> Poll:
+    """Returns a poll in which voter 2 has not advanced for some seconds."""
+    rows = (
+        replica(str(node), 10 * at, fetch=10_000 - 1_000 * at, caught_up=10_000 - 1_000 * at)
+        for node, at in ((1, second), (2, second - behind))
+    )
+    return poll(*rows, hw=10 * second, nodes={})
+
+
+@pytest.mark.parametrize(
+    ("events", "quiet"),
+    [
+        ([advancing(5), advancing(6), advancing(7)], [False, True, True]),
+        ([advancing(5), advancing(6, behind=1), advancing(7, behind=1)], [False, False, True]),
+        ([advancing(5), replace(advancing(6), high_watermark=Offset(50))], [False, False]),
+        ([advancing(6), advancing(6)], [False, False]),
+        ([advancing(5), replace(advancing(6), observers=(replica("3", 60),))], [False, False]),
+        ([poll(replica("1", None), hw=5, nodes={}), poll(replica("1", None), hw=6, nodes={})], [False, False]),
+        (
+            [advancing(5), failed(Reason.TIMED_OUT, "c1:9093", ObservationSource.QUORUM), advancing(6), advancing(7)],
+            [False, False, False, True],
+        ),
+        ([PROBED, PROBED], [False, True]),
+        ([view(1), view(1), view(1, log=LEADER_LOG), view(1, log=LEADER_LOG)], [False, True, False, True]),
+        ([audited()], [False]),
+    ],
+)
+def test_a_row_is_quiet_if_everything_in_it_advances(
+    writer: ObservationWriter, publisher: RecordedRows, events: list[object], quiet: list[bool]
+) -> None:
+    for event in events:
+        write(writer, event)
+
+    assert publisher.quiet == quiet
+
+
+def test_noops_are_quiet_but_not_the_first_ones_after_a_failure(
+    writer: ObservationWriter, publisher: RecordedRows
+) -> None:
+    records = committed(batch([noop()]))
+    write_records(writer, records)
+    writer.write_failure(failed(Reason.TIMED_OUT, "c1:9093", ObservationSource.LOG))
+    write_records(writer, records)
+    write_records(writer, records)
+
+    assert publisher.quiet == [False, False, False, True]
+
+
+def test_what_was_observed_before_a_gap_or_long_ago_makes_no_row_quiet(publisher: RecordedRows) -> None:
+    now_ms = 0
+    writer = ObservationWriter("a", publisher, NodeDirectory(configured=(), cluster_id=None), steady=lambda: now_ms)  # type: ignore[arg-type]
+    for at_ms in (0, 2_000, 2_900):
+        now_ms = at_ms
+        writer.write_probe(PROBED)
+        writer.write_leader_view(view(1))
+    assert publisher.quiet == [False, False, True, True, True, True]
+
+    writer.write_gap("the gatherer was restarted")
+    writer.write_probe(PROBED)
+    writer.write_probe(PROBED)
+    assert publisher.quiet[6:] == [False, False, True]
+
+    for second in range(4, 20, 2):
+        now_ms = 1_000 * second
+        writer.write_probe(PROBED)
+    writer.write_leader_view(view(1))
+    assert publisher.quiet[9:] == [True] * 8 + [False]
 
 
 def without_clock(event: object) -> object:

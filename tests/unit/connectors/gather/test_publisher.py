@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from connectors.errors import JournalError
 from connectors.gather.publisher import Publisher
 from connectors.kafka.event_loop import EventLoop
@@ -75,6 +77,42 @@ def test_requested_row_is_urgent_once_and_only_in_its_cluster(loop: EventLoop) -
     publisher.add(row(101), urgent=False)
     run_pending(loop)
     assert journal.published == [3]
+
+
+def seconds(publisher: Publisher, number: int) -> None:
+    for _ in range(number):
+        publisher.publish_regularly()
+
+
+def test_quiet_rows_wait_for_a_second_more_where_time_alone_changes_nothing(loop: EventLoop) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.let_wait("a", 1_000)
+
+    publisher.add(row(1), urgent=False, quiet=True)
+    seconds(publisher, 1)
+    assert journal.published == []
+    publisher.add(row(2), urgent=False, quiet=True)
+    seconds(publisher, 1)
+    assert journal.published == [2]
+
+    publisher.add(row(999), urgent=False, quiet=True)
+    publisher.add(row(1_000), urgent=False, quiet=True)
+    seconds(publisher, 1)
+    assert journal.published == [2, 4], "time may have changed something"
+
+
+@pytest.mark.parametrize(("cluster", "quiet"), [("a", False), ("b", True)])
+def test_other_rows_are_published_within_a_second(loop: EventLoop, cluster: str, *, quiet: bool) -> None:
+    """Those that show something, and those of a cluster of which nothing was evaluated yet."""
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.let_wait("a", 1_000)
+
+    publisher.add(row(1), urgent=False, quiet=True)
+    publisher.add(row(2, cluster), urgent=False, quiet=quiet)
+    seconds(publisher, 1)
+    assert journal.published == [2]
 
 
 def test_much_payload_is_published_at_once(loop: EventLoop) -> None:

@@ -11,7 +11,6 @@ from connectors.errors import StoreError
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
-from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.output_rows import OutputKind
@@ -30,7 +29,7 @@ def deliver(tmp_path: Path, delivered: list[DeliveredBatch]) -> Deliver:
     ledger = Ledger(job_database(tmp_path))
     dispatcher = Dispatcher(ledger, [JsonlSink(tmp_path / "alerts.jsonl")], deadline_s=60)
 
-    def unreachable(_cluster: str, _due: Millis) -> None:
+    def unreachable(*_: object) -> None:
         raise BrokenPipeError
 
     quarantine = quarantine_of(job_database(tmp_path))

@@ -159,7 +159,7 @@ class StartingJob:
             self.ledger,
             quarantine_of(job_database(folder)),
             store=self.store,
-            request_poll=lambda cluster, due_ms: None,
+            request_poll=lambda *_: None,
         )
 
     def early(self) -> EarlyEvaluation:

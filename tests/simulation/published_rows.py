@@ -1,0 +1,122 @@
+"""The rows of a simulation as the gatherer publishes them, by its own writer and publisher, and the alerts that follow.
+
+The monitor gets what is published, at once, and its due times reach the gatherer at once: a poll at that time has the
+newest answer again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from connectors.gather.commit_buffer import CommittedRecords
+from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.observation_writer import ObservationWriter, RedactedBatches
+from connectors.gather.publisher import Publisher
+from connectors.observations.log_event import LogAdvanced
+from connectors.observations.observation import Observation, ObservationKind, from_json
+from connectors.observations.partition_run import DecodedItem
+from connectors.wall_clock import RowClock
+from rules.alert import Alert
+from rules.model.identifiers import Millis
+from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe
+from rules.model.quorum import Poll
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
+
+CLUSTER = "simulated"
+_SECOND_MS = 1_000
+
+
+class PublishedRows:
+    """One monitor behind one publisher."""
+
+    ending = False
+
+    def __init__(self, monitor: ClusterMonitor, *, quiet_rows_wait: bool) -> None:
+        """`quiet_rows_wait`: False publishes every row within a second."""
+        self.monitor = monitor
+        self.alerts: list[tuple[Millis, Alert]] = []
+        """When they were found, which is when their row was published."""
+        self.publications = 0
+        self._quiet_rows_wait = quiet_rows_wait
+        self._now_ms = Millis(0)
+        self._second_ms = Millis(0)
+        self._sequence = 0
+        self._written: Sequence[DecodedItem] = ()
+        self._appended: list[DecodedRow] = []
+        self._soon: list[Callable[[], None]] = []
+        self._poll_at_ms: Millis | None = None
+        self._newest_answer: list[Sequence[DecodedItem]] = []
+        loop: Any = self
+        self._publisher = Publisher(self, loop, on_failure=lambda: None)
+        clock = RowClock(wall=lambda: self._now_ms, steady=lambda: self._now_ms)
+        nodes = NodeDirectory(configured=(), cluster_id=CLUSTER)
+        self._writer = ObservationWriter(CLUSTER, self._publisher, nodes, clock=clock, steady=lambda: self._now_ms)
+
+    def second(self, rows: Sequence[DecodedRow]) -> None:
+        """Writes the rows of one second, and publishes what is to be published."""
+        at_ms = rows[0].observed_at_ms
+        while (due_ms := self._poll_at_ms) is not None and due_ms < min(at_ms, self._second_ms + _SECOND_MS):
+            self._poll_at_ms = None
+            for answer in self._newest_answer:
+                self._write(answer, max(due_ms, self._now_ms))
+            self._settle()
+        self._second_ms = at_ms
+        answers: list[Sequence[DecodedItem]] = [[*row.events] for row in rows if _is_answer(row)]
+        self._newest_answer = answers or self._newest_answer
+        for row in rows:
+            self._write([*row.events], at_ms)
+        self._settle()
+        (self._publisher.publish_regularly if self._quiet_rows_wait else self._publisher.publish)()
+        self._settle()
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._soon.append(callback)
+
+    def append(self, observations: list[Observation]) -> None:
+        for row in observations:
+            self._sequence += 1
+            events = self._written if row.kind is ObservationKind.RECORDS else [from_json(row.payload)]
+            self._appended.append(DecodedRow(self._sequence, Millis(row.observed_at_ms), events))
+
+    def publish(self) -> int:
+        rows, self._appended = self._appended, []
+        self.publications += 1
+        self.alerts += [(self._now_ms, alert) for alert in self.monitor.apply(rows).alerts]
+        self._soon.append(self._request_poll)
+        return self._sequence
+
+    def _request_poll(self) -> None:
+        self._publisher.let_wait(CLUSTER, self.monitor.quiet_until_ms)
+        due_ms = self.monitor.poll_at_ms
+        if due_ms is not None and self._publisher.publish_first_row_from(CLUSTER, due_ms):
+            self._poll_at_ms = due_ms
+
+    def _settle(self) -> None:
+        while self._soon:
+            self._soon.pop(0)()
+
+    def _write(self, events: Sequence[DecodedItem], at_ms: Millis) -> None:
+        self._now_ms, self._written = at_ms, events
+        match events:
+            case [Poll() as poll]:
+                self._writer.write_poll(poll)
+            case [Probe() as probe]:
+                self._writer.write_probe(probe)
+            case [LeaderView() as view]:
+                self._writer.write_leader_view(view)
+            case [FailedObservation() as failed]:
+                self._writer.write_failure(failed)
+            case _:
+                records = any(not isinstance(each, LogAdvanced) for each in events)
+                batches = RedactedBatches(content=b"", has_records=records, endpoints=())
+                self._writer.write_records(COMMITTED, batches)
+
+
+COMMITTED = CommittedRecords(base_offset=0, last_offset=0, leader_epoch=0, high_watermark=0, batches=b"")
+
+
+def _is_answer(row: DecodedRow) -> bool:
+    (first, *_) = row.events
+    return isinstance(first, Poll) or (
+        isinstance(first, FailedObservation) and first.source is ObservationSource.QUORUM
+    )

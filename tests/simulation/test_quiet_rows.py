@@ -1,0 +1,131 @@
+"""Quiet rows are published every two seconds, and no alert is later than with rows of every second."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from random import Random
+
+import pytest
+
+from rules.evaluate import RULES, evaluate
+from rules.finding import Evaluation
+from rules.model.identifiers import Millis
+from streaming.replay.decoded_row import DecodedRow
+from tests.simulation.incident_simulation import Incident, IncidentSimulation
+from tests.simulation.incidents import INCIDENTS
+from tests.simulation.published_rows import PublishedRows
+from tests.simulation.simulated_monitor import OVERRIDES, simulated_monitor
+from tests.simulation.test_evaluation_when_due import RecordedSimulation
+
+STEPS = 6_000
+NO_HOLD = {**OVERRIDES, **{f"{rule}.hold": 0.0 for rule in RULES}}
+"""A condition that begins makes its alert at once: a row that waits would delay it."""
+SOME_INCIDENTS = (
+    *("block_voter_change", "cut_monitor_off", "deny_log", "elect_uncleanly", "fill_disks", "force_voters"),
+    *("lose_metadata", "remove_voter", "replace_disk", "stop_reserve", "stop_voter"),
+)
+"""Those in which an alert would be later if every row waited."""
+
+
+class RecordedIncident(IncidentSimulation):
+    """An incident whose observations are kept."""
+
+    def __init__(self, seed: int, incident: Incident) -> None:
+        self.rows: list[DecodedRow] = []
+        super().__init__(seed, incident)
+
+    def deliver(self, rows: Sequence[DecodedRow]) -> None:
+        self.rows += rows
+        super().deliver(rows)
+
+
+def times(published: PublishedRows) -> dict[tuple[str, ...], list[Millis]]:
+    found: dict[tuple[str, ...], list[Millis]] = {}
+    for at_ms, alert in published.alerts:
+        found.setdefault((alert.rule, alert.subject, alert.state, alert.severity), []).append(at_ms)
+    return found
+
+
+def assert_none_is_later(
+    simulation: RecordedSimulation | RecordedIncident, overrides: Mapping[str, float] = OVERRIDES
+) -> None:
+    """Compares the alerts with rows of every second and with quiet rows that wait: the same ones, none later."""
+    bootstrap = simulation.gatherer.bootstrap
+    each_second, waiting = (
+        PublishedRows(simulated_monitor(bootstrap, overrides=overrides), quiet_rows_wait=waits)
+        for waits in (False, True)
+    )
+    for _, rows in groupby(simulation.rows, key=lambda row: row.observed_at_ms):
+        second = [*rows]
+        each_second.second(second)
+        waiting.second(second)
+    before, now = times(each_second), times(waiting)
+    assert {key: len(found) for key, found in now.items()} == {key: len(found) for key, found in before.items()}
+    later = {
+        key: [now_ms - before_ms for before_ms, now_ms in zip(found, now[key], strict=True) if now_ms > before_ms]
+        for key, found in before.items()
+    }
+    assert {key: found for key, found in later.items() if found} == {}
+    assert before
+    assert waiting.publications < each_second.publications
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_no_alert_is_later(seed: int) -> None:
+    simulation = RecordedSimulation(seed, polls_only=seed == 5)
+    simulation.run(STEPS)
+    assert_none_is_later(simulation)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6, 60))
+def test_no_alert_is_later_with_other_seeds(seed: int) -> None:
+    simulation = RecordedSimulation(seed, polls_only=seed % 6 == 0)
+    simulation.run(STEPS)
+    assert_none_is_later(simulation)
+
+
+@pytest.mark.parametrize("name", SOME_INCIDENTS)
+def test_no_alert_of_an_incident_is_later(name: str) -> None:
+    simulation = RecordedIncident(1, INCIDENTS[name])
+    simulation.check()
+    assert_none_is_later(simulation, NO_HOLD)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_no_alert_of_any_incident_is_later(name: str, seed: int) -> None:
+    simulation = RecordedIncident(seed, INCIDENTS[name])
+    simulation.check()
+    assert_none_is_later(simulation, NO_HOLD)
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_no_condition_begins_or_ends_while_quiet_rows_wait(seed: int) -> None:
+    simulation = RecordedSimulation(seed, polls_only=seed == 3)
+    bootstrap, random = simulation.gatherer.bootstrap, Random(seed)
+    simulation.run(3_000)
+    monitor = simulated_monitor(bootstrap)
+    checked = 0
+    for row in simulation.rows:
+        monitor.apply([row])
+        quorum, until_ms = monitor.machine.quorum(), monitor.quiet_until_ms
+        if monitor.machine.observed_nothing or until_ms <= quorum.now_ms + 1 or random.random() > 0.2:
+            continue
+        checked += 1
+        for now_ms in (until_ms - 1, random.randrange(quorum.now_ms, until_ms)):
+            passed_ms = now_ms - quorum.now_ms
+            newest_ms = quorum.newest_timestamp_ms
+            later = replace(
+                quorum,
+                now_ms=Millis(now_ms),
+                newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms + random.choice((0, passed_ms))),
+            )
+            now, then = (conditions(evaluate(each, monitor.settings.thresholds)) for each in (quorum, later))
+            assert now == then, f"after row {row.sequence}, {passed_ms} ms later"
+    assert checked > 20
+
+
+def conditions(evaluation: Evaluation) -> list[tuple[object, ...]]:
+    return [(one.rule, one.subject, one.severity) for one in evaluation.findings]

@@ -21,7 +21,7 @@ from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
-from tests.scripts.test_script_notifications import SentNotifications
+from tests.scripts.sent_notifications import SentNotifications
 from tests.sinks.server import serving
 
 CLEAR_S = 1.0

@@ -22,6 +22,7 @@ from rules.analysis.freshness import (
     log_read_problem,
     poll_problem,
 )
+from rules.analysis.now import over
 from rules.analysis.start_conditions import start_conditions
 from rules.finding import (
     Evaluation,
@@ -85,6 +86,14 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
             raise ThresholdError(f"invalid value {value:g} for threshold '{key}': expected a number of 0 or more")
         values[rule][name] = float(value)
     return {rule: Thresholds(values=numbers) for rule, numbers in values.items()}
+
+
+def resolved_text(rule: str, subject: str, quorum: Quorum) -> str:
+    """Returns one sentence or two that say what is true now of a subject whose condition is over."""
+    if rule not in RULES:
+        return visible(over(subject))
+    text = RULES[rule].resolved
+    return visible(text if isinstance(text, str) else text(quorum, subject))
 
 
 def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Evaluation:

@@ -158,6 +158,12 @@ class Rule:
 
     It may assume that every need is met; callers therefore use `rules.evaluate.evaluate_rule`.
     """
+    resolved: Callable[[Quorum, str], str] | str = ""
+    """What is true when its alert resolves: a sentence, or a function of the quorum now and the alert's subject.
+
+    There may be no finding for several reasons: the fault was fixed, the subject was removed, or what is remembered has
+    expired. The sentence says which one holds.
+    """
     needs: tuple[Need, ...] = ()
     """What must be observed; while a need is not met, the rule's only result is unknown or not applicable."""
     inhibited_by: tuple[str, ...] = ()

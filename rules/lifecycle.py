@@ -43,12 +43,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rules.alert import Alert, AlertState
-from rules.evaluate import MOST_FINDINGS, RULES
+from rules.evaluate import MOST_FINDINGS, RULES, resolved_text
 from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from rules.resolved_texts import resolved_text
 
 _ZERO = Millis(0)
 _PENDING_UNKNOWN_MS = 10_000

@@ -5,11 +5,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from rules.evaluate import RULES
 from streaming.config import config_json_schema
 from tests import configuration_page, metric_page, rule_pages, status_schema
 from tests.kafka import version_table
 
 ROOT = Path(__file__).parents[1]
+ALERTMANAGER = ROOT / "deploy" / "prometheus" / "alertmanager.yml"
 
 
 def generated() -> Mapping[Path, str]:
@@ -17,11 +19,31 @@ def generated() -> Mapping[Path, str]:
     return {
         configuration_page.PAGE: configuration_page.page(),
         ROOT / "deploy" / "config.schema.json": json.dumps(config_json_schema(), indent=2) + "\n",
+        ALERTMANAGER: _alertmanager(),
         metric_page.PAGE: metric_page.page(),
         version_table.PAGE: version_table.page(),
         status_schema.PATH: status_schema.text(),
         **{rule_pages.PAGES / name: text for name, text in rule_pages.pages().items()},
     }
+
+
+def _alertmanager() -> str:
+    """Returns the sample configuration, whose inhibitions are those of the rules."""
+    before, comment, rest = ALERTMANAGER.read_text(encoding="utf-8").partition("  # The causes and their consequences")
+    _, after, rest = rest.partition("  # The same condition twice")
+    causes: dict[str, list[str]] = {}
+    for rule in RULES.values():
+        for cause in rule.inhibited_by:
+            causes.setdefault(cause, []).append(rule.id)
+    blocks = [
+        f"  - source_matchers: ['rule=\"{cause}\"']\n"
+        f"    target_matchers: ['rule=~\"{'|'.join(consequences)}\"']\n"
+        "    equal: [cluster]\n"
+        for cause, consequences in sorted(causes.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    ]
+    return "".join(
+        [before, comment, " of kraftwatch's own rules (`make goldens` writes them).\n", *blocks, after, rest]
+    )
 
 
 def main() -> int:

@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.now import node_of
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join
@@ -113,8 +114,16 @@ def _severity(*, left: bool, worse: bool) -> Severity:
     return Severity.INFO if left else Severity.WARNING
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    broker = quorum.brokers.get(node_of(subject))
+    alive = sum(each.alive for each in quorum.brokers.values())
+    now = "is no longer registered" if broker is None else "is not fenced: it serves clients"
+    return f"Broker {node_of(subject)} {now}. Brokers alive: {alive} of {len(quorum.brokers)} registered."
+
+
 RULE = Rule(
     title="A broker is fenced",
+    resolved=_resolved,
     hold=hold(
         300.0, "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
     ),

@@ -20,6 +20,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import ms_text, plural, utc_text
 from rules.model.history import Interruption
@@ -111,8 +112,17 @@ def _evidence(one: Interruption) -> dict[str, Plain]:
     }
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    broker = quorum.brokers.get(node_of(subject))
+    if broker is None:
+        return f"Broker {node_of(subject)} is no longer registered."
+    now = "It is not fenced: it serves clients." if broker.alive else "It is fenced now."
+    return f"Broker {node_of(subject)} is no longer fenced too often. {now}"
+
+
 RULE = Rule(
     title="A broker is fenced again and again",
+    resolved=_resolved,
     hold=hold(0.0, "the fencings have already happened"),
     further_thresholds=(WINDOW, FENCINGS, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),

@@ -142,8 +142,17 @@ def _when(quorum: Quorum, probe: Probe) -> str:
     return f"expires {left}, at {utc_text(at)}"
 
 
+def _resolved(quorum: Quorum, _subject: str) -> str:
+    dates = [probe.certificate.expires_at_ms for probe in quorum.probes.values() if probe.certificate]
+    first = min((at for at in dates if at is not None), default=None)
+    if first is None:
+        return "No controller presents a certificate that expires soon."
+    return f"No controller presents a certificate that expires before {utc_text(first)}."
+
+
 RULE = Rule(
     title="A controller's certificate expires soon",
+    resolved=_resolved,
     hold=hold(60.0),
     further_thresholds=(WARNING, CRITICAL),
     # Without the log by choice no endpoint is probed.

@@ -72,5 +72,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 RULE = Rule(
     title="Committed metadata was lost",
+    resolved="No further loss of committed metadata was observed. What was lost is not restored.",
     hold=hold(0.0, "one observation is proof"),
 )

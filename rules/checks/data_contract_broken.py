@@ -127,8 +127,13 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
     )
 
 
+def _resolved(_quorum: Quorum, subject: str) -> str:
+    return f"Contract {subject} was not found broken again."
+
+
 RULE = Rule(
     title="Data that kraftwatch recorded breaks a data contract",
+    resolved=_resolved,
     hold=hold(0.0, "no later row corrects an earlier one"),
     further_thresholds=(STANDS,),
 )

@@ -117,8 +117,13 @@ def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str
         yield f"# Compare directory.id in their meta.properties: {and_join(key.directory_id for key in keys)}"
 
 
+def _resolved(_quorum: Quorum, subject: str) -> str:
+    return f"One process has the id of {subject}: one directory of it fetches, and registrations do not alternate."
+
+
 RULE = Rule(
     title="Two processes have one node.id",
+    resolved=_resolved,
     hold=hold(30.0),
     further_thresholds=(WINDOW, _FETCH_AGE, POLL_AGE),
     needs=(Need.FRESH_POLL,),

@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.now import leads
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import ControllerStart, Election, RecentHistory
@@ -183,8 +184,15 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
     return f"A restart of all {_voter_count(quorum)} voters, which this log does not record, does not explain them"
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    if subject.startswith("epoch "):
+        return f"The leader epoch has not jumped again since {subject}. {leads(quorum)}."
+    return f"Leader elections are no longer too frequent. {leads(quorum)}."
+
+
 RULE = Rule(
     title="Too many leader elections",
+    resolved=_resolved,
     hold=hold(60.0),
     further_thresholds=(WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.missing_voter import endpoint_sentence
+from rules.analysis.now import in_sync_text, over
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import (
     FAILED_NODES,
@@ -211,8 +212,13 @@ def _remedy(
     yield describe_status(quorum)
 
 
+def _resolved(quorum: Quorum, _subject: str) -> str:
+    return in_sync_text(quorum) or over("enough voters are in sync")
+
+
 RULE = Rule(
     title="The quorum tolerates no further failure",
+    resolved=_resolved,
     hold=hold(
         120.0,
         "a controller that reboots, or whose pod moves to another node, and each step of a rolling restart is done by "

@@ -22,6 +22,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.analysis.now import committed_voters
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural
 from rules.model.history import VoterChange
@@ -67,8 +68,13 @@ def _finding(quorum: Quorum, change: VoterChange) -> Finding:
     )
 
 
+def _resolved(quorum: Quorum, _subject: str) -> str:
+    return f"No voter set was forced recently. The voters are {committed_voters(quorum)}."
+
+
 RULE = Rule(
     title="The voter set was changed by force",
+    resolved=_resolved,
     hold=hold(0.0, "one observation is proof"),
     further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.VOTERS_RECORD,),

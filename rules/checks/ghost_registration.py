@@ -22,6 +22,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed
+from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis, NodeId
@@ -99,8 +100,16 @@ def _finding(
     )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    node = node_of(subject)
+    if node not in quorum.controllers:
+        return f"Controller {node} is no longer registered."
+    return f"Controller {node} {'is a voter' if quorum.voter(node) else 'fetches the metadata log'}."
+
+
 RULE = Rule(
     title="A registration without a controller",
+    resolved=_resolved,
     hold=hold(
         600.0,
         "a leader lists an observer for 300 s after its last fetch; a controller that is moved or repaired is back by "

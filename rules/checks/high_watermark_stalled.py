@@ -21,6 +21,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed, poll_problem
+from rules.analysis.now import leads
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
@@ -101,8 +102,14 @@ def _or_unknown(value: int | None) -> str:
     return "an unknown offset" if value is None else str(value)
 
 
+def _resolved(quorum: Quorum, _subject: str) -> str:
+    at = "" if quorum.high_watermark is None else f": the high watermark is {quorum.high_watermark}"
+    return f"Records are committed{at}. {leads(quorum)}."
+
+
 RULE = Rule(
     title="The high watermark does not move",
+    resolved=_resolved,
     hold=hold(
         20.0, "a leader without a majority resigns within seconds (check quorum), and an election takes one or two"
     ),

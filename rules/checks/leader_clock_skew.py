@@ -17,6 +17,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, needed
+from rules.analysis.now import leads, node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
@@ -76,8 +77,15 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
     )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    if quorum.leader_id == node_of(subject):
+        return f"The clock of {subject} and that of kraftwatch's host agree."
+    return f"{leads(quorum)}. The clock of {subject} is not compared while it does not lead."
+
+
 RULE = Rule(
     title="The leader's clock differs from the clock of kraftwatch's host",
+    resolved=_resolved,
     hold=hold(30.0),
     further_thresholds=(SKEW, POLL_AGE),
     needs=(Need.FRESH_POLL,),

@@ -326,8 +326,17 @@ def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Ite
     yield from allow(quorum, (option for _, option in missing))
 
 
+def _resolved(_quorum: Quorum, subject: str) -> str:
+    if subject == "names":
+        return "The resolver of the monitor's host answers: the names of all voters are observed."
+    if subject.startswith("rule "):
+        return f"Rule {subject.removeprefix('rule ')} is evaluated."
+    return "kraftwatch observes the quorum: the controllers answer."
+
+
 RULE = Rule(
     title="kraftwatch does not observe the quorum",
+    resolved=_resolved,
     hold=hold(30.0),
     further_thresholds=(CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
 )

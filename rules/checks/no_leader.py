@@ -59,6 +59,7 @@ from rules.analysis.leadership import (
     unreachable_leader,
 )
 from rules.analysis.missing_voter import VoterProcess, certificate_steps, voter_process
+from rules.analysis.now import in_sync_text, leads
 from rules.analysis.replica_lag import Liveness
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
@@ -275,8 +276,14 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
         yield from find_host(node, f" at {endpoint}")
 
 
+def _resolved(quorum: Quorum, _subject: str) -> str:
+    leader = "A controller leads the metadata quorum" if quorum.leader_id is None else leads(quorum)
+    return f"{leader}: metadata changes are possible. {in_sync_text(quorum)}".rstrip()
+
+
 RULE = Rule(
     title="No controller leads the metadata quorum",
+    resolved=_resolved,
     hold=hold(5.0, "longer than an election"),
     further_thresholds=(ANSWER_AGE, PROBE_AGE, FETCH_AGE),
 )

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
+from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join
@@ -148,8 +149,17 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
     )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    if subject.startswith("directory "):
+        return f"At most one node has the {subject.replace('directory', 'directory id', 1)}."
+    if quorum.committed and not quorum.voter(node_of(subject)):
+        return f"Controller {node_of(subject)} is not a voter."
+    return f"The recorded and the registered listener of {subject} agree."
+
+
 RULE = Rule(
     title="Records of nodes contradict each other",
+    resolved=_resolved,
     hold=hold(60.0),
     further_thresholds=(FETCH_AGE, POLL_AGE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.now import node_of
 from rules.finding import (
     FAILED_NODES,
     Finding,
@@ -150,8 +151,16 @@ def _evidence(one: _Start) -> dict[str, Plain]:
     return {"at": utc_text(one.timestamp_ms), "offset": one.offset, **fenced}
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    known = quorum.controllers if subject.startswith("controller") else quorum.brokers
+    if node_of(subject) not in known:
+        return f"{subject.capitalize()} is no longer registered."
+    return f"{subject.capitalize()} has not started again within the window."
+
+
 RULE = Rule(
     title="A node restarts again and again",
+    resolved=_resolved,
     hold=hold(0.0, "the starts have already happened"),
     further_thresholds=(WINDOW, STARTS, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),

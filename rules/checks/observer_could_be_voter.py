@@ -28,7 +28,8 @@ What not to do
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, fresh_poll, needed
+from rules.analysis.now import NOW, committed_voters, node_of
 from rules.analysis.replica_lag import WINDOW, Liveness, Readiness, lag_samples, liveness, readiness
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -193,8 +194,21 @@ def _others(ids: Sequence[NodeId], node: NodeId) -> str:
     return and_join([*shown, f"{more} more"] if more else shown, most + 1)
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    node = node_of(subject)
+    if quorum.voter(node):
+        return f"Controller {node} is a voter. The voters are {committed_voters(quorum)}."
+    poll = fresh_poll(quorum, NOW)
+    if poll and any(row.key.id == node for row in poll.voters):
+        return f"Controller {node} is being added to the voters."
+    if poll and node in poll.observers_by_id:
+        return f"Controller {node} does not fetch with this directory any more."
+    return f"Controller {node} is not a voter and does not fetch the metadata log."
+
+
 RULE = Rule(
     title="An observer could be a voter",
+    resolved=_resolved,
     hold=hold(300.0),
     further_thresholds=(REMOVED_FOR, READY_LAG, WINDOW, FETCH_AGE, POLL_AGE, HALF_DONE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),

@@ -21,6 +21,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
+from rules.analysis.now import node_of
 from rules.analysis.replica_lag import (
     WINDOW,
     Liveness,
@@ -131,8 +132,17 @@ def _finding(
     )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    broker = quorum.brokers.get(node_of(subject))
+    if broker is None:
+        return f"Broker {node_of(subject)} is no longer registered."
+    now = "follows the metadata log" if broker.alive else "is fenced: it leads no partition"
+    return f"Broker {node_of(subject)} {now}."
+
+
 RULE = Rule(
     title="A broker works with outdated metadata",
+    resolved=_resolved,
     hold=hold(120.0, "a broker that loads a snapshot after its start is done by then"),
     further_thresholds=(LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),

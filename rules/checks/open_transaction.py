@@ -70,6 +70,7 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
 
 RULE = Rule(
     title="A metadata transaction does not end",
+    resolved="No metadata transaction is open: controllers and brokers apply all committed records.",
     hold=hold(60.0, "counted from the beginning of the transaction, which ends within moments"),
     further_thresholds=(ANSWER_AGE,),
     needs=(Need.CURRENT_LOG,),

@@ -312,8 +312,13 @@ def _joining(others: dict[_ReplicaState, list[NodeId]], down: list[NodeId]) -> I
         yield f"# Start broker {and_join(down)} again: the state ends when it joins the ISR"
 
 
+def _resolved(_quorum: Quorum, subject: str) -> str:
+    return f"No partition of {subject} is RECOVERING. Records that the unclean election lost are not restored."
+
+
 RULE = Rule(
     title="Partitions stay RECOVERING",
+    resolved=_resolved,
     hold=hold(60.0, "by the timestamps in the log; normally a replica joins within seconds"),
     further_thresholds=(JOIN, COPY, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),

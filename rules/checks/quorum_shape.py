@@ -114,8 +114,16 @@ def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequen
     )
 
 
+def _resolved(quorum: Quorum, _subject: str) -> str:
+    if quorum.committed is None:
+        return "The number of voters is as it should be."
+    n = len(quorum.committed.voters)
+    return f"The quorum has {plural(n, 'voter')} and tolerates {plural(tolerated_failures(n), 'failure')}."
+
+
 RULE = Rule(
     title="The number of voters is unwise",
+    resolved=_resolved,
     hold=hold(
         3_600.0, "a quorum that grows from three to five voters, or that is moved to new machines, has four for a while"
     ),

@@ -25,6 +25,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.analysis.now import leads
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.monitoring import Invariant, InvariantViolation, Reason
@@ -82,8 +83,13 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
     )
 
 
+def _resolved(quorum: Quorum, _subject: str) -> str:
+    return f"No further violation was observed. {leads(quorum)}. Which records are committed was not checked."
+
+
 RULE = Rule(
     title="A Raft invariant is broken",
+    resolved=_resolved,
     hold=hold(5.0),
     further_thresholds=(EXPLAINED,),
 )

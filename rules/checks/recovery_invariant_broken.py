@@ -113,8 +113,13 @@ def _evidence(violation: _RecoveryViolation) -> dict[str, Plain]:
     return {**evidence, "previous_leader": one.previous_leader, "ended_at_offset": one.offset}
 
 
+def _resolved(_quorum: Quorum, subject: str) -> str:
+    return f"No partition of {subject} violates KIP-704 during recovery."
+
+
 RULE = Rule(
     title="A partition's recovery violates KIP-704",
+    resolved=_resolved,
     hold=hold(0.0, "one committed record is enough"),
     further_thresholds=(KEEP_FIRING_FOR, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),

@@ -133,6 +133,7 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
 
 RULE = Rule(
     title="No snapshot of the metadata is taken",
+    resolved="The leader's newest metadata snapshot is recent enough.",
     hold=hold(60.0, "after an outage of the quorum the leader registers again, or takes a snapshot, within seconds"),
     further_thresholds=(AGE, VIEW_AGE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),

@@ -46,6 +46,7 @@ from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, endpoi
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_polled_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
+from rules.analysis.now import NOW, node_of
 from rules.analysis.replica_lag import Liveness
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -260,8 +261,20 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
     yield f"# If its record has not changed after one minute, restart controller {node}"
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    node = node_of(subject)
+    statuses = {each.voter.key.id: each for each in endpoint_statuses(quorum, fresh_poll(quorum, NOW), NOW)}
+    status = statuses.get(node)
+    if status is None:
+        return f"Controller {node} is not a voter."
+    if status.refused:
+        return f"Controller {node} is down. Its recorded endpoint {status.endpoint} is not known to be wrong."
+    return f"Voter {node} can be reached at its recorded endpoint {status.endpoint}."
+
+
 RULE = Rule(
     title="A voter's recorded endpoint is stale",
+    resolved=_resolved,
     hold=hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds"),
     further_thresholds=(FETCH_AGE, POLL_AGE, PROBE_AGE),
     needs=(Need.VOTERS_RECORD,),

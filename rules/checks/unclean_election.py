@@ -127,8 +127,16 @@ def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
     )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    topic = subject.removeprefix("topic ")
+    recovering = sum(topic in (each.topic, topic_text(None, each.topic_id)) for each in quorum.recovering)
+    now = f"{plural(recovering, 'partition')} of it still RECOVERING" if recovering else "no partition of it RECOVERING"
+    return f"No further unclean election of {subject}; {now}. Records that were lost are not restored."
+
+
 RULE = Rule(
     title="Unclean leader election",
+    resolved=_resolved,
     hold=hold(0.0, "the election has already happened"),
     further_thresholds=(KEEP_FIRING_FOR, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),

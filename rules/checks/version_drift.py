@@ -258,8 +258,19 @@ def _way_back(in_force: int, highest: int) -> str:
     return "there is no safe way back" if changed else f"{FEATURES_TOOL} downgrade can set level {in_force} again"
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    if subject == "nodes":
+        return "All registered nodes support the same feature levels."
+    levels = {**quorum.features, "metadata.version": quorum.metadata_version, "kraft.version": quorum.kraft_version}
+    level = levels.get(subject)
+    if level is not None:
+        return f"{subject} is finalized at level {level}."
+    return f"{subject.capitalize()} supports every finalized feature level, or is no longer registered."
+
+
 RULE = Rule(
     title="Node versions and finalized features do not match",
+    resolved=_resolved,
     hold=hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known"),
     further_thresholds=(FINALIZE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 
 from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
 from rules.analysis.leadership import leaders_of_newest_epoch
+from rules.analysis.now import leads
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Epoch, NodeId
@@ -151,8 +152,21 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
     )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    if subject == "quorum":
+        return f"Every controller agrees on the leader. {leads(quorum)}."
+    views = [
+        one for one in quorum.leader_views.values() if subject in (f"controller {one.node}", f"endpoint {one.endpoint}")
+    ]
+    newest = max(views, key=lambda one: one.observed_at_ms, default=None)
+    if newest is not None and newest.leader_id != quorum.leader_id:
+        return f"{subject.capitalize()} has not reported its leader recently. {leads(quorum)}."
+    return f"{subject.capitalize()} agrees on the leader. {leads(quorum)}."
+
+
 RULE = Rule(
     title="The controllers do not agree on the leader",
+    resolved=_resolved,
     hold=hold(60.0, "an election or a restart of a controller takes less"),
     further_thresholds=(VIEW_AGE, POLL_AGE),
     needs=(Need.METADATA_LOG,),

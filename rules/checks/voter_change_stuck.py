@@ -30,6 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
+from rules.analysis.now import committed_voters
 from rules.analysis.replica_lag import Liveness, liveness, same_replica
 from rules.analysis.voter_status import (
     CAUGHT_UP_AGE,
@@ -197,8 +198,16 @@ def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> I
     yield describe_status(quorum)
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    change = "No change of the voter set is pending"
+    if subject != "quorum":
+        change = f"{subject.capitalize()} is no longer removed from the voters again and again"
+    return f"{change}. The voters are {committed_voters(quorum)}."
+
+
 RULE = Rule(
     title="A change of the voter set does not end",
+    resolved=_resolved,
     hold=hold(60.0, "a change commits in far less than a second, even during an election"),
     further_thresholds=(WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),

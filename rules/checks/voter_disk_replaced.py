@@ -28,6 +28,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
+from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
 from rules.analysis.voter_status import HALF_DONE, further_failures_text, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -160,8 +161,16 @@ def _summary(committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching
     )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    voter = quorum.voter(node_of(subject))
+    if voter is None:
+        return f"Controller {node_of(subject)} is not a voter."
+    return f"Controller {node_of(subject)} is a voter with directory id {voter.key.directory_id}."
+
+
 RULE = Rule(
     title="A voter's log directory was replaced",
+    resolved=_resolved,
     hold=hold(60.0, "auto-join replaces the voter within seconds"),
     further_thresholds=(FETCH_AGE, POLL_AGE, HALF_DONE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),

@@ -25,6 +25,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
+from rules.analysis.now import in_sync_text, node_of, now_statuses, over
 from rules.analysis.replica_lag import WINDOW, Readiness, lag_samples, readiness
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -89,8 +90,20 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
     )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    statuses = {each.key.id: each for each in now_statuses(quorum)}
+    if not statuses:
+        return over(subject)
+    status = statuses.get(node_of(subject))
+    if status is None:
+        return f"Controller {node_of(subject)} is not a voter."
+    now = "is in sync" if status.activity is VoterActivity.IN_SYNC else "fetches"
+    return f"Voter {status.key.id} {now}. {in_sync_text(quorum)}"
+
+
 RULE = Rule(
     title="A voter lags or is down",
+    resolved=_resolved,
     hold=hold(300.0, "long enough for a reboot, because nothing is at stake yet"),
     further_thresholds=(CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
     needs=(Need.FRESH_POLL,),

@@ -29,8 +29,10 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, needed
+from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
+from rules.model.monitoring import Reason
 from rules.model.quorum import LogRegression, Poll, Quorum, Replica
 from rules.remedies.remedy_commands import describe_status
 
@@ -101,8 +103,17 @@ def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Ite
         )
 
 
+def _resolved(quorum: Quorum, subject: str) -> str:
+    if quorum.committed and not quorum.voter(node_of(subject)):
+        return f"Controller {node_of(subject)} is not a voter."
+    if any(each.reason is Reason.METADATA_LOST for each in quorum.failures):
+        return f"Committed metadata was lost: the quorum no longer has the records that {subject} lacked."
+    return f"The log of {subject} has all records that were committed before it went back."
+
+
 RULE = Rule(
     title="A voter's log went back",
+    resolved=_resolved,
     hold=hold(5.0),
     further_thresholds=(KEEP_FIRING_FOR, POLL_AGE),
     needs=(Need.FRESH_POLL,),

@@ -7,18 +7,14 @@ from typing import Any
 from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import FeatureLevelSet
 from connectors.observations.observation import Event
+from rules.evaluate import RULES
+from rules.finding import Need
 from rules.model.membership import ControllerRegistration
 from tests.page_tables import DOCS, table, with_tables
 
 PAGE = DOCS / "versions.md"
 CONTROLLER, BROKER = 1, 101
-VOTERS_IN_THE_LOG = {
-    "forced-reconfiguration",
-    "observer-could-be-voter",
-    "stale-voter-endpoint",
-    "voter-change-stuck",
-    "voter-disk-replaced",
-}
+VOTERS_IN_THE_LOG = {rule.id for rule in RULES.values() if Need.VOTERS_RECORD in rule.needs}
 """Rules that evaluate the VotersRecord."""
 _DESCRIBE_QUORUM, _FETCH = 55, 1
 _YES, _NO, _ONLY_REPORTED = "yes", "no", "only reported"

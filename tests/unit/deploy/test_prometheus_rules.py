@@ -168,18 +168,6 @@ def amtool(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["amtool", *arguments], cwd=FOLDER, capture_output=True, text=True, check=False)
 
 
-def test_sample_configuration_inhibits_what_the_product_inhibits() -> None:
-    """Each pair of a cause and its consequence, once."""
-    inhibited = [
-        (cause, consequence)
-        for rule in ALERTMANAGER["inhibit_rules"]
-        if (cause := matched(rule["source_matchers"], "rule"))
-        for consequence in matched(rule["target_matchers"], "rule").split("|")
-    ]
-
-    assert sorted(inhibited) == sorted((cause, rule.id) for rule in RULES.values() for cause in rule.inhibited_by)
-
-
 def test_an_alert_of_the_metrics_is_inhibited_by_the_same_alert_of_the_product() -> None:
     (rule,) = (each for each in ALERTMANAGER["inhibit_rules"] if each["equal"] == ["cluster", "rule"])
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from rules.evaluate import evaluate, thresholds_for
+from rules.evaluate import evaluate, resolved_text, thresholds_for
 from rules.finding import Finding
 from rules.formatting import printable_step, visible
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from rules.resolved_texts import resolved_text
 from tests.unit.rules.situation import evaluation_of, findings, healthy, name_not_found
 from tests.unit.rules.test_goldens import CASES
 

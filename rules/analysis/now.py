@@ -1,0 +1,58 @@
+"""What is true of a quorum now, in words: for the sentence with which an alert resolves (`Rule.resolved`)."""
+
+from rules.analysis.freshness import DEFAULT_AGES, fresh_poll
+from rules.analysis.voter_status import (
+    CAUGHT_UP_AGE,
+    VoterStatus,
+    further_failures_text,
+    in_sync_count,
+    voter_statuses,
+)
+from rules.finding import Thresholds
+from rules.formatting import and_join, plural
+from rules.model.identifiers import NodeId
+from rules.model.membership import majority
+from rules.model.quorum import Quorum
+
+NOW = Thresholds(values={**DEFAULT_AGES.values, CAUGHT_UP_AGE.name: CAUGHT_UP_AGE.default})
+"""The default ages: what is older is not known now."""
+
+
+def over(subject: str) -> str:
+    """Returns the sentence of a subject of which nothing more is known."""
+    return f"The condition is over: {subject}."
+
+
+def node_of(subject: str) -> NodeId:
+    """Returns the node id in the subject of an alert; -1 if it has none."""
+    number = subject.rpartition(" ")[2].partition("-")[0]
+    return NodeId(int(number) if number.isdigit() else -1)
+
+
+def leads(quorum: Quorum) -> str:
+    """Returns who leads, without a full stop."""
+    if quorum.leader_id is None:
+        return "No leader is known now"
+    return f"Controller {quorum.leader_id} leads" + (
+        "" if quorum.leader_epoch is None else f" in epoch {quorum.leader_epoch}"
+    )
+
+
+def committed_voters(quorum: Quorum) -> str:
+    """Returns the ids of the committed voters."""
+    return and_join(sorted(quorum.voter_ids)) if quorum.committed else "not known"
+
+
+def now_statuses(quorum: Quorum) -> tuple[VoterStatus, ...]:
+    """Returns the status of each voter; none without a fresh poll in which the leader has a row."""
+    poll = fresh_poll(quorum, NOW)
+    return () if poll is None or poll.leader is None else voter_statuses(quorum, poll, NOW)
+
+
+def in_sync_text(quorum: Quorum) -> str:
+    """Returns how many voters are in sync, as a sentence; empty if it is not known."""
+    statuses = now_statuses(quorum)
+    in_sync = in_sync_count(statuses)
+    tolerated = further_failures_text(in_sync - majority(len(statuses)))
+    text = f"{in_sync} of {plural(len(statuses), 'voter')} are in sync; the quorum tolerates {tolerated}."
+    return text if statuses else ""

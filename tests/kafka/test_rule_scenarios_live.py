@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from deploy.lab import LabError
+from deploy.lab.node import BROKER, CONTROLLER
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes
 from tests.lab import Lab
@@ -135,3 +136,30 @@ def test_alive_broker_does_not_fetch_the_metadata_log(lab: Lab, monitor: Monitor
         "It counts as alive and still leads partitions."
     )
     assert monitor.rules == {"observer-lagging"}
+
+
+def test_broker_is_made_a_voter_until_the_printed_command_removes_it(lab: Lab, monitor: MonitoredCluster) -> None:
+    (broker,) = lab.brokers
+    monitor.start_scenario({"voter-without-controller.hold": 1})
+
+    make_voter(lab, broker)
+    fired = monitor.wait_for("voter-without-controller")
+    for line in fired.remedy:
+        lab.run_remedy(line)
+    monitor.wait_for("voter-without-controller", "resolved")
+
+    assert fired.subject == f"voter {broker}"
+    assert "it is registered as a broker only" in fired.summary
+    assert broker not in lab.await_state(lambda state: True, what="a leader").voter_ids
+    assert monitor.rules == {"voter-without-controller"}
+
+
+def make_voter(lab: Lab, broker: int) -> None:
+    """Runs add-controller with the configuration of a broker, in which only its role and its listener's name differ."""
+    node = lab.node(broker)
+    text = node.properties_file.read_text().replace("process.roles=broker", "process.roles=controller")
+    file = node.folder / "as-controller.properties"
+    file.write_text(text.replace(f"listeners={BROKER}://", f"listeners={CONTROLLER}://"))
+    command = ["--command-config", str(file), "--bootstrap-controller", lab.node(lab.leader).endpoint, "add-controller"]
+    lab.jvm.tool("kafka-metadata-quorum", command)
+    lab.await_state(lambda state: broker in state.voter_ids, what=f"broker {broker} among the voters")

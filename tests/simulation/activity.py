@@ -116,7 +116,8 @@ class ClusterActivity:
         for node in self.nodes:
             incarnation = f"{node.id}-{node.directory}-{node.incarnation}"
             held = known.controllers.get(node.id)
-            if node.up and node.leader == leader.id and (held is None or held.incarnation_id != incarnation):
+            new = node.registers and (held is None or held.incarnation_id != incarnation)
+            if node.up and node.leader == leader.id and new:
                 leader.write_record(
                     now_ms,
                     ControllerRegistration,

@@ -60,6 +60,8 @@ class SimulatedController:
     up: bool = True
     skew_ms: int = 0
     """How far its clock is wrong; its timers are not."""
+    registers: bool = True
+    """Whether it runs a controller, which registers."""
     incarnation: int = 0
     epoch: int = 0
     leader: int | None = None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from connectors.observations.log_event import (
     BrokerChanged,
+    ControllerUnregistered,
     PartitionSet,
     TopicCreated,
     TopicRemoved,
@@ -126,6 +127,17 @@ def register_copy(scene: IncidentSimulation) -> Iterator[int]:
         yield 8_000
     yield scene.fires("duplicate-node-id", f"node {node}")
     yield int(DUPLICATE_WINDOW_S * 1_000)
+
+
+@incident("voter-without-controller")
+def run_no_controller(scene: IncidentSimulation) -> Iterator[int]:
+    """A voter fetches, and no controller is registered under its id, as with a broker that was made a voter."""
+    node = scene.followers[0]
+    node.registers = False
+    scene.write(ControllerUnregistered, id=NodeId(node.id))
+    yield scene.fires("voter-without-controller", f"voter {node.id}")
+    node.registers = True
+    yield 5_000
 
 
 @incident("forced-reconfiguration", controllers=(5,))

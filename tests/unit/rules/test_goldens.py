@@ -71,6 +71,7 @@ from tests.unit.rules.situation import (
     with_protocols,
     with_views,
 )
+from tests.unit.rules.test_voter_without_controller import without_controller
 
 GOLDENS = Path(__file__).parent / "goldens"
 REWRITE = os.environ.get("KRAFTWATCH_REWRITE_GOLDENS") == "1"
@@ -214,6 +215,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "unclean-election.critical": ("topic orders", recovering(unclean(healthy(), 0, 3), 0, 3)),
     "unclean-election.info": ("topic orders", unclean(healthy(), 0, 3, replicas=1, last_leader=True)),
     "unclean-election.warning": ("topic orders", unclean(healthy(), 0, 3, last_leader=True)),
+    "voter-without-controller.warning": ("voter 2", with_broker(without_controller(healthy(), 2), 2)),
     "voter-lagging.warning": ("voter 1", voter_not_fetching(healthy(5), 1)),
     "voter-lagging.warning.behind": ("voter 1", voters_lagging(healthy(5), 1)),
     "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),

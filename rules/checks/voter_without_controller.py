@@ -1,0 +1,118 @@
+"""A voter runs no controller: it is a broker only, or no controller is registered under its id.
+
+What it means
+    Nothing in Kafka prevents it (KAFKA-19021): add-controller accepts any node that fetches, and a voter may be started
+    again with `process.roles=broker`. It fetches, and counts as a voter. But it serves no controller: it grants no
+    vote, no other controller can fetch from it, and it cannot be the active controller. The quorum tolerates one
+    failure less than it seems to.
+
+    Only a voter that fetches is reported: `voter-lagging` reports one that does not.
+
+What to do
+    1. If the node should be a controller, add `controller` to its process.roles and a controller listener, and restart
+       it.
+    2. Otherwise remove it from the voters: the remedy holds the command.
+
+What not to do
+    Do not stop another voter before: the voter without a controller cannot take its place.
+"""
+
+from collections.abc import Iterable
+
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
+from rules.analysis.now import node_of
+from rules.analysis.replica_lag import Liveness, liveness
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.formatting import utc_text
+from rules.model.membership import BrokerRegistration, ControllerRegistration, Voter, tolerated_failures
+from rules.model.monitoring import Connection
+from rules.model.quorum import Quorum
+from rules.remedies.remedy_commands import remove_controller, wait_for_pending_change
+
+ALONE = Threshold(
+    name="alone",
+    default=60.0,
+    meaning="a node that is both registers both at each start: a broker that registered so much later than the "
+    "controller of its id was started without it",
+)
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each voter that fetches and runs no controller."""
+    poll, committed = needed(quorum.poll), needed(quorum.committed)
+    # Below metadata.version 3.7 no controller registers.
+    for voter in sorted(committed.voters, key=lambda voter: voter.key) if quorum.controllers else ():
+        controller, broker = quorum.controllers.get(voter.key.id), quorum.brokers.get(voter.key.id)
+        if controller is not None and not _started_without(quorum, voter, controller, broker, thresholds):
+            continue
+        if liveness(quorum, poll, voter.key, thresholds) is Liveness.FETCHING:
+            yield _finding(quorum, voter, controller, broker)
+        else:
+            yield UnknownResult(subject=f"voter {voter.key.id}", why=f"voter {voter.key} is not fetching")
+
+
+def _started_without(
+    quorum: Quorum,
+    voter: Voter,
+    controller: ControllerRegistration,
+    broker: BrokerRegistration | None,
+    thresholds: Thresholds,
+) -> bool:
+    """Returns whether the node that was a controller once was started as a broker only."""
+    probe = quorum.probe(voter.key.id, voter.endpoint)
+    listens = probe is not None and probe.connection is Connection.ACCEPTED
+    return (
+        broker is not None
+        and not listens
+        and broker.at.timestamp_ms - controller.at.timestamp_ms > thresholds.ms(ALONE.name)
+    )
+
+
+def _finding(
+    quorum: Quorum, voter: Voter, controller: ControllerRegistration | None, broker: BrokerRegistration | None
+) -> Finding:
+    node, voters = voter.key.id, len(quorum.voters)
+    if broker is None:
+        cause = "no controller is registered under its id"
+    elif controller is None:
+        cause = "it is registered as a broker only"
+    else:
+        cause = f"it was started as a broker only at {utc_text(broker.at.timestamp_ms)}"
+    return Finding(
+        subject=f"voter {node}",
+        severity=Severity.WARNING,
+        summary=f"Voter {node} runs no controller: {cause}. It grants no vote and cannot lead. Failures tolerated: "
+        f"{max(0, tolerated_failures(voters) - 1)} instead of {tolerated_failures(voters)}.",
+        evidence={
+            "voter": str(voter.key),
+            "recorded_endpoint": None if voter.endpoint is None else str(voter.endpoint),
+            "controller_registered_at_offset": None if controller is None else controller.at.offset,
+            "broker_registered_at_offset": None if broker is None else broker.at.offset,
+            "voters": voters,
+            "majority": needed(quorum.committed).majority,
+        },
+        remedy=(
+            f"# If node {node} should be a controller, add controller to its process.roles and a controller listener, "
+            "and restart it",
+            f"# Otherwise remove voter {node}",
+            *wait_for_pending_change(quorum),
+            remove_controller(quorum, voter.key),
+        ),
+        starts=(node,),
+    )
+
+
+def _resolved(quorum: Quorum, subject: str) -> str:
+    node = node_of(subject)
+    return f"Voter {node} runs a controller." if quorum.voter(node) else f"Node {node} is not a voter."
+
+
+RULE = Rule(
+    title="A voter without a controller",
+    hold=hold(60.0, "a controller registers within seconds of its start, once there is a leader"),
+    resolved=_resolved,
+    further_thresholds=(ALONE, FETCH_AGE, POLL_AGE, ANSWER_AGE),
+    needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
+    inhibited_by=("no-leader",),
+    grouped_with=("stale-voter-endpoint",),
+)

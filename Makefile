@@ -14,7 +14,7 @@ WORKERS ?= 4
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests test-long test-pyspark check types lint bench evaluate simulate hostile kill-campaign chaos day-of-life screenshots goldens schemas kafka parity mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka parity mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,8 +72,8 @@ lint: $(READY)
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest --quiet $(wildcard tests/unit/test_*.py)
 
-bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,..., and print the figures (20 min)
-	@ONLY=$(ONLY) $(BIN)/python -m tests.bench
+bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=), print the figures (30 min)
+	@ONLY=$(ONLY) HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) $(BIN)/python -m tests.bench
 
 evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
 	@ONLY="$(ONLY)" $(BIN)/python -m tests.evaluation
@@ -84,14 +84,8 @@ simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare 
 hostile: $(READY) ## mutate what a node, a disk, a sink or a file may hold, COUNT= cases (10,000) by SEED=; floods (10 min)
 	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.hostile
 
-kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check that no alert is lost or doubled (40 min)
-	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.kill_campaign
-
 chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert (root, nftables)
 	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" $(BIN)/python -m tests.chaos
-
-day-of-life: $(READY) ## let HOURS= (24) of churn pass at SPEED= (20) times real time, also through SOURCE=kafka; show what grows
-	@HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) $(BIN)/python -m tests.day_of_life
 
 screenshots: $(READY) ## update the screenshots of the web page (needs Debian's chromium and chromium-driver)
 	@$(BIN)/python -m tests.browser

@@ -1,11 +1,12 @@
 """`make chaos SEED=n HOURS=h [FAULTS=WORD,...]`: overlapping faults, a real quorum, the real job, and an oracle.
 
 A seed chooses 3 or 5 controllers, one job or relays with a topic, a store and one or two jobs, the faults, their
-overlap and their length; FAULTS selects the faults whose names contain a
-word. The oracle knows only what was done: it says which alerts must, may and must not fire, and what people must
-receive. Everything runs in a network namespace of its own, in which nftables (Debian's package) cuts single paths, and
-with small disks that become full; that needs root. Exits with 1 if anything was missed, false, sent twice or not
-resolved.
+overlap and their length; FAULTS selects the faults whose names contain a word: with FAULTS=kill processes are killed
+at named points and at random moments. The oracle knows only what was done: it says which alerts must, may and must not
+fire, and what people must receive. With one job, each transition of its ledger must be sent once to each sink, and a
+replay of its journal must have the same ones. Everything runs in a network namespace of its own, in which nftables
+(Debian's package) cuts single paths, and with small disks that become full; that needs root. Exits with 1 if anything
+was missed, false, lost, sent twice or not resolved.
 """
 
 import json
@@ -54,21 +55,28 @@ def main() -> int:
     )
     course = run.run()
     verdict = judge(course)
+    deliveries = [asdict(each) for each in run.deliveries]
     result = {"seed": seed, "hours": hours, "faults": run.counts, "run": run.problems, **asdict(verdict)}
+    result |= {"kills": [str(each) for each in run.kills], "deliveries": deliveries}
     (folder / "verdict.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     for name, count in sorted(run.counts.items()):
         CONSOLE.print(f"{count:4} {name}", markup=False)
     for rule, delays in sorted(verdict.delays.items()):
         CONSOLE.print(f"{len(delays):4} {rule}: {max(delays):.0f} s at most after its beginning", markup=False)
-    for problem in (*(f"run: {each}" for each in run.problems), *verdict.problems):
+    if run.kills:
+        CONSOLE.print(f"killed: {', '.join(each.at for each in run.kills)}", markup=False)
+    for sink in run.deliveries:
+        CONSOLE.print(str(sink), *sink.explained, sep="\n  ", markup=False)
+    problems = [*verdict.problems, *(problem for sink in run.deliveries for problem in sink.problems)]
+    for problem in (*(f"run: {each}" for each in run.problems), *problems):
         CONSOLE.print(problem, style="red", markup=False)
     fired = sum(each.state == "firing" for each in course.reported)
     CONSOLE.print(
         f"seed {seed}: {sum(run.counts.values())} faults, {fired} alerts, {len(course.notified)} notifications, "
-        f"{len(verdict.problems)} problems, {time.monotonic() - began:.0f} s; {folder}",
+        f"{len(problems)} problems, {time.monotonic() - began:.0f} s; {folder}",
         markup=False,
     )
-    return 1 if verdict.problems or run.problems else 0
+    return 1 if problems or run.problems else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What a fault of a chaos run is, and what it acts on."""
 
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,8 @@ from pathlib import Path
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.chaos_monitor import ChaosMonitor
 from tests.chaos.facts import Fact, FactLog, Kind
+from tests.chaos.kill_order import ExecutedKill
+from tests.chaos.kill_point import Role
 
 TAKEOVER_S = 40.0
 """Within this time a standby notifies instead of a job that is killed, stopped or cut off, beside other work."""
@@ -33,6 +36,8 @@ class ChaosContext:
     folder: Path
     leader: Callable[[], int | None]
     """The leader by the newest answer; None: nobody answers as leader."""
+    kills: list[ExecutedKill] = field(default_factory=list)
+    """When a job ended or may have ended, but at a named point."""
     _jobs_off: set[int] = field(default_factory=set)
     _no_job: Fact | None = None
     """No job works, since its beginning."""
@@ -57,10 +62,15 @@ class ChaosContext:
         """Says that the monitor may observe or notify nothing for so long."""
         self.facts.instant(Kind.MONITOR_OFF, lasts_s=seconds)
 
+    def may_have_ended(self, why: str) -> None:
+        """Says that a job ended about now: what it sent then may be sent again."""
+        self.kills.append(ExecutedKill(number=len(self.kills), at=why, victim=Role.GROUP, t=time.monotonic()))
+
     @contextmanager
     def job_off(self, number: int) -> Iterator[None]:
         """A job does nothing meanwhile: the monitor is off until the standby has taken over, if there is one."""
         jobs = self.monitor.jobs
+        self.may_have_ended("a fault of the job begins")
         if len(jobs) > 1 and self.monitor.active() in (number, None):
             self.monitor_off_for(TAKEOVER_S)
         self._jobs_off.add(number)
@@ -70,6 +80,7 @@ class ChaosContext:
             yield
         finally:
             self._jobs_off.discard(number)
+            self.may_have_ended("a fault of the job ends")
             if self._no_job is not None:
                 self.facts.end(self._no_job)
                 self._no_job = None

@@ -10,15 +10,18 @@ from typing import Any
 
 import requests
 
+from connectors.store.alert_store import AlertStore
+from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import START_S, AlertLine, JobProcess
-from tests.chaos import small_disk
+from tests.chaos import job_processes, small_disk
 from tests.chaos.chaos_lab import ChaosLab
+from tests.chaos.counted_sinks import CountedSinks, counted_sinks
+from tests.chaos.delivery_check import Content
+from tests.chaos.kill_point import Role
 from tests.chaos.oracle import HOLD_S
-from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
-from tests.job.configured_job import SeparateJob, section
+from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
-from tests.kill_campaign.campaign_job import SupervisedJob
 from tests.own_network import OwnNetwork
 from tests.postgres_server import PostgresServer
 
@@ -39,13 +42,30 @@ THRESHOLDS = {
 
 
 @dataclass(kw_only=True)
-class ChaosJob(SupervisedJob):
-    """A job with everything that it writes on a disk of its own."""
+class ChaosJob(ConfiguredJob):
+    """A job with everything that it writes on a disk of its own; nothing waits for a start of it."""
 
     ports: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """What it reaches from a network of its own: store, topic and sinks."""
     refusals: list[str] = field(default_factory=list)
     """Starts that ended with exit code 2, after which a supervisor starts it no more."""
+
+    def _ready(self) -> bool:
+        return True
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the newest start; None while it runs. A negative code is a signal."""
+        return None if self._process is None else self._process.poll()
+
+    @property
+    def marker(self) -> Path:
+        """The folder by which its processes are found, with their orders and the log of their calls."""
+        return Path(self.environment[job_processes.VARIABLE])
+
+    def pids(self, role: Role) -> list[int]:
+        """Returns the running processes of a role."""
+        return job_processes.with_role(self.marker, role)
 
     def is_ready(self) -> bool:
         """Whether it observes."""
@@ -94,6 +114,11 @@ class ChaosMonitor:
     def alerts(self) -> Sequence[AlertLine]:
         """Returns the lines of the file that all jobs write."""
         return self.jobs[1].alerts()
+
+    def ledger(self) -> Content:
+        """Returns what the ledger has."""
+        place = self.store.place("kraftwatch") if self.relays else self.jobs[1].checkpoint
+        return AlertStore(job_database(place, read_only=True)).content()
 
     def firing(self) -> Sequence[AlertLine]:
         """Returns the alerts that are active by these lines."""

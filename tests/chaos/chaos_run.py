@@ -12,18 +12,23 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from connectors.store.alert_store import DeliveryStatus
 from deploy.lab import LabError, kafka_requests
 from streaming.demo.job_process import AlertLine
+from tests.chaos import kill_order
 from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.chaos_monitor import chaos_monitor
 from tests.chaos.cluster_faults import CLUSTER_FAULTS
+from tests.chaos.delivery_check import SinkResult, check_deliveries, differences
 from tests.chaos.disk_faults import DISK_FAULTS
 from tests.chaos.facts import Course, FactLog, LeaderAnswer, Notified, Paged, Reported
+from tests.chaos.kill_faults import KILL_FAULTS
+from tests.chaos.kill_order import ExecutedKill
 from tests.chaos.monitor_faults import MONITOR_FAULTS
 from tests.chaos.oracle import LASTING
 
-ALL_FAULTS = (*CLUSTER_FAULTS, *DISK_FAULTS, *MONITOR_FAULTS)
+ALL_FAULTS = (*CLUSTER_FAULTS, *DISK_FAULTS, *KILL_FAULTS, *MONITOR_FAULTS)
 STEP_S = 2.0
 """A fault that could not end yet is tried again after this time."""
 SETTLE_S = 240.0
@@ -61,6 +66,10 @@ class ChaosRun:
     """How often each fault was injected."""
     problems: list[str] = field(default_factory=list)
     """What went wrong with the run itself."""
+    deliveries: Sequence[SinkResult] = ()
+    """What each sink got of the transitions of the ledger; of a run with one job."""
+    kills: Sequence[ExecutedKill] = ()
+    """The kills at named points."""
     _active: list[ActiveFault] = field(default_factory=list)
     _leaders: list[LeaderAnswer] = field(default_factory=list)
     _began: float = 0.0
@@ -92,6 +101,7 @@ class ChaosRun:
             try:
                 self._inject(context)
                 self._settle(context)
+                self._check_ledger(context)
             finally:
                 course = self._course(context)
                 text = json.dumps(asdict(course), indent=1, default=sorted)
@@ -174,6 +184,7 @@ class ChaosRun:
             if ("job", number) not in taken and job.restart_if_ended():
                 self.say(f"job {number} has ended and is started again")
                 self.counts["a job ended by itself"] = self.counts.get("a job ended by itself", 0) + 1
+                context.may_have_ended("it ended by itself")
                 context.monitor_off_for(60.0)
 
     def _settle(self, context: ChaosContext) -> None:
@@ -194,7 +205,26 @@ class ChaosRun:
         time.sleep(20)
 
     def _is_quiet(self, context: ChaosContext) -> bool:
-        return all(one.rule == LASTING for one in context.monitor.firing())
+        stored = context.monitor.ledger()[1].values()
+        pending = any(status is DeliveryStatus.PENDING for each in stored for status in each.status.values())
+        return not pending and all(one.rule == LASTING for one in context.monitor.firing())
+
+    def _check_ledger(self, context: ChaosContext) -> None:
+        """Checks what each sink got, and that a replay of the recorded observations has the same transitions."""
+        monitor = context.monitor
+        if len(monitor.jobs) > 1:
+            return
+        job, content = monitor.jobs[1], monitor.ledger()
+        self.kills = kill_order.executed(job.marker)
+        self.deliveries = check_deliveries(
+            content,
+            jsonl=job.jsonl,
+            calls=job.marker,
+            services=monitor.sinks.services,
+            kills=[*context.kills, *self.kills],
+        )
+        if not monitor.relays:
+            self.problems += differences(job, content)
 
     # ---- what happened
 

@@ -1,11 +1,9 @@
 """The faults of what watches the cluster: the job, relays, topic, store, sinks, and its host."""
 
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 
 from tests.chaos.chaos_fault import (
     STARTS_S,
@@ -21,39 +19,20 @@ from tests.chaos.chaos_fault import (
 )
 from tests.chaos.chaos_monitor import SeparateChaosJob
 from tests.chaos.facts import Kind
+from tests.chaos.kill_faults import send_signal
+from tests.chaos.kill_point import Role
+from tests.chaos.sink_services import Availability
 from tests.job.busy_processes import BUSY
-from tests.kill_campaign import job_processes
-from tests.kill_campaign.kill_point import Role
-from tests.kill_campaign.sink_services import Availability
 
 BUSY_PROCESSES = 6
-
-
-def _kill_job(context: ChaosContext, number: int) -> Iterator[None]:
-    """The job's processes are killed, and the job is started again."""
-    job = context.monitor.jobs[number]
-    with context.job_off(number):
-        job_processes.kill_group(job.marker)
-        yield
-        yield from job.started()
-
-
-def _kill_workers(context: ChaosContext, number: int) -> Iterator[None]:
-    """The job's query ends, and with it the job, which is started again."""
-    job = context.monitor.jobs[number]
-    with context.job_off(number):
-        _signal(job.pids(Role.WORKER), signal.SIGKILL)
-        yield
-        yield from job.started()
-    context.monitor_off_for(STARTS_S)
 
 
 def _pause_job(context: ChaosContext, number: int) -> Iterator[None]:
     with context.job_off(number):
         pids = context.monitor.jobs[number].pids(Role.GROUP)
-        _signal(pids, signal.SIGSTOP)
+        send_signal(pids, signal.SIGSTOP)
         yield
-        _signal(pids, signal.SIGCONT)
+        send_signal(pids, signal.SIGCONT)
 
 
 def _cut_off_job(context: ChaosContext, number: int) -> Iterator[None]:
@@ -67,23 +46,10 @@ def _cut_off_job(context: ChaosContext, number: int) -> Iterator[None]:
         job.network.restore()
 
 
-def _kill_gatherer(context: ChaosContext, number: int) -> Iterator[None]:
-    """The job starts it again."""
-    _signal(context.monitor.jobs[number].pids(Role.GATHERER), signal.SIGKILL)
-    context.monitor_off_for(STARTS_S)
-    yield
-
-
 def _kill_relay(context: ChaosContext, number: int) -> None:
     """The other relay goes on."""
     context.monitor_off_for(STARTS_S)
     context.monitor.relays[number].kill()
-
-
-def _signal(pids: Sequence[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 def _sink_off(name: str) -> Run:
@@ -109,20 +75,12 @@ def _busy_host(context: ChaosContext, _: int) -> Iterator[None]:
 
 
 MONITOR_FAULTS = (
-    ChaosFault(name="a job is killed", needs=jobs, run=_kill_job, weight=3, longest_s=40),
     ChaosFault(name="a job is paused", needs=jobs, run=_pause_job, weight=1, longest_s=60),
     ChaosFault(
         name="a job is cut off",
         needs=lambda context: jobs(context) if len(context.monitor.jobs) > 1 else {"job": ()},
         run=_cut_off_job,
         weight=3,
-    ),
-    ChaosFault(name="a job's Python workers are killed", needs=jobs, run=_kill_workers, weight=1, longest_s=20),
-    ChaosFault(
-        name="the gatherer is killed",
-        needs=lambda context: {"job": ()} if context.monitor.relays else jobs(context),
-        run=_kill_gatherer,
-        weight=1,
     ),
     ChaosFault(
         name="a relay is killed",

@@ -42,7 +42,7 @@ def judge(course: Course) -> Verdict:
         _require(course, each, verdict)
     verdict.false += _unexplained(course, oracle)
     verdict.false += _resolved_too_early(course, expected)
-    verdict.twice += [*_reported_twice(course), *_paged_twice(course), *_notified_twice(course)]
+    verdict.twice += _notified_twice(course)
     verdict.not_resolved += [*_still_open(course), *_open_too_long(course, oracle)]
     return verdict
 
@@ -101,15 +101,6 @@ def _resolved_too_early(course: Course, expected: Sequence[Expected]) -> Iterato
                 yield f"{each.rule} {each.subject} resolved at {_time(each.observed_at)}, but it was so from {span}"
 
 
-def _reported_twice(course: Course) -> Iterator[str]:
-    seen: set[tuple[object, ...]] = set()
-    for each in course.reported:
-        key = each.fingerprint, each.started_at, each.state, each.severity, each.observed_at
-        if key in seen:
-            yield f"the line of {each.rule} {each.subject} {each.state} at {_time(each.observed_at)}"
-        seen.add(key)
-
-
 def _notified_twice(course: Course) -> Iterator[str]:
     """Yields a second beginning or end of the same incident."""
     for first, second in _pairs_of_incidents(course.notified):
@@ -120,15 +111,6 @@ def _notified_twice(course: Course) -> Iterator[str]:
 def _pairs_of_incidents(notified: Sequence[Notified]) -> Iterator[tuple[Notified, Notified]]:
     for incident in dict.fromkeys(each.incident for each in notified):
         yield from pairwise(each for each in notified if each.incident == incident)
-
-
-def _paged_twice(course: Course) -> Iterator[str]:
-    """Yields a page for an incident whose page before was not resolved."""
-    for key in dict.fromkeys(each.key for each in course.paged):
-        effects = [each for each in course.paged if each.key == key and each.effect in ("opened", "resolved")]
-        for before, after in pairwise(effects):
-            if before.effect == after.effect == "opened":
-                yield f"PagerDuty {key} at {_time(before.at)} and {_time(after.at)}"
 
 
 def _still_open(course: Course) -> Iterator[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.bench.__main__ import ROOT, commit, load, machine
-from tests.evaluation.counted_sinks import counted_sinks
+from tests.chaos.counted_sinks import counted_sinks
 from tests.evaluation.evaluated_faults import FAULTS, THRESHOLDS
 from tests.evaluation.evaluation_run import EvaluationRun
 from tests.job.configured_job import ConfiguredJob, section

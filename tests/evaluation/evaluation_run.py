@@ -10,7 +10,7 @@ from datetime import datetime
 from deploy.lab import LabError
 from streaming.demo.job_process import AlertLine, JobProcessError
 from streaming.demo.scenarios import Print, ScenarioContext
-from tests.evaluation.counted_sinks import CountedSinks, Marks
+from tests.chaos.counted_sinks import CountedSinks, Marks
 from tests.evaluation.evaluated_faults import (
     THRESHOLDS,
     EvaluatedFault,

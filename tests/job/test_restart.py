@@ -1,6 +1,6 @@
 """A job that starts again: alerts before Spark is up, its files, and its end.
 
-A killed gatherer is in tests/kafka/test_gather.py, a killed job in test_relay_job.py and `make kill-campaign`.
+A killed gatherer is in tests/kafka/test_gather.py, a killed job in test_relay_job.py and `make chaos FAULTS=kill`.
 """
 
 import fnmatch

@@ -1,4 +1,4 @@
-"""The kills of a campaign: chosen by the seed, ordered, and executed by the process that is killed.
+"""A kill at a named point: ordered by the run, and executed by the process that is killed.
 
 Standard library only: it runs in every Python process of the job.
 """
@@ -7,25 +7,15 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from random import Random
 
-from tests.kill_campaign.job_processes import kill_group
-from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint, Role
+from tests.chaos.job_processes import kill_group
+from tests.chaos.kill_point import Role
 
 ARMED = "armed.json"
 """The order that is in force. The process that renames the file executes the order, so each is executed once."""
 KILLS = "kills.jsonl"
-RANDOM = "random"
-RANDOM_S = (0.0, 4.0)
-GROUP_SHARE = 0.3
-STARTING_SHARE = 0.3
-"""Of the kills while the job starts and recovers."""
-
-Place = KillPoint | Role
-"""A named point; or a process, which is killed at a random moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +24,25 @@ class KillOrder:
 
     number: int
     point: str
-    """The name of a point; `random` for a random moment."""
+    """The name of a point."""
     victim: Role
     call: int = 1
     """At the so manyth call since the order was given, from 1."""
-    delay_s: float = 0.0
-    """For a random moment: after so many seconds."""
-    while_starting: bool = False
-    """False: it is ordered when the job has completed a batch since its last start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutedKill:
+    """A kill that happened."""
+
+    number: int
+    at: str
+    """The point, or what else ended the job."""
+    victim: str
+    t: float
+    """Monotonic seconds."""
+
+    def __str__(self) -> str:
+        return f"kill {self.number} of {self.victim}: {self.at}"
 
 
 def arm(folder: Path, order: KillOrder) -> None:
@@ -74,6 +75,12 @@ def write_kill(folder: Path, order: KillOrder, *, at: str) -> None:
     append_line(folder / KILLS, {"number": order.number, "at": at, "victim": order.victim, "t": time.monotonic()})
 
 
+def executed(folder: Path) -> list[ExecutedKill]:
+    """Returns the kills that were executed."""
+    file = folder / KILLS
+    return [ExecutedKill(**json.loads(line)) for line in file.read_bytes().splitlines()] if file.exists() else []
+
+
 def append_line(file: Path, line: dict[str, object]) -> None:
     """Appends one JSON line in one write: several processes may write to the file."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -90,27 +97,3 @@ def execute(folder: Path, order: KillOrder) -> None:
         kill_group(folder)
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)  # SIGKILL is delivered before this returns
-
-
-def plan(random: Random, count: int) -> Sequence[KillOrder]:
-    """Returns so many kills."""
-    turns = _turns(random, [*KILL_POINTS, *Role])
-    return [_planned(random, number, next(turns)) for number in range(1, count + 1)]
-
-
-def _turns(random: Random, places: Sequence[Place]) -> Iterator[Place]:
-    while True:
-        yield from random.sample(places, len(places))
-
-
-def _planned(random: Random, number: int, place: Place) -> KillOrder:
-    while_starting = random.random() < STARTING_SHARE
-    group = random.random() < GROUP_SHARE
-    return KillOrder(
-        number=number,
-        point=RANDOM if isinstance(place, Role) else place.name,
-        victim=place if isinstance(place, Role) else Role.GROUP if group else place.role,
-        call=1 if isinstance(place, Role) else random.randint(1, place.calls),
-        delay_s=round(random.uniform(*RANDOM_S), 2),
-        while_starting=while_starting,
-    )

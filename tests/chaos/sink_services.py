@@ -1,4 +1,4 @@
-"""The services of a campaign: doubles of PagerDuty and Slack that survive the kills, and are up, slow or down."""
+"""The services of a run: doubles of PagerDuty and Slack that survive the kills, and are up, slow or down."""
 
 import json
 import threading
@@ -10,8 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tests.kill_campaign import job_processes
-from tests.kill_campaign.instrumentation import SETTINGS, Settings
+from tests.chaos import job_processes
+from tests.chaos.instrumentation import SETTINGS, Settings
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, NoReply, ReceivedRequest, serving
 from tests.sinks.slack_double import SlackDouble

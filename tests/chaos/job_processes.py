@@ -1,14 +1,14 @@
-"""The processes of a job: all that have the campaign's folder in their environment. Standard library only."""
+"""The processes of a job: all that have a folder of the run in their environment. Standard library only."""
 
 import os
 import signal
 from contextlib import suppress
 from pathlib import Path
 
-from tests.kill_campaign.kill_point import Role
+from tests.chaos.kill_point import Role
 
-VARIABLE = "KRAFTWATCH_KILL_CAMPAIGN"
-"""The environment variable that each process of the job inherits; its value is the folder of the campaign."""
+VARIABLE = "KRAFTWATCH_INSTRUMENTS"
+"""The environment variable that each process of the job inherits; its value is the folder with what instruments it."""
 
 _ROLES = (
     ("connectors.gather", Role.GATHERER),

@@ -1,4 +1,4 @@
-"""What is changed in the processes of a campaign's job: kill points, a log of all sink calls, addresses, the clock.
+"""What is changed in the processes of an instrumented job: kill points, a log of all sink calls, addresses, the clock.
 
 Product code is not edited: functions are wrapped when their modules are imported. Standard library only, because it
 runs at the start of every Python process of the job.
@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, TextIO
 
-from tests.kill_campaign import delivery_log, kill_order
-from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint
+from tests.chaos import delivery_log, kill_order
+from tests.chaos.kill_point import KILL_POINTS, KillPoint
 
 Change = Callable[[ModuleType], None]
 
@@ -25,14 +25,14 @@ SETTINGS = "instrumentation.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the campaign sets in the processes of the job."""
+    """What the run sets in the processes of the job."""
 
     pagerduty_url: str
     slack_url: str
     ca_file: str
     """The authority of both services."""
-    rows_of: str | None = None
-    """The module whose `rows` the gatherer appends instead of observing clusters."""
+    churning: bool = False
+    """The gatherer appends the rows of churning clusters instead of observing some (`tests.bench.day_gatherer`)."""
     clock_from_s: float = 0.0
     """Seconds since the Unix epoch from which the job's wall clock runs faster."""
     clock_factor: float = 1.0
@@ -122,8 +122,8 @@ def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Chan
     yield "connectors.sinks.pagerduty", functools.partial(_use_pagerduty, url=settings.pagerduty_url, ca_file=ca_file)
     yield "connectors.sinks.slack", functools.partial(_use_slack, url=settings.slack_url, ca_file=ca_file)
     yield from delivery_log.changes(folder)
-    if settings.rows_of is not None:
-        yield "connectors.gather.gatherer", functools.partial(_replace, folder=folder, rows_of=settings.rows_of)
+    if settings.churning:
+        yield "connectors.gather.gatherer", functools.partial(_replace, folder=folder)
         yield "streaming.pipeline.early_alerts", _evaluate_nothing_early
     if settings.clock_factor != 1.0:
         yield "connectors.wall_clock", functools.partial(_run_clock_faster, settings=settings)
@@ -145,18 +145,18 @@ def _use_slack(module: ModuleType, *, url: str, ca_file: Path) -> None:
     module.SlackSink.__init__ = at_address
 
 
-def _replace(module: ModuleType, *, folder: Path, rows_of: str) -> None:
+def _replace(module: ModuleType, *, folder: Path) -> None:
     def main(stdin: BinaryIO, stdout: TextIO) -> int:
         # Not earlier: it imports modules that are changed.
-        from tests.kill_campaign.replaced_gatherer import gather
+        from tests.bench.day_gatherer import gather
 
-        return gather(stdin, stdout, folder=folder, rows_of=rows_of)
+        return gather(stdin, stdout, folder=folder)
 
     module.main = main  # type: ignore[attr-defined]
 
 
 def _evaluate_nothing_early(module: ModuleType) -> None:
-    """The rows of a recording arrive faster than Spark starts: how many are early would depend on the machine."""
+    """The rows arrive faster than Spark starts: how many are early would depend on the machine."""
     module.EarlyEvaluation._observed = lambda *_: ()
 
 

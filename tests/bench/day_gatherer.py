@@ -1,19 +1,28 @@
-"""The rows of a day of life: those of churning clusters, as fast as the job's wall clock runs."""
+"""A gatherer that appends the rows of churning clusters instead of observing some, as fast as the job's clock runs.
+
+It writes the journal as the gatherer does.
+"""
 
 import json
+import os
 import pickle
+import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO, TextIO
 
+from connectors.gather.gatherer_input import settings_from_line
 from connectors.observations.observation import Observation
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
-from tests.day_of_life.churning_cluster import ChurningCluster
+from tests.bench.churning_cluster import ChurningCluster
 from tests.scripts.script_quorum import SECOND
 
 DAY, STORED = "day.json", "clusters"
+EVERY_S = 0.04
 _AT_ONCE = 5
 """Seconds of a cluster, so that a busy machine delays no publication for long."""
 
@@ -35,7 +44,30 @@ class Day:
         return [ChurningCluster(name, self.seed + number, now_ms) for number, name in enumerate(self.clusters)]
 
 
-def rows(folder: Path, journal: JournalWriter) -> Iterator[Sequence[Observation]]:
+def gather(stdin: BinaryIO, stdout: TextIO, *, folder: Path) -> int:
+    """Runs until `stdin` closes; the replacement of `connectors.gather.gatherer.main`."""
+    settings = settings_from_line(stdin.readline())
+    stopping = threading.Event()
+    threading.Thread(target=_await_end, args=(stdin, stopping), daemon=True).start()
+    limit = {} if settings.keep_bytes is None else {"keep_bytes": settings.keep_bytes}
+    with (
+        JournalWriter(Path(settings.journal), **limit) as journal,
+        closing(rows(folder, journal)) as made,
+    ):
+        stdout.write("ready\n")
+        stdout.flush()
+        while not stopping.wait(EVERY_S):
+            journal.append(next(made))
+            journal.publish()
+    return os.EX_OK
+
+
+def _await_end(stdin: BinaryIO, stopping: threading.Event) -> None:
+    stdin.read()
+    stopping.set()
+
+
+def rows(folder: Path, journal: JournalWriter) -> Generator[Sequence[Observation], None, None]:
     """Yields the rows of the seconds that have passed; stores the clusters at the end, for the next gatherer."""
     day = Day(**json.loads((folder / DAY).read_text(encoding="utf-8")))
     clusters = stored(folder)

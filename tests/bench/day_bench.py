@@ -1,9 +1,9 @@
-"""`make day-of-life HOURS=24 SPEED=20`: a day of churn in some clusters, at 20 times real time, in the real job.
+"""A day of life: HOURS (2) of churn in some clusters, at SPEED (20) times real time, in the real job.
 
 The gatherer is replaced: it writes the rows of clusters in which topics, partitions, leaders, brokers, disks and
 voters change all the time, and the job's wall clock runs as fast. With SOURCE=kafka a relay gathers, and the job reads
-its topic. Memory, descriptors, threads and files are sampled all the time. Exits with 1 if something grows that the
-documents do not let grow.
+its topic. Memory, descriptors, threads and files are sampled all the time. What grows that the documents do not let
+grow is a problem, from 6 hours on.
 """
 
 import json
@@ -22,23 +22,20 @@ from random import Random
 from typing import Any, Final
 
 import psutil
-from rich.console import Console
 
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
+from tests.bench.day_gatherer import Day, churn
 from tests.bench.job_cost import processes_of
-from tests.day_of_life import day_gatherer
-from tests.day_of_life.day_gatherer import Day, churn
-from tests.day_of_life.samples import ALL, RELAY, Course, Sample, courses, sample
+from tests.bench.samples import ALL, RELAY, Sample, courses, sample
+from tests.chaos import job_processes
+from tests.chaos.instrumentation import Settings, wall_ms
+from tests.chaos.sink_services import Availability, SinkServices, people_sinks, running_services
 from tests.job.configured_job import ConfiguredJob
 from tests.job.job_state import get_json, scrape
 from tests.job.relay_process import RelayProcess
-from tests.kill_campaign import job_processes
-from tests.kill_campaign.instrumentation import Settings, wall_ms
-from tests.kill_campaign.sink_services import Availability, SinkServices, people_sinks, running_services
 
-CONSOLE = Console(highlight=False, soft_wrap=True)
 CLUSTERS = ("amber", "birch", "cedar", "delta", "ember", "fir", "garnet", "hazel")
 SAMPLES, EVERY_S = 30, 60.0
 """At least so many samples, and at least one in so many seconds."""
@@ -98,9 +95,7 @@ class DayOfLife:
             values = {**sample(self._processes(), self._folders()), BEHIND: self._behind_s(clusters)}
             samples.append((self.hours - left_h, values))
             (self.folder / "samples.json").write_text(json.dumps(samples), encoding="utf-8")
-            CONSOLE.print(
-                f"{self.hours - left_h:5.1f} h {values[ALL]:6.0f} MB {dict(health)}", style="dim", markup=False
-            )
+            print(f"{self.hours - left_h:5.1f} h {values[ALL]:6.0f} MB {dict(health)}", file=sys.stderr)
             time.sleep(every_s)
         for service in (self.services.pagerduty, self.services.slack):
             service.availability = Availability.UP
@@ -145,24 +140,25 @@ class DayOfLife:
         return {**found, "relay's folder": [Path(self.relay.section["folder"])], "topic": topic}
 
 
-def main() -> int:
-    """Runs the day and returns the exit code."""
-    hours, speed = float(os.environ.get("HOURS") or 24), float(os.environ.get("SPEED") or 20)
+def figures() -> dict[str, Any]:
+    """Returns how often everything happened, the alerts, the course of each number, and what went wrong."""
+    hours, speed = float(os.environ.get("HOURS") or 2), float(os.environ.get("SPEED") or 20)
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-day-"))
-    CONSOLE.print(f"day of life: {hours:g} h of {len(CLUSTERS)} clusters in {60 * hours / speed:.0f} min; {folder}")
+    print(f"{hours:g} h of {len(CLUSTERS)} clusters in {60 * hours / speed:.0f} min; {folder}", file=sys.stderr)
     with ExitStack() as stack:
         day = _begun(folder, stack, hours, speed)
         samples = day.live()
         problems = day.problems()
-    if len(samples) < FEWEST:
-        CONSOLE.print("day of life: it was over before the job had started: give more HOURS", style="red")
-        return 1
+    assert len(samples) >= FEWEST, "the day was over before the job had started: give more HOURS"
     found = courses(samples, BOUNDS)
-    _print(day, found)
     problems += [f"{course.name} grows" for course in found if course.grows and hours >= LEAST_HOURS]
-    for problem in problems:
-        CONSOLE.print(problem, style="red", markup=False)
-    return 1 if problems else 0
+    fired = Counter(alert.rule for alert in day.job.alerts() if alert.state == "firing")
+    return {
+        "happened": churn(folder),
+        "fired": dict(fired.most_common()),
+        "courses": {course.name: course.text() for course in found},
+        "problems": problems,
+    }
 
 
 def _begun(folder: Path, stack: ExitStack, hours: float, speed: float) -> DayOfLife:
@@ -173,7 +169,7 @@ def _begun(folder: Path, stack: ExitStack, hours: float, speed: float) -> DayOfL
         topic = stack.enter_context(Lab(folder / "topic", controllers=0, combined=1, brokers=0))
     settings = services.write_settings(
         folder,
-        rows_of=day_gatherer.__name__,
+        churning=True,
         clock_from_s=time.time() + hours * 3_600 / speed,
         clock_factor=speed,
     )
@@ -195,20 +191,3 @@ def _begun(folder: Path, stack: ExitStack, hours: float, speed: float) -> DayOfL
     job.write_config(**config)
     stack.enter_context(job)
     return day
-
-
-def _print(day: DayOfLife, found: Sequence[Course]) -> None:
-    happened = churn(day.folder)
-    CONSOLE.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in happened.items()))
-    rules = Counter(alert.rule for alert in day.job.alerts() if alert.state == "firing")
-    CONSOLE.print(", ".join(f"{count} {rule}" for rule, count in rules.most_common()))
-    CONSOLE.print(f"{'':30}{'first':>9}{'middle':>9}{'last':>9}{'most':>9}{'a day':>9}{'r²':>6}{'bound':>8}")
-    for one in found:
-        figures = "".join(f"{value:9,.1f}" for value in (one.first, one.middle, one.last, one.most, one.per_day))
-        bound = "flat" if one.bound is None else f"{one.bound:,.0f}"
-        verdict = "grows" if one.grows else "ok"
-        CONSOLE.print(f"{one.name:30}{figures}{one.straight:6.2f}{bound:>8}  {verdict}", markup=False)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ from statistics import correlation, fmean, linear_regression
 import psutil
 
 NOT_OURS = "gatherer"
-"""The role of the process that the day of life replaces."""
+"""The role of the process that the day replaces."""
 RELAY = "relay"
 ALL = "the job's processes: MB"
 FLAT = 0.1
@@ -78,6 +78,14 @@ class Course:
         if self.bound is not None:
             return self.most > self.bound
         return self.per_day > max(1.0, FLAT * self.middle) and self.straight > STRAIGHT
+
+    def text(self) -> str:
+        """Returns its values as one line."""
+        bound = "flat" if self.bound is None else f"at most {self.bound:,.0f}"
+        values = (
+            f"{self.first:,.1f} first, {self.middle:,.1f} in the middle, {self.last:,.1f} last, {self.most:,.1f} most"
+        )
+        return f"{values}; {self.per_day:+,.1f} a day (r² {self.straight:.2f}); {bound}{': grows' * self.grows}"
 
 
 def courses(samples: Sequence[tuple[float, Sample]], bounds: Mapping[str, float]) -> list[Course]:

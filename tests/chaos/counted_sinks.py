@@ -14,8 +14,8 @@ from typing import Any
 
 from rules.finding import Severity
 from streaming.demo.notification_counter import NotificationCounter, notification_counter
+from tests.chaos.sink_services import SinkServices, people_sinks, running_services
 from tests.eventually import eventually
-from tests.kill_campaign.sink_services import SinkServices, people_sinks, running_services
 from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import HttpReply, ReceivedRequest, serving
 

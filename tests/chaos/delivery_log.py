@@ -1,6 +1,6 @@
 """The log of a job's deliveries: each call of a sink for people, and what the ledger recorded.
 
-The job writes it, the campaign reads it. With the requests that the services accepted it explains every duplicate.
+The job writes it, the run reads it. With the requests that the services accepted it explains every duplicate.
 Standard library only.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.kill_campaign.kill_order import append_line
+from tests.chaos.kill_order import append_line
 
 FILE = "deliveries.jsonl"
 

@@ -11,7 +11,7 @@ from connectors.observations.observation import EVENT_OF_KIND, Event, Observatio
 from connectors.observations.partition_run import each_event
 from rules.model.monitoring import Reason
 from rules.model.quorum import Poll
-from tests.day_of_life.log_bytes import batches, position, uuid_text
+from tests.bench.log_bytes import batches, position, uuid_text
 from tests.record_image import snapshot
 from tests.scripts.script_quorum import SECOND, ScriptedQuorum
 
@@ -50,18 +50,15 @@ class Action(NamedTuple):
 class ChurningCluster:
     """One cluster. The same seed gives the same rows."""
 
-    def __init__(self, name: str, seed: int, now_ms: int, *, pace: float = 1.0) -> None:
+    def __init__(self, name: str, seed: int, now_ms: int) -> None:
         """Begins with some topics.
 
         Args:
             name: of the cluster in the configuration.
             seed: of all random choices.
             now_ms: its first row is a second later.
-            pace: so many times as often as `EVERY_S` something happens, and so much shorter it lasts.
         """
-        self.name, self._pace = name, pace
-        self.calm = False
-        """Nothing new happens; what has begun comes to its end."""
+        self.name = name
         self._random = Random(seed)
         self._quorum = ScriptedQuorum(domain=f"{name}.test", start_ms=now_ms)
         self._quorum.begin([*VOTERS], [*BROKERS])
@@ -102,7 +99,7 @@ class ChurningCluster:
         for action in due:
             getattr(self if action.method.startswith("_") else self._quorum, action.method)(*action.args)
         for what, every_s in EVERY_S.items():
-            if not self.calm and self._random.random() < self._pace / every_s:
+            if self._random.random() < 1 / every_s:
                 self._do(what)
         for row in self._quorum.advance_one_second():
             yield self._row([*each_event(row.events)], row.observed_at_ms)
@@ -125,7 +122,7 @@ class ChurningCluster:
         getattr(self, f"_{what}")()
 
     def _in_ms(self, seconds: float) -> int:
-        return self.now_ms + round(seconds * SECOND / self._pace)
+        return self.now_ms + round(seconds * SECOND)
 
     def _after(self, seconds: int, method: str, *args: Any) -> None:
         self._later.append(Action(self._in_ms(seconds), method, args))

@@ -9,7 +9,7 @@ from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow, decode_observation
-from tests.day_of_life.churning_cluster import ChurningCluster
+from tests.bench.churning_cluster import ChurningCluster
 
 FROM_MS = 1_795_000_000_000
 SECONDS = 1_200

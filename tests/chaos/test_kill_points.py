@@ -1,4 +1,4 @@
-"""The kill campaign: its points exist in the product, and its checks find what is wrong."""
+"""The points of kills exist in the product, and the check of deliveries finds what is wrong."""
 
 import importlib
 from pathlib import Path
@@ -7,11 +7,12 @@ import pytest
 
 from connectors.sinks.alert_json import to_line
 from rules.alert import Alert
-from tests.kill_campaign.delivery_check import ExecutedKill, PeopleSinkCheck, SinkResult, check_file
-from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, LedgerMark, key_text
-from tests.kill_campaign.instrumentation import resolve
-from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint, Role
-from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest
+from tests.chaos.delivery_check import PeopleSinkCheck, SinkResult, check_file
+from tests.chaos.delivery_log import Attempt, DeliveryLog, LedgerMark, key_text
+from tests.chaos.instrumentation import resolve
+from tests.chaos.kill_order import ExecutedKill
+from tests.chaos.kill_point import KILL_POINTS, KillPoint, Role
+from tests.chaos.sink_services import PAGERDUTY, SLACK, AcceptedRequest
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRING = alert("quorum")

@@ -1,10 +1,12 @@
-"""Compares what the services and the file of a campaign got with the transitions of the ledger.
+"""Compares what the services and the file of a job got with the transitions of the ledger.
 
 A transition is lost if no accepted notification reported it and the job did not discard it. It is doubled if the same
 transition opened a second PagerDuty alert, or is in two lines of the file. A second Slack post is a duplicate; it is
 explained by a kill between Slack's acceptance and the ledger's record of it.
 """
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -13,31 +15,20 @@ from pathlib import Path
 
 from connectors.delivery.job_alerts import CUT_OFF_SUBJECT
 from connectors.sinks.alert_json import key_of
+from connectors.store.alert_store import AlertRecord, DeliveryStatus, SinkRecord
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND, RULES
 from rules.notifications.incident import deduplication_key
-from rules.notifications.route import JOB_CLUSTER_ID, Silence
-from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, key_text
-from tests.kill_campaign.kill_point import Role
-from tests.kill_campaign.sink_services import PAGERDUTY, AcceptedRequest
+from rules.notifications.route import JOB_CLUSTER_ID
+from tests.chaos import delivery_log
+from tests.chaos.delivery_log import Attempt, DeliveryLog, key_text
+from tests.chaos.kill_order import ExecutedKill
+from tests.chaos.kill_point import Role
+from tests.chaos.sink_services import PAGERDUTY, SLACK, AcceptedRequest, SinkServices
+from tests.job.configured_job import ConfiguredJob
 
 _NOTICED_S = 5.0
 """The driver notices within this time, also on a loaded machine, that Java or the planner was killed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutedKill:
-    """A kill that happened."""
-
-    number: int
-    at: str
-    """The point, or a random moment."""
-    victim: str
-    t: float
-    """Monotonic seconds."""
-
-    def __str__(self) -> str:
-        return f"kill {self.number} of {self.victim}: {self.at}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +39,58 @@ class SinkResult:
     expected: int
     found: int = 0
     discarded: int = 0
-    """Silenced or inhibited from beginning to end."""
+    """Inhibited from beginning to end, or about the job itself."""
     lost: int = 0
     doubled: int = 0
     explained: tuple[str, ...] = ()
     """Duplicates in Slack that a kill between acceptance and ledger explains."""
     problems: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            f"{self.sink}: {self.found} of {self.expected} transitions reported, {self.discarded} discarded, "
+            f"{self.lost} lost, {self.doubled} doubled, {len(self.explained)} explained duplicates"
+        )
+
+
+Content = tuple[Sequence[AlertRecord], Mapping[str, SinkRecord]]
+"""The transitions of the ledger, oldest first, and what it stores of each sink."""
+
+
+def check_deliveries(
+    content: Content, *, jsonl: Path, calls: Path, services: SinkServices, kills: Sequence[ExecutedKill]
+) -> Sequence[SinkResult]:
+    """Checks the file and both services of one job; `calls` is the folder with the log of its calls."""
+    records, stored = content
+    alerts = [record.alert for record in records]
+    log = delivery_log.read(calls)
+    results = [check_file(jsonl, alerts)]
+    for sink in (PAGERDUTY, SLACK):
+        status, service = stored[sink].status, services.named(sink)
+        unsent = [one.alert for one in records if status[one.number] is DeliveryStatus.DISCARDED]
+        check = PeopleSinkCheck(
+            sink=sink,
+            alerts=alerts,
+            discarded={key_text(alert.key) for alert in unsent},
+            log=log,
+            accepted=service.accepted,
+            refused=service.refused,
+            kills=kills,
+        )
+        results.append(check.result())
+    return results
+
+
+def differences(job: ConfiguredJob, content: Content) -> list[str]:
+    """Compares the transitions of the ledger with those of a replay of the journal."""
+    command = [sys.executable, "-m", "streaming", "replay", "--config", str(job.file), "--json"]
+    printed = subprocess.run(command, capture_output=True, check=True).stdout
+    wanted = [key_of(line) for line in printed.splitlines()]
+    found = [one.alert.key for one in content[0] if one.alert.cluster_id != JOB_CLUSTER_ID]
+    lost, more = [key for key in wanted if key not in found], [key for key in found if key not in wanted]
+    return [f"of a replay, and not in the ledger: {key}" for key in lost] + [
+        f"in the ledger, and not of a replay: {key}" for key in more
+    ]
 
 
 def check_file(path: Path, alerts: Sequence[Alert]) -> SinkResult:
@@ -83,7 +120,6 @@ class PeopleSinkCheck:
     accepted: Sequence[AcceptedRequest]
     refused: Sequence[str] = ()
     kills: Sequence[ExecutedKill] = ()
-    silences: Sequence[Silence] = ()
 
     def result(self) -> SinkResult:
         """Returns the counts, and a sentence for each broken promise."""
@@ -128,7 +164,7 @@ class PeopleSinkCheck:
 
     def _may_discard(self, key: str) -> bool:
         alert = self._by_key[key]
-        if alert.cluster_id == JOB_CLUSTER_ID or any(silence.matches(alert) for silence in self.silences):
+        if alert.cluster_id == JOB_CLUSTER_ID:
             return True
         if alert.rule == BLIND and any(each.subject == CUT_OFF_SUBJECT for each in self.alerts):
             return True

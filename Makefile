@@ -11,6 +11,7 @@ CYCLONEDX := PYTHONWARNINGS=ignore::UserWarning $(BIN)/cyclonedx-py requirements
 # Tests on a real quorum mostly wait, so four run at once even on two cores. The tests of a file share a quorum and run
 # in one worker. Files run in the order of their folders, so that a long file does not start last.
 WORKERS ?= 4
+COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -75,8 +76,8 @@ lint: $(READY)
 bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,... (day: HOURS=, SPEED=, SOURCE=), print the figures (30 min)
 	@ONLY=$(ONLY) HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) $(BIN)/python -m tests.bench
 
-evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
-	@ONLY="$(ONLY)" $(BIN)/python -m tests.evaluation
+evaluate: $(READY) build/spark.jsa ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
+	@KRAFTWATCH_WRITE_COMPARISON=1 $(BIN)/pytest tests/job/test_evaluated_faults.py -k "$(subst $(COMMA), or ,$(ONLY))"
 
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state
 	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation

@@ -11,16 +11,16 @@ from deploy.lab import LabError
 from streaming.demo.job_process import AlertLine, JobProcessError
 from streaming.demo.scenarios import Print, ScenarioContext
 from tests.chaos.counted_sinks import CountedSinks, Marks
-from tests.evaluation.evaluated_faults import (
+from tests.job.configured_job import ConfiguredJob
+from tests.job.evaluated_faults import (
     THRESHOLDS,
     EvaluatedFault,
     ExpectedText,
     await_whole_quorum,
     first_sentence,
 )
-from tests.evaluation.kafka_view import NodeReadings, describe_status, metrics_view
-from tests.job.configured_job import ConfiguredJob
 from tests.job.job_state import wait_until_delivered, wait_until_resolved
+from tests.job.kafka_view import NodeReadings, describe_status, metrics_view
 from tests.lab import Lab
 
 RESOLVED_S = 60.0

@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka parity mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka parity mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,12 +42,16 @@ demo: $(READY) ## inject faults into a real Kafka quorum and show the alerts of 
 	@$(BIN)/kraftwatch demo
 
 test: $(READY) ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
-	@$(MAKE) --no-print-directory --jobs=2 check compiled-tests
+	@$(MAKE) --no-print-directory --jobs=3 downloads check compiled-tests
 	@$(PYTEST) -m "not long" --durations=15
 
 # Collecting the tests compiles them and the packages that they import: once here, instead of in each worker.
 compiled-tests: $(READY)
 	-@$(PYTEST) --numprocesses=0 --collect-only --quiet -m "not long" >/dev/null
+
+# Into an empty cache: while the checks run, so that no test waits for it.
+downloads: $(READY)
+	-@$(BIN)/python -c 'from pathlib import Path; from deploy.lab.lab import Lab; from deploy.lab.spark_jars import KAFKA_SOURCE, spark_jars; Lab(Path()).prepare(); spark_jars(KAFKA_SOURCE)'
 
 test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark
 	@$(PYTEST) -m long --durations=15

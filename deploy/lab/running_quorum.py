@@ -18,7 +18,7 @@ from deploy.lab.child_process import processes, wait_until
 from deploy.lab.cluster_layout import ClusterLayout
 from deploy.lab.jars import KAFKA_VERSION, ensure_class_archive, kafka_jars
 from deploy.lab.jvm import Jvm
-from deploy.lab.node import Listener, Node, format_disk, is_dynamic, new_uuid
+from deploy.lab.node import Listener, Node, copy_format, format_disk, is_dynamic, new_uuid
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 120.0
@@ -72,10 +72,14 @@ class RunningQuorum:
         self._named = named
         self._supervised, self._class_archive = supervised, class_archive
 
-    def __enter__(self) -> Self:
+    def prepare(self) -> None:
+        """Downloads the jars and has the class archive written, if they are missing in the cache."""
         jars = kafka_jars(self.version)
         if self.version == KAFKA_VERSION and self._class_archive is None:
             ensure_class_archive(jars, self._write_archive)
+
+    def __enter__(self) -> Self:
+        self.prepare()
         if self.directory.exists() and any(self.directory.glob("node-*")):
             raise LabError(f"{self.directory} already contains a lab: choose another folder")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -259,15 +263,19 @@ class RunningQuorum:
             lab.stop(*lab.controllers)
 
     def _format_all(self) -> None:
-        voters = [(node, new_uuid()) for node in self.layout.controllers]
-        initial = [f"{node.id}@{node.endpoint}:{directory}" for node, directory in voters]
+        voters = {node.id: new_uuid() for node in self.layout.controllers}
+        initial = [f"{node.id}@{node.endpoint}:{voters[node.id]}" for node in self.layout.controllers]
 
-        def format_one(node: Node) -> None:
-            of_node = None if self.static else initial if node.is_controller else ()
-            format_disk(self.jvm, node, self.cluster_id, initial=of_node)
+        def format_alike(nodes: Sequence[Node]) -> None:
+            first, *others = nodes
+            of_node = None if self.static else initial if first.is_controller else ()
+            format_disk(self.jvm, first, self.cluster_id, initial=of_node)
+            for node in others:
+                copy_format(first, node, directory_id=voters.get(node.id) or new_uuid())
 
-        with ThreadPoolExecutor(max_workers=4) as pool:
-            list(pool.map(format_one, self.layout))
+        brokers = [node for node in self.layout if not node.is_controller]
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            list(pool.map(format_alike, [nodes for nodes in (self.layout.controllers, brokers) if nodes]))
 
     def _is_complete(self, state: kafka_requests.QuorumState) -> bool:
         # A replica that has not fetched yet has no log end offset (-1).

@@ -33,7 +33,7 @@ def test_the_same_seed_gives_the_same_simulation() -> None:
     assert one.checker.monitor.to_bytes() == other.checker.monitor.to_bytes()
 
 
-SEEDS = (21, 28, 32, 35, 36, 37, 40, 42, *range(43, 60))
+SEEDS = (42, 21, 28, 32, 35, 36, 37, 40, *range(43, 60))
 """A planted fault has an effect only in some simulations: it does with one of these seeds."""
 STEPS = 4_000
 

@@ -2,16 +2,16 @@
 
 What it means
     Nothing in Kafka prevents it (KAFKA-19021): add-controller accepts any node that fetches, and a voter may be started
-    again with `process.roles=broker`. It fetches, and counts as a voter. But it serves no controller: it grants no
-    vote, no other controller can fetch from it, and it cannot be the active controller. The quorum tolerates one
-    failure less than it seems to.
+    again with `process.roles=broker`. It counts as a voter, grants no vote, and cannot be the active controller: the
+    quorum tolerates one failure less than it seems to.
 
-    Only a voter that fetches is reported: `voter-lagging` reports one that does not.
+    A broker that is a voter (seen with Kafka 4.3 and 4.4) ends when it first sends its endpoints to the leader, within
+    seconds, and again after each start. Its log says "Received unexpected invalid request error".
 
 What to do
-    1. If the node should be a controller, add `controller` to its process.roles and a controller listener, and restart
+    1. If the node should be a controller, add `controller` to its process.roles and a controller listener, and start
        it.
-    2. Otherwise remove it from the voters: the remedy holds the command.
+    2. Otherwise remove it from the voters, then start the broker: the remedy holds the command.
 
 What not to do
     Do not stop another voter before: the voter without a controller cannot take its place.
@@ -38,17 +38,18 @@ ALONE = Threshold(
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each voter that fetches and runs no controller."""
+    """Returns one finding for each voter that runs no controller."""
     poll, committed = needed(quorum.poll), needed(quorum.committed)
     # Below metadata.version 3.7 no controller registers.
     for voter in sorted(committed.voters, key=lambda voter: voter.key) if quorum.controllers else ():
         controller, broker = quorum.controllers.get(voter.key.id), quorum.brokers.get(voter.key.id)
         if controller is not None and not _started_without(quorum, voter, controller, broker, thresholds):
             continue
-        if liveness(quorum, poll, voter.key, thresholds) is Liveness.FETCHING:
-            yield _finding(quorum, voter, controller, broker)
-        else:
+        if broker is None and liveness(quorum, poll, voter.key, thresholds) is not Liveness.FETCHING:
+            # It may be a controller that was never started.
             yield UnknownResult(subject=f"voter {voter.key.id}", why=f"voter {voter.key} is not fetching")
+        else:
+            yield _finding(quorum, voter, controller, broker)
 
 
 def _started_without(
@@ -93,10 +94,11 @@ def _finding(
         },
         remedy=(
             f"# If node {node} should be a controller, add controller to its process.roles and a controller listener, "
-            "and restart it",
+            "and start it",
             f"# Otherwise remove voter {node}",
             *wait_for_pending_change(quorum),
             remove_controller(quorum, voter.key),
+            *(() if broker is None else (f"# Start broker {node} again, if it has ended",)),
         ),
         starts=(node,),
     )

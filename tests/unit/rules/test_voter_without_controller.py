@@ -1,4 +1,4 @@
-"""voter-without-controller: a voter that fetches, and is a broker only or has no registration of a controller."""
+"""voter-without-controller: a voter that is a broker only, or fetches without any registration."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def test_a_voter_that_is_a_broker_only_is_a_warning() -> None:
         "Voter 2 runs no controller: it is registered as a broker only. It grants no vote and cannot lead. "
         "Failures tolerated: 0 instead of 1."
     )
-    assert finding.remedy[-1].endswith(
+    assert finding.remedy[-2].endswith(
         "remove-controller --controller-id 2 --controller-directory-id dirOf2" + 16 * "A"
     )
     assert finding.starts == (2,)
@@ -73,11 +73,13 @@ def test_a_node_of_both_roles_is_healthy() -> None:
     assert findings(replace(started_as_broker(quorum, 2), probes=quorum.probes), RULE) == []
 
 
-def test_a_voter_that_does_not_fetch_is_unknown() -> None:
+def test_a_voter_that_does_not_fetch_is_unknown_unless_it_is_registered_as_a_broker() -> None:
     quorum = without_controller(voter_not_fetching(healthy(), 2), 2)
 
     assert findings(quorum, RULE) == []
     assert (RULE, "voter 2") in unknown(quorum)
+    # A broker that is a voter ends.
+    assert findings(with_broker(quorum, 2, fenced=True), RULE) != []
 
 
 def test_a_registration_without_a_vote_and_a_static_quorum_are_none() -> None:

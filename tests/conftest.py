@@ -23,6 +23,9 @@ PROGRAMS = {
     "prometheus-alertmanager": "prometheus-alertmanager",
     "krb5-kdc": "krb5kdc",
     "krb5-admin-server": "kadmin.local",
+    "postgresql": "pg_createcluster",
+    "nftables": "nft",
+    "iproute2": "ip",
 }
 """The Debian packages of the marker `debian`, and one program of each, which is searched on the PATH."""
 SKIP_REASON = "missing: apt-get install --no-install-recommends "

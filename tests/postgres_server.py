@@ -18,9 +18,7 @@ def _program(name: str) -> str | None:
     return str(installed[-1]) if installed else shutil.which(name)
 
 
-needs_postgres = pytest.mark.skipif(
-    _program("initdb") is None, reason="PostgreSQL is not installed: apt install postgresql"
-)
+needs_postgres = pytest.mark.debian("postgresql")
 
 
 class PostgresServer:

@@ -101,6 +101,7 @@ def assert_any_machine_looks_back(lab: Lab, other: ConfiguredJob) -> None:
     lab.resume(*lab.controllers)
 
 
+@pytest.mark.debian("iproute2")
 @needs_own_network
 def test_of_two_jobs_that_gather_themselves_the_one_that_observes_notifies(
     lab: Lab, topic_lab: Lab, postgres: PostgresServer, webhook: HttpDouble, tmp_path: Path

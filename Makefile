@@ -53,7 +53,9 @@ compiled-tests: $(READY)
 downloads: $(READY)
 	-@$(BIN)/python -c 'from pathlib import Path; from deploy.lab.lab import Lab; from deploy.lab.spark_jars import KAFKA_SOURCE, spark_jars; Lab(Path()).prepare(); spark_jars(KAFKA_SOURCE)'
 
-test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark
+test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark (3 h with WORKERS=1)
+	@echo "test-long: about 3 hours with WORKERS=1"
+	@$(MAKE) --no-print-directory downloads
 	@$(PYTEST) -m long --durations=15
 
 test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, VERSION= (4.3.0), in .venv-pyspark

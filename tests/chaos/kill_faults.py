@@ -12,6 +12,8 @@ from tests.chaos.kill_point import KILL_POINTS, Role
 
 GROUP_SHARE = 0.3
 """Of the kills at a point that end all processes of the job at once."""
+REACH_STEPS = 10
+"""After so many steps a point that was not reached is replaced by that moment."""
 
 
 def _kill_job(context: ChaosContext, number: int) -> Iterator[None]:
@@ -53,6 +55,10 @@ def _kill_at_point(context: ChaosContext, number: int) -> Iterator[None]:
         order = KillOrder(number=number_of_order, point=point.name, victim=victim, call=call)
         kill_order.arm(job.marker, order)
         yield
+        for _ in range(REACH_STEPS):
+            if kill_order.armed(job.marker) is None:
+                break
+            yield
         if kill_order.claim(job.marker, order):
             kill_order.write_kill(job.marker, order, at=f"random moment ({point.name} not reached)")
             job_processes.kill_group(job.marker)

@@ -4,21 +4,19 @@ Brokers are fenced and unfenced, three times a second in one cluster after the o
 change is from the command to write its record until its alert is in the file of a jsonl sink.
 """
 
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from tests.bench.farm import address
-from tests.bench.farm_answers import NODES
 from tests.bench.job_cost import JobCost, cpu_s, percentiles
+from tests.farm.farm import address
+from tests.farm.farm_answers import NODES
+from tests.farm.farm_process import Change, FarmProcess, cluster_name, running_farm
 from tests.job.configured_job import ConfiguredJob
 from tests.sinks.server import serving
 
@@ -28,26 +26,6 @@ CHANGES_PER_S = 3.0
 _WARM_UP_S, _WARM_UP_S_PER_CLUSTER = 20.0, 0.2
 _DELIVERY_S = 15.0
 _RULE = "broker-fenced"
-Change = tuple[str, str, float]
-"""A cluster, the state of its alert, and when: the Unix time in seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FarmProcess:
-    """The farm in a process of its own."""
-
-    process: subprocess.Popen[str]
-    port: int
-    fenced: set[int] = field(default_factory=set)
-
-    def change(self, number: int) -> Change:
-        """Fences or unfences the broker of a cluster; returns when, and what its alert must be."""
-        assert self.process.stdin is not None
-        self.fenced.symmetric_difference_update({number})
-        firing, at = number in self.fenced, time.time()
-        self.process.stdin.write(f"{'fence' if firing else 'unfence'} {number}\n")
-        self.process.stdin.flush()
-        return _name(number), "firing" if firing else "resolved", at
 
 
 def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
@@ -87,7 +65,7 @@ def started(
     job = ConfiguredJob(folder=folder / "watch", bootstrap=())
     job.write_config(
         clusters=[
-            {"name": _name(number), "bootstrap": [f"{address(number, node)}:{farm.port}" for node in NODES]}
+            {"name": cluster_name(number), "bootstrap": [f"{address(number, node)}:{farm.port}" for node in NODES]}
             for number in range(clusters)
         ],
         sinks=[f"jsonl:{job.jsonl}", *sinks],
@@ -95,17 +73,6 @@ def started(
     )
     stack.enter_context(job)
     return farm, job
-
-
-@contextmanager
-def running_farm(clusters: int) -> Iterator[FarmProcess]:
-    """Starts the farm."""
-    command = [sys.executable, "-m", "tests.bench.farm", str(clusters)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield FarmProcess(process=process, port=int(process.stdout.readline()))
-        process.stdin.close()
 
 
 def ages_ms(changes: Sequence[Change], sent: Sequence[tuple[str, Change]]) -> tuple[list[float], int]:
@@ -117,7 +84,3 @@ def ages_ms(changes: Sequence[Change], sent: Sequence[tuple[str, Change]]) -> tu
     first = [next((at for at in times.get((name, state), ()) if at >= began), None) for name, state, began in changes]
     ages = [1_000 * (at - began) for at, (_, _, began) in zip(first, changes, strict=True) if at is not None]
     return ages, sum(rule != _RULE for rule, _ in sent)
-
-
-def _name(number: int) -> str:
-    return f"farm-{number:04d}"

@@ -13,8 +13,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from tests.bench import spark_floor
-from tests.bench.clusters_bench import Change, ages_ms, started
+from tests.bench.clusters_bench import ages_ms, started
 from tests.bench.job_cost import percentiles
+from tests.farm.farm_process import Change
 from tests.sinks.server import HttpReply, ReceivedRequest, serving
 
 EVENTS = 510

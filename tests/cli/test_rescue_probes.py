@@ -1,5 +1,6 @@
 """`rescue plan` without a list: what answers at the proposed endpoints, against real sockets."""
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,27 +12,44 @@ from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.membership import Voter
 from streaming.rescue.plan_output import EndpointResult, ProbedEndpoint, probed_endpoints
 from tests.cli.program import free_port, json_lines, kraftwatch, log_dirs
-from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode, never_answers, sends_bytes
-from tests.unit.connectors.kafka.lying_node import DESCRIBE_CONFIGS, TRUTH, controller
+from tests.farm.farm_answers import DESCRIBE_CONFIGS, FETCH
+from tests.unit.connectors.kafka.fake_node import (
+    Behaviour,
+    FakeNode,
+    answer_api_versions,
+    never_answers,
+    read_request,
+    send,
+    sends_bytes,
+)
+from tests.unit.connectors.kafka.kafka_answers import fetch_answer
 
-CLUSTER_ID = "lies-and-truth-0000000"
+CLUSTER_ID = "ProbedClusterIdXXXXXXX"
 Listen = Callable[[Behaviour], int]
 
 
 def node(requested_is_mine: bool, own: int = 9) -> Behaviour:
     """A controller that says whether it has the requested node id, or which one it has."""
 
-    def configs(version: int) -> bytes:
-        result = DescribeConfigsResponse.DescribeConfigsResult(
-            error_code=0 if requested_is_mine else 42,
-            error_message=None if requested_is_mine else f"Unexpected broker id, expected {own} but received 1",
-            resource_type=4,
-            resource_name="1",
-            configs=[],
-        )
-        return bytes(DescribeConfigsResponse(results=[result]).encode(version=version))
+    result = DescribeConfigsResponse.DescribeConfigsResult(
+        error_code=0 if requested_is_mine else 42,
+        error_message=None if requested_is_mine else f"Unexpected broker id, expected {own} but received 1",
+        resource_type=4,
+        resource_name="1",
+        configs=[],
+    )
+    answers = {
+        FETCH: fetch_answer(leader=1, high_watermark=0, log_start_offset=0),
+        DESCRIBE_CONFIGS: DescribeConfigsResponse(results=[result]),
+    }
 
-    return controller({**TRUTH, DESCRIBE_CONFIGS: configs})
+    def behaviour(peer: socket.socket) -> None:
+        answer_api_versions(peer)
+        while True:
+            key, version, correlation = read_request(peer)
+            send(peer, correlation, bytes(answers[key].encode(version=version)), flexible=True)
+
+    return behaviour
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.program import usage_error
-from tests.unit.connectors.kafka.fake_node import FakeNode
-from tests.unit.connectors.kafka.lying_node import TRUTH, controller
+from tests.farm.farm import address
+from tests.farm.farm_process import running_farm
 
 
 @pytest.fixture
@@ -26,30 +26,30 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     return checkpoint
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    """Where a controller of the cluster `lies-and-truth-0000000` listens."""
-    with FakeNode(controller(TRUTH)).up() as port:
-        yield port
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """Where a controller of the cluster `farm-cluster-000000000` listens."""
+    with running_farm(1) as farm:
+        yield f"{address(0, 1)}:{farm.port}"
 
 
-def refusal(checkpoint: Checkpoint, port: int) -> str:
-    return usage_error("run", "--cluster", f"test=127.0.0.1:{port}", "--checkpoint", checkpoint.folder)
+def refusal(checkpoint: Checkpoint, endpoint: str) -> str:
+    return usage_error("run", "--cluster", f"test={endpoint}", "--checkpoint", checkpoint.folder)
 
 
-def test_checkpoint_in_use_is_refused(checkpoint: Checkpoint, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_in_use_is_refused(checkpoint: Checkpoint, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with checkpoint.held():
         monkeypatch.setattr(Checkpoint, "held", partialmethod(Checkpoint.held, wait_s=0))
-        assert "is still in use after 0 s: another kraftwatch holds its lock" in refusal(checkpoint, port)
+        assert "is still in use after 0 s: another kraftwatch holds its lock" in refusal(checkpoint, endpoint)
 
 
-def test_checkpoint_of_another_cluster_is_refused(checkpoint: Checkpoint, port: int) -> None:
+def test_checkpoint_of_another_cluster_is_refused(checkpoint: Checkpoint, endpoint: str) -> None:
     files = [path for path in checkpoint.folder.rglob("*") if path.suffix in (".json", ".db")]
     before = {path: path.read_bytes() for path in files}
 
     assert (
-        "answers as cluster lies-and-truth-0000000, but this checkpoint belongs to cluster AnotherClusterIdXXXXXX"
-        in refusal(checkpoint, port)
+        "answers as cluster farm-cluster-000000000, but this checkpoint belongs to cluster AnotherClusterIdXXXXXX"
+        in refusal(checkpoint, endpoint)
     )
     assert {path: path.read_bytes() for path in files} == before
 
@@ -62,7 +62,7 @@ def test_checkpoint_of_another_cluster_is_refused(checkpoint: Checkpoint, port: 
     ],
 )
 def test_checkpoint_without_a_file_that_belongs_to_it_is_refused(
-    checkpoint: Checkpoint, port: int, offset: str, sentence: str
+    checkpoint: Checkpoint, endpoint: str, offset: str, sentence: str
 ) -> None:
     checkpoint.journal.rename(checkpoint.folder / "kept")
     offsets = checkpoint.spark / "offsets"
@@ -70,5 +70,5 @@ def test_checkpoint_without_a_file_that_belongs_to_it_is_refused(
     (checkpoint.spark / "metadata").write_text('{"id": "a"}')
     (offsets / "0").write_text(offset)
 
-    assert sentence in refusal(checkpoint, port)
+    assert sentence in refusal(checkpoint, endpoint)
     assert not checkpoint.journal.exists()

@@ -18,9 +18,11 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
+from tests.farm.farm import address
+from tests.farm.farm_answers import LEADER
+from tests.farm.farm_process import running_farm
+from tests.farm.lies import LARGEST, LIES, MEBIBYTE
 from tests.kafka.gatherer_run import run_gatherer
-from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode
-from tests.unit.connectors.kafka.lying_node import LARGEST, LIES, MEBIBYTE, controller
 
 POLLS = 10
 REASONS = {"drip": Reason.TIMED_OUT}
@@ -59,10 +61,11 @@ class Gathered:
 
 @pytest.mark.timeout(600)
 def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
-    behaviours: dict[str, Behaviour] = {"healthy": controller(), "largest": controller(LARGEST), **LIES}
+    names = ("healthy", LARGEST, *LIES)
     with ExitStack() as stack:
-        ports = {name: stack.enter_context(FakeNode(behaviour).up()) for name, behaviour in behaviours.items()}
-        clusters = tuple(ClusterConnection(name=name, bootstrap=(("127.0.0.1", port),)) for name, port in ports.items())
+        farm = stack.enter_context(running_farm(len(names), LARGEST, *LIES))
+        places = {name: ((address(number, LEADER), farm.port),) for number, name in enumerate(names)}
+        clusters = (ClusterConnection(name=name, bootstrap=place) for name, place in places.items())
         gatherer = stack.enter_context(run_gatherer(tmp_path, *clusters))
         pid, gathered = gatherer.process.pid, Gathered(gatherer.journal)
         idle_bytes = peak_bytes(pid)
@@ -73,7 +76,7 @@ def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
                 reason = REASONS.get(lie, Reason.INVALID_RESPONSE)
                 for source in (ObservationSource.QUORUM, ObservationSource.LOG):
                     assert gathered.failures(lie)[source, reason] >= POLLS, (lie, gathered.failures(lie))
-            assert gathered.polls("largest") >= POLLS
+            assert gathered.polls(LARGEST) >= POLLS
 
         eventually(every_lie_is_reported, within_s=60)
         before = gathered.polls("healthy")
@@ -84,7 +87,7 @@ def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
 
         eventually(healthy_cluster_is_polled_on, within_s=30)
         assert before >= POLLS, "it is polled while the others lie"
-        # The nodes of this test share one process: on a busy machine an answer of the healthy one may come late.
+        # The clusters of the farm share one process: on a busy machine an answer of the healthy one may come late.
         assert {reason for _, reason in gathered.failures("healthy")} <= {Reason.TIMED_OUT}
         assert (stalled_loop_s(gatherer.stats_file, pid=pid) or 0) < 5
         assert peak_bytes(pid) - idle_bytes < 300 * MEBIBYTE

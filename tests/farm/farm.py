@@ -1,9 +1,10 @@
 """A farm: one process that answers, over the wire, as many small clusters of three controllers.
 
-`python -m tests.bench.farm CLUSTERS` prints its port and ends when stdin closes. Cluster i = 256 X + Y has its
-controllers at 127.101.X.Y, 127.102.X.Y and 127.103.X.Y, all behind one listening socket. Lines on stdin: `fence I` and
-`unfence I`. An idle Kafka controller writes a NoOpRecord every 500 ms; followers fetch it within milliseconds, and a
-waiting Fetch is answered for the record and again for the high watermark.
+`python -m tests.farm.farm CLUSTERS [LIE...]` prints its port and ends when stdin closes. Cluster i = 256 X + Y has its
+controllers at 127.101.X.Y, 127.102.X.Y and 127.103.X.Y, all behind one listening socket. The last clusters lie, one for
+each name of `lies`. Lines on stdin: `fence I` and `unfence I`. An idle Kafka controller writes a NoOpRecord every
+500 ms; followers fetch it within milliseconds, and a waiting Fetch is answered for the record and again for the high
+watermark.
 """
 
 import asyncio
@@ -12,12 +13,13 @@ import struct
 import sys
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.bench import farm_answers
-from tests.bench.farm_answers import EPOCH, LEADER, NODES, ClusterAnswers
+from tests.farm import farm_answers
+from tests.farm.farm_answers import EPOCH, LEADER, NODES, ClusterAnswers
+from tests.farm.lies import INSTEAD, Lie
 
 _FIRST_NET: Final = 100
 _GROUPS: Final = 100
@@ -51,7 +53,8 @@ class Waiting:
 class FarmCluster:
     """The controllers of one cluster: its log, and the Fetch requests that wait."""
 
-    def __init__(self, number: int, port: int, now_ms: int) -> None:
+    def __init__(self, number: int, port: int, now_ms: int, lie: Lie | None = None) -> None:
+        self.lie = lie
         controllers = {node: (address(number, node), port) for node in NODES}
         self.answers = ClusterAnswers(f"farm-cluster-{number:09d}", controllers)
         first, records = farm_answers.first_batch(controllers, self.answers.directories(), now_ms)
@@ -125,6 +128,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, clusters: Sequence[FarmCluster]) -> None:
         self._clusters = clusters
         self._received = b""
+        self._lies: set[asyncio.Task[None]] = set()
+        self._lying, self._writable = asyncio.Lock(), asyncio.Event()
+        self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Finds the controller that is asked."""
@@ -147,6 +153,27 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the fetches that wait."""
         self._cluster.forget(self.send)
+        for lie in self._lies:
+            lie.cancel()
+
+    def pause_writing(self) -> None:
+        """The client reads no more than a buffer: a lie waits."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Continues a lie."""
+        self._writable.set()
+
+    async def _lie(self, pieces: Iterator[bytes | float]) -> None:
+        async with self._lying:
+            for piece in pieces:
+                if isinstance(piece, float):
+                    await asyncio.sleep(piece)
+                else:
+                    self._transport.write(piece)
+                    # Other clusters are answered between two pieces.
+                    await asyncio.sleep(0)
+                    await self._writable.wait()
 
     def send(self, correlation_id: int, body: bytes) -> None:
         """Sends a response with a flexible header."""
@@ -155,7 +182,12 @@ class Connection(asyncio.Protocol):
     def _answer(self, request: memoryview) -> None:
         key, _, correlation_id, client = _HEADER.unpack_from(request)
         body = request[_HEADER.size + max(client, 0) + 1 :]
+        lie = self._cluster.lie
         match key:
+            case farm_answers.FETCH | farm_answers.DESCRIBE_QUORUM if lie is not None:
+                task = asyncio.get_running_loop().create_task(self._lie(lie(key, correlation_id)))
+                self._lies.add(task)
+                task.add_done_callback(self._lies.discard)
             case farm_answers.FETCH:
                 self._cluster.fetch(self._node, body, correlation_id, self.send)
             case farm_answers.DESCRIBE_QUORUM:
@@ -181,15 +213,18 @@ def _write_noops(loop: asyncio.AbstractEventLoop, clusters: Sequence[FarmCluster
     loop.call_later(_NOOP_S, _write_noops, loop, clusters)
 
 
-async def run(count: int) -> None:
-    """Runs the farm until stdin closes."""
+async def run(count: int, *lies: str) -> None:
+    """Runs the farm until stdin closes. `lies`: of the last clusters, in their order."""
     loop, clusters = asyncio.get_running_loop(), list[FarmCluster]()
     server = await loop.create_server(lambda: Connection(clusters), "0.0.0.0", 0, backlog=4096)
     port = server.sockets[0].getsockname()[1]
-    clusters += [FarmCluster(number, port, _now_ms()) for number in range(count)]
+    honest: list[Lie | None] = [None] * (count - len(lies))
+    told = enumerate([*honest, *(INSTEAD[name] for name in lies)])
+    clusters += [FarmCluster(number, port, _now_ms(), lie) for number, lie in told]
     for group in range(min(_GROUPS, count)):
         loop.call_later(group * _NOOP_S / _GROUPS, _write_noops, loop, clusters[group::_GROUPS])
-    print(port, flush=True)
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
     commands = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     async for line in commands:
@@ -206,4 +241,4 @@ def _now_ms() -> int:
 if __name__ == "__main__":
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(run(int(sys.argv[1])))
+    asyncio.run(run(int(sys.argv[1]), *sys.argv[2:]))

@@ -2,9 +2,9 @@
 
 `python -m tests.farm.farm CLUSTERS [LIE...]` prints its port and ends when stdin closes. Cluster i = 256 X + Y has its
 controllers at 127.101.X.Y, 127.102.X.Y and 127.103.X.Y, all behind one listening socket. The last clusters lie, one for
-each name of `lies`. Lines on stdin: `fence I` and `unfence I`. An idle Kafka controller writes a NoOpRecord every
-500 ms; followers fetch it within milliseconds, and a waiting Fetch is answered for the record and again for the high
-watermark.
+each name of `lies`; `flood-of-NAME` is a log without end of such records (`tests.hostile.record_floods`). Lines on
+stdin: `fence I` and `unfence I`. An idle Kafka controller writes a NoOpRecord every 500 ms; followers fetch it within
+milliseconds, and a waiting Fetch is answered for the record and again for the high watermark.
 """
 
 import asyncio
@@ -17,10 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from connectors.metadata.batch_writer import with_position
 from tests.farm import farm_answers
 from tests.farm.farm_answers import EPOCH, LEADER, NODES, ClusterAnswers
 from tests.farm.lies import INSTEAD, Lie
+from tests.hostile.record_floods import FLOOD_BYTES, flood_batch
 
+FLOOD: Final = "flood-of-"
+"""How the lie begins that is a flood of records; its name follows."""
 _FIRST_NET: Final = 100
 _GROUPS: Final = 100
 """The clusters write their NoOps in this many groups, spread over half a second."""
@@ -93,17 +97,23 @@ class FarmCluster:
         tags = bytes(request[_FETCH.size : _FETCH.size + 11])
         known = int.from_bytes(tags[3:], "big") if tags.startswith(_HIGH_WATERMARK_TAG) else -1
         waiting = Waiting(offset=offset, high_watermark=known, correlation_id=correlation_id, send=send)
-        if wait_ms and offset >= len(self._positions) and known >= self._high_watermark:
+        if wait_ms and self._has_nothing_for(waiting):
             self._waiting.append(waiting)
         else:
             self._answer(waiting)
+
+    def _has_nothing_for(self, one: Waiting) -> bool:
+        return one.offset >= len(self._positions) and one.high_watermark >= self._high_watermark
 
     def describe_quorum(self, node: int, now_ms: int) -> bytes:
         """Returns the answer of one controller."""
         if node != LEADER:
             return self.answers.not_leading_quorum
-        log_end = len(self._positions)
-        return self.answers.describe_quorum(high_watermark=self._high_watermark, log_end=log_end, now_ms=now_ms)
+        return self.answers.describe_quorum(high_watermark=self._high_watermark, log_end=self._end, now_ms=now_ms)
+
+    @property
+    def _end(self) -> int:
+        return len(self._positions)
 
     def forget(self, send: Send) -> None:
         """Forgets the fetches of a connection that was closed."""
@@ -119,6 +129,35 @@ class FarmCluster:
 
     def _answer(self, one: Waiting) -> None:
         records = bytes(self._log[self._positions[one.offset] :]) if one.offset < len(self._positions) else b""
+        one.send(one.correlation_id, self.answers.fetch(high_watermark=self._high_watermark, records=records))
+
+
+class FloodedCluster(FarmCluster):
+    """A cluster whose log never ends: each Fetch after its beginning is answered with many records at once."""
+
+    def __init__(self, number: int, port: int, now_ms: int, flood: str) -> None:
+        super().__init__(number, port, now_ms)
+        self._content, self._count = flood_batch(flood, FLOOD_BYTES)
+
+    def append(self, content: bytes) -> None:
+        """Appends nothing: the log is long enough."""
+
+    def commit(self) -> None:
+        """Does nothing: what was fetched is committed."""
+
+    def _has_nothing_for(self, one: Waiting) -> bool:
+        return False
+
+    @property
+    def _end(self) -> int:
+        return self._high_watermark
+
+    def _answer(self, one: Waiting) -> None:
+        if one.offset < len(self._positions):
+            super()._answer(one)
+            return
+        self._high_watermark = max(self._high_watermark, one.offset + self._count)
+        records = with_position(self._content, base_offset=one.offset, leader_epoch=EPOCH)
         one.send(one.correlation_id, self.answers.fetch(high_watermark=self._high_watermark, records=records))
 
 
@@ -218,9 +257,11 @@ async def run(count: int, *lies: str) -> None:
     loop, clusters = asyncio.get_running_loop(), list[FarmCluster]()
     server = await loop.create_server(lambda: Connection(clusters), "0.0.0.0", 0, backlog=4096)
     port = server.sockets[0].getsockname()[1]
-    honest: list[Lie | None] = [None] * (count - len(lies))
-    told = enumerate([*honest, *(INSTEAD[name] for name in lies)])
-    clusters += [FarmCluster(number, port, _now_ms(), lie) for number, lie in told]
+    for number, name in enumerate([*[""] * (count - len(lies)), *lies]):
+        if name.startswith(FLOOD):
+            clusters.append(FloodedCluster(number, port, _now_ms(), name.removeprefix(FLOOD)))
+        else:
+            clusters.append(FarmCluster(number, port, _now_ms(), INSTEAD[name] if name else None))
     for group in range(min(_GROUPS, count)):
         loop.call_later(group * _NOOP_S / _GROUPS, _write_noops, loop, clusters[group::_GROUPS])
     sys.stdout.write(f"{port}\n")
@@ -228,8 +269,8 @@ async def run(count: int, *lies: str) -> None:
     commands = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     async for line in commands:
-        change, number = line.split()
-        cluster = clusters[int(number)]
+        change, changed = line.split()
+        cluster = clusters[int(changed)]
         cluster.fence(change == b"fence", _now_ms())
         loop.call_later(_COMMIT_S, cluster.commit)
 

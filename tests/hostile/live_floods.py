@@ -7,12 +7,13 @@ from typing import Final
 
 from rules.evaluate import RULES
 from tests.eventually import eventually
-from tests.hostile.flooding_node import flooding
+from tests.farm.farm import FLOOD, address
+from tests.farm.farm_answers import NODES
+from tests.farm.farm_process import running_farm
 from tests.hostile.section import SectionResult
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.job_state import scrape
 from tests.lab import Lab
-from tests.unit.connectors.kafka.fake_node import FakeNode
 
 FLOODS: Final = ("features", "controllers")
 """Those that take most time: the one in the step, the other in the gatherer."""
@@ -26,9 +27,10 @@ def flooded_job(folder: Path, floods: Sequence[str] = FLOODS) -> Iterator[tuple[
     with ExitStack() as stack:
         lab = stack.enter_context(Lab(folder / "lab", controllers=1, brokers=0))
         sections = [section("healthy", lab)]
-        for flood in floods:
-            port = stack.enter_context(FakeNode(flooding(flood)).up())
-            sections.append({"name": f"flood of {flood}".replace(" ", "-"), "bootstrap": [f"127.0.0.1:{port}"]})
+        farm = stack.enter_context(running_farm(len(floods), *(f"{FLOOD}{flood}" for flood in floods)))
+        for number, flood in enumerate(floods):
+            name, nodes = f"flood of {flood}".replace(" ", "-"), [address(number, node) for node in NODES]
+            sections.append({"name": name, "bootstrap": [f"{node}:{farm.port}" for node in nodes]})
         job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="healthy")
         job.write_config(clusters=sections)
         stack.enter_context(job)

@@ -5,10 +5,11 @@ Each is the worst that was found for its type: it grows what the replay keeps, o
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import count, islice
 from typing import Any, Final, TypeAlias
 
-from tests.unit.connectors.metadata.metadata_bytes import data
+from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value, raft_value
 
 Value: TypeAlias = bytes | tuple[bytes, bytes]
@@ -16,6 +17,10 @@ Value: TypeAlias = bytes | tuple[bytes, bytes]
 Records: TypeAlias = Callable[[int], Iterator[Value]]
 """Yields records from a number on; it never ends."""
 _NODES: Final = [1, 2, 3]
+_RECORD_BYTES: Final = 12
+"""What a record takes beside its value."""
+FLOOD_BYTES: Final = 7 * 1024 * 1024
+"""Of an answer to a Fetch: nearly as large as the gatherer accepts."""
 
 
 def uuid(number: int) -> bytes:
@@ -188,3 +193,15 @@ RECORD_FLOODS: Final[Mapping[str, Records]] = {
 def flood(name: str, first: int, number: int) -> list[Value]:
     """Returns so many records of a flood, from the given number on."""
     return list(islice(RECORD_FLOODS[name](first), number))
+
+
+@cache
+def flood_batch(name: str, size: int) -> tuple[bytes, int]:
+    """Returns a batch at offset 0 with about so many bytes of a flood's records, and their number."""
+    values: list[Value] = []
+    for value in islice(RECORD_FLOODS[name](0), size // _RECORD_BYTES):
+        size -= _RECORD_BYTES + (len(value) if isinstance(value, bytes) else sum(map(len, value)))
+        if size < 0:
+            break
+        values.append(value)
+    return batch(values), len(values)

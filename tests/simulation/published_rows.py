@@ -108,7 +108,7 @@ class PublishedRows:
                 self._writer.write_failure(failed)
             case _:
                 records = any(not isinstance(each, LogAdvanced) for each in events)
-                batches = RedactedBatches(content=b"", has_records=records, endpoints=())
+                batches = RedactedBatches(pieces=(), has_records=records, endpoints=())
                 self._writer.write_records(COMMITTED, batches)
 
 

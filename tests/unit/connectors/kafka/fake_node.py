@@ -63,14 +63,9 @@ def _complete_handshake(peer: ssl.SSLSocket) -> bool:
 
 def read_request(peer: socket.socket) -> tuple[int, int, int]:
     """Reads a request; returns its API key, version and correlation id."""
-    key, version, correlation = struct.unpack(">hhi", receive(peer)[:8])
-    return key, version, correlation
-
-
-def receive(peer: socket.socket) -> bytes:
-    """Reads a request; returns it without its length."""
     (size,) = struct.unpack(">i", _exactly(peer, 4))
-    return _exactly(peer, size)
+    key, version, correlation = struct.unpack(">hhi", _exactly(peer, size)[:8])
+    return key, version, correlation
 
 
 def send(peer: socket.socket, correlation: int, body: bytes, *, flexible: bool, followed_by: bytes = b"") -> None:

@@ -28,7 +28,7 @@ HOLDS = {
 """Shorter than in production, so that the demo is short. no-leader has a longer one: with five Kafkas and a Spark on a
 busy laptop an election takes longer."""
 CLEAR_S = 3.0
-UNCLEAN_S = 30.0
+UNCLEAN_S = 15.0
 """How long unclean-election fires: the demo waits for its end."""
 
 

@@ -64,7 +64,7 @@ def test_bad_configurations_are_refused_in_one_sentence_each(tmp_path: Path) -> 
 
 
 def test_a_sentence_with_a_line_break_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "shown", lambda sentence: sentence)
+    monkeypatch.setattr(loading, "shown", lambda sentence: sentence.encode("utf-8", "replace").decode())
 
     assert any("not one sentence" in problem for problem in reloads(SEED, 200, tmp_path).problems)
 

@@ -113,7 +113,7 @@ class MonitoredPath:
                 case OutputKind.FIRING:
                     ALERTS.validate_json(body)
                 case _:
-                    int(body)
+                    json.loads(body)
         return result
 
     def _rendered(self, result: PathResult) -> bytes:

@@ -73,4 +73,4 @@ def test_a_flood_whose_records_cost_each_other_is_found(monkeypatch: pytest.Monk
     monkeypatch.setattr(probe_state, "MOST_PLACES", 1_000_000)
     rows = partial(flood_slope._rows, "failures at other places")
 
-    assert flood_slope.growth(rows, 100)[0] > flood_slope.GROWTH
+    assert flood_slope.growth(rows, 200)[0] > flood_slope.GROWTH

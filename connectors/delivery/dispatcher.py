@@ -82,6 +82,12 @@ class Dispatcher:
         """Whether a sink for people did not accept its newest notifications."""
         return any(worker.failing is not None for worker in self._workers if worker.notifies_people)
 
+    @property
+    def nobody_is_reached(self) -> bool:
+        """Whether no sink for people accepts a notification: then only the heartbeat's end tells anybody."""
+        people = [worker for worker in self._workers if worker.notifies_people]
+        return bool(people) and all(worker.accepts_nothing for worker in people)
+
     def settle(self, now_ms: Millis) -> None:
         """Waits for the calls in progress, at most for their deadline, and records their outcome."""
         for worker in self._workers:

@@ -143,6 +143,11 @@ class SinkWorker:
         )
 
     @property
+    def accepts_nothing(self) -> bool:
+        """Whether its newest call failed as a whole: of single notifications that are not accepted, others are."""
+        return self._failing is not None
+
+    @property
     def failing(self) -> str | None:
         """Why delivery fails, as a whole or in part; None while it does not."""
         return self._failing or self._set_aside.reason

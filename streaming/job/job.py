@@ -118,6 +118,7 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
                 liveness.is_alive
                 and (liveness.is_starting or job.store.observes_any(wall_ms()))
                 and (job.role is None or job.role.store_answers)
+                and not job.nobody_is_reached
             ),
         )
     )
@@ -223,6 +224,11 @@ class Job:
     def _job_report(self) -> JobReport:
         fail = self._delivery is not None and self._delivery.people_not_reached
         return JobReport(evaluated_ms=self._observed_ms, sinks_fail=fail)
+
+    @property
+    def nobody_is_reached(self) -> bool:
+        """Whether this job notifies, and no sink for people accepts a notification."""
+        return self.deliver.notifies and self._delivery is not None and self._delivery.nobody_is_reached
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)

@@ -275,6 +275,28 @@ def test_a_record_that_fails_does_not_keep_people_from_being_reached(tmp_path: P
     assert dispatcher.people_not_reached
 
 
+def test_nobody_is_reached_only_while_every_sink_for_people_fails(tmp_path: Path) -> None:
+    slack, pager = (RecordingSink(name, DeliveryMode.INCIDENTS) for name in ("slack", "pager"))
+    dispatcher = dispatcher_with(tmp_path, slack, pager, RecordingSink("record"))
+    dispatcher.deliver([FIRST], NOON_MS)
+    assert not dispatcher.nobody_is_reached
+    slack.unreachable = True
+    dispatcher.deliver([alert("two", cluster_id="a")], later(100))
+    assert not dispatcher.nobody_is_reached, "the pager is reached"
+    pager.unreachable = True
+    dispatcher.deliver([alert("three", cluster_id="b")], later(200))
+    assert dispatcher.nobody_is_reached
+    slack.unreachable = pager.unreachable = False
+    dispatcher.deliver([alert("four", cluster_id="c")], later(400))
+    assert not dispatcher.nobody_is_reached
+
+
+def test_a_job_without_sinks_for_people_has_nobody_to_reach(tmp_path: Path) -> None:
+    dispatcher = dispatcher_with(tmp_path, RecordingSink("record", unreachable=True))
+    dispatcher.deliver([FIRST], NOON_MS)
+    assert not dispatcher.nobody_is_reached
+
+
 def test_a_sink_that_refuses_an_old_alert_again_is_sent_a_new_one_at_once(tmp_path: Path) -> None:
     sink = RefusingSink(refused={"one"})
     dispatcher = dispatcher_with(tmp_path, sink)

@@ -173,10 +173,12 @@ class Step:
         applied = 0
         alerts: list[Alert] = []
         output: list[OutputRow] = []
-        unlimited = self._budget is None or sum(len(row.payload) for row in due) > MOST_WAITING_BYTES
-        if self._budget is not None:
-            self._budget.begin_cluster((rows[-1].observed_at_ms - rows[0].observed_at_ms) / 1_000)
-        while applied < len(due) and (not applied or unlimited or self._budget is None or not self._budget.is_spent):
+        budget = self._budget
+        if budget is not None:
+            budget.begin_cluster((rows[-1].observed_at_ms - rows[0].observed_at_ms) / 1_000)
+            if sum(len(row.payload) for row in due) > MOST_WAITING_BYTES:
+                budget = None
+        while applied < len(due) and (not applied or budget is None or not budget.is_spent):
             row = decoded_row(due[applied])
             if status_ms is not None and status_ms < monitor.machine.now_ms and _has_election(row):
                 output += _contained(_status, cluster, monitor)[0]

@@ -33,8 +33,9 @@ from streaming.replay.state_codec import (
     MonitorParts,
     monitor_parts,
     monitor_to_bytes,
-    pack_waiting,
     unpack_waiting,
+    waiting_part,
+    waiting_table,
 )
 from streaming.replay.stored_topics import PageStore
 
@@ -124,6 +125,8 @@ class ClusterMonitor:
         """In these rows."""
         self.waiting: tuple[Observation, ...] = ()
         """Rows that follow and are not applied yet: they are stored with the state."""
+        self._waiting_parts: dict[int, bytes] = {}
+        """The stored form of each of them by sequence: the same row is not packed again while it waits."""
         self._refused: list[RefusedRow] = []
         """Records of these rows beyond a limit, found by the newest `apply`."""
         self._restore()
@@ -146,20 +149,21 @@ class ClusterMonitor:
         monitor = cls(settings, pages, evaluates_from_ms=evaluates_from_ms)
         if blob is not None:
             monitor._stored = blob
-            monitor._restore()
-            monitor.waiting = unpack_waiting(settings.name, monitor_parts(settings.name, blob).waiting, pages)
+            monitor.waiting = unpack_waiting(settings.name, monitor._restore(), pages)
         return monitor
 
-    def _restore(self) -> None:
-        """Makes the state that of the newest stored form."""
+    def _restore(self) -> bytes:
+        """Makes the state that of the newest stored form; returns the table of the rows that waited then."""
+        waiting = b""
         if self._stored is None:
             self.tracked, self.machine = self._initial, Machine(self.settings, self._pages)
         else:
             parts = monitor_parts(self.settings.name, self._stored)
-            self.tracked = parts.tracked
+            self.tracked, waiting = parts.tracked, parts.waiting
             self.machine = Machine.from_bytes(parts.machine, self.settings, self._pages)
         self._evaluator = RuleEvaluator(self.settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
+        return waiting
 
     def apply(self, rows: Iterable[Observation | DecodedRow], *, store: bool = False) -> Outcome:
         """Applies each observation, evaluates the rules after it, and advances the alerts.
@@ -224,7 +228,11 @@ class ClusterMonitor:
 
     def to_bytes(self) -> bytes:
         """Returns the stored form of the state, a versioned blob."""
-        waiting = pack_waiting(self.waiting, self._pages)
+        known = self._waiting_parts
+        self._waiting_parts = {
+            row.sequence: known.get(row.sequence) or waiting_part(row, self._pages) for row in self.waiting
+        }
+        waiting = waiting_table([*self._waiting_parts.values()])
         self._stored = monitor_to_bytes(
             MonitorParts(tracked=self.tracked, waiting=waiting, machine=self.machine.to_bytes())
         )

@@ -107,7 +107,7 @@ class MonitorParts:
 
     tracked: TrackedConditions
     waiting: bytes
-    """The rows that wait to be applied, as `pack_waiting` returns them."""
+    """The rows that wait to be applied, as `waiting_table` returns them."""
     machine: bytes
     """As `to_bytes` returns it."""
 
@@ -133,9 +133,13 @@ def monitor_parts(cluster: str, blob: bytes) -> MonitorParts:
     return MonitorParts(tracked=tracked, waiting=waiting, machine=machine)
 
 
-def pack_waiting(rows: Iterable[Observation], pages: PageStore | None) -> bytes:
-    """Returns a table of rows, empty without any; `pages` keeps the large ones."""
-    parts = [packed_part(packed(row), pages) for row in rows]
+def waiting_part(row: Observation, pages: PageStore | None) -> bytes:
+    """Returns a row that waits as a part of a table; `pages` keeps a large one."""
+    return packed_part(packed(row), pages)
+
+
+def waiting_table(parts: Sequence[bytes]) -> bytes:
+    """Returns the table of rows that wait; empty without any."""
     return TABLE_MAGIC + b"".join(parts) if parts else b""
 
 

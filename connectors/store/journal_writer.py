@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -237,7 +238,7 @@ class JournalWriter:
             if excess_bytes > 0:
                 excess_bytes -= self._empty_largest(database, excess_bytes, committed)
             query = "SELECT observed_at_ms, length(payload), cluster FROM observations ORDER BY sequence LIMIT ?"
-            kept_from = first
+            kept_from, released = first, Counter[str]()
             with closing(database.execute(query, (_DELETED_AT_ONCE,))) as oldest:
                 for observed_at_ms, size, cluster in oldest:
                     if excess_bytes <= 0 and observed_at_ms >= self._newest_at_ms - self._keep_ms:
@@ -247,12 +248,14 @@ class JournalWriter:
                         break
                     kept_from += 1
                     excess_bytes -= size + ROW_BYTES
-                    self._released(cluster, size + ROW_BYTES)
+                    released[cluster] += size + ROW_BYTES
             if kept_from - first == _DELETED_AT_ONCE:
                 self._retention_at_ms -= _RETENTION_EVERY_MS - _RETENTION_SOON_MS
             if kept_from > first:
                 database.execute("DELETE FROM observations WHERE sequence < ?", (kept_from,))
                 database.execute("UPDATE journal SET first = ?", (kept_from,))
+            for cluster, size in released.items():
+                self._released(cluster, size)
             self._save_progress(database)
         if held_back and not self._held_back:
             _LOG.warning(

@@ -111,9 +111,9 @@ class GathererProcess:
             self._write(message_to_line(request))
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
-        """Has a cluster's log read or not, by the rows of it that wait to be evaluated.
+        """Tells the gatherer whether to read a cluster's log: not while many rows of it wait to be evaluated.
 
-        Never blocks; to be called with each batch of a cluster of which rows wait, and when none does any more.
+        Never blocks. Call it with each batch after which rows of the cluster wait, and when none does any more.
         """
         pause_ms = PAUSE_MS if waiting_bytes >= PAUSED_FROM_BYTES else 0
         self._write(message_to_line(LogPause(cluster=cluster, pause_ms=pause_ms)))

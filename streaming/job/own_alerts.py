@@ -196,8 +196,8 @@ def _waiting_alert(name: str, rows: WaitingRows, now_ms: Millis) -> Alert:
         f"since {utc_text(since_ms)} is not evaluated yet, and its alerts are late. Those of other clusters are not.",
         evidence={CLUSTERS: [name], "cluster": name, "waiting_bytes": rows.size, "oldest_waiting_at_ms": since_ms},
         remedy=(
-            "# See what is written: kafka-dump-log.sh --cluster-metadata-decoder --files the newest segment of "
-            "__cluster_metadata-0 on a controller; many registrations or features of the same kind are a fault or an "
+            "# Read what the log holds, on a controller: kafka-dump-log.sh --cluster-metadata-decoder --files SEGMENT, "
+            "with the newest segment of __cluster_metadata-0. Thousands of registrations or features are a fault or an "
             "attack.",
             "# If the records are what your clusters need, give the job more executors or cores (`master`).",
         ),

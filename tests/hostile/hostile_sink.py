@@ -2,12 +2,11 @@
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
+from unittest.mock import patch
 
 from connectors.errors import UsageError
 from connectors.sinks.sink import Delivered, Rejected, Retry, Sink
@@ -51,7 +50,9 @@ def answers_and_drips(seed: int, folder: Path) -> tuple[SectionResult, SectionRe
     answers, drips = SectionResult(name="answers"), SectionResult(name="drips")
     slowest_s = latest_s = 0.0
     drip_kinds = {**DRIPS, **DRIPPING_BODIES}
-    with _environment(REQUESTS_CA_BUNDLE=trusted.file), serving(trusted.server(trusted.issue("server"))) as server:
+    # For a library that has no option for certificate authorities.
+    certificates = patch.dict(os.environ, REQUESTS_CA_BUNDLE=trusted.file)
+    with certificates, serving(trusted.server(trusted.issue("server"))) as server:
         for kind in SINK_KINDS:
             sink = kind.open(server.url, ca_file, folder)
             for _ in range(ANSWERS // len(SINK_KINDS)):
@@ -105,12 +106,3 @@ def _call(sink: Sink) -> tuple[float, float, str | None]:
     except Exception as error:  # noqa: BLE001 - it would have ended the sink's worker
         problem = f"{type(error).__name__}: {error}"
     return time.process_time() - cpu_s, time.monotonic() - began_s, problem
-
-
-@contextmanager
-def _environment(**variables: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    yield
-    for name, value in before.items():
-        os.environ.pop(name) if value is None else os.environ.update({name: value})

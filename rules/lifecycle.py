@@ -45,6 +45,7 @@ from typing import NamedTuple
 from rules.alert import Alert, AlertState
 from rules.evaluate import MOST_FINDINGS, RULES, resolved_text
 from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
+from rules.firing import EndedAlert, Firing
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -161,14 +162,61 @@ def interrupted(tracked: TrackedConditions, now_ms: Millis, *, time_passed: bool
     return TrackedConditions(now_ms=now_ms, conditions=conditions)
 
 
-def firing_alerts(tracked: TrackedConditions, evaluation: Evaluation, quorum: Quorum) -> tuple[Alert, ...]:
-    """Returns the alerts that fire, as of now; `evaluation`: the newest results of the rules, for `quorum`."""
+def firing(
+    tracked: TrackedConditions,
+    evaluation: Evaluation,
+    quorum: Quorum,
+    *,
+    before: Firing | None = None,
+    changed: Iterable[Alert] = (),
+) -> Firing:
+    """Returns what fires now, and what ended since `before`.
+
+    Args:
+        tracked: the conditions.
+        evaluation: the newest results of the rules.
+        quorum: for which they are.
+        before: what fired before the transitions `changed`; None: nothing is known of that.
+        changed: the transitions since `before`, in order.
+    """
+    ended, begun = _ended(() if before is None else before.alerts, changed)
     remedies = {(one.rule, one.subject): one.remedy for one in evaluation.findings}
-    return tuple(
-        condition_alert(one, quorum, due_at_ms=one.due_at_ms, remedy=remedies.get((one.rule, one.subject), ()))
-        for one in tracked.conditions.values()
-        if one.notified_severity is not None
+    alerts: list[Alert] = []
+    kept: set[tuple[str, str | None]] = {(one.rule, one.subject) for one in evaluation.unknown}
+    for one in tracked.conditions.values():
+        if one.notified_severity is None:
+            kept.add((one.rule, one.subject))
+            continue
+        alert = condition_alert(one, quorum, due_at_ms=one.due_at_ms, remedy=remedies.get((one.rule, one.subject), ()))
+        if (transition := begun.get((one.rule, one.subject))) is not None:
+            alert = replace(
+                alert,
+                remedy=alert.remedy or transition.remedy,
+                due_at_ms=transition.due_at_ms,
+                observed_at_ms=transition.observed_at_ms,
+                offset=transition.offset,
+            )
+        alerts.append(alert)
+    return Firing(
+        cluster=quorum.cluster, evaluated_ms=quorum.now_ms, alerts=tuple(alerts), kept=frozenset(kept), ended=ended
     )
+
+
+def _ended(
+    before: Iterable[Alert], changed: Iterable[Alert]
+) -> tuple[tuple[EndedAlert, ...], Mapping[tuple[str, str], Alert]]:
+    """Returns the alerts that ended by these transitions, and the newest transition of each that still fires."""
+    ended: list[EndedAlert] = []
+    fired = {(one.rule, one.subject): one for one in before}
+    begun: dict[tuple[str, str], Alert] = {}
+    for one in changed:
+        about = (one.rule, one.subject)
+        if one.state is AlertState.FIRING:
+            fired[about] = begun[about] = one
+        else:
+            begun.pop(about, None)
+            ended.append(EndedAlert(fired=fired.pop(about, replace(one, state=AlertState.FIRING)), resolved=one))
+    return tuple(ended), begun
 
 
 class _Step(NamedTuple):

@@ -9,7 +9,9 @@ too many alerts ago also then.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, takewhile
 
 from connectors.errors import StoreError
@@ -19,11 +21,14 @@ from connectors.store.database import Database
 from connectors.store.lease import Lease
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
+from rules.firing import Firing, reconciled
 from rules.model.identifiers import Millis
 from rules.notifications.incident import IncidentGrouper, deduplication_key
 from rules.notifications.notification import TransitionStatus
 
 _LOG = logging.getLogger(__name__)
+TEXT_S = 10.0
+"""How often newer texts of firing alerts are stored: they change with each evaluation."""
 _KEEP_MS = 30 * 86_400_000
 """How long an alert is kept, by the clock that `record` is given."""
 
@@ -41,6 +46,7 @@ class Ledger:
         self._keep_entries = keep_entries
         self._active_sinks: set[str] = set()
         """The sinks that are configured now."""
+        self._texts_due_at = 0.0
         self.refresh()
 
     def refresh(self) -> None:
@@ -49,8 +55,10 @@ class Ledger:
         self._records: dict[int, AlertRecord] = {}
         """By number, oldest first: the other mappings refer to these records."""
         self._by_key: dict[Key, AlertRecord] = {}
-        self._newest: dict[str, AlertRecord] = {}
-        """By fingerprint."""
+        self._newest: dict[str, dict[tuple[str, str], AlertRecord]] = {}
+        """By cluster, then by rule and subject: the newest transition of each alert."""
+        self._unstored_texts: dict[int, AlertRecord] = {}
+        """By number: alerts that have another text in memory than in the database."""
         self._firing: dict[int, AlertRecord] = {}
         """By number: the newest transition of each alert that is firing."""
         self._by_incident: dict[str, dict[int, AlertRecord]] = {}
@@ -101,6 +109,26 @@ class Ledger:
         If it is added again, it receives what it missed, as far as the ledger still has it.
         """
         self._active_sinks.discard(sink)
+
+    def reconcile(self, firings: Iterable[Firing], now_ms: Millis) -> int:
+        """Records what changed in each cluster, so that the alerts that fire here are those that fire there.
+
+        Returns how many transitions were recorded, or alerts got another text. Texts are
+        stored every TEXT_S seconds: one that is lost is found again.
+        """
+        changed = 0
+        for firing in firings:
+            newest = self._newest.get(firing.cluster, {})
+            of_ended = ((one.resolved.rule, one.resolved.subject) for one in firing.ended)
+            of_alerts = ((one.rule, one.subject) for one in firing.alerts)
+            of_recorded = (about for about, one in newest.items() if one.number in self._firing)
+            known = {about: newest[about].alert for about in (*of_ended, *of_alerts, *of_recorded) if about in newest}
+            found = reconciled(firing, known, now_ms=now_ms)
+            for alert in found.rewritten:
+                self._rewrite(newest[alert.rule, alert.subject], alert)
+            changed += len(found.rewritten) + len(self.record(found.transitions, now_ms))
+        self._store_texts()
+        return changed
 
     def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
         """Records the alerts that are new, for every known sink; returns them in order, with their lateness."""
@@ -180,21 +208,31 @@ class Ledger:
         """Returns every transition in the ledger, oldest first."""
         return tuple(record.alert for record in self._records.values())
 
-    def newest(self, fingerprint: str) -> Alert | None:
-        """Returns the newest transition with this fingerprint; None if there is none."""
-        record = self._newest.get(fingerprint)
-        return None if record is None else record.alert
-
     def _apply(self, record: AlertRecord) -> None:
         number, alert = record.number, record.alert
         self._records[number] = self._by_key[alert.key] = record
         self._by_incident.setdefault(record.incident, {})[number] = record
-        before = self._newest.get(alert.fingerprint)
+        newest = self._newest.setdefault(alert.cluster, {})
+        before = newest.get((alert.rule, alert.subject))
         if before is not None:
             self._firing.pop(before.number, None)
-        self._newest[alert.fingerprint] = record
+        newest[alert.rule, alert.subject] = record
         if alert.state is AlertState.FIRING:
             self._firing[number] = record
+
+    def _rewrite(self, before: AlertRecord, alert: Alert) -> None:
+        record = replace(before, alert=alert)
+        self._apply(record)
+        for pending in self._pending.values():
+            if record.number in pending:
+                pending[record.number] = record
+        self._unstored_texts[record.number] = record
+
+    def _store_texts(self) -> None:
+        if self._unstored_texts and time.monotonic() >= self._texts_due_at:
+            self._store.rewrite([*self._unstored_texts.values()])
+            self._unstored_texts = {}
+            self._texts_due_at = time.monotonic() + TEXT_S
 
     def _apply_sink(self, sink: str, stored: SinkRecord) -> None:
         self._sinks[sink] = stored
@@ -276,8 +314,9 @@ class Ledger:
             del self._sinks[sink], self._pending[sink]
         for number, record in dropped.items():
             del self._records[number], self._by_key[record.alert.key], self._by_incident[record.incident][number]
-            if self._newest.get(record.alert.fingerprint) is record:
-                del self._newest[record.alert.fingerprint]
+            about, newest = (record.alert.rule, record.alert.subject), self._newest[record.alert.cluster]
+            if newest[about].number == number:
+                del newest[about]
             for sink, stored in self._sinks.items():
                 del stored.status[number]
                 self._pending[sink].pop(number, None)

@@ -26,11 +26,10 @@ from crc32c import crc32c
 from connectors.errors import KraftwatchError, UndecodableError
 from connectors.observations.observation import Observation, packed, unpacked
 from connectors.settings import TopicSection
+from rules.firing import AHEAD_MS
 from rules.formatting import ms_text, utc_text
 
 CLUSTER_ID, BASELINE, EPOCH = "cluster_id", "baseline", "epoch"
-AHEAD_MS: Final = 60_000
-"""How far a row's time may be beyond the time at which the broker appended it: the clocks of two hosts differ."""
 _ROWS_PER_MS: Final = 10
 """More than a relay of a thousand clusters writes; so a row's sequence says how long after its epoch it may be."""
 _NUMBERS_PER_MS: Final = 1_000

@@ -14,8 +14,9 @@ from confluent_kafka import Message
 
 from connectors.errors import UndecodableError, UsageError
 from connectors.observations.observation import Observation
-from connectors.relay.relay_message import AHEAD_MS, RecordedTopic, RelayMessage, TopicError
+from connectors.relay.relay_message import RecordedTopic, RelayMessage, TopicError
 from connectors.relay.topic_client import TopicReader, accepted, reading
+from rules.firing import AHEAD_MS
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 

@@ -21,10 +21,11 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.relay.relay_message import AHEAD_MS, Baseline, RelayEpoch, RelayMessage
+from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
 from connectors.relay.topic_tail import RowExtent, TopicPosition, TopicTail, extent, next_epoch
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
+from rules.firing import AHEAD_MS
 
 LEASE_S: Final = 10.0
 """How long the topic may lack what this relay has."""

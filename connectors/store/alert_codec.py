@@ -3,12 +3,12 @@
 A module of its own: pydantic needs 50 ms to build the adapters, which commands without alerts are spared.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from pydantic import TypeAdapter
 
 from rules.alert import Alert
+from rules.firing import Firing
 
 ALERT: Final[TypeAdapter[Alert]] = TypeAdapter(Alert)
-ALERTS: Final[TypeAdapter[Sequence[Alert]]] = TypeAdapter(Sequence[Alert])
+FIRING: Final[TypeAdapter[Firing]] = TypeAdapter(Firing)

@@ -97,6 +97,12 @@ class AlertStore:
         ]
         self._write((insert(ALERTS), rows), (insert(DELIVERIES), pending))
 
+    def rewrite(self, records: Sequence[AlertRecord]) -> None:
+        """Stores the newer text of transitions."""
+        rows = [{"of_number": one.number, "newest": _to_plain(one.alert)} for one in records]
+        of_row = ALERTS.c.number == bindparam("of_number")
+        self._write((update(ALERTS).where(of_row).values(alert=bindparam("newest", type_=ALERTS.c.alert.type)), rows))
+
     def add_sink(self, sink: str, status: Mapping[int, DeliveryStatus]) -> None:
         """Stores a new sink and the status of each transition for it."""
         rows = [{"sink": sink, "number": number, "status": each.value} for number, each in status.items()]

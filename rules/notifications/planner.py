@@ -53,8 +53,6 @@ class _AlertDecision:
     silenced: bool
     inhibited: bool
     """Its cause is firing, or resolved a moment ago."""
-    may_expire: bool
-    """Nothing shows whether it still fires."""
 
     @property
     def suppressed(self) -> bool:
@@ -132,11 +130,8 @@ class NotificationPlanner:
             alert = history.newest
             rule = self._rules.get(alert.rule)
             inhibited = any((alert.cluster_id, cause) in causes for cause in (rule.inhibited_by if rule else ()))
-            matching = [silence for silence in active if silence.matches(alert)]
-            may_expire = any(silence.lets_expire for silence in matching)
-            decisions.append(
-                _AlertDecision(history=history, silenced=bool(matching), inhibited=inhibited, may_expire=may_expire)
-            )
+            silenced = any(silence.matches(alert) for silence in active)
+            decisions.append(_AlertDecision(history=history, silenced=silenced, inhibited=inhibited))
         return decisions
 
     def _notification(
@@ -149,7 +144,7 @@ class NotificationPlanner:
         if not newest:
             return None
         reason = self._reason([one.history for one in listed], new, last_notified_ms, now_ms)
-        quiet = all(one.may_expire if self._expires else one.suppressed for one in listed)
+        quiet = not self._expires and all(one.suppressed for one in listed)
         if reason is None or (reason is NotifyReason.REPEATED and quiet):
             return None
         if reason is NotifyReason.RESOLVED and any(one.inhibited and one.held_back for one in decisions):

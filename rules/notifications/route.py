@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import ClassVar
 
 from rules.alert import Alert
 from rules.finding import Severity
@@ -15,8 +14,6 @@ from rules.notifications.notification import AlertHistory
 class Silence:
     """Matches alerts by patterns (`*`, `?`, `[abc]`) from its start to its end. It always has an end."""
 
-    lets_expire: ClassVar[bool] = False
-    """Whether an alert that it matches may end by itself in a sink that lets alerts expire."""
     id: str
     cluster: str = "*"
     """The cluster's name in the configuration."""
@@ -40,12 +37,6 @@ class Silence:
             and fnmatchcase(alert.subject, self.subject)
             and fnmatchcase(alert.severity, self.severity)
         )
-
-
-class NotMonitored(Silence):
-    """Of a cluster that is no longer monitored: nothing shows whether its alerts still fire."""
-
-    lets_expire = True
 
 
 JOB_CLUSTER_ID = "kraftwatch"

@@ -45,11 +45,12 @@ from streaming.job.topic_input import (
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.metrics.heartbeat import Heartbeat
 from streaming.metrics.job_metrics import JobSources, metrics
-from streaming.pipeline.active_role import ActiveRole, job_id
+from streaming.pipeline.active_role import ActiveRole, OnlyJob, Role, job_id
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
+from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.python_worker import shared_token
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import empty_folder, start_spark
@@ -117,19 +118,18 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
             is_healthy=lambda: (
                 liveness.is_alive
                 and (liveness.is_starting or job.store.observes_any(wall_ms()))
-                and (job.role is None or job.role.store_answers)
+                and job.role.store_answers
                 and not job.nobody_is_reached
             ),
         )
     )
     stack.enter_context(job.daily_audit())
-    if job.config.source == GATHERER:
-        stack.enter_context(job.early_evaluation())
+    job.begin_early_evaluation()
     if job.config.listen is not None:
         past = stack.enter_context(job.past_states())
         view = FleetView(
             store=job.store,
-            silences=job.silences.of_monitored,
+            silences=job.silences,
             starting=lambda: job.deliver.last_batch_at is None,
             past=past,
         )
@@ -177,34 +177,32 @@ class Job:
         stack.callback(database.close)
         self._quarantine, self._audits = quarantine_of(database), AuditResults(database)
         lease = None if start_up.config.store is None else Lease(database, job_id(checkpoint.folder))
-        self.role = (
-            None
-            if lease is None
-            else ActiveRole(lease, self._job_report, settle=lambda give_up: self.deliver.settle(give_up))
-        )
-        """Whether this job notifies; None where it is the only one."""
         self.ledger = Ledger(database, lease)
         folder = None if self.config.master.startswith("local") else checkpoint.shared_folder
         self._shared = None if folder is None else shared_token(empty_folder(folder))
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
-        self.silences = ActiveSilences(stored=SilenceStore(database), ledger=self.ledger, config=lambda: self.config)
+        self.silences = ActiveSilences(stored=SilenceStore(database), config=lambda: self.config)
         self._own = OwnAlerts(self.ledger.firing())
         self._lag = JobLag()
         self._early: EarlyEvaluation | None = None
+        stack.callback(self._end_early_evaluation)
         self._observed_ms = 0
+        self.role: Role = OnlyJob()
+        """Whether this job notifies."""
+        if lease is not None:
+            self.role = ActiveRole(lease, self._job_report, settle=lambda give_up: self.notifying.settle(give_up))
+        self.notifying = Notifying(self._open_delivery, self.ledger, store=self.store, role=self.role)
         self.deliver = Deliver(
-            self._open_delivery,
-            self.ledger,
+            self.notifying,
             self._quarantine,
             store=self.store,
             # A reload may have replaced the gatherer process.
             request_poll=lambda *request: self.gatherer.request_poll(*request),
             on_batch=self._note_batch,
             wait=stop.wait,
-            role=self.role,
         )
-        if self.role is not None:
+        if isinstance(self.role, ActiveRole):
             stack.enter_context(self.role)
 
     def _open_delivery(self) -> Dispatcher:
@@ -213,7 +211,7 @@ class Job:
         delivery = Dispatcher(
             self.ledger,
             _sinks(self._sinks),
-            silences=self.silences.for_dispatch,
+            silences=self.silences,
             visibility=self._visibility,
         )
         if self._delivery is not None:
@@ -228,7 +226,7 @@ class Job:
     @property
     def nobody_is_reached(self) -> bool:
         """Whether this job notifies, and no sink for people accepts a notification."""
-        return self.deliver.notifies and self._delivery is not None and self._delivery.nobody_is_reached
+        return self.notifying.notifies and self._delivery is not None and self._delivery.nobody_is_reached
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
@@ -242,17 +240,17 @@ class Job:
 
     def send_own_alerts(self) -> None:
         """Sends what is due about this job and its input."""
-        if not self.deliver.notifies:
+        if not self.notifying.notifies:
             # Opens the delivery once this job has the lease.
-            self.deliver.send(())
+            self.notifying.send()
             return
         topics: dict[str, str] = {}
         if self.config.relay is not None and self.config.source != GATHERER:
             topics = {name: self.config.relay.topic_of(name) for name in self.store.names}
         alerts = self._own.due(topics, self.query.read_s_ago(), clusters=self.store.names)
         if alerts or self._own.resend:
-            self.deliver.send(alerts)
-            with self.deliver.between_batches():
+            self.notifying.send(alerts)
+            with self.notifying.paused():
                 self.batch_stats.note_firing()
 
     def daily_audit(self) -> DailyAudit:
@@ -262,19 +260,23 @@ class Job:
             source=lambda: audit_source(self.config, self.checkpoint),
             results=self._audits,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
-            every_s=lambda: self.config.audit_every if self.deliver.notifies else 0,
+            every_s=lambda: self.config.audit_every if self.notifying.notifies else 0,
         )
 
-    def early_evaluation(self) -> EarlyEvaluation:
-        """Returns the evaluation that runs until Spark is up."""
-        self._early = EarlyEvaluation(
-            JournalReader(self.checkpoint.journal),
-            self._spec.settings,
-            ledger=self.ledger,
-            store=self.store,
-            send=self.deliver.send,
-        )
-        return self._early
+    def begin_early_evaluation(self) -> None:
+        """Evaluates what needs no history until the query does, which may wait for Spark, or for cores."""
+        self._end_early_evaluation()
+        if self.config.source == GATHERER:
+            journal = JournalReader(self.checkpoint.journal)
+            # Of the ledger's alerts; a batch may be recording some.
+            with self.notifying.paused():
+                self._early = EarlyEvaluation(journal, self._spec.settings, notifying=self.notifying)
+            self._early.__enter__()
+
+    def _end_early_evaluation(self) -> None:
+        if self._early is not None:
+            self._early.__exit__()
+            self._early = None
 
     def _visibility(self) -> Visibility:
         """Returns what this host observes; what relays observe says nothing about it."""
@@ -300,7 +302,7 @@ class Job:
             audits=self._audits,
             stats=checkpoint.logs / "gather-stats.json",
             heartbeats=lambda: heartbeat.counts,
-            notifies=lambda: self.deliver.notifies,
+            notifies=lambda: self.notifying.notifies,
             config_refused=lambda: None if file is None else file.error is not None,
             config_loaded_at_ms=lambda: None if file is None else file.loaded_at_ms,
         )
@@ -314,7 +316,7 @@ class Job:
     def _start_step(self) -> None:
         settings = self._spec.settings
         # The early evaluation may be recording an alert.
-        with self.deliver.between_batches():
+        with self.notifying.paused():
             initial = initial_states(settings, self.ledger.history(), self.ledger.firing(), now_ms=wall_ms())
         folder = self.checkpoint.pages
         self.query.start(Step(settings, initial=initial, spark_folder=folder, shared=self._shared))
@@ -335,7 +337,7 @@ class Job:
             answered = identify_in_topics(config, self.checkpoint)
         answered.require_all()
         sinks = open_sinks(config, self._sinks)
-        self.deliver.set_sinks(_sinks(sinks))
+        self.notifying.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
         ids = record_ids(self.checkpoint, recorded, answered)
         self.config, self._configured, self._sinks = config, configured, sinks
@@ -347,6 +349,7 @@ class Job:
         before, self._spec = self._spec, spec
         step_changes = spec.settings != before.settings
         if step_changes:
+            self.begin_early_evaluation()
             self.query.stop()
         if spec.clusters != before.clusters:
             self.gatherer.stop()

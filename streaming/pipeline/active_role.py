@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 from uuid import uuid4
 
 from connectors.errors import LeaseLostError, StoreError
@@ -32,7 +32,31 @@ _PAUSE_S: Final = 2 * LEASE_S
 """How long a job that gave the lease up leaves it to others."""
 
 
-class ActiveRole:
+class Role(Protocol):
+    """Whether this job records alerts and calls the sinks."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this job notifies."""
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether another job notifies, or may begin to."""
+
+    @property
+    def store_answers(self) -> bool:
+        """Whether the store has answered within the last minute."""
+
+
+class OnlyJob(Role):
+    """The role of a job that shares its store with no other one."""
+
+    is_active = True
+    is_standby = False
+    store_answers = True
+
+
+class ActiveRole(Role):
     """Takes, renews and gives up the lease in its own thread while entered. Leaving gives it up."""
 
     def __init__(

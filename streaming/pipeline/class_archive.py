@@ -25,6 +25,7 @@ from connectors.wall_clock import wall_ms
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_session import CLASS_ARCHIVES, start_spark
 from streaming.pipeline.step import Step
@@ -69,14 +70,9 @@ def _run_query(folder: Path, written: Path) -> None:
     checkpoint = Checkpoint(folder=folder / "checkpoint")
     with JournalWriter(checkpoint.journal) as journal, closing(job_database(checkpoint.folder)) as database:
         ledger = Ledger(database)
-        dispatcher = Dispatcher(ledger, ())
-        deliver = Deliver(
-            lambda: dispatcher,
-            ledger,
-            quarantine_of(database),
-            store=StatusStore([_CLUSTER]),
-            request_poll=lambda *_: None,
-        )
+        store = StatusStore([_CLUSTER])
+        notifying = Notifying(lambda: Dispatcher(ledger, ()), ledger, store=store)
+        deliver = Deliver(notifying, quarantine_of(database), store=store, request_poll=lambda *_: None)
         spark = start_spark(master="local[2]", logs=checkpoint.logs, settings={}, written_archive=written)
         java = SparkContext._gateway
         query = Query(spark, checkpoint, deliver)

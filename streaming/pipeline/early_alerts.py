@@ -1,71 +1,37 @@
 """What the alerts of the ledger mean for a start: the states that clusters begin with, and alerts before Spark is up.
 
-With an empty state, a new Spark checkpoint beside an existing ledger would send each firing alert again after its hold,
-and would never resolve an alert that ended in the meantime: `initial_states`.
+With an empty state, a new Spark checkpoint beside an existing ledger would begin every hold and every alert again:
+`initial_states`.
 
-Before Spark is up, the rules that need no history are evaluated on the polls, probes and failed attempts of this start.
-The step evaluates the same rows later, and may find the same condition at another row: `continued` makes its
-transitions those of the alert that was sent.
+Before Spark is up, and while a query is restarted, the rules that need no history are evaluated on the polls, probes
+and failed attempts since. The step evaluates the same rows later: the newer evaluation counts (`Notifying`).
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.relay.relay_message import AHEAD_MS
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
-from rules.alert import Alert, AlertState
+from rules.alert import Alert
 from rules.checks import monitor_blind
 from rules.evaluate import BLIND
+from rules.firing import AHEAD_MS, Firing
 from rules.lifecycle import TrackedCondition, TrackedConditions
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
+from streaming.pipeline.notifying import Notifying
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import failure_reason
-from streaming.status.status_store import StatusStore
 
 log = logging.getLogger(__name__)
 
-EARLY_RULES = ("no-leader", BLIND)
+EARLY_RULES: Final = frozenset({"no-leader", BLIND})
 """They need no history: a quorum without a leader answers no fetch, so its log cannot be read anyway."""
-
-
-def continued(
-    alerts: Iterable[Alert], newest: Callable[[str], Alert | None], *, every_rule: bool = False
-) -> list[Alert]:
-    """Returns the transitions as those of the alerts in the ledger, without those that were recorded already.
-
-    `newest` returns the newest recorded transition with a fingerprint. `every_rule`: another job may have recorded
-    alerts of any rule, with its own state; else only those of `EARLY_RULES` may have been found twice.
-    """
-    known: dict[str, Alert] = {}
-    kept: list[Alert] = []
-    for alert in alerts:
-        before = known.get(alert.fingerprint) or newest(alert.fingerprint)
-        concerned = every_rule or alert.rule in EARLY_RULES
-        after = _continued(alert, before) if concerned and before is not None else alert
-        if after is not None:
-            known[alert.fingerprint] = after
-            kept.append(after)
-    return kept
-
-
-def _continued(alert: Alert, newest: Alert) -> Alert | None:
-    if alert.cluster_id == JOB_CLUSTER_ID or alert.key == newest.key:
-        return alert
-    firing = newest.state is AlertState.FIRING
-    repeated = alert.state is newest.state and (not firing or alert.severity is newest.severity)
-    # Two evaluations of one row may find an early rule's condition in different ways.
-    twice = alert.rule in EARLY_RULES and alert.observed_at_ms == newest.observed_at_ms
-    if repeated or twice or alert.observed_at_ms < newest.observed_at_ms:
-        return None
-    return replace(alert, started_at_ms=newest.started_at_ms) if firing else alert
 
 
 def initial_states(
@@ -85,8 +51,7 @@ def initial_conditions(
     """Returns, by cluster name, the conditions of the firing alerts.
 
     Rows before the newest recorded transition of a cluster are replayed, but change no alert: their alerts were sent.
-    Transitions of `EARLY_RULES` do not count: they may have been recorded before any other rule was evaluated, and
-    `continued` drops theirs that are repeated.
+    Transitions of `EARLY_RULES` do not count: they may have been recorded before any other rule was evaluated.
 
     `firing` is the newest transition of each firing alert; `now_ms` is the wall clock. Another job of the store, whose
     clock is ahead, may have recorded a later time: nothing would be evaluated until then.
@@ -139,20 +104,18 @@ class EarlyCluster:
             tracked=replace(tracked, conditions=of_early_rules),
             rows_together=_ROWS_TOGETHER,
         )
+        self._firing: Firing | None = None
         self._until_ms: Millis | None = None
         """The newest evaluated time when the first status of the step arrived."""
 
-    def observe(self, row: Observation) -> Sequence[Alert]:
-        """Applies one row; returns the transitions to send."""
+    def observe(self, row: Observation) -> Firing | None:
+        """Applies one row; returns what fires then by these rules; None: the row is not evaluated."""
         if row.kind is ObservationKind.SNAPSHOT:
-            return ()
+            return None
         unread = replace(row, payload=b"") if row.kind is ObservationKind.RECORDS else row
-        return self._monitor.apply((unread,)).alerts
-
-    def firing(self) -> Iterable[tuple[str, str]]:
-        """Returns (rule, subject) of each firing alert."""
-        conditions = self._monitor.tracked.conditions.values()
-        return [(one.rule, one.subject) for one in conditions if one.notified_severity is not None]
+        changed = self._monitor.apply((unread,)).alerts
+        self._firing = replace(self._monitor.firing(self._firing, changed), rules=EARLY_RULES)
+        return self._firing
 
     @property
     def observes_nothing(self) -> bool:
@@ -160,11 +123,11 @@ class EarlyCluster:
         conditions = self._monitor.tracked.conditions.values()
         return any(one.rule == BLIND and monitor_blind.observes_nothing(one.evidence) for one in conditions)
 
-    def is_superseded(self, evaluated_ms: Millis, firing: Iterable[tuple[str, str]]) -> bool:
-        """Returns whether the step has evaluated everything that is evaluated here, and knows each firing alert."""
+    def is_superseded(self, evaluated_ms: Millis) -> bool:
+        """Returns whether the step, by its newest status, has evaluated what was evaluated here at its first one."""
         if self._until_ms is None:
             self._until_ms = self._monitor.machine.now_ms
-        return evaluated_ms >= self._until_ms and set(self.firing()) <= set(firing)
+        return evaluated_ms >= self._until_ms
 
 
 _WAIT_S = 1.0
@@ -176,23 +139,20 @@ _ROWS = 2_000
 class EarlyEvaluation:
     """A thread of the driver that evaluates the clusters, each until the step has caught up; it ends with the last one.
 
-    On a busy machine Spark takes minutes to start. The alerts are recorded in the ledger and sent, and so is what was
-    pending when the job before ended. It begins with the rows that are published from its creation on.
+    On a busy machine Spark takes minutes to start, and a minute to restart a query. What is found is recorded in the
+    ledger and sent, and so is what was pending when the job before ended. It begins with the rows that are published
+    from its creation on.
     """
 
     def __init__(
-        self,
-        journal: JournalReader,
-        settings: Mapping[str, ClusterSettings],
-        *,
-        ledger: Ledger,
-        store: StatusStore,
-        send: Callable[[Sequence[Alert]], None],
+        self, journal: JournalReader, settings: Mapping[str, ClusterSettings], *, notifying: Notifying
     ) -> None:
-        """`settings` by cluster name; `store` has the statuses of the step; `send` also sends what is pending."""
-        self._journal, self._store, self._send = journal, store, send
+        """`settings` by cluster name."""
+        self._journal, self._notifying, self._store = journal, notifying, notifying.store
         self._begin = self._journal.published_end()
-        known = initial_conditions(ledger.history(), ledger.firing(), now_ms=wall_ms())
+        self._began_ms = wall_ms()
+        ledger = notifying.ledger
+        known = initial_conditions(ledger.history(), ledger.firing(), now_ms=self._began_ms)
         self._clusters = {
             name: EarlyCluster(each, known.get(name, TrackedConditions())) for name, each in settings.items()
         }
@@ -216,31 +176,34 @@ class EarlyEvaluation:
         try:
             while self._clusters and not self._stopping.is_set():
                 end = min(self._journal.wait_beyond(self._begin, _WAIT_S), self._begin + _ROWS)
-                alerts = [alert for row in self._journal.read(self._begin, end) for alert in self._observed(row)]
+                for row in self._journal.read(self._begin, end):
+                    self._observe(row)
                 self._begin = end
-                self._send(alerts)
                 for name in [name for name in self._clusters if self._is_over(name)]:
                     del self._clusters[name]
+                    self._notifying.end_early(name)
+                self._notifying.send()
         except (KraftwatchError, OSError) as problem:
             # The ledger or the disk: the first batch reports it, and ends the job.
             log.warning("nothing more is evaluated before Spark is up: %s", problem)
+        finally:
+            for name in self._clusters:
+                self._notifying.end_early(name)
 
-    def _observed(self, row: Observation) -> Sequence[Alert]:
+    def _observe(self, row: Observation) -> None:
         cluster = self._clusters.get(row.cluster)
         try:
-            return () if cluster is None else cluster.observe(row)
+            if cluster is not None and (found := cluster.observe(row)) is not None:
+                self._notifying.put_early(found)
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - it concerns one cluster, and the step reports such a row
             log.warning("cluster %s is not evaluated before Spark is up: %s", row.cluster, failure_reason(error))
             del self._clusters[row.cluster]
-            return ()
+            self._notifying.end_early(row.cluster)
 
     def _is_over(self, name: str) -> bool:
         received = self._store.newest(name)
         if received is None:
             return name not in self._store.names
-        status = received.status
-        pending = {(one.rule, one.subject) for one in status.pending}
-        firing = {(one.rule, one.subject) for one in status.findings} - pending
-        return self._clusters[name].is_superseded(status.now_ms, firing)
+        return received.received_at_ms >= self._began_ms and self._clusters[name].is_superseded(received.status.now_ms)

@@ -31,10 +31,8 @@ QUARANTINED_STATE_MAX = 64 << 20
 class OutputKind(StrEnum):
     """The column `kind` of `schema.OUTPUT`, and what `name` and `body` hold."""
 
-    ALERT = "alert"
-    """name = fingerprint, body = the Alert as JSON."""
     FIRING = "firing"
-    """body = the alerts that fire by a state that was restored, as JSON."""
+    """What fires, whole: after a change, and after a state was restored; body = the Firing as JSON."""
     QUARANTINE = "quarantine"
     """name = SEQUENCE-ORDINAL of what did not decode, or SEQUENCE-COUNT of a row with that many events that could not
     be applied; body = its offset and the reason as JSON. name = state-CRC32: body = a damaged state."""

@@ -1,4 +1,4 @@
-"""The step: decodes observations, applies them to the state of their cluster and yields alerts; Spark keeps the state.
+"""The step: decodes observations, applies them to their cluster's state and yields what fires; Spark keeps the state.
 
 Spark calls it for a group of clusters (`schema.GROUPS`). Each is evaluated on its own; the state of a cluster without
 rows in the batch is neither decoded nor encoded. All decisions are in `streaming.replay.cluster_monitor`.
@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
@@ -21,10 +21,10 @@ from pyspark.sql.streaming.state import GroupState
 from connectors.errors import UsageError
 from connectors.observations.log_event import LeaderChanged
 from connectors.observations.observation import Observation
-from connectors.store.alert_codec import ALERT, ALERTS
+from connectors.store.alert_codec import FIRING
 from rules.alert import Alert
-from rules.finding import Thresholds
-from rules.lifecycle import firing_alerts
+from rules.finding import Plain, Thresholds
+from rules.firing import Firing
 from rules.model.identifiers import Millis
 from streaming.pipeline.evaluation_budget import MOST_WAITING_BYTES, EvaluationBudget
 from streaming.pipeline.output_rows import (
@@ -54,6 +54,7 @@ MOST_STATUS_MS = 5_000
 """The same in a job of many clusters: a status costs more than the evaluation of a quiet cluster."""
 STATUS_MS_PER_CLUSTER = 20
 _T = TypeVar("_T")
+_Render: TypeAlias = Callable[[str, ClusterMonitor], Iterable[OutputRow]]
 
 
 class _Cached(NamedTuple):
@@ -64,6 +65,8 @@ class _Cached(NamedTuple):
     monitor: ClusterMonitor
     status_ms: Millis | None
     """The time of the newest status that this worker yielded."""
+    firing: Firing | None
+    """The newest that this worker yielded; None: it has just decoded the state."""
     pages: PageFiles | None
 
 
@@ -133,22 +136,27 @@ class Step:
         output: list[OutputRow] = []
         cached = self._cached(settings, blob)
         if cached is not None:
-            monitor, status_ms, pages = cached.monitor, cached.status_ms, cached.pages
+            monitor, status_ms, pages, before = cached.monitor, cached.status_ms, cached.pages, cached.firing
         else:
-            pages, status_ms = self.pages(cluster), None
+            pages, status_ms, before = self.pages(cluster), None, None
             monitor, damage = _restored(settings, blob, rows[0], pages, self._initial.get(cluster))
             if damage is not None:
                 output.append(damage)
         waited = bool(monitor.waiting)
-        alerts, found = self._apply_within_budget(monitor, rows, status_ms)
+        changed, found = self._apply_within_budget(monitor, rows, status_ms)
         output += found
-        renders = [_evaluated] if cached is not None or blob is None else [_evaluated, _firing]
+        renders: list[_Render] = [_evaluated]
         renders += [_waiting] if waited or monitor.waiting else []
         now_ms = monitor.machine.now_ms
-        if output or alerts or status_ms is None or now_ms - status_ms >= self._status_ms:
+        due = bool(output or changed) or status_ms is None or now_ms - status_ms >= self._status_ms
+        if due:
             renders.append(_status)
             status_ms = now_ms
-        rendered, failure = _rendered(cluster, monitor, alerts, renders)
+        rendered, before, failure = _fires(cluster, monitor, before, changed, with_texts=due)
+        for render in renders:
+            part, reason = _contained(render, cluster, monitor)
+            rendered += part
+            failure = failure or reason
         if failure is not None:
             monitor.machine.record_failure(RENDERS, failure)
             monitor.to_bytes()
@@ -156,7 +164,7 @@ class Step:
         assert after is not None, "it was stored after the rows"
         if pages is not None:
             pages.stored(stored_references(cluster, after))
-        Step._cache[cluster] = _Cached(after, settings, monitor, status_ms, pages)
+        Step._cache[cluster] = _Cached(after, settings, monitor, status_ms, before, pages)
         return after, [*output, *rendered]
 
     def _apply_within_budget(
@@ -165,8 +173,8 @@ class Step:
         """Applies the rows that wait and the new ones until the budget is spent, and stores the state with the rest.
 
         Returns:
-            The alerts, and what goes into quarantine. Before an election also the status, if the newest one is older
-            than `status_ms`: /metrics measures an election from the newest record before it.
+            The transitions, and what goes into quarantine. Before an election also the status, if the newest one is
+            older than `status_ms`: /metrics measures an election from the newest record before it.
         """
         cluster = monitor.settings.name
         due = (*monitor.waiting, *rows)
@@ -238,29 +246,52 @@ def _restored(
     return monitor, quarantined_state(cluster, blob, reason)
 
 
-def _rendered(
-    cluster: str,
-    monitor: ClusterMonitor,
-    alerts: Iterable[Alert],
-    renders: Iterable[Callable[[str, ClusterMonitor], Iterable[OutputRow]]],
-) -> tuple[list[OutputRow], str | None]:
-    """Returns the rows of what can be rendered, and the reason why the rest cannot: None if all can.
+def _fires(
+    cluster: str, monitor: ClusterMonitor, before: Firing | None, changed: Sequence[Alert], *, with_texts: bool
+) -> tuple[list[OutputRow], Firing | None, str | None]:
+    """Returns the row of what fires, if the worker yielded another one `before`; what fires; and what failed.
 
-    An alert that cannot be rendered is rendered without its evidence.
+    If an alert cannot be rendered, all are rendered without their evidence.
+
+    Args:
+        changed: the transitions since `before`.
+        with_texts: whether another text alone makes a row.
     """
-    output: list[OutputRow] = []
-    failure: str | None = None
-    for alert in alerts:
-        rows, reason = _contained(_alert, cluster, alert)
-        if reason is not None:
-            rows, _ = _contained(_alert, cluster, replace(alert, evidence={"evidence": reason}))
-        output += rows
-        failure = failure or reason
-    for render in renders:
-        rows, reason = _contained(render, cluster, monitor)
-        output += rows
-        failure = failure or reason
-    return output, failure
+    try:
+        now = monitor.firing(before, changed)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a state that cannot be evaluated concerns this cluster only
+        return [], before, f"could not be evaluated: {failure_reason(error)}"
+    if before is not None and not _differs(now, before, with_texts=with_texts):
+        return [], before, None
+    rows, failure = _contained(_firing, cluster, now)
+    if failure is not None:
+        rows, _ = _contained(_firing, cluster, _without_evidence(now, failure))
+    return rows, now, failure
+
+
+def _differs(now: Firing, before: Firing, *, with_texts: bool) -> bool:
+    if now.ended or now.kept != before.kept:
+        return True
+    parts = None if with_texts else 3
+    return [each[:parts] for each in _texts(now)] != [each[:parts] for each in _texts(before)]
+
+
+def _texts(now: Firing) -> list[tuple[object, ...]]:
+    return [(one.rule, one.subject, one.severity, one.summary, one.evidence, one.remedy) for one in now.alerts]
+
+
+def _without_evidence(now: Firing, reason: str) -> Firing:
+    evidence: Mapping[str, Plain] = {"evidence": reason}
+    return replace(
+        now,
+        alerts=tuple(replace(one, evidence=evidence) for one in now.alerts),
+        ended=tuple(
+            replace(one, fired=replace(one.fired, evidence=evidence), resolved=replace(one.resolved, evidence=evidence))
+            for one in now.ended
+        ),
+    )
 
 
 def _contained(
@@ -279,14 +310,8 @@ def _has_election(row: DecodedRow) -> bool:
     return any(isinstance(event, LeaderChanged) for event in row.events)
 
 
-def _alert(cluster: str, alert: Alert) -> Iterator[OutputRow]:
-    yield OutputKind.ALERT, cluster, alert.fingerprint, ALERT.dump_json(alert).decode()
-
-
-def _firing(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
-    """Yields what fires by a restored state: its transitions were yielded before, perhaps to another process."""
-    firing = firing_alerts(monitor.tracked, monitor.evaluation(), monitor.machine.quorum())
-    yield OutputKind.FIRING, cluster, "", ALERTS.dump_json(firing).decode()
+def _firing(cluster: str, now: Firing) -> Iterator[OutputRow]:
+    yield OutputKind.FIRING, cluster, "", FIRING.dump_json(now).decode()
 
 
 def _status(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:

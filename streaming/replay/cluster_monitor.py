@@ -19,7 +19,8 @@ from connectors.observations.observation import Observation
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import CLEAR, Evaluation, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, interrupted, next_due
+from rules.firing import Firing
+from rules.lifecycle import TrackedConditions, advance, firing, interrupted, next_due
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
@@ -163,6 +164,8 @@ class ClusterMonitor:
             self.machine = Machine.from_bytes(parts.machine, self.settings, self._pages)
         self._evaluator = RuleEvaluator(self.settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
+        self._advanced: tuple[Quorum, Evaluation] | None = None
+        """By which the conditions advanced; None: they are as they were stored."""
         return waiting
 
     def apply(self, rows: Iterable[Observation | DecodedRow], *, store: bool = False) -> Outcome:
@@ -225,6 +228,11 @@ class ClusterMonitor:
         if self._evaluated is None or self._evaluated[0] is not quorum:
             self._evaluated = (quorum, self._evaluator.evaluate(quorum))
         return self._evaluated[1]
+
+    def firing(self, before: Firing | None, changed: Iterable[Alert]) -> Firing:
+        """Returns what fires now, and what ended by the transitions `changed` since `before`."""
+        quorum, evaluation = self._advanced or (self.machine.quorum(), self.evaluation())
+        return firing(self.tracked, evaluation, quorum, before=before, changed=changed)
 
     def to_bytes(self) -> bytes:
         """Returns the stored form of the state, a versioned blob."""
@@ -352,6 +360,7 @@ class ClusterMonitor:
         if evaluation.failed:
             self._record_failed_rules(evaluation.failed)
             evaluation = self.evaluation()
+        self._advanced = self.machine.quorum(), evaluation
         self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), self.settings.thresholds)
         return changed
 
@@ -377,6 +386,7 @@ class ClusterMonitor:
         unknown = tuple(UnknownResult(rule=rule, subject=None, why=reason) for rule in others)
         known = evaluate(quorum, thresholds, [RULES[CONTRACTS_RULE]])
         evaluation = replace(known, unknown=(*known.unknown, *unknown))
+        self._advanced = quorum, evaluation
         self.tracked, changed = advance(self.tracked, evaluation, quorum, thresholds)
         return changed
 

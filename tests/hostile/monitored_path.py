@@ -17,7 +17,7 @@ from pyspark.sql.streaming.state import GroupState
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store import journal_file
-from connectors.store.alert_codec import ALERT, ALERTS
+from connectors.store.alert_codec import FIRING
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -104,14 +104,13 @@ class MonitoredPath:
             body = str(row.body)
             result.output += body.encode()
             match row.kind:
-                case OutputKind.ALERT:
-                    result.alerts.append(ALERT.validate_json(body))
+                case OutputKind.FIRING:
+                    found = FIRING.validate_json(body)
+                    result.alerts += found.alerts
                 case OutputKind.QUARANTINE:
                     self._quarantine.put({f"{row.cluster}-{row.name}": json.loads(body)})
                 case OutputKind.STATUS:
                     result.status = from_json(body)
-                case OutputKind.FIRING:
-                    ALERTS.validate_json(body)
                 case _:
                     json.loads(body)
         return result

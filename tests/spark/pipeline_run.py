@@ -26,6 +26,7 @@ from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import initial_states
+from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
@@ -77,13 +78,8 @@ class PipelineRun:
         # After a shorter deadline a busy machine would send an alert again: the sink would get it twice.
         sinks = [JsonlSink(self.folder / "alerts.jsonl"), *more]
         dispatcher = Dispatcher(ledger, sinks, deadline_s=120, patience_s=patience_s)
-        deliver = Deliver(
-            lambda: dispatcher,
-            ledger,
-            quarantine_of(database),
-            store=self.store,
-            request_poll=self._note_request,
-        )
+        notifying = Notifying(lambda: dispatcher, ledger, store=self.store)
+        deliver = Deliver(notifying, quarantine_of(database), store=self.store, request_poll=self._note_request)
         self.query = Query(self.spark, self.checkpoint, deliver)
         initial = initial_states(self.settings, ledger.history(), ledger.firing(), now_ms=Millis(self.now_ms))
         self.query.start(Step(self.settings, initial=initial, spark_folder=self.checkpoint.pages))

@@ -13,7 +13,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.incident import IncidentGrouper
 from rules.notifications.notification import Notification, TransitionStatus
 from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlanner
-from rules.notifications.route import NotMonitored, Silence
+from rules.notifications.route import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 MINUTE = 60_000
@@ -190,17 +190,6 @@ def test_a_silence_does_not_end_an_alert_in_a_sink_in_which_it_expires() -> None
     assert sink.step(after_ms=MINUTE) == ["repeated warning: voter1"]
     assert sink.step(stale(1, resolved=True)) == ["resolved warning: +voter1"]
     assert sink.step(after_ms=2 * MINUTE) == []
-
-
-def test_an_alert_that_nothing_shows_to_fire_expires() -> None:
-    sink = SimulatedSink(repeat_ms=MINUTE, expires=True)
-    sink.step(stale(1))
-    sink.silence(cluster="alpha")
-    end_ms = Millis(sink.now + HOUR)
-    sink.silences.append(
-        NotMonitored(id="s2", cluster="alpha", starts_at_ms=sink.now, ends_at_ms=end_ms, author="", comment="")
-    )
-    assert sink.step(after_ms=MINUTE) == []
 
 
 def test_the_end_of_a_possibly_delivered_alert_is_sent_although_it_is_silenced() -> None:

@@ -11,13 +11,14 @@ from pyspark.sql import Row
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode
-from connectors.store.alert_codec import ALERT
+from connectors.store.alert_codec import FIRING
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
-from rules.alert import Alert
+from rules.firing import Firing
 from rules.model.identifiers import Millis
 from streaming.pipeline.active_role import ActiveRole
 from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.output_rows import OutputKind, OutputRow, quarantined_rows
 from streaming.replay.cluster_monitor import RefusedRow
 from streaming.status.cluster_status import ClusterStatus, to_bytes
@@ -32,8 +33,8 @@ def batch(*rows: OutputRow) -> Any:
     return SimpleNamespace(collect=lambda: [Row(**dict(zip(FIELDS, each, strict=True))) for each in rows])
 
 
-def alert_row(alert: Alert) -> OutputRow:
-    return OutputKind.ALERT, alert.cluster, alert.fingerprint, ALERT.dump_json(alert).decode()
+def firing_row(firing: Firing) -> OutputRow:
+    return OutputKind.FIRING, firing.cluster, "", FIRING.dump_json(firing).decode()
 
 
 def status_row(status: ClusterStatus) -> OutputRow:
@@ -72,15 +73,25 @@ class Job:
         self.ledger = Ledger(job_database(folder))
         self.patience_s = 60.0
         self.while_it_waits: Callable[[], bool] = lambda: pytest.fail("it waits")
-        self.deliver = Deliver(
+        store = StatusStore(["alpha", "prod"])
+        self.notifying = Notifying(
             lambda: Dispatcher(self.ledger, [self.sink], patience_s=self.patience_s),
             self.ledger,
-            quarantine_of(job_database(folder)),
-            store=StatusStore(["prod"]),
-            request_poll=lambda *_: None,
-            wait=lambda _: self.while_it_waits(),
+            store=store,
             role=self.role,
         )
+        self.deliver = Deliver(
+            self.notifying,
+            quarantine_of(job_database(folder)),
+            store=store,
+            request_poll=lambda *_: None,
+            wait=lambda _: self.while_it_waits(),
+        )
+
+    def finds(self, firing: Firing) -> None:
+        """Its step has evaluated a cluster."""
+        self.notifying.put(firing)
+        self.notifying.send()
 
     def sent(self) -> list[tuple[str, str]]:
         return [(one.rule, one.state) for one in self.sink.transitions]

@@ -1,6 +1,5 @@
 """One cluster whose rows a test passes to the step, batch by batch, as Spark does; the decoder is left out."""
 
-import json
 import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,8 @@ from unittest.mock import patch
 import pandas as pd
 
 from connectors.observations.observation import Event, Observation, ObservationKind
+from connectors.store.alert_codec import FIRING
+from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
@@ -20,6 +21,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from tests.unit.rules.situation import present
 from tests.unit.streaming.pipeline.quiet_cluster import OneState
+from tests.unit.streaming.pipeline.recorded_alerts import RecordedAlerts
 from tests.unit.streaming.replay.log_script import failed, poll, replica
 
 NOW = 1_800_000_000_000
@@ -41,6 +43,7 @@ class OneCluster:
     state: Any = field(default_factory=OneState)
     sequence: int = -1
     output: list[Any] = field(default_factory=list)
+    recorded: RecordedAlerts = field(default_factory=RecordedAlerts)
 
     @property
     def blob(self) -> bytes:
@@ -78,9 +81,12 @@ class OneCluster:
         self.output = [row for row in self.output if row.kind != kind]
         return rows
 
+    def transitions(self) -> list[Alert]:
+        """Returns what a ledger would have recorded of what fired in the batches since the last call."""
+        return [one for row in self.taken("firing") for one in self.recorded.add(FIRING.validate_json(row.body))]
+
     def alerts(self) -> list[tuple[str, str, str]]:
-        alerts = [json.loads(row.body) for row in self.taken("alert")]
-        return [(alert["rule"], alert["subject"], alert["state"]) for alert in alerts]
+        return [(one.rule, one.subject, one.state.value) for one in self.transitions()]
 
 
 def healthy() -> list[Event]:

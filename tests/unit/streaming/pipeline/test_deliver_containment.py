@@ -11,12 +11,14 @@ from connectors.errors import StoreError
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
+from rules.firing import Firing
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.output_rows import OutputKind
 from streaming.status.status_store import StatusStore
-from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.streaming.pipeline.delivering_job import alert_row, batch, refused
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+from tests.unit.streaming.pipeline.delivering_job import batch, firing_row, refused
 
 
 @pytest.fixture
@@ -27,28 +29,29 @@ def delivered() -> list[DeliveredBatch]:
 @pytest.fixture
 def deliver(tmp_path: Path, delivered: list[DeliveredBatch]) -> Deliver:
     ledger = Ledger(job_database(tmp_path))
-    dispatcher = Dispatcher(ledger, [JsonlSink(tmp_path / "alerts.jsonl")], deadline_s=60)
+    sink = JsonlSink(tmp_path / "alerts.jsonl")
 
     def unreachable(*_: object) -> None:
         raise BrokenPipeError
 
     quarantine = quarantine_of(job_database(tmp_path))
-    store = StatusStore(["prod", "test"])
-    return Deliver(
-        lambda: dispatcher, ledger, quarantine, store=store, request_poll=unreachable, on_batch=delivered.append
-    )
+    store = StatusStore(["alpha", "prod", "test"])
+    notifying = Notifying(lambda: Dispatcher(ledger, [sink], deadline_s=60), ledger, store=store)
+    return Deliver(notifying, quarantine, store=store, request_poll=unreachable, on_batch=delivered.append)
 
 
 def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
     deliver: Deliver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bodies = {OutputKind.STATUS: '{"secret": "hunter2"}', OutputKind.ALERT: '{"secret": "hunter2"}'}
+    found = Firing(cluster="alpha", evaluated_ms=NOON_MS, alerts=(alert(),))
+    bodies = {OutputKind.STATUS: '{"secret": "hunter2"}', OutputKind.FIRING: '{"secret": "hunter2"}'}
     bad = [(kind, "liar", "f", bodies.get(kind, "hunter2")) for kind in (*bodies, OutputKind.EVALUATED)]
     with caplog.at_level(logging.ERROR):
-        deliver(batch(*bad, (OutputKind.EVALUATED, "liar", "", "5"), alert_row(alert())), 0)
+        deliver(batch(*bad, (OutputKind.EVALUATED, "liar", "", "5"), firing_row(found)), 0)
 
     assert len((tmp_path / "alerts.jsonl").read_text().splitlines()) == 1
-    assert [record.args[0] for record in caplog.records if record.args] == ["status", "alert", "evaluated", "evaluated"]  # type: ignore[index]
+    skipped = [record.args[0] for record in caplog.records if isinstance(record.args, tuple)]
+    assert skipped == ["status", "firing", "evaluated", "evaluated"]
     assert "hunter2" not in caplog.text
 
 

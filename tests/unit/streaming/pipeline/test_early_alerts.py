@@ -6,40 +6,35 @@ The rules that need no history fire before Spark is up, mute no other rule, and 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import Event, Observation, ObservationKind, to_json
-from connectors.store.alert_codec import ALERT, ALERTS
-from connectors.store.collection import quarantine_of
+from connectors.store.alert_codec import FIRING
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
+from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
-from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, Reason
-from rules.notifications.route import JOB_CLUSTER_ID
-from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import (
     EarlyCluster,
     EarlyEvaluation,
-    continued,
     initial_conditions,
     initial_states,
 )
-from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.replay.decoded_row import decoded_row
+from streaming.pipeline.notifying import Notifying
 from streaming.status.cluster_status import from_json
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 from tests.unit.connectors.store.journal_rows import records
 from tests.unit.streaming.pipeline.one_cluster import BOOTSTRAP, NOW, SETTINGS, OneCluster, healthy, leaderless
+from tests.unit.streaming.pipeline.recorded_alerts import RecordedAlerts
 from tests.unit.streaming.replay.log_script import failed
 
 LATER = Millis(NOON_MS + 60_000)
@@ -60,12 +55,16 @@ class EarlyRows:
     def __init__(self, tracked: TrackedConditions | None = None) -> None:
         self.cluster = EarlyCluster(SETTINGS, tracked or TrackedConditions())
         self.sequence = -1
+        self.recorded = RecordedAlerts()
 
     def observe(self, observations: Iterable[Observation]) -> list[Alert]:
+        """Returns what a ledger would have recorded."""
         alerts: list[Alert] = []
         for row in observations:
             self.sequence += 1
-            alerts += self.cluster.observe(replace(row, sequence=self.sequence))
+            found = self.cluster.observe(replace(row, sequence=self.sequence))
+            if found is not None:
+                alerts += self.recorded.add(found)
         return alerts
 
 
@@ -78,7 +77,6 @@ def test_no_leader_fires_and_resolves_without_any_history() -> None:
     fired = early.observe(rows(leaderless(), range(8)))
     assert not early.cluster.observes_nothing
     assert transitions(fired) == [("no-leader", "quorum", AlertState.FIRING)]
-    assert list(early.cluster.firing()) == [("no-leader", "quorum")]
     resolved = early.observe(rows(healthy(), range(8, 22)))
     assert transitions(resolved) == [("no-leader", "quorum", AlertState.RESOLVED)]
 
@@ -103,47 +101,16 @@ def test_no_other_rule_is_evaluated_and_no_row_of_the_log_is_decoded() -> None:
 def test_an_alert_of_another_rule_from_before_the_restart_is_left_to_the_step() -> None:
     churn = alert("quorum", cluster="prod", rule="epoch-churn", observed_at_ms=Millis(NOW - 60_000))
     early = EarlyRows(initial_conditions([churn], [churn], now_ms=LATER)["prod"])
+    early.recorded = RecordedAlerts(churn)
     assert early.observe(rows(healthy(), range(25))) == []
 
 
-def test_step_supersedes_once_it_has_evaluated_the_same_time_and_knows_the_alerts() -> None:
+def test_step_supersedes_once_it_has_evaluated_what_was_evaluated_at_its_first_status() -> None:
     early = EarlyRows()
     early.observe(rows(leaderless(), range(8)))
-    assert not early.cluster.is_superseded(Millis(NOW + 3_000), [("no-leader", "quorum")])
+    assert not early.cluster.is_superseded(Millis(NOW + 3_000))
     early.observe(rows(leaderless(), range(8, 12)))
-    assert not early.cluster.is_superseded(Millis(NOW + 7_000), [])
-    assert early.cluster.is_superseded(Millis(NOW + 7_000), [("no-leader", "quorum")])
-
-
-def at(second: int, **changed: Any) -> Alert:
-    return alert("quorum", observed_at_ms=Millis(NOON_MS + 1_000 * second), due_at_ms=NOON_MS, **changed)
-
-
-@pytest.mark.parametrize(
-    ("recorded", "found", "kept"),
-    [
-        (None, at(5), at(5)),
-        (at(5), at(5), at(5)),
-        # The step begins the condition at another row.
-        (at(5), at(8, started_at_ms=LATER), None),
-        (at(5), at(3), None),
-        (at(5), at(8, resolved=True, started_at_ms=LATER), at(8, resolved=True)),
-        (at(5, severity=Severity.WARNING), at(8, started_at_ms=LATER), at(8)),
-        (at(9, resolved=True), at(5), None),
-        (at(9, resolved=True), at(11, resolved=True), None),
-        (at(9, resolved=True), at(20, started_at_ms=LATER), at(20, started_at_ms=LATER)),
-        # The step alone evaluates other rules, and job alerts follow a clock that may be set back.
-        (at(5, rule="epoch-churn"), at(8, rule="epoch-churn"), at(8, rule="epoch-churn")),
-        (at(5, cluster_id=JOB_CLUSTER_ID), at(3, cluster_id=JOB_CLUSTER_ID), at(3, cluster_id=JOB_CLUSTER_ID)),
-    ],
-)
-def test_transition_continues_the_recorded_alert(recorded: Alert | None, found: Alert, kept: Alert | None) -> None:
-    assert continued([found], lambda _: recorded) == ([] if kept is None else [kept])
-
-
-def test_transitions_of_one_batch_continue_each_other() -> None:
-    batch = [at(6), at(9, resolved=True), at(20, started_at_ms=LATER)]
-    assert continued(batch, lambda _: at(5)) == batch[1:]
+    assert early.cluster.is_superseded(Millis(NOW + 7_000))
 
 
 class StartingJob:
@@ -154,22 +121,13 @@ class StartingJob:
         self.ledger = Ledger(job_database(folder))
         self.sink = RecordingSink()
         self.store = StatusStore(["prod"])
-        self.deliver = Deliver(
-            lambda: Dispatcher(self.ledger, [self.sink], patience_s=60),
-            self.ledger,
-            quarantine_of(job_database(folder)),
-            store=self.store,
-            request_poll=lambda *_: None,
+        self.notifying = Notifying(
+            lambda: Dispatcher(self.ledger, [self.sink], patience_s=60), self.ledger, store=self.store
         )
 
     def early(self) -> EarlyEvaluation:
-        return EarlyEvaluation(
-            JournalReader(self.folder / "journal"),
-            {"prod": SETTINGS},
-            ledger=self.ledger,
-            store=self.store,
-            send=self.deliver.send,
-        )
+        journal = JournalReader(self.folder / "journal")
+        return EarlyEvaluation(journal, {"prod": SETTINGS}, notifying=self.notifying)
 
     def gather(self, observations: list[Observation]) -> None:
         self.journal.append(observations)
@@ -180,9 +138,11 @@ class StartingJob:
 
     def send_from_step(self, step: OneCluster) -> None:
         """Delivers what the step has made, as a batch does."""
-        self.deliver.send([ALERT.validate_json(row.body) for row in step.taken("alert")])
+        for row in step.taken("firing"):
+            self.notifying.put(FIRING.validate_json(row.body))
+        self.notifying.send()
         for row in step.taken("status"):
-            self.store.put_status(from_json(row.body), at_ms=Millis(0))
+            self.store.put_status(from_json(row.body), at_ms=wall_ms())
 
 
 @pytest.fixture
@@ -228,8 +188,7 @@ def test_alert_of_which_the_step_knows_nothing_is_resolved_by_the_early_evaluati
 
 
 def test_alert_from_before_the_restart_is_not_sent_again(job: StartingJob) -> None:
-    before = EarlyRows().observe(rows(leaderless(), range(8)))
-    job.deliver.send(before)
+    job.ledger.record(EarlyRows().observe(rows(leaderless(), range(8))), LATER)
     with job.early():
         job.gather(rows(leaderless(), range(20, 40)))
         job.gather(rows(healthy(), range(40, 55)))
@@ -246,61 +205,26 @@ def early_alert() -> Alert:
     return fired
 
 
-def later(seconds: float, *, leader: bool, tracked_by: Alert) -> list[Alert]:
-    """Returns what a new state sends of the early alert's rule, of a quorum that has a leader from some second on."""
-    monitor = ClusterMonitor(SETTINGS)
-    monitor.tracked = initial_conditions([tracked_by], [tracked_by], now_ms=NOW_MS)[CLUSTER]
-    before = healthy() if leader else leaderless()
-    observed = [*rows(before, range(round(seconds))), *rows(healthy(), range(round(seconds), 40))]
-    alerts = [
-        one
-        for sequence, row in enumerate(observed)
-        for one in monitor.apply([decoded_row(replace(row, sequence=sequence))]).alerts
-    ]
-    alerts = [one for one in alerts if one.rule == tracked_by.rule]
-    return continued(alerts, lambda fingerprint: tracked_by if fingerprint == tracked_by.fingerprint else None)
-
-
 def fired_alert(cluster: OneCluster) -> Alert:
     for _ in range(40):
         cluster.batch(leaderless(), restarted=False)
-    (fired,) = [ALERT.validate_json(row.body) for row in cluster.taken("alert")]
+    (fired,) = cluster.transitions()
     return fired
 
 
 def sent_with(cluster: OneCluster, known: Sequence[Alert]) -> list[str]:
     """Returns what a job whose ledger has these alerts sends for 40 s of a healthy cluster."""
+    cluster.output.clear()
+    cluster.recorded = RecordedAlerts(*known)
     cluster.options = {"initial": initial_states({CLUSTER: SETTINGS}, known, known, now_ms=NOW_MS)}
     for second in range(40):
         cluster.batch(healthy(), restarted=second == 0)
     return [state for rule, _, state in cluster.alerts() if rule == "no-leader"]
 
 
-def test_cluster_without_state_begins_with_its_firing_alert_and_one_with_state_is_not_changed() -> None:
-    known = OneCluster()
-    known.batch(healthy())
-
+def test_cluster_without_state_begins_with_its_firing_alert() -> None:
     assert sent_with(OneCluster(sequence=100), [fired_alert(OneCluster())]) == ["resolved"]
     assert sent_with(OneCluster(sequence=100), []) == []
-    assert sent_with(known, [fired_alert(OneCluster())]) == []
-
-
-def test_a_state_that_is_restored_says_what_fires_with_its_remedy() -> None:
-    cluster = OneCluster()
-    fired = fired_alert(cluster)
-    cluster.taken("firing")
-    cluster.batch(leaderless(), restarted=False)
-    assert cluster.taken("firing") == []
-    cluster.batch(leaderless(), restarted=True)
-    ((again,),) = [ALERTS.validate_json(row.body) for row in cluster.taken("firing")]
-    assert again.remedy != ()
-    for name in ("fingerprint", "started_at_ms", "severity", "remedy"):
-        assert getattr(again, name) == getattr(fired, name)
-    for _ in range(40):
-        cluster.batch(healthy(), restarted=False)
-    cluster.batch(healthy(), restarted=True)
-    (others,) = [ALERTS.validate_json(row.body) for row in cluster.taken("firing")]
-    assert fired.rule not in {each.rule for each in others}
 
 
 def test_cluster_whose_state_is_damaged_with_its_alerts_continues_those_of_the_ledger() -> None:
@@ -333,15 +257,6 @@ def test_early_alert_mutes_no_row_of_another_rule() -> None:
     assert initial_conditions([replace(early, state=AlertState.RESOLVED)], [], now_ms=NOW_MS) == {
         CLUSTER: TrackedConditions()
     }
-
-
-@pytest.mark.parametrize(("seconds", "leader"), [(20, False), (0, True)], ids=["it finds it too", "it does not"])
-def test_early_alert_is_sent_once_and_ends_once_whether_the_step_finds_it_or_not(seconds: int, leader: bool) -> None:
-    early = early_alert()
-    (ended,) = later(seconds, leader=leader, tracked_by=early)
-
-    assert ended.state is AlertState.RESOLVED
-    assert ended.observed_at_ms > early.observed_at_ms
 
 
 def test_an_alert_of_a_job_whose_clock_is_ahead_lets_this_one_evaluate_now() -> None:

@@ -1,4 +1,4 @@
-"""What a standby job does with its alerts: nothing is lost and nothing sent twice, whoever recorded them."""
+"""Two jobs on one store: nothing is lost and nothing sent twice, whoever recorded it, and whenever the roles change."""
 
 import threading
 from collections.abc import Sequence
@@ -9,19 +9,21 @@ import pytest
 
 from connectors.delivery.job_alerts import job_alert
 from connectors.delivery.ledger import Ledger
-from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
+from connectors.errors import LeaseLostError, UnavailableStoreError
 from connectors.sinks.sink import DeliveryMode, Outcome
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
+from rules.firing import EndedAlert, Firing
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
-from streaming.pipeline import deliver
-from streaming.status.cluster_status import FindingStatus
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
-from tests.unit.streaming.pipeline.delivering_job import FakeRole, Job, alert_row, batch, refused, status_row
-from tests.unit.streaming.status.statuses import NO_OBSERVATION
+from tests.unit.streaming.pipeline.delivering_job import FakeRole, Job, batch, firing_row, refused
+
+RULE = "epoch-churn"
+FIRED, RESOLVED = (RULE, "firing"), (RULE, "resolved")
+LATER = Millis(NOON_MS + 600_000)
 
 
 class SlowSink(RecordingSink):
@@ -50,100 +52,114 @@ def standby(tmp_path: Path, active: Job) -> Job:
     return Job(tmp_path)
 
 
-def firing(*, at_s: int = 5, started_s: int = 0) -> Alert:
-    return alert("quorum", rule="epoch-churn", observed_at_ms=at(at_s), started_at_ms=at(started_s))
-
-
-def resolved(*, at_s: int = 60, started_s: int = 0) -> Alert:
-    return replace(firing(at_s=at_s, started_s=started_s), state=AlertState.RESOLVED)
-
-
 def at(seconds: int) -> Millis:
     return Millis(NOON_MS + seconds * 1_000)
 
 
-FIRED, RESOLVED = ("epoch-churn", "firing"), ("epoch-churn", "resolved")
+def churn(second: int = 5, *, since: int = 0) -> Alert:
+    return alert("quorum", rule=RULE, observed_at_ms=at(second), started_at_ms=at(since))
+
+
+def over(second: int = 60, *, since: int = 0) -> Alert:
+    return replace(churn(second, since=since), state=AlertState.RESOLVED)
+
+
+def found(*alerts: Alert, second: int = 100, ended: tuple[Alert, Alert] | None = None) -> Firing:
+    pairs = () if ended is None else (EndedAlert(fired=ended[0], resolved=ended[1]),)
+    return Firing(cluster="alpha", evaluated_ms=at(second), alerts=alerts, ended=pairs)
 
 
 def test_a_standby_sends_nothing_and_keeps_no_quarantine(active: Job, standby: Job, tmp_path: Path) -> None:
-    standby.deliver(batch(refused("prod"), alert_row(firing())), 0)
-    active.deliver.send([firing()])
-    assert (active.sent(), standby.sent(), standby.deliver.notifies) == ([FIRED], [], False)
+    standby.deliver(batch(refused("prod"), firing_row(found(churn()))), 0)
+    active.finds(found(churn()))
+    assert (active.sent(), standby.sent(), standby.notifying.notifies) == ([FIRED], [], False)
     assert quarantine_of(job_database(tmp_path)).items() == {}
 
 
 @pytest.mark.parametrize(
-    ("recorded", "sent"), [([], [FIRED, RESOLVED]), ([firing()], [RESOLVED]), ([firing(), resolved()], [])]
+    ("recorded", "sent"),
+    [([], [FIRED, RESOLVED]), ([churn()], [RESOLVED]), ([churn(), over()], [])],
+    ids=["the active job ended before it", "between its transitions", "after both"],
 )
-def test_a_standby_that_takes_over_sends_what_it_has_found_and_the_active_job_did_not_record(
+def test_a_standby_that_takes_over_sends_what_began_and_ended_around_the_takeover(
     active: Job, standby: Job, recorded: list[Alert], sent: list[tuple[str, str]]
 ) -> None:
-    """Also an alert that ended before the takeover: the state yields each transition once."""
-    standby.deliver.send([firing(), resolved()])
-    active.deliver.send(recorded)
+    standby.finds(found(churn(), second=5))
+    standby.finds(found(second=60, ended=(churn(), over())))
+    standby.finds(found(second=61))
+    active.notifying.send()
+    active.ledger.record(recorded, LATER)
+    active.notifying.send()
     standby.role.becomes_active()
-    standby.deliver.send([])
-    standby.deliver.send([])
-    assert (standby.sent(), standby.deliver.notifies) == (sent, True)
+    standby.notifying.send()
+    standby.notifying.send()
+    assert (standby.sent(), standby.notifying.notifies) == (sent, True)
 
 
-def test_what_was_found_long_before_a_takeover_is_sent_only_if_it_is_still_found(
-    standby: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deliver, "_UNRECORDED_S", 0.0)
-    found = FindingStatus(rule="epoch-churn", subject="quorum", severity=Severity.CRITICAL, summary="It still churns.")
-    status = replace(NO_OBSERVATION, cluster=firing().cluster, now_ms=at(30), findings=(found,))
-    ended = replace(firing(), subject="other")
-    standby.deliver(batch(alert_row(firing()), alert_row(ended), status_row(status)), 0)
-    standby.deliver.send([])
+def test_what_ended_long_before_a_takeover_is_history(standby: Job) -> None:
+    standby.finds(found(second=60, ended=(churn(), over())))
+    standby.finds(found(second=121))
     standby.role.becomes_active()
-    standby.deliver.send([])
-    assert [each.subject for each in standby.sink.transitions] == ["quorum"]
+    standby.notifying.send()
+    assert standby.sent() == []
 
 
-@pytest.mark.parametrize(("recorded", "sent"), [([firing()], [RESOLVED]), ([firing(), resolved()], [])])
-def test_alerts_of_another_state_continue_those_in_the_ledger(
-    active: Job, standby: Job, recorded: list[Alert], sent: list[tuple[str, str]]
-) -> None:
-    for each in recorded:
-        active.deliver.send([each])
+def test_alerts_of_another_job_continue_with_their_beginning(active: Job, standby: Job) -> None:
+    active.finds(found(churn()))
     standby.role.becomes_active()
     # Its state began later: the same condition has another beginning.
-    for each in (firing(at_s=9, started_s=4), resolved(at_s=60, started_s=4)):
-        standby.deliver.send([each])
-    assert standby.sent() == sent
+    standby.finds(found(churn(9, since=4)))
+    standby.finds(found(second=101, ended=(churn(9, since=4), over(101, since=4))))
+    assert standby.sent() == [RESOLVED]
     assert [one.started_at_ms for one in standby.ledger.history()] == [at(0), at(0)]
+
+
+def test_an_alert_that_only_the_former_job_found_ends_and_fires_again_when_that_one_notifies_again(
+    active: Job, standby: Job
+) -> None:
+    """One of them is cut off from the cluster."""
+    active.finds(found(churn()))
+    standby.finds(found())
+    active.role.becomes_standby()
+    active.notifying.send()
+    standby.role.becomes_active()
+    standby.notifying.send()
+    standby.role.becomes_standby()
+    active.role.becomes_active()
+    active.finds(found(churn(), second=110))
+    assert (active.sent(), standby.sent()) == ([FIRED, FIRED], [RESOLVED])
+
+
+def test_a_job_that_has_not_evaluated_the_cluster_ends_nothing(active: Job, standby: Job) -> None:
+    active.finds(found(churn()))
+    standby.role.becomes_active()
+    standby.notifying.send()
+    assert [one.rule for one in standby.ledger.firing()] == [RULE]
 
 
 def test_a_job_that_is_active_again_sends_what_the_other_one_recorded_and_did_not_send(
     active: Job, standby: Job
 ) -> None:
-    active.deliver.send([])
-    active.role = active.deliver.role = FakeRole()
-    active.deliver.send([])
+    active.notifying.send()
+    active.role.becomes_standby()
+    active.notifying.send()
     standby.role.becomes_active()
     standby.sink.unreachable = True
-    standby.deliver.send([firing()])
+    standby.finds(found(churn()))
     active.role.becomes_active()
-    active.deliver.send([])
+    active.notifying.send()
     assert (standby.sent(), active.sent()) == ([], [FIRED])
 
 
-def test_a_job_that_cannot_ask_the_store_waits_with_alerts_and_goes_on_without(active: Job) -> None:
-    active.deliver.send([])
+def test_a_job_that_cannot_ask_the_store_goes_on_and_sends_what_it_found_meanwhile(active: Job) -> None:
+    active.notifying.send()
     active.role.is_unsure()
-    active.deliver.send([])
-    active.while_it_waits = lambda: True
-    with pytest.raises(StoreError, match="the job stops before its newest alerts are in the store"):
-        active.deliver.send([firing()])
-
-    def store_is_back() -> bool:
-        active.role.becomes_active()
-        return False
-
-    active.while_it_waits = store_is_back
-    active.deliver.send([firing()])
-    assert active.sent() == [FIRED]
+    active.finds(found(second=60, ended=(churn(), over())))
+    active.finds(found(churn(190, since=190), second=190))
+    assert active.sent() == []
+    active.role.becomes_active()
+    active.notifying.send()
+    assert active.sent() == [FIRED, RESOLVED, FIRED]
 
 
 def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job_and_drops_the_one_about_itself(
@@ -151,7 +167,7 @@ def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job_
 ) -> None:
     times = {"started_at_ms": at(0), "now_ms": at(0)}
     own = job_alert("monitor-blind", "clock", Severity.WARNING, summary="", evidence={}, remedy=(), **times)
-    active.deliver.send([])
+    active.notifying.send()
 
     def lost(*_: object) -> None:
         active.role.becomes_standby()
@@ -159,27 +175,31 @@ def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job_
 
     with monkeypatch.context() as patched:
         patched.setattr(active.ledger, "record", lost)
-        active.deliver.send([own, firing()])
+        active.notifying.put(found(churn()))
+        active.notifying.send([own])
     standby.role.becomes_active()
-    standby.deliver.send([firing()])
+    standby.finds(found(churn()))
     active.role.becomes_active()
-    active.deliver.send([])
+    active.notifying.send()
     assert (active.sent(), standby.sent()) == ([], [FIRED])
 
 
 def test_outcomes_are_recorded_before_another_job_may_notify(active: Job, standby: Job) -> None:
     release = threading.Event()
+    active.role = active.notifying.role = FakeRole()
+    active.notifying.send()
     active.sink, active.patience_s = SlowSink(release), 0.2
-    active.deliver.send([firing()])
+    active.role.becomes_active()
+    active.finds(found(churn()))
     pending = active.ledger.pending_count("people")
     release.set()
     left: list[int] = []
-    active.deliver.settle(lambda: left.append(active.ledger.pending_count("people")))
+    active.notifying.settle(lambda: left.append(active.ledger.pending_count("people")))
     assert (pending, left) == (1, [0])
 
 
-def test_a_store_that_lost_an_answer_is_read_again_before_the_alert_is_recorded(active: Job, tmp_path: Path) -> None:
-    active.deliver.send([])
+def test_a_write_whose_answer_was_lost_is_not_repeated(active: Job, tmp_path: Path) -> None:
+    active.notifying.send()
     record, failures = active.ledger.record, [UnavailableStoreError("no answer")]
 
     def answer_lost(alerts: list[Alert], now_ms: Millis) -> object:
@@ -190,6 +210,17 @@ def test_a_store_that_lost_an_answer_is_read_again_before_the_alert_is_recorded(
         return record(alerts, now_ms)
 
     active.ledger.record = answer_lost  # type: ignore[method-assign, assignment]
-    active.while_it_waits = lambda: False
-    active.deliver.send([firing()])
+    active.finds(found(churn()))
+    assert active.sent() == []
+    active.notifying.send()
     assert (active.sent(), len(active.ledger.history())) == ([FIRED], 1)
+
+
+def test_the_incidents_of_a_removed_cluster_end(active: Job) -> None:
+    active.finds(found(churn()))
+    active.notifying.store.set_clusters(["prod"])
+    active.notifying.send()
+    assert active.sent() == [FIRED, RESOLVED]
+    assert active.ledger.history()[-1].summary.startswith("Cluster alpha was removed from the configuration")
+    active.finds(found(churn()))
+    assert active.sent() == [FIRED, RESOLVED]

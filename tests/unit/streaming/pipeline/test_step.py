@@ -12,6 +12,7 @@ from connectors.errors import UsageError
 from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Event
 from connectors.observations.partition_run import each_event
+from connectors.store.alert_codec import FIRING
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from streaming.pipeline import step as step_module
@@ -138,14 +139,15 @@ def test_a_state_that_cannot_be_evaluated_is_reported_and_keeps_its_last_status(
     assert len(cluster.taken("status")) == 8
 
 
-@pytest.mark.parametrize("render", ["_alert", "_evaluated"], ids=["the alert", "the time of the next poll"])
+@pytest.mark.parametrize("render", ["_firing", "_evaluated"], ids=["what fires", "the time of the next poll"])
 def test_what_cannot_be_rendered_is_reported_although_the_status_can(
     monkeypatch: pytest.MonkeyPatch, render: str
 ) -> None:
     rendered = getattr(step_module, render)
 
     def raising(cluster: str, value: Any) -> Any:
-        if getattr(value, "rule", "no-leader") == "no-leader":
+        fired = [one for one in getattr(value, "alerts", ()) if one.rule == "no-leader"]
+        if render == "_evaluated" or any("evidence" not in one.evidence for one in fired):
             raise ValueError
         return rendered(cluster, value)
 
@@ -155,7 +157,22 @@ def test_what_cannot_be_rendered_is_reported_although_the_status_can(
         cluster.batch(leaderless())
 
     assert cluster.taken("status")
-    assert ("data-contract-broken", "every-status-can-be-rendered", "firing") in cluster.alerts()
+    found = cluster.alerts()
+    assert ("data-contract-broken", "every-status-can-be-rendered", "firing") in found
+    assert ("no-leader", "quorum", "firing") in found
+
+
+def test_what_fires_is_said_again_after_a_change_and_after_a_restart_only() -> None:
+    cluster = OneCluster()
+    for _ in range(8):
+        cluster.batch(leaderless(), restarted=False)
+    assert cluster.alerts() == [("no-leader", "quorum", "firing")]
+    cluster.batch(leaderless(), restarted=False, at_ms=NOW + 7_500)
+    assert cluster.taken("firing") == []
+    cluster.batch(leaderless(), restarted=True)
+    (row,) = cluster.taken("firing")
+    (again,) = FIRING.validate_json(row.body).alerts
+    assert again.remedy != (), "a job whose ledger lacks it sends it whole"
 
 
 def test_a_damaged_state_is_kept_in_quarantine_and_the_cluster_starts_with_a_new_one() -> None:

@@ -1,0 +1,179 @@
+"""Notifying: what fires in each cluster goes to the ledger, and from there to the sinks, if this job has that role.
+
+Each monitor says what fires (`rules.firing.Firing`), and the newest of each cluster is kept here. The job that notifies
+makes the ledger agree with them, and sends what that changed. A standby only keeps them: once it notifies, it does the
+same with all of them. A store that does not answer delays that, and nothing else: what fires then is compared later.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Final
+
+from connectors.delivery.delivery_report import DeliveryReport
+from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.ledger import Ledger
+from connectors.errors import LeaseLostError, UnavailableStoreError
+from connectors.sinks.sink import Sink
+from connectors.wall_clock import wall_ms
+from rules.alert import Alert
+from rules.firing import Firing
+from rules.model.identifiers import Millis
+from rules.notifications.route import JOB_CLUSTER_ID
+from streaming.pipeline.active_role import OnlyJob, Role
+from streaming.status.status_store import StatusStore
+
+log = logging.getLogger(__name__)
+
+_REFRESH_S: Final = 10.0
+_UNRECORDED_MS: Final = 60_000
+"""How long a standby keeps what has ended: the active job may end before it has recorded the same. Longer than a
+takeover."""
+_NOTHING: Final = DeliveryReport(recorded=1, sinks={})
+
+
+class Notifying:
+    """Of all threads that find something: each method that changes something waits for the one that is in progress."""
+
+    def __init__(
+        self,
+        open_delivery: Callable[[], Dispatcher],
+        ledger: Ledger,
+        *,
+        store: StatusStore,
+        role: Role | None = None,
+    ) -> None:
+        """`open_delivery` is called whenever this job begins to notify; `role`: by default that of the only job."""
+        self._open_delivery, self.ledger, self.store = open_delivery, ledger, store
+        self.role: Role = role or OnlyJob()
+        self._delivery: Dispatcher | None = open_delivery() if self.role.is_active else None
+        """None while another job notifies."""
+        self._firing: dict[str, Firing] = {}
+        """The newest of each cluster by the step."""
+        self._early: dict[str, Firing] = {}
+        """Those of the early evaluation, of the clusters that the step does not evaluate yet."""
+        self._job_alerts: list[Alert] = []
+        self._refresh_at = 0.0
+        self._store_failed = False
+        """The newest write may have taken effect or not."""
+        self._lock = threading.Lock()
+
+    @property
+    def notifies(self) -> bool:
+        """Whether this job records alerts and calls the sinks."""
+        return self._delivery is not None and self.role.is_active
+
+    def set_sinks(self, sinks: Sequence[Sink]) -> None:
+        """Replaces the sinks of a delivery that is open; raises UsageError if two have the same name."""
+        with self._lock:
+            if self._delivery is not None:
+                self._delivery.set_sinks(sinks)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is recorded or sent while this is entered."""
+        with self._lock:
+            yield
+
+    def put(self, firing: Firing) -> None:
+        """Keeps what fires in a cluster by the step."""
+        with self._lock:
+            before = self._firing.get(firing.cluster)
+            self._firing[firing.cluster] = firing if before is None else firing.after(before)
+
+    def put_early(self, firing: Firing) -> None:
+        """Keeps what fires in a cluster by the early evaluation."""
+        with self._lock:
+            before = self._early.get(firing.cluster)
+            self._early[firing.cluster] = firing if before is None else firing.after(before)
+
+    def end_early(self, cluster: str) -> None:
+        """The step evaluates this cluster: what the early evaluation found counts no longer."""
+        with self._lock:
+            self._early.pop(cluster, None)
+
+    def send(self, job_alerts: Sequence[Alert] = ()) -> DeliveryReport:
+        """Records what changed and calls the sinks; transitions of the job's own alerts are given."""
+        with self._lock:
+            now_ms = wall_ms()
+            self._job_alerts += job_alerts
+            report = self._sent(now_ms)
+            self.store.put_delivery(report, self.ledger.history, at_ms=now_ms)
+            return report
+
+    def settle(self, then: Callable[[], None]) -> None:
+        """Waits for the calls to sinks that are in progress and records their outcome; then calls `then`.
+
+        No call begins in between: what `then` does may let another job notify.
+        """
+        with self._lock:
+            if self._delivery is not None:
+                self._delivery.settle(wall_ms())
+            then()
+
+    def _sent(self, now_ms: Millis) -> DeliveryReport:
+        try:
+            if self.role.is_active:
+                return self._reconciled(now_ms)
+        except LeaseLostError as problem:
+            log.warning("%s", problem)
+        except UnavailableStoreError as problem:
+            if not self._store_failed:
+                log.warning("%s; alerts wait for it, nothing is lost", problem)
+            self._store_failed = True
+            return _NOTHING
+        if self.role.is_standby:
+            self._stand_by()
+        return _NOTHING
+
+    def _reconciled(self, now_ms: Millis) -> DeliveryReport:
+        delivery = self._delivery
+        if self._store_failed or delivery is None:
+            self.ledger.refresh()
+        if delivery is None:
+            delivery = self._delivery = self._open_delivery()
+        recorded = self.ledger.reconcile(self._all(now_ms), now_ms)
+        self._firing = {name: replace(one, ended=()) for name, one in self._firing.items()}
+        self._early = {name: replace(one, ended=()) for name, one in self._early.items()}
+        report = delivery.deliver(self._job_alerts, now_ms)
+        self._job_alerts = []
+        self._store_failed = False
+        return replace(report, recorded=report.recorded + recorded)
+
+    def _all(self, now_ms: Millis) -> Iterator[Firing]:
+        names = set(self.store.names)
+        for cluster in self._firing.keys() | self._early.keys():
+            if cluster not in names:
+                self._firing.pop(cluster, None)
+                self._early.pop(cluster, None)
+        for cluster, early in self._early.items():
+            yield early
+            one = self._firing.get(cluster)
+            if one is not None and early.rules is not None and one.evaluated_ms < early.evaluated_ms:
+                yield one.without(early.rules)
+            elif one is not None:
+                yield one
+        for cluster, one in self._firing.items():
+            if cluster not in self._early:
+                yield one
+        for cluster in {alert.cluster for alert in self.ledger.firing()} - names - {JOB_CLUSTER_ID}:
+            yield Firing(
+                cluster=cluster,
+                evaluated_ms=now_ms,
+                over=f"Cluster {cluster} was removed from the configuration, and is not monitored.",
+            )
+
+    def _stand_by(self) -> None:
+        self._delivery = None
+        # The other job reports on itself; what this one has found of itself is found again when it notifies.
+        self._job_alerts = []
+        for known in (self._firing, self._early):
+            known.update({name: one.since(_UNRECORDED_MS) for name, one in known.items() if one.ended})
+        if time.monotonic() >= self._refresh_at:
+            # For the page of this job.
+            self._refresh_at = time.monotonic() + _REFRESH_S
+            with suppress(UnavailableStoreError):
+                self.ledger.refresh()

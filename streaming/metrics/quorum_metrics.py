@@ -271,7 +271,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         ("rule", "severity"),
     ),
     MetricSpec(
-        "cannot_tell",
+        "unknown",
         "Subjects for which a rule's result is unknown now, because evidence is missing.",
         counted(lambda status: ((one.rule,) for one in status.unknown)),
         ("rule",),

@@ -175,7 +175,7 @@ class ClusterStatus:
     """The log directory; null unless `--log-dir` was read."""
     findings: tuple[FindingStatus, ...] = ()
     """What the rules find now, most severe first."""
-    unknown: Annotated[tuple[UnknownResult, ...], Field(alias="cannot_tell")] = ()
+    unknown: tuple[UnknownResult, ...] = ()
     """Rules whose result is unknown."""
     failing: tuple[FailingObservation, ...] = ()
     """Data sources that fail now."""

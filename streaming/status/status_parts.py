@@ -105,9 +105,9 @@ class VoterEndpointStatus:
     verdict: EndpointVerdict
     """ok: the endpoint reaches the voter; stale: it does not; down: it refuses connections and the voter does not
     fetch; unknown: no probe decides it."""
-    probe_result: Annotated[str | None, Field(alias="seen")]
+    probe_result: str | None
     """What the newest probe found at the endpoint, as text."""
-    faults: Annotated[tuple[str, ...], Field(alias="flaws")]
+    faults: tuple[str, ...]
     """Why the endpoint is stale: name-gone, leads-elsewhere, registration-differs, refused-while-fetching,
     certificate."""
     liveness: Liveness

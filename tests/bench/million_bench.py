@@ -68,7 +68,7 @@ def await_verdict(job: JobProcess, quorum: LargeQuorum) -> float:
         status = cluster_status(job)
         assert status.get("recovering_partitions") == quorum.counts.recovering, status.get("recovering_partitions")
         # The brokers are registered and send no Fetch: what depends on that stays unknown.
-        unknown = {one["rule"] for one in status["cannot_tell"]} - {"observer-lagging"}
+        unknown = {one["rule"] for one in status["unknown"]} - {"observer-lagging"}
         assert (status["leader_id"], status["electable"], unknown) == (quorum.controllers[0], True, set())
         return time.time()
 

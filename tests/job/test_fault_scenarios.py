@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 DASHBOARD: dict[str, Any] = json.loads((Path(__file__).parents[2] / "deploy/grafana/kraftwatch.json").read_text())
 WITHOUT_SAMPLES = {
-    *("kraftwatch_rule_firing", "kraftwatch_cannot_tell"),
+    *("kraftwatch_rule_firing", "kraftwatch_unknown"),
     *("kraftwatch_election_latency_max_seconds", "kraftwatch_gather_errors_total"),
 }
 """Metrics without samples while no alert fires, no result is unknown, no election was observed and nothing failed."""

@@ -93,7 +93,7 @@ def test_rules_that_need_the_log_are_unknown_and_others_are_evaluated(lab: Lab, 
     assert "no current answer from the metadata log (last answer: never)" in blind["summary"]
     assert f"brokers ({lab.broker_bootstrap[0]}) do not serve the metadata log" in " ".join(blind["remedy"])
     assert any(line.startswith("# Check the network between the monitor and c1.") for line in blind["remedy"])
-    by_log = {one["rule"] for one in checked["cannot_tell"]}
+    by_log = {one["rule"] for one in checked["unknown"]}
     assert {"stale-voter-endpoint", "partition-stuck-recovering", "voter-disk-replaced", "broker-fenced"} <= by_log
     assert not {"no-leader", "failure-tolerance", "voter-lagging", "quorum-shape"} & by_log, (
         "polls are sufficient for these"

@@ -193,7 +193,7 @@ def doctor_checks(logins: LoginConfigs, every: list[dict[str, Any]]) -> list[dic
 
 def test_log_and_polls_are_observed_with_each_login_method(checked: Mapping[str, dict[str, Any]]) -> None:
     for one in (checked[name] for name in GOOD):
-        assert (one["health"], one["missing"], one["cannot_tell"]) == ("healthy", [], []), one["cluster"]
+        assert (one["health"], one["missing"], one["unknown"]) == ("healthy", [], []), one["cluster"]
         assert "monitor-blind" not in {finding["rule"] for finding in one["findings"]}
 
 

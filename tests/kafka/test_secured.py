@@ -150,7 +150,7 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
         # The whole timeout is used for the clusters that are never observed completely.
         ended = outputs_of(lab, "check", folder, sections, "--timeout", "8")
         outputs = {one["cluster"]: one for one in (json.loads(each.stdout) for each in ended)}
-        assert outputs[FULL]["missing"] == outputs[FULL]["cannot_tell"] == outputs["polls-by-choice"]["missing"] == []
+        assert outputs[FULL]["missing"] == outputs[FULL]["unknown"] == outputs["polls-by-choice"]["missing"] == []
         assert outputs[POLLS]["missing"] == ["the metadata log was not answered"]
         return outputs
 
@@ -168,7 +168,7 @@ def test_without_permissions_monitor_blind_prints_the_command_that_grants_what_i
     )
     assert denied["remedy"][-1].startswith(LEGEND)
     full = checked[FULL]
-    assert (full["health"], full["findings"], full["missing"], full["cannot_tell"]) == ("healthy", [], [], [])
+    assert (full["health"], full["findings"], full["missing"], full["unknown"]) == ("healthy", [], [], [])
 
 
 def test_with_describe_only_the_polls_are_evaluated_and_the_missing_log_is_reported(
@@ -189,7 +189,7 @@ def test_with_describe_only_the_polls_are_evaluated_and_the_missing_log_is_repor
             command(finding["remedy"], "kafka-metadata-quorum.sh"), node_properties=lab.node(2).properties_file
         )
     )
-    by_log = {one["rule"] for one in polls["cannot_tell"]}
+    by_log = {one["rule"] for one in polls["unknown"]}
     by_polls = set(re.findall("`(.+?)`", SECURITY.partition("These are evaluated from the polls: ")[2].split(".")[0]))
     assert len(by_polls) > 5
     assert not by_polls & by_log
@@ -200,7 +200,7 @@ def test_polls_only_by_configuration_are_healthy(checked: dict[str, dict[str, An
 
     assert (chosen["health"], chosen["findings"], chosen["missing"]) == ("healthy", [], [])
     not_applicable = {one["rule"]: one["why"] for one in chosen["not_applicable"]}
-    assert {one["rule"] for one in degraded["cannot_tell"]} <= set(not_applicable)
+    assert {one["rule"] for one in degraded["unknown"]} <= set(not_applicable)
     assert not_applicable["stale-voter-endpoint"] == "only polls are observed here (metadata_log: false)"
 
 

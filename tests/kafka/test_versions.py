@@ -59,7 +59,7 @@ def test_measured_column_equals_the_table(lab: Callable[..., Lab], tmp_path: Pat
     if observed.upgrade and observed.upgrade[1]["committed_voters"]:
         voter = observed.upgrade[1]["committed_voters"]["voters"][0]
         assert (voter["id"], voter["endpoints"]) == (CONTROLLER, [advertised]), "the configuration is not used any more"
-    assert (observed.check["health"], observed.check["cannot_tell"]) == ("healthy", [])
+    assert (observed.check["health"], observed.check["unknown"]) == ("healthy", [])
 
 
 def observe(quorum: Lab, folder: Path, *, upgrade: bool) -> VersionObservations:
@@ -125,7 +125,7 @@ def checked(quorum: Lab) -> dict[str, Any]:
 
     def healthy() -> dict[str, Any]:
         check = json_of(quorum, "check")
-        assert (check["health"], check["cannot_tell"]) == ("healthy", []), "missing data causes no finding"
+        assert (check["health"], check["unknown"]) == ("healthy", []), "missing data causes no finding"
         return check
 
     return eventually(healthy, within_s=15)

@@ -56,7 +56,7 @@ def _replicas(observed: VersionObservations, *fields: str) -> str:
 
 def _evaluated(observed: VersionObservations) -> str:
     absent = {one["rule"] for one in observed.check["not_applicable"]}
-    unknown = {one["rule"] for one in observed.check["cannot_tell"]}
+    unknown = {one["rule"] for one in observed.check["unknown"]}
     if absent >= VOTERS_IN_THE_LOG:
         return "not applicable"
     return "evaluated" if not VOTERS_IN_THE_LOG & (absent | unknown) else "in part"

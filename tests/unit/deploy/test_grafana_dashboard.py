@@ -77,7 +77,7 @@ def test_alert_that_two_jobs_with_one_store_export_is_shown_as_one(tmp_path: Pat
     metrics = {
         "kraftwatch_alerts_firing": 'cluster="prod", severity="critical"',
         "kraftwatch_rule_firing": 'cluster="prod", rule="no-leader", severity="critical"',
-        "kraftwatch_cannot_tell": 'cluster="prod", rule="no-leader"',
+        "kraftwatch_unknown": 'cluster="prod", rule="no-leader"',
     }
     series = [
         {"series": f'{name}{{instance="{job}", {labels}}}', "values": "1x5"}

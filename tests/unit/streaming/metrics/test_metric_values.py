@@ -185,7 +185,7 @@ def test_findings_and_unknown_results_are_counted_by_rule(both: list[Samples]) -
         1,
     )
     assert second == {("critical", "failure-tolerance"): 1, ("warning", "stale-voter-endpoint"): 2}
-    assert labelled(both[0], "cannot_tell", "rule") == dict.fromkeys(
+    assert labelled(both[0], "unknown", "rule") == dict.fromkeys(
         [("failure-tolerance",), ("quorum-shape",), ("voter-lagging",)], 1
     )
 
@@ -238,5 +238,5 @@ def test_static_quorum_has_no_pending_change_and_no_recorded_endpoints(tmp_path:
 def test_cluster_of_which_nothing_was_observed_has_only_a_finding_and_unknown_rules(tmp_path: Path) -> None:
     (found,) = samples_of(tmp_path, replace(SITUATIONS["not-observed"], now_ms=NOW))
 
-    assert names(found) == {*OF_EACH_CLUSTER, "alerts_firing", "findings", "cannot_tell"}
+    assert names(found) == {*OF_EACH_CLUSTER, "alerts_firing", "findings", "unknown"}
     assert labelled(found, "findings", "severity", "rule") == {("critical", "monitor-blind"): 1}

@@ -75,7 +75,7 @@ def test_uncommitted_voter_change_is_pending() -> None:
 
 
 @pytest.mark.parametrize(
-    ("situation", "verdict", "flaws"),
+    ("situation", "verdict", "faults"),
     [
         (lambda quorum: quorum, "ok", []),
         (lambda quorum: name_not_found(quorum, 2), "stale", ["name-gone"]),
@@ -86,12 +86,12 @@ def test_uncommitted_voter_change_is_pending() -> None:
     ],
 )
 def test_verdict_and_faults_of_an_endpoint(
-    situation: Callable[[Quorum], Quorum], verdict: str, flaws: list[str]
+    situation: Callable[[Quorum], Quorum], verdict: str, faults: list[str]
 ) -> None:
     of_2 = status(situation(healthy(3)))["endpoints"][1]
 
     assert (of_2["id"], of_2["recorded"]) == (2, "c2.test:9093")
-    assert (of_2["verdict"], of_2["flaws"]) == (verdict, flaws)
+    assert (of_2["verdict"], of_2["faults"]) == (verdict, faults)
 
 
 @pytest.mark.parametrize(

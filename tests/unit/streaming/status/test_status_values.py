@@ -138,7 +138,7 @@ def test_registered_controllers_that_are_no_voters_are_listed_with_their_record(
 
 
 def test_endpoint_of_a_voter_is_shown_as_recorded_registered_and_probed() -> None:
-    names = "id directory_id recorded registered verdict seen flaws liveness addresses"
+    names = "id directory_id recorded registered verdict probe_result faults liveness addresses"
 
     assert rows(status(five_voters())["endpoints"], names)[1:4] == [
         [2, DIRECTORY[2], "c2.test:9093", "c2.test:9093", "ok", "accepts connections", [], "fetching", ["10.0.0.2"]],
@@ -287,7 +287,7 @@ def test_findings_are_listed_most_severe_first_with_their_hold(shown: dict[str, 
 
 
 def test_unknown_results_name_the_rule_the_subject_and_why(shown: dict[str, Any]) -> None:
-    assert rows(shown["cannot_tell"], "rule subject why") == [
+    assert rows(shown["unknown"], "rule subject why") == [
         ["failure-tolerance", "quorum", f"only voters whose disk was replaced are missing: {key(2)}"],
         ["quorum-shape", None, "inhibited by voter-disk-replaced"],
         ["voter-lagging", "voter 2", f"its log directory was replaced: {key(2, 'newDirOf2')} fetches instead"],
@@ -339,7 +339,7 @@ def test_status_of_a_cluster_that_was_never_observed_is_unknown() -> None:
     shown = status(not_observed())
 
     lists = {name: value for name, value in shown.items() if isinstance(value, list | dict)}
-    assert {name for name, value in lists.items() if value} == {"cannot_tell", "findings"}
+    assert {name for name, value in lists.items() if value} == {"unknown", "findings"}
     assert {name for name, value in shown.items() if name not in lists and value is not None} == {
         *("cluster", "source", "age_ms", "now_ms", "leaderless")
     }

@@ -1,6 +1,7 @@
 """An Alert: one transition of a condition to firing or resolved, as sinks send it."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -9,6 +10,7 @@ from typing import Final
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis, Offset
 
+_NUMBERS: Final = re.compile(r"\d+")
 LATE_MS: Final = Millis(60_000)
 """A row that is evaluated so long after it was observed is late: people are told by how much."""
 
@@ -51,6 +53,8 @@ class Alert:
 
     It is no part of the alert's identity: the ledger notes it when it records the transition.
     """
+    stated: tuple[str, str] | None = field(default=None, compare=False)
+    """What it said when the transition was recorded (`says`): the text is replaced by newer ones while it fires."""
 
     @property
     def fingerprint(self) -> str:
@@ -66,6 +70,11 @@ class Alert:
         transition = (self.started_at_ms, self.state, self.severity, self.observed_at_ms)
         return (self.cluster_id, self.rule, self.subject, *transition)
 
+    @property
+    def says(self) -> tuple[str, str]:
+        """Digests of the conclusion (the summary) and of the advice (the remedy), whatever the numbers in them."""
+        return _digest(_NUMBERS.sub("0", self.summary)), _digest(_NUMBERS.sub("0", "\n".join(self.remedy)))
+
     def recorded(self, now_ms: Millis) -> "Alert":
         """Returns the transition with its lateness, where it is recorded at this time of the wall clock."""
         late_ms = Millis(now_ms - self.observed_at_ms)
@@ -74,5 +83,8 @@ class Alert:
 
 def fingerprint(cluster_id: str, rule: str, subject: str) -> str:
     """Returns the alert's identity: 16 hex digits of the SHA-256 of its three parts."""
-    joined = "\x00".join((cluster_id, rule, subject)).encode("utf-8", "backslashreplace")
-    return hashlib.sha256(joined).hexdigest()[:16]
+    return _digest("\x00".join((cluster_id, rule, subject)))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]

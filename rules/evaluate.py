@@ -1,4 +1,4 @@
-"""Finds the rules in `rules/checks` and evaluates all of them on one quorum.
+"""Finds the rules in `rules/checks` and `rules/job` and evaluates all of them on one quorum.
 
 While something is not observed that a rule needs (`Rule.needs`), its only result is unknown or not applicable. A rule
 that raises an exception is unknown, and becomes a finding of `monitor-blind` about it; the others are evaluated.
@@ -10,10 +10,11 @@ import difflib
 import importlib
 import math
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import ModuleType
 
-from rules import checks
+from rules import checks, job
 from rules.analysis.freshness import (
     NO_VOTERS_RECORD,
     POLLS_ONLY,
@@ -25,8 +26,10 @@ from rules.analysis.freshness import (
 from rules.analysis.now import over
 from rules.analysis.start_conditions import start_conditions
 from rules.finding import (
+    DeclaredRule,
     Evaluation,
     Finding,
+    JobRule,
     Need,
     NotApplicable,
     Rule,
@@ -37,6 +40,7 @@ from rules.finding import (
 )
 from rules.formatting import printable_step, visible, visible_evidence
 from rules.model.identifiers import NodeId
+from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
 
@@ -57,17 +61,23 @@ class ThresholdError(ValueError):
     """An override of an unknown rule or threshold, or an invalid value: one sentence, with the nearest known name."""
 
 
-def _load_rules() -> Mapping[str, Rule]:
-    names = sorted(module.name for module in pkgutil.iter_modules(checks.__path__))
-    modules = {name.replace("_", "-"): importlib.import_module(f"{checks.__name__}.{name}") for name in names}
-    return {
-        rule: replace(module.RULE, id=rule, text=module.__doc__ or "", evaluate=module.evaluate)
-        for rule, module in modules.items()
-    }
+def _load(package: ModuleType) -> Iterator[tuple[str, ModuleType]]:
+    for name in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
+        yield name.replace("_", "-"), importlib.import_module(f"{package.__name__}.{name}")
 
 
-RULES: Mapping[str, Rule] = _load_rules()
-"""Every rule by its id, in the order of the ids."""
+RULES: Mapping[str, Rule] = {
+    rule: replace(module.RULE, id=rule, text=module.__doc__ or "", evaluate=module.evaluate)
+    for rule, module in _load(checks)
+}
+"""Every rule about a quorum by its id, in the order of the ids."""
+JOB_RULES: Mapping[str, JobRule] = {
+    rule: replace(module.RULE, id=rule, text=module.__doc__ or "", evaluate=module.evaluate)
+    for rule, module in _load(job)
+}
+"""Every rule about the job itself by its id."""
+ALL_RULES: Mapping[str, DeclaredRule] = dict(sorted({**RULES, **JOB_RULES}.items()))
+"""Both, in the order of the ids."""
 
 
 def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
@@ -75,7 +85,7 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
 
     Raises a ThresholdError for an unknown rule or threshold, and for a value below 0 or not finite.
     """
-    values = {rule.id: {each.name: each.default for each in rule.thresholds} for rule in RULES.values()}
+    values = {rule.id: {each.name: each.default for each in rule.thresholds} for rule in ALL_RULES.values()}
     for key, value in overrides.items():
         rule, _, name = key.partition(".")
         if rule not in values:
@@ -88,12 +98,37 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
     return {rule: Thresholds(values=numbers) for rule, numbers in values.items()}
 
 
-def resolved_text(rule: str, subject: str, quorum: Quorum) -> str:
+def resolved_text(rule: str, subject: str, observed: Quorum | JobState) -> str:
     """Returns one sentence or two that say what is true now of a subject whose condition is over."""
-    if rule not in RULES:
-        return visible(over(subject))
-    text = RULES[rule].resolved
-    return visible(text if isinstance(text, str) else text(quorum, subject))
+    match observed:
+        case Quorum() if rule in RULES:
+            text = RULES[rule].resolved
+            return visible(text if isinstance(text, str) else text(observed, subject))
+        case JobState() if rule in JOB_RULES:
+            of_job = JOB_RULES[rule].resolved
+            return visible(of_job if isinstance(of_job, str) else of_job(observed, subject))
+    return visible(over(subject))
+
+
+def evaluate_job(state: JobState, thresholds: Mapping[str, Thresholds]) -> Evaluation:
+    """Evaluates the rules about the job itself on this state."""
+    results: list[RuleResult] = []
+    for rule in JOB_RULES.values():
+        own = thresholds[rule.id]
+        if not own.enabled:
+            results.append(NotApplicable(rule=rule.id, why=DISABLED))
+            continue
+        for each in rule.evaluate(state, own):
+            found = _visible(replace(each, rule=rule.id))
+            if isinstance(found, Finding):
+                remedy = tuple(map(printable_step, found.remedy))
+                found = replace(found, severity=own.severity or found.severity, remedy=remedy)
+            results.append(found)
+    return Evaluation(
+        findings=tuple(each for each in results if isinstance(each, Finding)),
+        unknown=tuple(each for each in results if isinstance(each, UnknownResult)),
+        not_applicable=tuple(each for each in results if isinstance(each, NotApplicable)),
+    )
 
 
 def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Evaluation:

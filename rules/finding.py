@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rules.model.identifiers import Millis, NodeId
+from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
 
 if TYPE_CHECKING:
@@ -137,13 +138,13 @@ class Need(StrEnum):
     """The finalized metadata.version has LeaderRecoveryState (KIP-704); below 3.2 the rule is not applicable."""
 
 
-def _no_results(_quorum: Quorum, _thresholds: "Thresholds") -> Iterable[RuleResult]:
+def _no_results(_observed: Quorum | JobState, _thresholds: "Thresholds") -> Iterable[RuleResult]:
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What the file of a rule declares; `rules.evaluate` adds what the file itself is: `id`, `text` and `evaluate`."""
+class DeclaredRule:
+    """What the file of a rule declares; `rules.evaluate` adds what the file itself is: `id` and `text`."""
 
     id: str = ""
     """The file's name with dashes."""
@@ -153,17 +154,6 @@ class Rule:
     hold: Threshold
     """Made by `hold`."""
     further_thresholds: tuple[Threshold, ...] = ()
-    evaluate: Callable[[Quorum, "Thresholds"], Iterable[RuleResult]] = _no_results
-    """The module's function of that name, which is pure: the same arguments give the same results in the same order.
-
-    It may assume that every need is met; callers therefore use `rules.evaluate.evaluate_rule`.
-    """
-    resolved: Callable[[Quorum, str], str] | str = ""
-    """What is true when its alert resolves: a sentence, or a function of the quorum now and the alert's subject.
-
-    There may be no finding for several reasons: the fault was fixed, the subject was removed, or what is remembered has
-    expired. The sentence says which one holds.
-    """
     needs: tuple[Need, ...] = ()
     """What must be observed; while a need is not met, the rule's only result is unknown or not applicable."""
     inhibited_by: tuple[str, ...] = ()
@@ -181,6 +171,33 @@ class Rule:
     def thresholds(self) -> tuple[Threshold, ...]:
         """Every threshold: `hold`, `clear`, and those that only this rule reads."""
         return (self.hold, clear(), *self.further_thresholds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(DeclaredRule):
+    """A rule about a cluster's quorum."""
+
+    evaluate: Callable[[Quorum, "Thresholds"], Iterable[RuleResult]] = _no_results
+    """The module's function of that name, which is pure: the same arguments give the same results in the same order.
+
+    It may assume that every need is met; callers therefore use `rules.evaluate.evaluate_rule`.
+    """
+    resolved: Callable[[Quorum, str], str] | str = ""
+    """What is true when its alert resolves: a sentence, or a function of the quorum now and the alert's subject.
+
+    There may be no finding for several reasons: the fault was fixed, the subject was removed, or what is remembered has
+    expired. The sentence says which one holds.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRule(DeclaredRule):
+    """A rule about the job itself."""
+
+    evaluate: Callable[[JobState, "Thresholds"], Iterable[RuleResult]] = _no_results
+    """As `Rule.evaluate`."""
+    resolved: Callable[[JobState, str], str] | str = ""
+    """As `Rule.resolved`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ are all the same case. Pure: the ledger alone writes what `reconciled` returns.
 | nothing, or it ended | it fires | it fires |
 | it fires | it fires with the same severity | the recorded text becomes the newest one |
 | it fires | it fires with another severity, or with further clusters | it fires again, with the recorded start |
+| it fires | it concludes or advises something else than it did when recorded | it fires again, less and less often |
 | it fires | it is kept | nothing |
 | it fires | neither | it resolves |
 | nothing, or it ended | it fired and ended meanwhile | both transitions |
@@ -29,6 +30,9 @@ AHEAD_MS: Final = 60_000
 """How far the clocks of two hosts differ at most: a time further ahead says nothing."""
 UPDATE_MS: Final = Millis(10_000)
 """The shortest time between two transitions that add clusters to an alert."""
+RESTATED_MS: Final = Millis(60_000)
+"""How long an alert keeps its conclusion and advice before others are a transition, and half its age: within seconds it
+is learned what fails, and later a text may alternate while nodes come and go."""
 NOT_FOUND: Final = "kraftwatch does not find it any more."
 _AboutWhat: TypeAlias = tuple[str, str]
 """Rule and subject."""
@@ -109,6 +113,8 @@ def reconciled(firing: Firing, recorded: Mapping[_AboutWhat, Alert], *, now_ms: 
     rewritten: list[Alert] = []
     for alert in _changes(firing, newest, now_ms):
         before = newest.get(_about(alert))
+        if before is None or before.key != alert.key:
+            alert = replace(alert, stated=alert.says)
         (transitions if before is None or before.key != alert.key else rewritten).append(alert)
         newest[_about(alert)] = alert
     # What fires when its cause ends joins the incident of the cause: it is recorded before the end.
@@ -178,11 +184,15 @@ def _fires(alert: Alert, before: Alert, evaluated_ms: Millis) -> Iterator[Alert]
             # Another job ended it meanwhile, or a backup lacks its end: it is an alert of its own.
             yield replace(alert, started_at_ms=evaluated_ms, due_at_ms=evaluated_ms, observed_at_ms=evaluated_ms)
         return
-    text = replace(before, summary=alert.summary, evidence=alert.evidence, remedy=alert.remedy or before.remedy)
-    further = _clusters(alert) - _clusters(before) and evaluated_ms - before.observed_at_ms >= UPDATE_MS
-    if alert.severity is not before.severity or further:
+    remedy = alert.remedy or before.remedy
+    text = replace(before, summary=alert.summary, evidence=alert.evidence, remedy=remedy)
+    since_ms = evaluated_ms - before.observed_at_ms
+    further = _clusters(alert) - _clusters(before) and since_ms >= UPDATE_MS
+    is_due = since_ms >= max(RESTATED_MS, (evaluated_ms - before.started_at_ms) // 2)
+    restated = is_due and before.stated is not None and text.says != before.stated
+    if alert.severity is not before.severity or further or restated:
         observed_ms = alert.observed_at_ms if alert.observed_at_ms > before.observed_at_ms else evaluated_ms
-        yield replace(_continued(alert, before), remedy=text.remedy, observed_at_ms=observed_ms)
+        yield replace(_continued(alert, before), remedy=remedy, observed_at_ms=observed_ms)
     elif text != before:
         yield text
 

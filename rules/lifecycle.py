@@ -1,4 +1,4 @@
-"""Turns findings into alerts over time: pending, firing, clearing, resolved. Pure; `now` is `Quorum.now_ms`.
+"""Turns findings into alerts over time: pending, firing, clearing, resolved. Pure; `now` is that of what is observed.
 
 States of a condition, which is one (rule, subject):
 
@@ -40,16 +40,19 @@ rule cannot decide about its subject from what it observes, or is inhibited; a g
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rules.alert import Alert, AlertState
-from rules.evaluate import MOST_FINDINGS, RULES, resolved_text
+from rules.evaluate import ALL_RULES, MOST_FINDINGS, resolved_text
 from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
 from rules.firing import EndedAlert, Firing
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
+from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
 
+Observed: TypeAlias = Quorum | JobState
+"""What the rules are about: a cluster's quorum, or the job itself."""
 _ZERO = Millis(0)
 _PENDING_UNKNOWN_MS = 10_000
 """How long a pending condition is kept while its rule cannot decide about it, or is inhibited."""
@@ -94,25 +97,48 @@ class TrackedConditions:
     """By `RULE SUBJECT`."""
 
 
+def notified_conditions(alerts: Iterable[Alert]) -> TrackedConditions:
+    """Returns the conditions of alerts that fire, as a ledger has them: nothing has been evaluated since."""
+    return TrackedConditions(
+        conditions={
+            f"{one.rule} {one.subject}": TrackedCondition(
+                rule=one.rule,
+                subject=one.subject,
+                cluster_id=one.cluster_id,
+                started_at_ms=one.started_at_ms,
+                due_at_ms=one.due_at_ms,
+                last_seen_at_ms=one.observed_at_ms,
+                notified_severity=one.severity,
+                summary=one.summary,
+                evidence=one.evidence,
+            )
+            for one in alerts
+        }
+    )
+
+
 def advance(
-    tracked: TrackedConditions, evaluation: Evaluation, quorum: Quorum, thresholds: Mapping[str, Thresholds]
+    tracked: TrackedConditions,
+    evaluation: Evaluation,
+    observed: Observed,
+    thresholds: Mapping[str, Thresholds],
 ) -> tuple[TrackedConditions, tuple[Alert, ...]]:
-    """Applies the evaluation of this quorum to the conditions after the previous one.
+    """Applies the evaluation of what is observed to the conditions after the previous one.
 
     Returns the new conditions, and the alerts that fire or resolve now: first those of the findings, in the
     evaluation's order, then the resolved ones.
     """
-    if quorum.now_ms < tracked.now_ms:
+    if observed.now_ms < tracked.now_ms:
         return tracked, ()
     found = {f"{finding.rule} {finding.subject}": finding for finding in evaluation.findings}
     unobserved = _unobserved(evaluation)
     not_applicable = {each.rule: each.why for each in evaluation.not_applicable}
     absent = {
         key: _without_finding(
-            condition, quorum, thresholds.get(condition.rule, _NO_RULE), not_applicable.get(condition.rule)
+            condition, observed, thresholds.get(condition.rule, _NO_RULE), not_applicable.get(condition.rule)
         )
         if evaluation.knows(condition.rule, condition.subject)
-        else (_while_unknown(condition, quorum, unobserved), None)
+        else (_while_unknown(condition, observed, unobserved), None)
         for key, condition in tracked.conditions.items()
         if key not in found
     }
@@ -128,16 +154,16 @@ def advance(
             if of_rule[finding.rule] > MOST_FINDINGS:
                 continue
         if not _inhibited(finding.rule, firing):
-            steps[key] = _Step(finding, *_with_finding(before, finding, quorum, thresholds[finding.rule]))
+            steps[key] = _Step(finding, *_with_finding(before, finding, observed, thresholds[finding.rule]))
         elif not _inhibited(finding.rule, remaining) and _outlives_cause(finding, before):
-            steps[key] = _Step(finding, *_fired(_began(finding, quorum), finding, quorum, quorum.now_ms))
+            steps[key] = _Step(finding, *_fired(_began(finding, observed), finding, observed, observed.now_ms))
         elif before:
-            absent[key] = (_while_unknown(before, quorum, unobserved), None)
-    steps = _fired_together(steps, tracked, quorum, thresholds)
+            absent[key] = (_while_unknown(before, observed, unobserved), None)
+    steps = _fired_together(steps, tracked, observed, thresholds)
     conditions = {key: step.condition for key, step in steps.items()}
     conditions |= {key: kept for key in tracked.conditions if key in absent and (kept := absent[key][0]) is not None}
     fired = [step.alert for step in steps.values() if step.alert]
-    return TrackedConditions(now_ms=quorum.now_ms, conditions=conditions), (*fired, *resolved)
+    return TrackedConditions(now_ms=observed.now_ms, conditions=conditions), (*fired, *resolved)
 
 
 def interrupted(tracked: TrackedConditions, now_ms: Millis, *, time_passed: bool = True) -> TrackedConditions:
@@ -165,7 +191,7 @@ def interrupted(tracked: TrackedConditions, now_ms: Millis, *, time_passed: bool
 def firing(
     tracked: TrackedConditions,
     evaluation: Evaluation,
-    quorum: Quorum,
+    observed: Observed,
     *,
     before: Firing | None = None,
     changed: Iterable[Alert] = (),
@@ -175,7 +201,7 @@ def firing(
     Args:
         tracked: the conditions.
         evaluation: the newest results of the rules.
-        quorum: for which they are.
+        observed: what they are about.
         before: what fired before the transitions `changed`; None: nothing is known of that.
         changed: the transitions since `before`, in order.
     """
@@ -187,7 +213,9 @@ def firing(
         if one.notified_severity is None:
             kept.add((one.rule, one.subject))
             continue
-        alert = condition_alert(one, quorum, due_at_ms=one.due_at_ms, remedy=remedies.get((one.rule, one.subject), ()))
+        alert = condition_alert(
+            one, observed, due_at_ms=one.due_at_ms, remedy=remedies.get((one.rule, one.subject), ())
+        )
         if (transition := begun.get((one.rule, one.subject))) is not None:
             alert = replace(
                 alert,
@@ -198,7 +226,7 @@ def firing(
             )
         alerts.append(alert)
     return Firing(
-        cluster=quorum.cluster, evaluated_ms=quorum.now_ms, alerts=tuple(alerts), kept=frozenset(kept), ended=ended
+        cluster=observed.cluster, evaluated_ms=observed.now_ms, alerts=tuple(alerts), kept=frozenset(kept), ended=ended
     )
 
 
@@ -234,26 +262,29 @@ def _unobserved(evaluation: Evaluation) -> frozenset[str]:
 
 
 def _inhibited(rule: str, firing: Collection[str]) -> bool:
-    return rule in RULES and any(cause in firing for cause in RULES[rule].inhibited_by)
+    return rule in ALL_RULES and any(cause in firing for cause in ALL_RULES[rule].inhibited_by)
 
 
 def _outlives_cause(finding: Finding, before: TrackedCondition | None) -> bool:
     """Returns whether a condition that did not fire fires when its cause resolves; if critical, it may still pass."""
     fires = before is not None and before.notified_severity is not None
-    return not fires and RULES[finding.rule].outlives_cause and finding.severity is not Severity.CRITICAL
+    return not fires and ALL_RULES[finding.rule].outlives_cause and finding.severity is not Severity.CRITICAL
 
 
 def _fired(
-    condition: TrackedCondition, finding: Finding, quorum: Quorum, due_at_ms: Millis
+    condition: TrackedCondition, finding: Finding, observed: Observed, due_at_ms: Millis
 ) -> tuple[TrackedCondition, Alert]:
     fired = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
     if condition.notified_severity is None:
-        fired = replace(fired, cluster_id=condition.cluster_id or quorum.cluster_id or "")
-    return fired, condition_alert(fired, quorum, remedy=finding.remedy, due_at_ms=due_at_ms)
+        fired = replace(fired, cluster_id=condition.cluster_id or observed.cluster_id or "")
+    return fired, condition_alert(fired, observed, remedy=finding.remedy, due_at_ms=due_at_ms)
 
 
 def _fired_together(
-    steps: Mapping[str, _Step], tracked: TrackedConditions, quorum: Quorum, thresholds: Mapping[str, Thresholds]
+    steps: Mapping[str, _Step],
+    tracked: TrackedConditions,
+    observed: Observed,
+    thresholds: Mapping[str, Thresholds],
 ) -> dict[str, _Step]:
     """Returns the steps, in which pending conditions fire with one of their rule that begins to fire now."""
     begun = {
@@ -265,8 +296,8 @@ def _fired_together(
     for key, (finding, condition, _) in steps.items():
         early_ms = min(_TOGETHER_MS, thresholds[finding.rule].ms(HOLD) // 6)
         pending = condition.notified_severity is None
-        if pending and finding.rule in begun and condition.due_at_ms - quorum.now_ms <= early_ms:
-            together[key] = _Step(finding, *_fired(condition, finding, quorum, quorum.now_ms))
+        if pending and finding.rule in begun and condition.due_at_ms - observed.now_ms <= early_ms:
+            together[key] = _Step(finding, *_fired(condition, finding, observed, observed.now_ms))
     return together
 
 
@@ -289,16 +320,16 @@ def _dues(condition: TrackedCondition, thresholds: Mapping[str, Thresholds]) -> 
 
 
 def _with_finding(
-    before: TrackedCondition | None, finding: Finding, quorum: Quorum, thresholds: Thresholds
+    before: TrackedCondition | None, finding: Finding, observed: Observed, thresholds: Thresholds
 ) -> tuple[TrackedCondition, Alert | None]:
-    now = quorum.now_ms
+    now = observed.now_ms
     hold = thresholds.ms(HOLD) if finding.hold_ms is None else finding.hold_ms
     age = finding.condition_age_ms or 0
     if before and not before.notified_severity and finding.condition_age_ms is not None:
         # After a gap the age by the evidence alone counts: it may be another condition.
-        before = before if before.last_seen_at_ms >= quorum.watched_since_ms else None
+        before = before if before.last_seen_at_ms >= observed.watched_since_ms else None
     after = replace(
-        before or _began(finding, quorum),
+        before or _began(finding, observed),
         last_seen_at_ms=now,
         clearing_since_ms=None,
         summary=finding.summary,
@@ -308,61 +339,63 @@ def _with_finding(
         after = replace(after, due_at_ms=Millis(after.started_at_ms + max(0, hold - after.age_at_start_ms)))
         if now < after.due_at_ms and age < hold:
             return after, None
-        return _fired(after, finding, quorum, min(after.due_at_ms, now))
+        return _fired(after, finding, observed, min(after.due_at_ms, now))
     if finding.severity is after.notified_severity:
         return replace(after, milder_since_ms=None), None
     if finding.severity.rank > after.notified_severity.rank:
-        return _fired(after, finding, quorum, now)
+        return _fired(after, finding, observed, now)
     since = now if after.milder_since_ms is None else after.milder_since_ms
     due = Millis(since + thresholds.ms(CLEAR))
-    return _fired(after, finding, quorum, due) if now >= due else (replace(after, milder_since_ms=since), None)
+    return _fired(after, finding, observed, due) if now >= due else (replace(after, milder_since_ms=since), None)
 
 
-def _began(finding: Finding, quorum: Quorum) -> TrackedCondition:
+def _began(finding: Finding, observed: Observed) -> TrackedCondition:
     return TrackedCondition(
         rule=finding.rule,
         subject=finding.subject,
-        cluster_id=quorum.cluster_id or "",
-        started_at_ms=quorum.now_ms,
-        due_at_ms=quorum.now_ms,
+        cluster_id=observed.cluster_id or "",
+        started_at_ms=observed.now_ms,
+        due_at_ms=observed.now_ms,
         age_at_start_ms=Millis(finding.condition_age_ms or 0),
-        last_seen_at_ms=quorum.now_ms,
+        last_seen_at_ms=observed.now_ms,
         summary=finding.summary,
         evidence=finding.evidence,
     )
 
 
 def _without_finding(
-    condition: TrackedCondition, quorum: Quorum, thresholds: Thresholds, not_applicable: str | None
+    condition: TrackedCondition, observed: Observed, thresholds: Thresholds, not_applicable: str | None
 ) -> tuple[TrackedCondition | None, Alert | None]:
     """`not_applicable`: why the rule evaluates nothing, which does not mean that the condition is over."""
     if condition.notified_severity is None:
         return None, None
-    now = quorum.now_ms
+    now = observed.now_ms
     since = now if condition.clearing_since_ms is None else condition.clearing_since_ms
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
         return replace(condition, clearing_since_ms=since, milder_since_ms=None), None
     summary = (
-        resolved_summary(resolved_text(condition.rule, condition.subject, quorum), since)
+        resolved_summary(resolved_text(condition.rule, condition.subject, observed), since)
         if not_applicable is None
         else f"Rule {condition.rule} is not evaluated any more: {not_applicable}."
     )
-    return None, condition_alert(condition, quorum, state=AlertState.RESOLVED, summary=summary, due_at_ms=due)
+    return None, condition_alert(condition, observed, state=AlertState.RESOLVED, summary=summary, due_at_ms=due)
 
 
-def _while_unknown(condition: TrackedCondition, quorum: Quorum, unobserved: Collection[str]) -> TrackedCondition | None:
+def _while_unknown(
+    condition: TrackedCondition, observed: Observed, unobserved: Collection[str]
+) -> TrackedCondition | None:
     if condition.notified_severity is not None:
         return replace(condition, clearing_since_ms=None, milder_since_ms=None)
-    unknown_ms = quorum.now_ms - condition.last_seen_at_ms
-    undecided_ms = min(unknown_ms, quorum.now_ms - quorum.watched_since_ms)
+    unknown_ms = observed.now_ms - condition.last_seen_at_ms
+    undecided_ms = min(unknown_ms, observed.now_ms - observed.watched_since_ms)
     kept = unknown_ms <= _GAP_MS and (condition.rule in unobserved or undecided_ms <= _PENDING_UNKNOWN_MS)
     return condition if kept else None
 
 
 def condition_alert(
     condition: TrackedCondition,
-    quorum: Quorum,
+    observed: Observed,
     *,
     due_at_ms: Millis,
     state: AlertState = AlertState.FIRING,
@@ -372,7 +405,7 @@ def condition_alert(
     """Returns the transition of a condition whose severity is notified; `summary` replaces that of the condition."""
     assert condition.notified_severity is not None
     return Alert(
-        cluster=quorum.cluster,
+        cluster=observed.cluster,
         cluster_id=condition.cluster_id,
         rule=condition.rule,
         subject=condition.subject,
@@ -383,6 +416,6 @@ def condition_alert(
         remedy=remedy,
         started_at_ms=condition.started_at_ms,
         due_at_ms=due_at_ms,
-        observed_at_ms=quorum.now_ms,
-        offset=quorum.last_offset,
+        observed_at_ms=observed.now_ms,
+        offset=observed.last_offset,
     )

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rules.finding import Rule, Threshold
+from rules.finding import DeclaredRule, Threshold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 
@@ -19,7 +19,7 @@ class Page:
     """The text under each heading with its line breaks and without its indentation, in the docstring's order."""
 
 
-def page_of(rule: Rule) -> Page:
+def page_of(rule: DeclaredRule) -> Page:
     """Parses a rule's docstring: a line without indentation after the first paragraph is a heading."""
     lead, _, rest = rule.text.strip().partition("\n\n")
     found: dict[str, list[str]] = {}
@@ -33,14 +33,14 @@ def page_of(rule: Rule) -> Page:
     return Page(lead=" ".join(lead.split()), sections=sections)
 
 
-def times_of(rule: Rule) -> str:
+def times_of(rule: DeclaredRule) -> str:
     """Returns one sentence: when the alert fires and when it resolves by default."""
     lasted, absent = (ms_text(Millis(round(each.default * 1000))) for each in rule.thresholds[:2])
     fires = f"after the condition has lasted {lasted}" if rule.hold.default else "at once"
     return f"Fires {fires}; resolves after the condition has been absent for {absent}."
 
 
-def inhibition_of(rule: Rule) -> str | None:
+def inhibition_of(rule: DeclaredRule) -> str | None:
     """Returns which other rules inhibit the rule, and what follows, in sentences; None if none do."""
     if not rule.inhibited_by:
         return None

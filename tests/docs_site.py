@@ -12,7 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 
 ROOT = Path(__file__).parents[1]
 TOP_LEVEL_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
@@ -29,7 +29,7 @@ def existing_pages(entry: Any) -> Any:
     """Returns an entry of the navigation without missing pages; inserts the rules' pages below `Rules`."""
     match entry:
         case {"Rules": _}:
-            return {"Rules": ["rules/index.md", *({rule: f"rules/{rule}.md"} for rule in sorted(RULES))]}
+            return {"Rules": ["rules/index.md", *({rule: f"rules/{rule}.md"} for rule in sorted(ALL_RULES))]}
         case str():
             return entry if entry in TOP_LEVEL_PAGES.values() or (ROOT / "docs" / entry).exists() else None
         case dict():

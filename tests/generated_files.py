@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 from streaming.config import config_json_schema
 from tests import configuration_page, metric_page, rule_pages, status_schema
 from tests.kafka import version_table
@@ -32,7 +32,7 @@ def _alertmanager() -> str:
     before, comment, rest = ALERTMANAGER.read_text(encoding="utf-8").partition("  # The causes and their consequences")
     _, after, rest = rest.partition("  # The same condition twice")
     causes: dict[str, list[str]] = {}
-    for rule in RULES.values():
+    for rule in ALL_RULES.values():
         for cause in rule.inhibited_by:
             causes.setdefault(cause, []).append(rule.id)
     blocks = [

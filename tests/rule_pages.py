@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from rules.evaluate import RULES
-from rules.finding import CLEAR, HOLD, Rule, Severity, hold
+from rules.evaluate import ALL_RULES
+from rules.finding import CLEAR, HOLD, DeclaredRule, Severity, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, page_of
@@ -22,18 +22,20 @@ _SHARED_BY = 3
 _DIFFERENT = "on each page"
 _HOLD = f"{hold(0).meaning}: "
 """What the index says of every hold: the page has the reason for its length alone."""
-_QUOTED_RULE = re.compile(rf"`({'|'.join(RULES)})`")
+_QUOTED_RULE = re.compile(rf"`({'|'.join(ALL_RULES)})`")
 
 
 def pages() -> Mapping[str, str]:
     """Returns every file of docs/rules by its name."""
-    return {"index.md": index(), **{f"{rule.id}.md": markdown(rule) for rule in RULES.values()}}
+    return {"index.md": index(), **{f"{rule.id}.md": markdown(rule) for rule in ALL_RULES.values()}}
 
 
 def index() -> str:
     """Returns the list of all rules, the most severe first, and what applies to each."""
     worst_first = [severity.value for severity in Severity]
-    order = sorted(RULES.values(), key=lambda rule: ([worst_first.index(one) for one in severities(rule)][:1], rule.id))
+    order = sorted(
+        ALL_RULES.values(), key=lambda rule: ([worst_first.index(one) for one in severities(rule)][:1], rule.id)
+    )
     rows = [
         f"| [`{rule.id}`]({rule.id}.md) | {rule.title} | {', '.join(severities(rule))} | {hold_text(rule)} |"
         for rule in order
@@ -49,7 +51,7 @@ def index() -> str:
 def shared() -> dict[tuple[str, str], str]:
     """Returns by name and meaning each threshold that several rules have: its default, or where the defaults are."""
     found = defaultdict(list)
-    for rule in RULES.values():
+    for rule in ALL_RULES.values():
         for each in rule.thresholds:
             found[each.name, each.meaning].append(default_of(each))
     return {
@@ -59,13 +61,13 @@ def shared() -> dict[tuple[str, str], str]:
     }
 
 
-def hold_text(rule: Rule) -> str:
+def hold_text(rule: DeclaredRule) -> str:
     """Returns the default hold: how long the condition must last before the alert fires."""
     (seconds,) = (each.default for each in rule.thresholds if each.name == HOLD)
     return ms_text(Millis(round(seconds * 1000))) if seconds else "0 s"
 
 
-def markdown(rule: Rule) -> str:
+def markdown(rule: DeclaredRule) -> str:
     """Returns the page of one rule."""
     page = page_of(rule)
     facts = f"`{rule.id}`: {', '.join(severities(rule))}. [Silence it](index.md#silence-it)."
@@ -92,12 +94,12 @@ def markdown(rule: Rule) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def linked(text: str, *, of: Rule) -> str:
+def linked(text: str, *, of: DeclaredRule) -> str:
     """Returns the text with the names of other rules as links to their pages."""
     return _QUOTED_RULE.sub(lambda match: match[0] if match[1] == of.id else f"[{match[0]}]({match[1]}.md)", text)
 
 
-def severities(rule: Rule) -> list[str]:
+def severities(rule: DeclaredRule) -> list[str]:
     """Returns the rule's severities, the most severe first; each has a golden file."""
     existing = {path.name.split(".")[1] for path in GOLDENS.glob(f"{rule.id}.*.txt")}
     return [severity.value for severity in Severity if severity.value in existing]

@@ -20,7 +20,7 @@ from connectors.store.alert_store import AlertRecord, AlertStore, DeliveryStatus
 from connectors.store.database import Database
 from connectors.store.lease import Lease
 from rules.alert import Alert, AlertState
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 from rules.firing import Firing, reconciled
 from rules.model.identifiers import Millis
 from rules.notifications.incident import IncidentGrouper, deduplication_key
@@ -73,7 +73,7 @@ class Ledger:
             self._apply_sink(sink, stored)
 
     def _grouped(self) -> IncidentGrouper:
-        grouper = IncidentGrouper(RULES)
+        grouper = IncidentGrouper(ALL_RULES)
         for one in self._records.values():
             grouper.add(one.alert, one.incident, at_ms=one.recorded_at_ms, escalations=one.escalations)
         return grouper

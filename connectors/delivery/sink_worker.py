@@ -10,15 +10,16 @@ from functools import partial
 from threading import Thread
 
 from connectors.delivery.delivery_report import SinkResult
-from connectors.delivery.job_alerts import is_about
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.retries import RetrySchedule, SetAside
 from connectors.secret import redact
 from connectors.sinks.alert_json import Key
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
+from rules.job.sink_failing import subject_of
 from rules.model.identifiers import Millis
+from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.notification import Notification, TransitionStatus, alert_histories, single_alert_notification
 from rules.notifications.planner import NotificationPlanner
 from rules.notifications.route import Silence
@@ -79,7 +80,7 @@ class SinkWorker:
         self._route = sink.options.route
         repeat_s = sink.options.repeat_s
         self._planner = NotificationPlanner(
-            RULES,
+            ALL_RULES,
             repeat_ms=None if repeat_s is None else Millis(round(repeat_s * 1000)),
             expires=sink.options.expires,
         )
@@ -139,8 +140,13 @@ class SinkWorker:
             pending=self._ledger.pending_count(self.name),
             silenced=self._silenced,
             failing=self.failing,
-            not_accepted=() if self._failing else tuple(self._set_aside.subjects),
+            not_accepted=self.not_accepted,
         )
+
+    @property
+    def not_accepted(self) -> tuple[str, ...]:
+        """What the notifications are about that it does not accept while it accepts others."""
+        return () if self._failing else tuple(self._set_aside.subjects)
 
     @property
     def accepts_nothing(self) -> bool:
@@ -219,7 +225,7 @@ class SinkWorker:
 
     def _takes(self, alert: Alert) -> bool:
         """Returns whether the sink gets this transition: it matches the route, and is not about the sink itself."""
-        return self._route.matches(alert) and not is_about(alert, self.name)
+        return self._route.matches(alert) and not _is_about(alert, self.name)
 
     def _plan(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
         """Returns what to send now; records in the ledger what is never sent to this sink."""
@@ -256,7 +262,12 @@ class SinkWorker:
             alert.key
             for transitions in self._ledger.incidents(self.name).values()
             for history in alert_histories(transitions)
-            if is_about(history.newest, self.name) or not self._route.matches_history(history)
+            if _is_about(history.newest, self.name) or not self._route.matches_history(history)
             for alert in history.pending
         ]
         self._ledger.discard(self.name, unrouted)
+
+
+def _is_about(alert: Alert, sink: str) -> bool:
+    """Returns whether an alert reports that this sink fails: it is not sent there."""
+    return alert.cluster_id == JOB_CLUSTER_ID and alert.subject == subject_of(sink)

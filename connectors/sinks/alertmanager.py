@@ -29,9 +29,9 @@ from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
 from rules.formatting import late_text, visible
 from rules.model.identifiers import Millis
+from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
-from rules.notifications.route import JOB_CLUSTER_ID
 
 REPEAT_S = 60.0
 """How often firing alerts are sent again."""

@@ -25,9 +25,10 @@ from connectors.sinks.http_request import error_text, tls_context
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 from rules.finding import Severity
-from rules.notifications.route import JOB_CLUSTER_ID, Route
+from rules.model.job_state import JOB_CLUSTER_ID
+from rules.notifications.route import Route
 
 TIMEOUT_S = 5.0
 TEST_RULE = "test"
@@ -98,7 +99,7 @@ class MessageLinks:
 
         For a notification of no rule, such as a test, that of the list of all rules.
         """
-        name = quote(rule, safe="") if rule in RULES else ""
+        name = quote(rule, safe="") if rule in ALL_RULES else ""
         if self.docs_url is not None:
             return "/".join(filter(None, (self.docs_url.rstrip("/"), "rules", name))) + "/"
         return None if self.page_url is None else "/".join(filter(None, (self.page_url.rstrip("/"), "rules", name)))

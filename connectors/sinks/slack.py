@@ -3,8 +3,8 @@
 With a bot token (scope `chat:write`, and the app invited to the channel) the message is posted when an incident
 begins, and edited afterwards. Slack sends no notification for an edit, so changes, repetitions and the end are also
 replies in the thread; a reply is also shown in the channel if the incident got worse, if another alert that is as
-severe joined it, or if it is repeated. With an incoming webhook nothing can be edited: each notification is a new
-message.
+severe joined it, if what to do has changed, or if it is repeated. With an incoming webhook nothing can be edited: each
+notification is a new message.
 """
 
 import json

@@ -11,6 +11,7 @@ from pathlib import Path
 FOLDER_MODE = 0o700
 _OTHERS = 0o077
 _LOCK_RETRY_S = 0.05
+_LEAST_FREE = 1 << 20
 
 
 class Synced(Enum):
@@ -36,6 +37,15 @@ def append(descriptor: int, content: bytes, size_bytes: int) -> None:
         with suppress(OSError):
             os.ftruncate(descriptor, size_bytes)
         raise
+
+
+def full_disk(folder: Path) -> str | None:
+    """Returns that the disk of a folder is full, as a sentence's part; None if it has room, or cannot be asked."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return f"the disk of {folder} is full" if found.f_bavail * found.f_frsize < _LEAST_FREE else None
 
 
 def replace_file(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER) -> None:

@@ -13,18 +13,9 @@ What it means
       voter that is down, or whose recorded endpoint is stale, is reported by the rules for that instead.
     - `names`: the resolver on the monitor's host fails, so names that no longer exist would not be noticed.
     - `rule NAME`: that rule failed, and is not evaluated until it is fixed.
-    - `sink NAME`, for the cluster `kraftwatch`, which is the job itself: that sink could not be notified for five
-      minutes, or does not accept some notifications while it accepts others. Its pending notifications are sent once it
-      accepts them.
-    - `clusters`, for the cluster `kraftwatch`: nothing is observed of at least half of the clusters, and of more than
-      one. This host is probably cut off: one alert lists them, and people are not notified of each.
-    - `relay of NAME`, for the cluster `kraftwatch`: with `source: kafka`, the relay's topic was read to its end, and no
-      row of that cluster was there for a minute that could be used. No rule is evaluated for the cluster until rows
-      arrive.
-    - `log of NAME`, for the cluster `kraftwatch`: rows of that cluster's metadata log take longer to evaluate than a
-      batch may, for 30 s. Its alerts are late until the rest is evaluated; alerts of other clusters are not.
-    - `clock`, for the cluster `kraftwatch`: the clock of its host was set by half a minute or more. Holds count by the
-      monotonic clock, so no alert fires or resolves because of it.
+
+    Where nothing is observed of three clusters or more that are half of all, `monitor-degraded` reports them as one:
+    this host is probably cut off.
 
 What to do
     1. Check the monitor's own host and network.
@@ -176,6 +167,13 @@ def observes_nothing(evidence: Mapping[str, Plain]) -> bool:
     """Returns whether the evidence of a finding says that no source of the quorum has a current answer."""
     answers = [evidence[key] for key in _EVIDENCE_KEYS.values() if key in evidence]
     return bool(answers) and _CURRENT not in answers
+
+
+def failing_reasons(evidence: Mapping[str, Plain]) -> frozenset[Reason]:
+    """Returns why the attempts fail, by the evidence of a finding about the quorum."""
+    failing = evidence.get("failing")
+    found = failing if isinstance(failing, list) else []
+    return frozenset(Reason(str(each["reason"])) for each in found if isinstance(each, dict))
 
 
 def _summary(
@@ -338,5 +336,6 @@ RULE = Rule(
     title="kraftwatch does not observe the quorum",
     resolved=_resolved,
     hold=hold(30.0),
+    inhibited_by=("no-leader",),
     further_thresholds=(CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
 )

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rules.alert import Alert, AlertState
-from rules.finding import FAILED_NODES, Rule, Severity
+from rules.finding import FAILED_NODES, DeclaredRule, Severity
 from rules.model.identifiers import Millis
 
 STORM_AT = 20
@@ -76,7 +76,7 @@ class _OpenIncident:
 class IncidentGrouper:
     """Assigns alerts to incidents. The same alerts in the same order always give the same incidents."""
 
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
+    def __init__(self, rules: Mapping[str, DeclaredRule]) -> None:
         """`rules` by id: they say which rule explains which."""
         self._rules = rules
         self._related = _related(rules)
@@ -220,7 +220,7 @@ def _failed_nodes(alert: Alert) -> frozenset[tuple[str, str]]:
     return frozenset((alert.cluster_id, str(node)) for node in nodes) if isinstance(nodes, list) else frozenset()
 
 
-def _related(rules: Mapping[str, Rule]) -> Mapping[str, tuple[str, ...]]:
+def _related(rules: Mapping[str, DeclaredRule]) -> Mapping[str, tuple[str, ...]]:
     """Returns the rules that share a cause with each rule, in stable order: the rules that explain it first."""
     related: dict[str, dict[str, None]] = {rule: {} for rule in rules}
     for rule in rules.values():

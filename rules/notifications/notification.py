@@ -105,7 +105,8 @@ class Notification:
     False for a resolved incident means: it fired and resolved while the sink could not be reached, or in a backlog.
     """
     worse: bool = False
-    """Whether an open incident got worse, or another alert that is as severe joined it: people must notice it."""
+    """Whether an open incident got worse, another alert as severe joined it, or other advice holds: people must notice
+    it."""
     escalations: int = 0
     """How often the incident has escalated (`rules.notifications.incident`): each is a new page."""
     escalations_before: int = 0

@@ -4,8 +4,9 @@ Pure: the same records and the same `now` give the same plan.
 
 - A sink is notified immediately when an incident begins, gets worse or is resolved. Worse means: a higher severity, or
   an alert of another rule that is at least as severe as what the sink was notified of. Other changes (another alert of
-  the same rule, one of several resolved, the severity decreased) are collected for an interval from the first of them:
-  an incident that recovers step by step is one notification.
+  the same rule, one of several resolved, the severity decreased, another conclusion or advice) are collected for an
+  interval from the first of them: an incident that recovers step by step is one notification. Other advice at the worst
+  severity is noticeable, and never a new page.
 - A silenced alert is held back: it is sent if it is still firing when the silence ends, and discarded if it resolves
   before. If the sink was notified that an alert fires, it is also notified that it resolved, silenced or not: no
   incident stays open in the sink forever.
@@ -22,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.alert import Alert, AlertState
-from rules.finding import Rule, Severity
+from rules.finding import DeclaredRule, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import AlertHistory, Notification, NotifyReason, TransitionStatus, alert_histories
 from rules.notifications.route import Silence
@@ -80,7 +81,7 @@ class _AlertDecision:
 class NotificationPlanner:
     """Plans the notifications of one sink. It has no state: the records say what was delivered."""
 
-    def __init__(self, rules: Mapping[str, Rule], *, repeat_ms: Millis | None, expires: bool = False) -> None:
+    def __init__(self, rules: Mapping[str, DeclaredRule], *, repeat_ms: Millis | None, expires: bool = False) -> None:
         """`rules` by id: they say which rule inhibits which.
 
         `repeat_ms`: after how long an open incident is sent again, None for never; `expires`: one that is not sent
@@ -212,15 +213,22 @@ def _open_in_sink(listed: Iterable[AlertHistory]) -> list[Alert]:
 
 
 def _is_noticeable(listed: Sequence[AlertHistory], new: Sequence[Alert]) -> bool:
-    """Returns whether one of the new transitions makes an incident worse, or is another alert that is as severe."""
+    """Returns whether a new transition makes an incident worse, is another alert as severe, or advises otherwise."""
     notified = _open_in_sink(listed)
     if not notified:
         return False
     worst, known = max(alert.severity.rank for alert in notified), {alert.fingerprint for alert in notified}
     fired = [alert for alert in new if alert.state is AlertState.FIRING]
+    advised = {alert.fingerprint: _advice(alert) for alert in notified}
     return _is_worse(fired, notified) or any(
-        alert.severity.rank == worst and alert.fingerprint not in known for alert in fired
+        alert.severity.rank == worst
+        and (alert.fingerprint not in known or advised[alert.fingerprint] != _advice(alert))
+        for alert in fired
     )
+
+
+def _advice(alert: Alert) -> str | None:
+    return None if alert.stated is None else alert.stated[1]
 
 
 def _escalations(decisions: Iterable[_AlertDecision]) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.notification import AlertHistory
 
 
@@ -39,10 +40,6 @@ class Silence:
         )
 
 
-JOB_CLUSTER_ID = "kraftwatch"
-"""The cluster id of alerts about the job itself. They match every pattern of clusters and rules, unless they list
-clusters. No Kafka cluster has this id.
-"""
 CLUSTERS = "clusters"
 """The key of evidence in which an alert about the job lists the clusters that it reports: it is routed like theirs."""
 

@@ -16,7 +16,7 @@ from connectors.errors import UsageError
 from streaming.cli.output import stdout_console
 
 if TYPE_CHECKING:
-    from rules.finding import Rule
+    from rules.finding import DeclaredRule
 
 GLOSSARY = "glossary"
 _GLOSSARY_HINT = "\nkraftwatch explain glossary explains the terms (docs/glossary.md)."
@@ -24,9 +24,9 @@ _GLOSSARY_HINT = "\nkraftwatch explain glossary explains the terms (docs/glossar
 
 def rule_ids() -> list[str]:
     """Returns the id of every rule; the shell completes them."""
-    from rules.evaluate import RULES
+    from rules.evaluate import ALL_RULES
 
-    return list(RULES)
+    return list(ALL_RULES)
 
 
 def explain(
@@ -49,24 +49,24 @@ def explain(
 
       kraftwatch explain no-leader
     """
-    from rules.evaluate import RULES
+    from rules.evaluate import ALL_RULES
 
     console = stdout_console(120)
     if rule is None:
         hint = "\nkraftwatch explain RULE explains one rule and what to do." + _GLOSSARY_HINT
-        console.print(_grid([(one.id, one.title) for one in RULES.values()]), Text(hint, "dim"))
+        console.print(_grid([(one.id, one.title) for one in ALL_RULES.values()]), Text(hint, "dim"))
         return
     name = rule.strip().lower().replace("_", "-")
     if name == GLOSSARY:
         console.print(_glossary())
         return
-    if name in RULES:
-        console.print(_page(RULES[name]))
+    if name in ALL_RULES:
+        console.print(_page(ALL_RULES[name]))
     elif (meaning := _meaning(rule.strip().lower())) is not None:
         console.print(meaning)
     else:
-        near = difflib.get_close_matches(rule, RULES, n=1, cutoff=0.4)
-        hint = f"did you mean '{near[0]}'?" if near else f"known rules: {', '.join(RULES)}"
+        near = difflib.get_close_matches(rule, ALL_RULES, n=1, cutoff=0.4)
+        hint = f"did you mean '{near[0]}'?" if near else f"known rules: {', '.join(ALL_RULES)}"
         raise UsageError(f"unknown rule '{rule}': {hint}")
 
 
@@ -79,7 +79,7 @@ def _grid(rows: Iterable[Sequence[str]]) -> Table:
     return grid
 
 
-def _page(rule: "Rule") -> RenderableType:
+def _page(rule: "DeclaredRule") -> RenderableType:
     from rules.rule_page import default_of, inhibition_of, page_of, times_of
 
     page = page_of(rule)

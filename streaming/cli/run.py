@@ -85,7 +85,7 @@ def run(opts: RunOptions) -> None:
     if page is not None:
         print_progress(f"warning: {page}")
     # Imported here: Spark takes a second to import, and usage errors must not wait for it.
-    from streaming.job import job
+    from streaming.job import run as job
 
     job.run(resolved, say=print_progress, file=file)
 

@@ -15,11 +15,12 @@ import typer
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso, silence_to_json
 from connectors.wall_clock import wall_ms
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 from rules.finding import Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID, Silence
+from rules.model.job_state import JOB_CLUSTER_ID
+from rules.notifications.route import Silence
 from streaming.cli.checkpoint import database_to_write
 from streaming.cli.explain import rule_ids
 from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, JobPlace, job_place, parse_time_option
@@ -84,7 +85,7 @@ def add(
     patterns = [cluster or ["*"], rule or ["*"], subject or ["*"], severity or ["*"]]
     if all("*" in each for each in patterns):
         raise UsageError("this would silence every alert: give --cluster, --rule, --subject or --severity")
-    _check_patterns("rule", rule, RULES)
+    _check_patterns("rule", rule, ALL_RULES)
     _check_patterns("severity", severity, list(Severity))
     job = job_place(checkpoint, config)
     _check_clusters(cluster or (), job)

@@ -51,9 +51,9 @@ def threshold_value(rule: str, name: str, value: object) -> float:
         ValueError: there is no such rule or threshold, or the value is invalid.
     """
     # Imported here: most commands get no threshold, and the rules take as long to load as the configuration.
-    from rules.evaluate import RULES, thresholds_for
+    from rules.evaluate import ALL_RULES, thresholds_for
 
-    units = {each.name: each.unit for each in RULES[rule].thresholds} if rule in RULES else {}
+    units = {each.name: each.unit for each in ALL_RULES[rule].thresholds} if rule in ALL_RULES else {}
     number = value if isinstance(value, int | float) else parse_seconds(str(value), unit=units.get(name, "s"))
     thresholds_for({f"{rule}.{name}": number})
     return number

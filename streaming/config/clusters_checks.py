@@ -66,11 +66,11 @@ def all_unmatched(place: KeyPath, patterns: Sequence[str], known: Sequence[str],
 def _unknown_rules(place: KeyPath, rules: Iterable[str]) -> Iterator[Mistake]:
     for rule in rules:
         # Imported here: most configurations name no rule, and all rules take as long to load as the configuration.
-        from rules.evaluate import RULES
+        from rules.evaluate import ALL_RULES
 
-        if rule not in RULES:
+        if rule not in ALL_RULES:
             # Exactly one rule: a pattern such as `voter-*` is no rule's id.
-            problem = unmatched(rule.replace("*", ""), RULES, "rule") or f"'{rule}' is a pattern: name each rule"
+            problem = unmatched(rule.replace("*", ""), ALL_RULES, "rule") or f"'{rule}' is a pattern: name each rule"
             yield (*place, rule), problem
 
 

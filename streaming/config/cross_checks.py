@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from connectors.settings import uri_scheme
 from connectors.sinks.sink_config import SinkSection
-from rules.evaluate import RULES
-from rules.notifications.route import JOB_CLUSTER_ID, Route
+from rules.evaluate import ALL_RULES
+from rules.model.job_state import JOB_CLUSTER_ID
+from rules.notifications.route import Route
 from streaming.config.clusters_checks import Mistake, all_unmatched, contradictions_of_clusters, mistakes_of_clusters
 from streaming.config.root import SHUFFLE_PARTITIONS, Config
 from streaming.config.sentences import KeyPath
@@ -57,15 +58,15 @@ def mistakes_between_parts(config: Config) -> Iterator[Mistake]:
         # The job's own alerts name the cluster `kraftwatch`.
         known = [*names, JOB_CLUSTER_ID]
         yield from all_unmatched(("maintenance", at, "clusters"), window.clusters, known, "cluster")
-        yield from all_unmatched(("maintenance", at, "rules"), window.rules, list(RULES), "rule")
+        yield from all_unmatched(("maintenance", at, "rules"), window.rules, list(ALL_RULES), "rule")
 
 
 def _sink_rules(place: KeyPath, section: SinkSection) -> Iterator[Mistake]:
     mistakes = [
-        *all_unmatched((*place, "include"), section.rules.include, list(RULES), "rule"),
-        *all_unmatched((*place, "exclude"), section.rules.exclude, list(RULES), "rule"),
+        *all_unmatched((*place, "include"), section.rules.include, list(ALL_RULES), "rule"),
+        *all_unmatched((*place, "exclude"), section.rules.exclude, list(ALL_RULES), "rule"),
     ]
     route = Route(rules=section.rules.include, excluded_rules=section.rules.exclude)
-    if not mistakes and not any(map(route.includes_rule, RULES)):
+    if not mistakes and not any(map(route.includes_rule, ALL_RULES)):
         mistakes = [(place, "exclude leaves no rule of include: the sink would get no alert")]
     yield from mistakes

@@ -20,7 +20,7 @@ from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database
 from rules.alert import AlertState, fingerprint
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 from rules.model.identifiers import DirectoryId, Millis
 from rules.model.membership import RecordPosition
 from rules.model.monitoring import FailedObservation, Reason
@@ -223,7 +223,7 @@ class AlertRows:
         return {
             "line": number,
             **{name: text if isinstance(text, str) and text else None for name, text in texts.items()},
-            "unknown_rule": None if rule is None or str(rule) in RULES else str(rule)[:80],
+            "unknown_rule": None if rule is None or str(rule) in ALL_RULES else str(rule)[:80],
             "expected_fingerprint": fingerprint(str(fields.get("cluster_id")), str(rule), str(fields.get("subject"))),
             "started_at_ms": started_at_ms,
             "observed_at_ms": observed_at_ms,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from connectors.delivery.job_alerts import job_alert
 from connectors.errors import UsageError
 from connectors.secret import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
@@ -15,6 +14,7 @@ from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
+from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.notification import single_alert_notification
 
 _DEADLINE_S = 15.0
@@ -83,15 +83,20 @@ def _send_test(sink: Sink, section: SinkSection, severity: Severity) -> str | No
         Why the sink did not accept it, without a secret; None if it did.
     """
     now_ms = wall_ms()
-    firing = job_alert(
-        TEST_RULE,
-        "a test",
-        severity,
+    firing = Alert(
+        cluster=JOB_CLUSTER_ID,
+        cluster_id=JOB_CLUSTER_ID,
+        rule=TEST_RULE,
+        subject="a test",
+        severity=severity,
+        state=AlertState.FIRING,
         summary="This is a test of kraftwatch's configuration. Nothing is wrong; no action is needed.",
         evidence={},
         remedy=("# No action is needed: this is a test.",),
         started_at_ms=now_ms,
-        now_ms=now_ms,
+        due_at_ms=now_ms,
+        observed_at_ms=now_ms,
+        offset=None,
     )
     error = _send(sink, firing)
     if error is not None or not section.test_resolves:

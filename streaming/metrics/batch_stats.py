@@ -12,7 +12,7 @@ from streaming.metrics.metric_spec import PREFIX
 from streaming.metrics.rates import Rates
 from streaming.replay.cluster_monitor import WaitingRows
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.health import quorum_unobserved
+from streaming.status.health import unobserved_quorum
 
 BATCH_DURATION = PREFIX + "batch_duration_seconds"
 DURATION_HELP = "Duration of a micro-batch, from Spark's call to the end of delivery."
@@ -38,7 +38,7 @@ class DeliveredBatch:
     @property
     def observed_ms(self) -> int:
         """The newest time of a cluster of which something is observed; 0 if there is none."""
-        seen = (each.observed_at_ms for each in self.statuses if not quorum_unobserved(each.findings))
+        seen = (each.observed_at_ms for each in self.statuses if unobserved_quorum(each.findings) is None)
         return max((each for each in seen if each is not None), default=0)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError, ProcessEndedError
 from connectors.observations.observation import Observation, ObservationKind, to_json
@@ -71,7 +70,7 @@ def _run_query(folder: Path, written: Path) -> None:
     with JournalWriter(checkpoint.journal) as journal, closing(job_database(checkpoint.folder)) as database:
         ledger = Ledger(database)
         store = StatusStore([_CLUSTER])
-        notifying = Notifying(lambda: Dispatcher(ledger, ()), ledger, store=store)
+        notifying = Notifying(ledger, (), store=store)
         deliver = Deliver(notifying, quarantine_of(database), store=store, request_poll=lambda *_: None)
         spark = start_spark(master="local[2]", logs=checkpoint.logs, settings={}, written_archive=written)
         java = SparkContext._gateway

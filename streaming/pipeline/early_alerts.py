@@ -21,8 +21,9 @@ from rules.alert import Alert
 from rules.checks import monitor_blind
 from rules.evaluate import BLIND
 from rules.firing import AHEAD_MS, Firing
-from rules.lifecycle import TrackedCondition, TrackedConditions
+from rules.lifecycle import TrackedCondition, TrackedConditions, notified_conditions
 from rules.model.identifiers import Millis
+from rules.model.job_state import BlindCluster
 from streaming.pipeline.notifying import Notifying
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
@@ -56,33 +57,17 @@ def initial_conditions(
     `firing` is the newest transition of each firing alert; `now_ms` is the wall clock. Another job of the store, whose
     clock is ahead, may have recorded a later time: nothing would be evaluated until then.
     """
-    conditions: dict[str, dict[str, TrackedCondition]] = {}
-    for alert in firing:
-        conditions.setdefault(alert.cluster, {})[f"{alert.rule} {alert.subject}"] = _condition(alert)
     newest_ms: dict[str, Millis] = {}
     for alert in history:
         counted_ms = Millis(0) if alert.rule in EARLY_RULES else alert.observed_at_ms
         newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), counted_ms)
     return {
-        cluster: TrackedConditions(now_ms=Millis(min(at_ms, now_ms + AHEAD_MS)), conditions=conditions.get(cluster, {}))
+        cluster: TrackedConditions(
+            now_ms=Millis(min(at_ms, now_ms + AHEAD_MS)),
+            conditions=notified_conditions(one for one in firing if one.cluster == cluster).conditions,
+        )
         for cluster, at_ms in newest_ms.items()
     }
-
-
-def _condition(alert: Alert) -> TrackedCondition:
-    return TrackedCondition(
-        rule=alert.rule,
-        subject=alert.subject,
-        cluster_id=alert.cluster_id,
-        started_at_ms=alert.started_at_ms,
-        due_at_ms=alert.due_at_ms,
-        last_seen_at_ms=alert.observed_at_ms,
-        # Rows before it are evaluated again: it can only end after them.
-        clearing_since_ms=alert.observed_at_ms if alert.rule in EARLY_RULES else None,
-        notified_severity=alert.severity,
-        summary=alert.summary,
-        evidence=alert.evidence,
-    )
 
 
 _ROWS_TOGETHER = 16
@@ -118,10 +103,12 @@ class EarlyCluster:
         return self._firing
 
     @property
-    def observes_nothing(self) -> bool:
-        """Whether `monitor-blind` is pending or fires because no data source of the quorum answers."""
+    def blind(self) -> TrackedCondition | None:
+        """The condition that no data source of the quorum answers, pending or firing; None: one does."""
         conditions = self._monitor.tracked.conditions.values()
-        return any(one.rule == BLIND and monitor_blind.observes_nothing(one.evidence) for one in conditions)
+        return next(
+            (one for one in conditions if one.rule == BLIND and monitor_blind.observes_nothing(one.evidence)), None
+        )
 
     def is_superseded(self, evaluated_ms: Millis) -> bool:
         """Returns whether the step, by its newest status, has evaluated what was evaluated here at its first one."""
@@ -168,9 +155,19 @@ class EarlyEvaluation:
         self._thread.join()
 
     @property
-    def blind(self) -> Sequence[str]:
+    def blind(self) -> Sequence[BlindCluster]:
         """The clusters of which nothing is observed."""
-        return [name for name, each in list(self._clusters.items()) if each.observes_nothing]
+        return [
+            BlindCluster(
+                name=name,
+                since_ms=found.started_at_ms,
+                reasons=monitor_blind.failing_reasons(found.evidence),
+                alert=None,
+                critical=True,
+            )
+            for name, each in list(self._clusters.items())
+            if (found := each.blind) is not None
+        ]
 
     def _run(self) -> None:
         try:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.dispatcher import Dispatcher
@@ -22,7 +22,8 @@ from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.firing import Firing
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
+from rules.model.job_state import JOB_CLUSTER_ID, SinkState
+from rules.notifications.route import Silence
 from streaming.pipeline.active_role import OnlyJob, Role
 from streaming.status.status_store import StatusStore
 
@@ -35,31 +36,67 @@ takeover."""
 _NOTHING: Final = DeliveryReport(recorded=1, sinks={})
 
 
+class JobEvaluation(Protocol):
+    """The rules about the job itself (`streaming.job.job_monitor`)."""
+
+    def begin(self, recorded: Sequence[Alert]) -> None:
+        """This job begins to notify; `recorded`: the alerts that fire in the ledger."""
+
+    def evaluate(self, recorded: Sequence[Alert]) -> Firing:
+        """Returns what fires about the job."""
+
+    def holds(self) -> Sequence[Silence]:
+        """Returns what suppresses alerts of clusters that an alert about the job reports."""
+
+
 class Notifying:
     """Of all threads that find something: each method that changes something waits for the one that is in progress."""
 
     def __init__(
         self,
-        open_delivery: Callable[[], Dispatcher],
         ledger: Ledger,
+        sinks: Sequence[Sink],
         *,
         store: StatusStore,
         role: Role | None = None,
+        job: JobEvaluation | None = None,
+        silences: Callable[[Millis], Sequence[Silence]] = lambda _: (),
+        deadline_s: float = 10.0,
+        patience_s: float = 1.0,
     ) -> None:
-        """`open_delivery` is called whenever this job begins to notify; `role`: by default that of the only job."""
-        self._open_delivery, self.ledger, self.store = open_delivery, ledger, store
+        """Begins to notify, unless another job may.
+
+        Args:
+            ledger: where alerts are recorded.
+            sinks: which are notified.
+            store: for the pages.
+            role: by default that of the only job.
+            job: what fires about the job itself, if that is evaluated.
+            silences: returns those in force at a time.
+            deadline_s: the longest duration of one call to one sink.
+            patience_s: how long a batch waits for all its sinks together.
+
+        Raises:
+            UsageError: two sinks have the same name.
+        """
+        self.ledger, self.store, self._sinks = ledger, store, sinks
+        self._deadline_s, self._patience_s = deadline_s, patience_s
         self.role: Role = role or OnlyJob()
-        self._delivery: Dispatcher | None = open_delivery() if self.role.is_active else None
+        self._job, self._silences = job, silences
+        self._delivery: Dispatcher | None = None
         """None while another job notifies."""
+        self._newest_delivery: Dispatcher | None = None
+        """Also while another job notifies."""
         self._firing: dict[str, Firing] = {}
         """The newest of each cluster by the step."""
         self._early: dict[str, Firing] = {}
         """Those of the early evaluation, of the clusters that the step does not evaluate yet."""
-        self._job_alerts: list[Alert] = []
         self._refresh_at = 0.0
         self._store_failed = False
         """The newest write may have taken effect or not."""
         self._lock = threading.Lock()
+        if self.role.is_active:
+            self._delivery = self._begin()
 
     @property
     def notifies(self) -> bool:
@@ -67,10 +104,26 @@ class Notifying:
         return self._delivery is not None and self.role.is_active
 
     def set_sinks(self, sinks: Sequence[Sink]) -> None:
-        """Replaces the sinks of a delivery that is open; raises UsageError if two have the same name."""
+        """Replaces the sinks; raises UsageError if two have the same name: nothing was changed."""
         with self._lock:
             if self._delivery is not None:
                 self._delivery.set_sinks(sinks)
+            self._sinks = sinks
+
+    @property
+    def sink_states(self) -> Sequence[SinkState]:
+        """Which sinks fail."""
+        return () if self._newest_delivery is None else self._newest_delivery.sink_states
+
+    @property
+    def people_not_reached(self) -> bool:
+        """Whether a sink for people did not accept its newest notifications when this job called it last."""
+        return self._newest_delivery is not None and self._newest_delivery.people_not_reached
+
+    @property
+    def nobody_is_reached(self) -> bool:
+        """Whether this job notifies, and no sink for people accepts a notification."""
+        return self.notifies and self._newest_delivery is not None and self._newest_delivery.nobody_is_reached
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -95,11 +148,10 @@ class Notifying:
         with self._lock:
             self._early.pop(cluster, None)
 
-    def send(self, job_alerts: Sequence[Alert] = ()) -> DeliveryReport:
-        """Records what changed and calls the sinks; transitions of the job's own alerts are given."""
+    def send(self) -> DeliveryReport:
+        """Records what changed and calls the sinks."""
         with self._lock:
             now_ms = wall_ms()
-            self._job_alerts += job_alerts
             report = self._sent(now_ms)
             self.store.put_delivery(report, self.ledger.history, at_ms=now_ms)
             return report
@@ -113,6 +165,15 @@ class Notifying:
             if self._delivery is not None:
                 self._delivery.settle(wall_ms())
             then()
+
+    def _begin(self) -> Dispatcher:
+        """This job begins to notify."""
+        if self._job is not None:
+            self._job.begin(self.ledger.firing())
+        self._newest_delivery = Dispatcher(
+            self.ledger, self._sinks, deadline_s=self._deadline_s, patience_s=self._patience_s
+        )
+        return self._newest_delivery
 
     def _sent(self, now_ms: Millis) -> DeliveryReport:
         try:
@@ -134,14 +195,18 @@ class Notifying:
         if self._store_failed or delivery is None:
             self.ledger.refresh()
         if delivery is None:
-            delivery = self._delivery = self._open_delivery()
+            delivery = self._delivery = self._begin()
         recorded = self.ledger.reconcile(self._all(now_ms), now_ms)
+        silences = self._silences(now_ms)
+        if self._job is not None:
+            # Before anything is sent: people are notified of a host that is cut off, and not of each cluster.
+            recorded += self.ledger.reconcile([self._job.evaluate(self.ledger.firing())], now_ms)
+            silences = [*silences, *self._job.holds()]
         self._firing = {name: replace(one, ended=()) for name, one in self._firing.items()}
         self._early = {name: replace(one, ended=()) for name, one in self._early.items()}
-        report = delivery.deliver(self._job_alerts, now_ms)
-        self._job_alerts = []
+        results = delivery.deliver(now_ms, silences)
         self._store_failed = False
-        return replace(report, recorded=report.recorded + recorded)
+        return DeliveryReport(recorded=recorded, sinks=results)
 
     def _all(self, now_ms: Millis) -> Iterator[Firing]:
         names = set(self.store.names)
@@ -168,8 +233,6 @@ class Notifying:
 
     def _stand_by(self) -> None:
         self._delivery = None
-        # The other job reports on itself; what this one has found of itself is found again when it notifies.
-        self._job_alerts = []
         for known in (self._firing, self._early):
             known.update({name: one.since(_UNRECORDED_MS) for name, one in known.items() if one.ended})
         if time.monotonic() >= self._refresh_at:

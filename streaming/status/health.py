@@ -49,7 +49,7 @@ def health(status: ClusterStatus) -> Health:
         {one.severity for one in status.findings if one.rule != BLIND},
         records_at_risk=records_at_risk(status) is not None,
         known=not unobserved and status.leader_id is not None,
-        observed=not quorum_unobserved(status.findings),
+        observed=unobserved_quorum(status.findings) is None,
     )
 
 
@@ -80,11 +80,18 @@ def records_at_risk(status: ClusterStatus) -> str | None:
     return f"Acknowledged records may be lost: see {found[0]}" if found else None
 
 
-def quorum_unobserved(findings: Iterable[FindingStatus]) -> bool:
-    """Returns whether nothing of the quorum is observed: no controller answers, not even that there is no leader."""
-    return any(
-        (one.rule, one.subject) == (BLIND, QUORUM_SUBJECT) and one.summary.startswith(NOTHING_OBSERVED)
-        for one in findings
+def unobserved_quorum(findings: Iterable[FindingStatus]) -> FindingStatus | None:
+    """Returns the finding that nothing of the quorum is observed: no controller answers, or reports a missing leader.
+
+    None: something is observed.
+    """
+    return next(
+        (
+            one
+            for one in findings
+            if (one.rule, one.subject) == (BLIND, QUORUM_SUBJECT) and one.summary.startswith(NOTHING_OBSERVED)
+        ),
+        None,
     )
 
 

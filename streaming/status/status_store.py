@@ -1,15 +1,16 @@
 """The newest status of every cluster and the newest delivery, for the threads that serve pages and metrics."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
-from connectors.delivery.job_alerts import Visibility
 from rules.alert import Alert
+from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.model.job_state import BlindCluster
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.health import quorum_unobserved
+from streaming.status.health import unobserved_quorum
 
 ENDED_RECOVERIES_KEPT = 64
 """Ended recoveries that are kept for each cluster, the newest ones."""
@@ -100,15 +101,14 @@ class StatusStore:
         """Returns whether at least one cluster is observed now: a status arrived, and some data source answered."""
         with self._lock:
             return any(
-                now_ms - one.received_at_ms <= OBSERVED_MS and not quorum_unobserved(one.status.findings)
+                now_ms - one.received_at_ms <= OBSERVED_MS and unobserved_quorum(one.status.findings) is None
                 for one in self._received.values()
             )
 
-    def visibility(self, also_blind: Collection[str] = ()) -> Visibility:
-        """Returns the configured clusters, and those whose newest status observes nothing or that are `also_blind`."""
+    def blind(self) -> Sequence[BlindCluster]:
+        """Returns the clusters whose newest status observes nothing of the quorum."""
         with self._lock:
-            blind = [name for name, one in self._received.items() if quorum_unobserved(one.status.findings)]
-            return Visibility(monitored=self.names, blind=[*also_blind, *blind])
+            return [found for one in self._received.values() if (found := _blind(one.status)) is not None]
 
     def newest(self, cluster: str) -> ReceivedStatus | None:
         """The newest status of a cluster; None before the first one."""
@@ -127,3 +127,18 @@ def _ended(before: ClusterStatus, after: ClusterStatus) -> list[EndedRecovery]:
         for each in before.recoveries
         if each.topic_id not in recovering
     ]
+
+
+def _blind(status: ClusterStatus) -> BlindCluster | None:
+    finding = unobserved_quorum(status.findings)
+    if finding is None:
+        return None
+    about = (finding.rule, finding.subject)
+    began = (one.started_at_ms for one in status.pending if (one.rule, one.subject) == about)
+    return BlindCluster(
+        name=status.cluster,
+        since_ms=next(began, status.now_ms),
+        reasons=frozenset(one.reason for one in status.failing),
+        alert=None,
+        critical=finding.severity is Severity.CRITICAL,
+    )

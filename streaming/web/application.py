@@ -32,6 +32,8 @@ class JobLiveness:
     gatherer_runs: Callable[[], bool]
     gatherer_stalled_s: Callable[[], float | None] = lambda: None
     """For how long the gatherer's event loop has not run; None where its gatherer has not reported yet."""
+    full_disk: Callable[[], str | None] = lambda: None
+    """That the job's own disk is full, as a sentence's part; None if it has room."""
     since: float = field(default_factory=time.monotonic)
 
     @property
@@ -78,6 +80,8 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
     def readyz() -> ResponseReturnValue:
         if liveness.last_batch_at() is None:
             return {"status": "waiting for the first batch"}, 503
+        if (problem := liveness.full_disk()) is not None:
+            return {"status": problem}, 503
         return {"status": "ready"}
 
     return blueprint

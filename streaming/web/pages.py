@@ -13,7 +13,7 @@ from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
 from connectors.errors import UsageError
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from streaming.status.health import Health
@@ -49,9 +49,9 @@ def pages(view: FleetView) -> Blueprint:
 
     @blueprint.get("/rules/<rule>", strict_slashes=False)
     def rule(rule: str) -> ResponseReturnValue:
-        if rule not in RULES:
+        if rule not in ALL_RULES:
             return {"status": "there is no such rule"}, 404
-        main = render("rule.html", rule=RULES[rule])
+        main = render("rule.html", rule=ALL_RULES[rule])
         return _page(main, title=f"{rule} · kraftwatch", path=("rules", rule), view=view, live=False)
 
     @blueprint.get("/static/<name>")

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import duration, evidence_lines
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 from rules.formatting import late_text, utc_text, visible
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
@@ -81,7 +81,7 @@ def _environment() -> Environment:
         ids=lambda nodes: ", ".join(map(str, nodes)) if nodes else "none",
     )
     environment.globals.update(
-        rules=RULES, page_of=page_of, times_of=times_of, inhibition_of=inhibition_of, default_of=default_of
+        rules=ALL_RULES, page_of=page_of, times_of=times_of, inhibition_of=inhibition_of, default_of=default_of
     )
     return environment
 

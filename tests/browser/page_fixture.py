@@ -9,7 +9,6 @@ from pathlib import Path
 
 import requests
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Sink
 from connectors.store.tables import job_database
@@ -27,6 +26,7 @@ from streaming.web.page_access import PageAccess
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.scripts.script_quorum import ScriptedQuorum
 
 START = 1_795_161_600_000
@@ -93,7 +93,7 @@ class PageFixture(ServedPages):
         self.store = StatusStore(names)
         self.silences: list[Silence] = []
         self._ledger = Ledger(job_database(folder))
-        self._delivery = Dispatcher(self._ledger, sinks)
+        self._delivery = RecordingDispatcher(self._ledger, sinks)
         view = FleetView(
             store=self.store, silences=lambda _: self.silences, now_ms=lambda: Millis(self.now_ms), past=past
         )

@@ -49,7 +49,7 @@ def _around(step: str, role: Role, target: str, calls: int = 3) -> Iterator[Kill
 
 _JOURNAL = "connectors.store.journal_writer:JournalWriter"
 _READER = "streaming.pipeline.source:JournalStreamReader"
-_DELIVER = "streaming.pipeline.deliver:Deliver._deliver"
+_DELIVER = "streaming.pipeline.deliver:Deliver.__call__"
 _LEDGER = "connectors.delivery.ledger:Ledger"
 _PAGERDUTY = "pagerduty:EventsApiV2Client.send_event"
 _SLACK = "slack_sdk:WebClient"

@@ -29,7 +29,7 @@ HOLD_S = {
     "partition-stuck-recovering": 30.0,
     "monitor-blind": 20.0,
     "monitor-blind controller": 60.0,
-    "monitor-blind relay": 60.0,
+    "monitor-degraded relay": 60.0,
 }
 """The holds of the run's configuration."""
 KEEPS_FIRING_S = {
@@ -62,6 +62,7 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "partition-stuck-recovering": ((), (Kind.RECOVERING,)),
     "unclean-election": ((), (Kind.RECOVERING, *_BROKERS)),
     "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
+    "monitor-degraded": ((), (Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),
     "node-restarting": ((Kind.STARTED,), ()),
     "views-disagree": ((), (Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.SILENT)),
@@ -180,7 +181,7 @@ class Oracle:
         for fact in course.facts.of(Kind.RECOVERING):
             yield from self._long_enough("partition-stuck-recovering", fact.subject, partial(self._recovers, fact))
         yield from self._long_enough("monitor-blind", "", self._none_observed)
-        yield from self._long_enough("monitor-blind relay", "relay", self._no_relay)
+        yield from self._long_enough("monitor-degraded relay", "relay", self._no_relay)
 
     def _no_majority(self, at: float) -> bool:
         return self.observed(at) and len(self.voters(at)) - len(self.absent(at)) < self.majority(at)
@@ -226,7 +227,7 @@ class Oracle:
         enough = HOLD_S[rule] + DETECTED_S
         for start, end in self.runs(certain):
             if end - start >= enough:
-                inhibited = not rule.startswith(("no-leader", "monitor-blind")) and not self._leads_between(
+                inhibited = not rule.startswith(("no-leader", "monitor-")) and not self._leads_between(
                     start, start + enough
                 )
                 yield Expected(

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.
 
 def test_two_floods_do_not_keep_the_job_from_alerting_about_another_cluster(folder: Path) -> None:
     with flooded_job(folder) as (job, lab):
-        reported = job.wait_for("monitor-blind", subject="log of flood-of-features")
+        reported = job.wait_for("monitor-degraded", subject="log of flood-of-features")
         lab.kill(1)
         alert = job.wait_for("no-leader")
 

@@ -96,12 +96,12 @@ def test_relays_with_topics_of_their_own_do_not_reach_each_other(lab: Lab, topic
             assert job.wait_for("quorum-shape", since=1).line["cluster"] == "second"
 
             second.write(first.messages()[-1])
-            refused = job.wait_for("data-contract-broken", subject="rows of first: topic")
+            refused = job.wait_for("monitor-degraded", subject="rows of first: topic")
             assert refused.line["evidence"]["topic_partition"].startswith("topic of-second partition ")
             first.kill()
-            job.wait_for("monitor-blind", subject="relay of first")
+            job.wait_for("monitor-degraded", subject="relay of first")
             first.start()
-            job.wait_for("monitor-blind", "resolved", subject="relay of first")
+            job.wait_for("monitor-degraded", "resolved", subject="relay of first")
     finally:
         first.stop()
         second.stop()

@@ -107,7 +107,7 @@ def assert_forged_rows_are_refused(relay: RelayProcess, job: ConfiguredJob) -> N
     written = forged(relay.messages()[-1])
     relay.write(*written.values())
     for part in written:
-        alert = job.wait_for("data-contract-broken", subject=f"rows of test: {part}")
+        alert = job.wait_for("monitor-degraded", subject=f"rows of test: {part}")
         evidence = alert.line["evidence"]
         place = f"topic {relay.section['topic']} partition "
         assert (evidence["cluster"], evidence["refused"], alert.severity) == ("test", part, "warning")

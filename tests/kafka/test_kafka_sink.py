@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
 )
 from jsonschema import Draft202012Validator
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks import librdkafka
 from connectors.sinks.kafka_topic import KafkaTopicSink
@@ -32,6 +31,7 @@ from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.topic_messages import topic_messages
 from tests.lab import Lab
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 pytestmark = pytest.mark.lab
@@ -113,9 +113,9 @@ def send(sink: Sink, *alerts: Alert) -> list[Outcome]:
     )
 
 
-def waiting_dispatcher(ledger: Ledger, sink: Sink) -> Dispatcher:
+def waiting_dispatcher(ledger: Ledger, sink: Sink) -> RecordingDispatcher:
     """Returns a dispatcher whose batches wait for the sink's result, so that no call is in flight after a batch."""
-    return Dispatcher(ledger, [sink], deadline_s=_DEADLINE_S, patience_s=2 * _DEADLINE_S)
+    return RecordingDispatcher(ledger, [sink], deadline_s=_DEADLINE_S, patience_s=2 * _DEADLINE_S)
 
 
 def test_alerts_are_written_in_order_to_a_created_compacted_topic(

@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
@@ -17,6 +16,7 @@ from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.golden_file import REWRITE
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.scripts.script_quorum import SECOND
 from tests.sinks.server import HttpDouble
 
@@ -30,7 +30,7 @@ class SentNotifications:
         section = WebhookSection(url=SecretStr(f"{server.url}/hook"), min_severity=min_severity)
         folder.mkdir(parents=True, exist_ok=True)
         sink = section.open(MessageLinks(), folder)
-        self._dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
+        self._dispatcher = RecordingDispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
         self._server, self._start_ms = server, start_ms
         self.lines: list[str] = []
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alertmanager import REPEAT_S, AlertmanagerSection
 from connectors.sinks.sink import Sink
@@ -21,6 +20,7 @@ from rules.model.identifiers import Millis
 from streaming.config import checked
 from tests.eventually import eventually
 from tests.lab_security import Security
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import HttpReply, ReceivedRequest
 from tests.sinks.sink_kind import SECRET, SinkKind
@@ -81,7 +81,7 @@ class TimedDelivery:
 
     def __init__(self, sink: Sink, tmp_path: Path) -> None:
         self._began_ms = now_ms()
-        self._dispatcher = Dispatcher(Ledger(job_database(tmp_path)), [sink], deadline_s=60, patience_s=60)
+        self._dispatcher = RecordingDispatcher(Ledger(job_database(tmp_path)), [sink], deadline_s=60, patience_s=60)
 
     def deliver(self, *alerts: Alert, minutes_ago: float = 0) -> str | None:
         """Delivers and returns why the delivery failed."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import (
     Observation,
@@ -77,8 +76,7 @@ class PipelineRun:
         self.ledger = ledger = Ledger(database)
         # After a shorter deadline a busy machine would send an alert again: the sink would get it twice.
         sinks = [JsonlSink(self.folder / "alerts.jsonl"), *more]
-        dispatcher = Dispatcher(ledger, sinks, deadline_s=120, patience_s=patience_s)
-        notifying = Notifying(lambda: dispatcher, ledger, store=self.store)
+        notifying = Notifying(ledger, sinks, store=self.store, deadline_s=120, patience_s=patience_s)
         deliver = Deliver(notifying, quarantine_of(database), store=self.store, request_poll=self._note_request)
         self.query = Query(self.spark, self.checkpoint, deliver)
         initial = initial_states(self.settings, ledger.history(), ledger.firing(), now_ms=Millis(self.now_ms))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from connectors.sinks.sink_config import MessageLinks
-from rules.evaluate import RULES
+from rules.evaluate import ALL_RULES
 from streaming.config import checked
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_link_of_every_alert_opens_the_page_of_its_rule(site: Path) -> None:
     links = MessageLinks(docs_url=site.as_uri())
 
-    for rule in RULES:
+    for rule in ALL_RULES:
         link = links.rule(rule)
         assert link is not None
         page = Path(link.removeprefix("file://")) / "index.html"

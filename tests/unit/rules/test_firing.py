@@ -115,6 +115,49 @@ def test_an_end_says_what_is_known_of_it() -> None:
     assert removed.remedy == ()
 
 
+def says(summary: str, remedy: str, second: float = 5, **changed: Any) -> Alert:
+    one = fired(second, summary=summary, remedy=(remedy,), **changed)
+    return replace(one, stated=one.says)
+
+
+FIRST = says("2 of 3 voters are down since 05:01.", "# Start controller 2.")
+
+
+@pytest.mark.parametrize(
+    ("newest", "second", "restated"),
+    [
+        (says("1 of 3 voters is down since 05:02.", "# Start controller 2."), 66, True),
+        (says("2 of 3 voters are down since 05:01.", "# Do not start controller 2: its disk is new."), 66, True),
+        (says("3 of 3 voters are down since 05:02.", "# Start controller 1."), 66, False),
+        (says("1 of 3 voters is down since 05:02.", "# Start controller 2."), 64, False),
+    ],
+    ids=["another conclusion", "other advice", "other numbers", "too early"],
+)
+def test_another_conclusion_or_advice_is_a_transition_after_a_minute(
+    newest: Alert, second: float, restated: bool
+) -> None:
+    result = compared(firing(newest, second=second), FIRST)
+    assert bool(result.transitions) is restated
+    assert bool(result.rewritten) is not restated
+    for one in result.transitions:
+        assert (one.state, one.severity, one.started_at_ms, one.observed_at_ms) == (
+            FIRES,
+            FIRST.severity,
+            FIRST.started_at_ms,
+            at(second),
+        )
+
+
+def test_a_text_that_alternates_is_a_transition_less_and_less_often() -> None:
+    recorded, transitions = FIRST, 0
+    for second in range(10, 7_200, 10):
+        one = says("All are down." if second % 20 else "Some are down.", "# Start them.")
+        result = compared(firing(one, second=second), recorded, now=7_200)
+        transitions += len(result.transitions)
+        (recorded,) = (*result.rewritten, *result.transitions)
+    assert 0 < transitions < 10
+
+
 def test_further_clusters_are_a_transition_for_those_who_are_notified_of_them() -> None:
     def cut_off(second: float, *names: str) -> Alert:
         return fired(second, evidence={"clusters": [*names]})

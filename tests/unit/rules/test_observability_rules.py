@@ -366,7 +366,8 @@ def test_no_leader_of_a_static_quorum_is_reported_by_its_configured_controllers(
 def test_rejected_request_stays_unknown_while_there_is_no_leader() -> None:
     rejected = failing(leaderless(healthy(), 1), Reason.DENIED, ALL[1])
     assert unknown_reasons(rejected, "monitor-blind") == [
-        ("quorum", "no controller leads, and some requests are rejected or not supported")
+        ("quorum", "no controller leads, and some requests are rejected or not supported"),
+        (None, "inhibited by no-leader"),
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.evaluate import RULES, evaluate, thresholds_for
+from rules.evaluate import ALL_RULES, RULES, evaluate, thresholds_for
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Invariant, Reason
@@ -215,6 +215,7 @@ def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_c
     for rule in (even, recent):
         new = Rule(id="new", title="New", text="", hold=hold(0), evaluate=rule)
         monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
+        monkeypatch.setitem(cast("dict[str, Rule]", ALL_RULES), "new", new)
         thresholds = thresholds_for({})
         evaluator, quorum, summaries = RuleEvaluator(thresholds), healthy(), set()
         for _ in range(10):
@@ -300,6 +301,7 @@ def test_another_order_of_equal_mappings_evaluates_the_rules(monkeypatch: pytest
 
     new = Rule(id="new", title="New", text="", hold=hold(0), evaluate=first)
     monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
+    monkeypatch.setitem(cast("dict[str, Rule]", ALL_RULES), "new", new)
     quorum = healthy()
     brokers = dict(sorted(quorum.brokers.items(), reverse=True))
     nodes = dict(sorted(healthy_poll().nodes.items(), reverse=True))

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from connectors.delivery.delivery_report import SinkResult
-from connectors.delivery.dispatcher import Dispatcher
-from connectors.delivery.job_alerts import SinkFailureAlerts
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_worker import SinkCall
 from connectors.errors import StoreError
@@ -20,10 +18,12 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.model.job_state import JOB_CLUSTER_ID, SinkState
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification, single_alert_notification
-from rules.notifications.route import JOB_CLUSTER_ID, Route, Silence
+from rules.notifications.route import Route, Silence
 from tests.eventually import eventually
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True)
@@ -33,12 +33,12 @@ def later(seconds: float) -> Millis:
     return Millis(NOON_MS + round(seconds * 1000))
 
 
-def dispatcher_with(path: Path, *sinks: Sink, **more: Any) -> Dispatcher:
+def dispatcher_with(path: Path, *sinks: Sink, **more: Any) -> RecordingDispatcher:
     """Returns a dispatcher that waits for its sinks, however slow the machine is, unless the test changes that."""
-    return Dispatcher(Ledger(job_database(path)), sinks, **{"deadline_s": 30, "patience_s": 30, **more})
+    return RecordingDispatcher(Ledger(job_database(path)), sinks, **{"deadline_s": 30, "patience_s": 30, **more})
 
 
-def deliver_in(dispatcher: Dispatcher, seconds: range, *alerts: Alert) -> Mapping[str, SinkResult]:
+def deliver_in(dispatcher: RecordingDispatcher, seconds: range, *alerts: Alert) -> Mapping[str, SinkResult]:
     """Delivers the alerts in the first of the seconds and nothing in the others; returns the last results."""
     dispatcher.deliver(alerts, later(seconds[0]))
     return [dispatcher.deliver([], later(second)).sinks for second in seconds[1:]][-1]
@@ -85,9 +85,8 @@ def test_alerts_that_a_sink_refuses_are_retried_less_and_less_often_and_last(tmp
     result = dispatcher.deliver([incident("five")], later(600)).sinks["recording"]
     assert sink.transitions == [incident("two"), incident("five")]
     assert (result.set_aside, result.failing) == (3, "HTTP 403")
-    (reported,) = [each for each in record.transitions if each.rule == "monitor-blind"]
-    assert "has not accepted 3 notifications since" in reported.summary
-    assert {str(each).split()[0] for each in reported.evidence["not_accepted"]} == sink.refused  # type: ignore[union-attr]
+    (state,) = [one for one in dispatcher.dispatcher.sink_states if one.name == "recording"]
+    assert {each.split()[0] for each in state.not_accepted} == sink.refused
     sink.refused = set()
     result = deliver_in(dispatcher, range(601, 800, 60))["recording"]
     assert (result.set_aside, result.failing, result.pending) == (0, None, 0)
@@ -269,32 +268,32 @@ def test_a_record_that_fails_does_not_keep_people_from_being_reached(tmp_path: P
     people, record = RecordingSink("people", DeliveryMode.INCIDENTS), RecordingSink("record", unreachable=True)
     dispatcher = dispatcher_with(tmp_path, people, record)
     dispatcher.deliver([FIRST], NOON_MS)
-    assert not dispatcher.people_not_reached
+    assert not dispatcher.dispatcher.people_not_reached
     people.unreachable = True
     dispatcher.deliver([SECOND, alert("three", cluster_id="other")], later(100))
-    assert dispatcher.people_not_reached
+    assert dispatcher.dispatcher.people_not_reached
 
 
 def test_nobody_is_reached_only_while_every_sink_for_people_fails(tmp_path: Path) -> None:
     slack, pager = (RecordingSink(name, DeliveryMode.INCIDENTS) for name in ("slack", "pager"))
     dispatcher = dispatcher_with(tmp_path, slack, pager, RecordingSink("record"))
     dispatcher.deliver([FIRST], NOON_MS)
-    assert not dispatcher.nobody_is_reached
+    assert not dispatcher.dispatcher.nobody_is_reached
     slack.unreachable = True
     dispatcher.deliver([alert("two", cluster_id="a")], later(100))
-    assert not dispatcher.nobody_is_reached, "the pager is reached"
+    assert not dispatcher.dispatcher.nobody_is_reached, "the pager is reached"
     pager.unreachable = True
     dispatcher.deliver([alert("three", cluster_id="b")], later(200))
-    assert dispatcher.nobody_is_reached
+    assert dispatcher.dispatcher.nobody_is_reached
     slack.unreachable = pager.unreachable = False
     dispatcher.deliver([alert("four", cluster_id="c")], later(400))
-    assert not dispatcher.nobody_is_reached
+    assert not dispatcher.dispatcher.nobody_is_reached
 
 
 def test_a_job_without_sinks_for_people_has_nobody_to_reach(tmp_path: Path) -> None:
     dispatcher = dispatcher_with(tmp_path, RecordingSink("record", unreachable=True))
     dispatcher.deliver([FIRST], NOON_MS)
-    assert not dispatcher.nobody_is_reached
+    assert not dispatcher.dispatcher.nobody_is_reached
 
 
 def test_a_sink_that_refuses_an_old_alert_again_is_sent_a_new_one_at_once(tmp_path: Path) -> None:
@@ -361,107 +360,29 @@ def test_an_alert_silenced_from_beginning_to_end_is_discarded_permanently(tmp_pa
     assert people.notifications == []
 
 
-def test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by_itself(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_sink_is_not_sent_that_it_fails_itself(tmp_path: Path) -> None:
     failing, good = RecordingSink("failing", mode=DeliveryMode.INCIDENTS), RecordingSink("good")
     dispatcher = dispatcher_with(tmp_path, failing, good)
-    failing.unreachable = True
-    deliver_in(dispatcher, range(301), FIRST)
-    assert good.transitions == [FIRST]
-    dispatcher.deliver([], later(301))
-    (sent,) = good.transitions[1:]
-    assert (sent.rule, sent.subject, sent.severity, sent.state) == (
-        "monitor-blind",
-        "sink failing",
-        "warning",
-        "firing",
-    )
-    assert sent.summary == "Delivery to the sink failing has failed since 2026-11-20 05:01:02 UTC: unreachable."
-    assert sent.evidence == {"sink": "failing", "reason": "unreachable", "failing_since_at_ms": NOON_MS, "waiting": 1}
-    assert caplog.text.count("failing: delivery failed; retrying in 1 s") == 1
-    failing.unreachable = False
-    deliver_in(dispatcher, range(302, 400))
-    assert [each.state for each in good.transitions[1:]] == ["firing", "resolved"]
-    assert failing.transitions == [FIRST]
+    about = alert("sink failing", rule="sink-failing", cluster=JOB_CLUSTER_ID, cluster_id=JOB_CLUSTER_ID)
+    dispatcher.deliver([about], NOON_MS)
+    assert (failing.transitions, good.transitions) == ([], [about])
 
 
-def test_a_sink_that_hangs_for_minutes_is_reported_by_the_other_sinks(tmp_path: Path) -> None:
-    hanging, good = HangingSink(), RecordingSink("good")
-    dispatcher = dispatcher_with(tmp_path, hanging, good, deadline_s=0.05)
-    for second in (0, 301, 302):
-        dispatcher.deliver([FIRST], later(second))
+def test_which_sinks_fail_is_known_once_a_call_has_ended(tmp_path: Path) -> None:
+    hanging, refusing, good = HangingSink(), RecordingSink("refusing", unreachable=True), RecordingSink("good")
+    dispatcher = dispatcher_with(tmp_path, hanging, refusing, good, deadline_s=0.05)
+    dispatcher.deliver([FIRST], NOON_MS)
+    states = {one.name: one for one in dispatcher.dispatcher.sink_states}
+    assert states["refusing"] == SinkState(name="refusing", failing="unreachable", pending=1)
+    assert states["good"] == SinkState(name="good")
 
-    def reported() -> list[str]:
-        dispatcher.deliver([], later(303))
-        return [each.subject for each in good.transitions if each.rule == "monitor-blind"]
+    def hangs() -> None:
+        dispatcher.deliver([], later(1))
+        (state,) = [one for one in dispatcher.dispatcher.sink_states if one.name == "hanging"]
+        assert state == SinkState(name="hanging", failing="no response within 0.05 s", pending=1)
 
-    eventually(lambda: reported() == ["sink hanging"], within_s=30)
+    eventually(hangs, within_s=30)
     hanging.release.set()
-
-
-def test_an_alert_about_a_failing_sink_survives_a_restart(tmp_path: Path) -> None:
-    def job(unreachable: bool, seconds: range) -> RecordingSink:
-        broken, good = RecordingSink("broken", unreachable=unreachable), RecordingSink("good")
-        deliver_in(dispatcher_with(tmp_path, broken, good), seconds, FIRST)
-        return good
-
-    assert [each.state for each in job(unreachable=True, seconds=range(310)).transitions] == ["firing", "firing"]
-    assert job(unreachable=True, seconds=range(400, 1_000)).transitions == []
-    assert [each.state for each in job(unreachable=False, seconds=range(1_000, 1_100)).transitions] == ["resolved"]
-
-
-def test_a_sink_that_fails_for_minutes_is_reported_although_two_jobs_take_turns(tmp_path: Path) -> None:
-    """Of two jobs with one store, the active one gives the lease to the other one while a sink for people fails."""
-    good, jobs = RecordingSink("good"), list[Dispatcher]()
-    for turn in range(8):
-        dispatcher = dispatcher_with(tmp_path, RecordingSink("broken", unreachable=True), good)
-        if turn > 1:
-            dispatcher.take_over(jobs[turn - 2], later(60 * turn))
-        deliver_in(dispatcher, range(60 * turn, 60 * turn + 60), FIRST)
-        jobs.append(dispatcher)
-
-    (alert_of_sink,) = [one for one in good.transitions if one.cluster_id == JOB_CLUSTER_ID]
-    assert (alert_of_sink.subject, alert_of_sink.started_at_ms) == ("sink broken", NOON_MS)
-
-
-def test_the_hold_of_a_failing_sink_begins_again_after_another_job_has_notified_for_long(tmp_path: Path) -> None:
-    broken, good = RecordingSink("broken", unreachable=True), RecordingSink("good")
-    before = dispatcher_with(tmp_path, broken, good)
-    before.deliver([FIRST], NOON_MS)
-    after = dispatcher_with(tmp_path, broken, good)
-    after.take_over(before, later(3_600))
-    deliver_in(after, range(3_600, 3_900))
-    assert good.transitions == [FIRST]
-
-
-def test_the_hold_of_a_failing_sink_begins_again_when_it_has_worked_in_between() -> None:
-    alerts, failing = SinkFailureAlerts(()), SinkResult(failing="HTTP 503", pending=1)
-    due = [
-        len(alerts.due({"slack": result}, later(second)))
-        for second, result in (
-            (0, failing),
-            (299, failing),
-            (300, None),
-            (301, failing),
-            (600, failing),
-            (601, failing),
-        )
-    ]
-    assert due == [0, 0, 0, 0, 0, 1]
-
-
-def test_an_alert_about_a_removed_sink_resolves(tmp_path: Path) -> None:
-    broken, good = RecordingSink("broken", unreachable=True), RecordingSink("good")
-    dispatcher = dispatcher_with(tmp_path, broken, good)
-    deliver_in(dispatcher, range(310), FIRST)
-    dispatcher.set_sinks([good])
-    dispatcher.deliver([], later(311))
-    dispatcher.deliver([], later(312))
-    assert [(each.subject, each.state) for each in good.transitions[1:]] == [
-        ("sink broken", "firing"),
-        ("sink broken", "resolved"),
-    ]
 
 
 def routed_sink(mode: DeliveryMode, **route: Any) -> RecordingSink:

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alert_json import key_of
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store import sqlite_file
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import sqlite_database
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 BATCHES = [
@@ -85,7 +85,7 @@ def run(directory: Path, done: int) -> Iterator[int]:
     """Delivers the batches from `done` on; yields how many are committed."""
     opened = sqlite_database(directory)
     try:
-        dispatcher = Dispatcher(
+        dispatcher = RecordingDispatcher(
             Ledger(opened), [JsonlSink(directory / "alerts.jsonl"), RecordingSink()], deadline_s=60, patience_s=60
         )
         for batch in BATCHES[done:]:

@@ -11,7 +11,6 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode, Outcome, Retry
 from connectors.store import sqlite_file
@@ -22,6 +21,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.route import Route, Silence
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 ALERTS = (
@@ -86,7 +86,7 @@ class SimulatedJob:
     def restart(self) -> None:
         """Starts the job, or starts it again with the ledger's file."""
         self.ledger = Ledger(job_database(self.folder))
-        self.dispatcher = Dispatcher(
+        self.dispatcher = RecordingDispatcher(
             self.ledger, self.sinks, silences=lambda _: self.silences, deadline_s=60, patience_s=60
         )
 

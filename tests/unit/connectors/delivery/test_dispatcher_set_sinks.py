@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.sinks.sink import DeliveryMode
@@ -12,6 +11,7 @@ from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.notifications.route import Route
 from tests.eventually import eventually
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.unit.connectors.delivery.test_dispatcher import HangingSink, dispatcher_with
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
@@ -24,7 +24,7 @@ def test_a_sink_whose_route_is_widened_receives_what_is_firing(mode: DeliveryMod
     dispatcher = dispatcher_with(tmp_path, narrow)
     dispatcher.deliver([FIRST, SECOND, alert("two", resolved=True)], NOON_MS)
 
-    dispatcher.set_sinks([wide])
+    dispatcher.dispatcher.set_sinks([wide])
     dispatcher.deliver([], NOON_MS)
     dispatcher_with(tmp_path, wide).deliver([], NOON_MS)
 
@@ -38,7 +38,7 @@ def test_a_kept_sink_that_fails_is_not_called_earlier_because_the_sinks_were_rea
         dispatcher.deliver([FIRST] if second == 0 else [], Millis(NOON_MS + 1_000 * second))
     calls = failing.calls
 
-    dispatcher.set_sinks([failing, RecordingSink("added")])
+    dispatcher.dispatcher.set_sinks([failing, RecordingSink("added")])
     dispatcher.deliver([], Millis(NOON_MS + 8_000))
 
     assert failing.calls == calls
@@ -49,11 +49,11 @@ def test_what_a_removed_sink_did_not_get_is_dropped_without_a_warning(
 ) -> None:
     kept, removed = RecordingSink("kept"), RecordingSink("removed", unreachable=True)
     ledger = Ledger(job_database(tmp_path), keep_entries=1)
-    dispatcher = Dispatcher(ledger, [kept, removed], deadline_s=30, patience_s=30)
+    dispatcher = RecordingDispatcher(ledger, [kept, removed], deadline_s=30, patience_s=30)
     dispatcher.deliver([FIRST], NOON_MS)
     caplog.clear()
 
-    dispatcher.set_sinks([kept])
+    dispatcher.dispatcher.set_sinks([kept])
     for at_ms, transition in enumerate((alert("one", resolved=True), SECOND, alert("two", resolved=True))):
         dispatcher.deliver([transition], Millis(NOON_MS + at_ms))
 
@@ -69,7 +69,7 @@ def test_a_call_in_progress_is_not_repeated_by_the_sinks_successor(tmp_path: Pat
 
     assert dispatcher.deliver([FIRST], NOON_MS).sinks["sink"].pending == 1
 
-    dispatcher.set_sinks([successor])
+    dispatcher.dispatcher.set_sinks([successor])
     dispatcher.deliver([], NOON_MS)
     assert successor.transitions == []
     slow.release.set()
@@ -84,9 +84,9 @@ def test_a_call_that_missed_its_deadline_is_not_reported_again_by_the_sinks_succ
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = HangingSink("sink")
-    dispatcher = Dispatcher(Ledger(job_database(tmp_path)), [slow], deadline_s=0.05, patience_s=30)
+    dispatcher = RecordingDispatcher(Ledger(job_database(tmp_path)), [slow], deadline_s=0.05, patience_s=30)
     dispatcher.deliver([FIRST], NOON_MS)
-    dispatcher.set_sinks([RecordingSink("sink")])
+    dispatcher.dispatcher.set_sinks([RecordingSink("sink")])
     dispatcher.deliver([], NOON_MS)
     slow.release.set()
     assert caplog.text.count("no response within 0.05 s") == 1
@@ -97,7 +97,7 @@ def test_two_sinks_with_the_same_name_change_nothing(tmp_path: Path) -> None:
     dispatcher = dispatcher_with(tmp_path, before)
 
     with pytest.raises(UsageError, match="The sink twice is configured twice"):
-        dispatcher.set_sinks([RecordingSink("twice"), RecordingSink("twice")])
+        dispatcher.dispatcher.set_sinks([RecordingSink("twice"), RecordingSink("twice")])
 
     dispatcher.deliver([FIRST], NOON_MS)
     assert before.transitions == [FIRST]

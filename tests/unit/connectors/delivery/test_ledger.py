@@ -1,7 +1,9 @@
 """The ledger: what was delivered and what is pending, across crashes."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,6 +19,7 @@ from connectors.store.database import Database
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
+from rules.firing import Firing
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -183,7 +186,7 @@ def test_of_two_firing_transitions_of_an_alert_only_the_newest_is_firing(tmp_pat
 
 def test_incidents_are_in_the_order_of_their_beginning(tmp_path: Path) -> None:
     ledger = opened(tmp_path, "a")
-    ledger.record([FIRST, alert("one", cluster_id="other")], NOON_MS)
+    ledger.record([FIRST, alert("one", cluster="other", cluster_id="other")], NOON_MS)
     ledger.mark_delivered("a", [FIRST.key])
     assert [each.alert.cluster_id for (each,) in ledger.incidents("a").values()] == [FIRST.cluster_id, "other"]
 
@@ -307,3 +310,37 @@ def test_a_database_that_was_deleted_while_the_job_runs_is_not_written(tmp_path:
     (tmp_path / "kraftwatch.db").unlink()
     with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used: it was deleted"):
         ledger.record([FIRST], NOON_MS)
+
+
+def found(*alerts: Alert, second: int = 10) -> Firing:
+    return Firing(cluster="alpha", evaluated_ms=Millis(NOON_MS + 1_000 * second), alerts=alerts)
+
+
+def test_what_is_pending_says_what_is_true_now_also_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sink that could not be reached, or a silence that ends: people read what holds then."""
+    ledger = opened(tmp_path, "a")
+    assert ledger.reconcile([found(FIRST)], NOON_MS) == 1
+    newer = replace(FIRST, summary="Two controllers are down.", remedy=("# Start controller 2.",))
+    assert ledger.reconcile([found(newer, second=20)], NOON_MS) == 1
+    assert [one.summary for one in ledger.pending("a")] == ["Two controllers are down."]
+    assert [one.key for one in ledger.pending("a")] == [FIRST.key]
+    monkeypatch.setattr(time, "monotonic", lambda: 1e9)
+    assert ledger.reconcile([found(newer, second=30)], NOON_MS) == 0
+    again = opened(tmp_path, "a")
+    assert [(one.summary, one.remedy) for one in again.pending("a")] == [
+        ("Two controllers are down.", ("# Start controller 2.",))
+    ]
+
+
+def test_a_firing_that_is_reconciled_twice_records_once(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "a")
+    assert [ledger.reconcile([found(FIRST, SECOND)], NOON_MS) for _ in range(2)] == [2, 0]
+    assert [ledger.reconcile([found(SECOND, second=60)], NOON_MS) for _ in range(2)] == [1, 0]
+    assert [(one.subject, one.state.value) for one in ledger.history()] == [
+        ("one", "firing"),
+        ("two", "firing"),
+        ("one", "resolved"),
+    ]
+    assert opened(tmp_path).history() == ledger.history()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.store.durable_file import Synced, replace_file
+from connectors.store import durable_file
+from connectors.store.durable_file import Synced, full_disk, replace_file
 
 
 @pytest.fixture
@@ -53,3 +54,10 @@ def test_a_failed_replacement_leaves_the_file_unchanged(tmp_path: Path, monkeypa
     with pytest.raises(OSError, match="No space left on device"):
         replace_file(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_a_disk_without_room_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert full_disk(tmp_path) is None
+    assert full_disk(tmp_path / "missing") is None
+    monkeypatch.setattr(durable_file, "_LEAST_FREE", 1 << 62)
+    assert full_disk(tmp_path) == f"the disk of {tmp_path} is full"

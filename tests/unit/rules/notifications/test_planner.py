@@ -92,6 +92,23 @@ def test_an_incident_is_sent_when_it_begins_and_when_it_resolves(sink: Simulated
     assert sink.step(after_ms=24 * HOUR) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "noticeable"),
+    [({"remedy": ("# Do not start it: its disk is new.",)}, True), ({"summary": "Two are down."}, False)],
+    ids=["other advice", "another conclusion"],
+)
+def test_an_alert_that_says_something_else_changes_the_incident_and_is_no_new_page(
+    sink: SimulatedSink, text: dict[str, Any], noticeable: bool
+) -> None:
+    first = stale(1)
+    sink.step(replace(first, stated=first.says))
+    second = replace(first, observed_at_ms=Millis(NOON_MS + MINUTE), **text)
+    assert sink.step(replace(second, stated=second.says), after_ms=MINUTE) == []
+    assert sink.step(after_ms=UPDATE_INTERVAL_MS) == ["changed warning: +voter1"]
+    (sent,) = sink.sent
+    assert (sent.worse, sent.escalations) == (noticeable, sent.escalations_before)
+
+
 def test_minor_changes_are_collected_and_a_worse_severity_is_sent_immediately(sink: SimulatedSink) -> None:
     sink.step(stale(1), stale(2))
     assert sink.step(stale(3), after_ms=1_000) == []

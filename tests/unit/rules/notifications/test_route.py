@@ -4,8 +4,9 @@ import pytest
 
 from rules.alert import Alert
 from rules.finding import Severity
+from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.notification import AlertHistory, TransitionStatus
-from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID, Route
+from rules.notifications.route import CLUSTERS, Route
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 SERIOUS = Route(min_severity=Severity.WARNING)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
@@ -12,13 +11,14 @@ from connectors.store.tables import job_database
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from streaming.demo.notification_counter import notification_counter
+from tests.recording_dispatcher import RecordingDispatcher
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
 def test_begin_change_and_end_are_counted_once_each(tmp_path: Path) -> None:
     with notification_counter() as counter:
         sink = WebhookSection(url=SecretStr(counter.url)).open(MessageLinks(), tmp_path)
-        dispatcher = Dispatcher(Ledger(job_database(tmp_path)), [sink], deadline_s=60, patience_s=60)
+        dispatcher = RecordingDispatcher(Ledger(job_database(tmp_path)), [sink], deadline_s=60, patience_s=60)
         for seconds, severity, resolved in (
             (5, Severity.WARNING, False),
             (10, Severity.CRITICAL, False),

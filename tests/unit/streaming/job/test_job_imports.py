@@ -12,7 +12,7 @@ HEAVY = ("great_expectations", "scipy", "altair")
 @pytest.mark.parametrize(
     ("module", "packages", "loaded"),
     [
-        ("streaming.job.job", HEAVY, []),
+        ("streaming.job.run", HEAVY, []),
         ("streaming.config", ("sqlalchemy", "pydantic"), ["pydantic"]),
         ("streaming.report.incident_report", ("kafka", "confluent_kafka", "pydantic"), ["pydantic"]),
     ],

@@ -1,7 +1,11 @@
 """What a job reports to the jobs that share its store."""
 
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from connectors.delivery.delivery_report import DeliveryReport
 from rules.checks.monitor_blind import NOTHING_OBSERVED, QUORUM_SUBJECT
@@ -9,7 +13,7 @@ from rules.evaluate import BLIND
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from streaming.job.job import Job
-from streaming.job.own_alerts import JobLag, OwnAlerts
+from streaming.job.job_monitor import JobMonitor
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.pipeline.active_role import BEHIND_MS, is_better
 from streaming.status.cluster_status import FindingStatus
@@ -22,7 +26,9 @@ def evaluating() -> Any:
     """Returns a job that has what a batch and a report need."""
     job: Any = object.__new__(Job)
     job.batch_stats = BatchStats(firing=lambda: ())
-    job._own, job._lag, job._observed_ms = OwnAlerts(()), JobLag(), 0
+    job.notifying = SimpleNamespace(paused=nullcontext, people_not_reached=False)
+    job.monitoring = SimpleNamespace()
+    job._job_monitor, job._observed_ms = JobMonitor(lambda: pytest.fail("it is not evaluated")), 0
     return job
 
 

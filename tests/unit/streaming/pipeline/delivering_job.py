@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode
 from connectors.store.alert_codec import FIRING
@@ -67,19 +66,13 @@ class FakeRole(ActiveRole):
 class Job:
     """One of two jobs on one ledger. Each of its waits is one call of `while_it_waits`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience_s: float = 60) -> None:
         self.role = FakeRole()
         self.sink = RecordingSink(name="people", mode=DeliveryMode.INCIDENTS, repeat_s=None)
         self.ledger = Ledger(job_database(folder))
-        self.patience_s = 60.0
         self.while_it_waits: Callable[[], bool] = lambda: pytest.fail("it waits")
         store = StatusStore(["alpha", "prod"])
-        self.notifying = Notifying(
-            lambda: Dispatcher(self.ledger, [self.sink], patience_s=self.patience_s),
-            self.ledger,
-            store=store,
-            role=self.role,
-        )
+        self.notifying = Notifying(self.ledger, [self.sink], store=store, role=self.role, patience_s=patience_s)
         self.deliver = Deliver(
             self.notifying,
             quarantine_of(job_database(folder)),

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError
 from connectors.sinks.jsonl import JsonlSink
@@ -36,7 +35,7 @@ def deliver(tmp_path: Path, delivered: list[DeliveredBatch]) -> Deliver:
 
     quarantine = quarantine_of(job_database(tmp_path))
     store = StatusStore(["alpha", "prod", "test"])
-    notifying = Notifying(lambda: Dispatcher(ledger, [sink], deadline_s=60), ledger, store=store)
+    notifying = Notifying(ledger, [sink], store=store, deadline_s=60)
     return Deliver(notifying, quarantine, store=store, request_poll=unreachable, on_batch=delivered.append)
 
 

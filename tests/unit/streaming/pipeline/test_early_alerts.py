@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import Event, Observation, ObservationKind, to_json
 from connectors.store.alert_codec import FIRING
@@ -75,7 +74,7 @@ def transitions(alerts: Iterable[Alert]) -> list[tuple[str, str, AlertState]]:
 def test_no_leader_fires_and_resolves_without_any_history() -> None:
     early = EarlyRows()
     fired = early.observe(rows(leaderless(), range(8)))
-    assert not early.cluster.observes_nothing
+    assert early.cluster.blind is None
     assert transitions(fired) == [("no-leader", "quorum", AlertState.FIRING)]
     resolved = early.observe(rows(healthy(), range(8, 22)))
     assert transitions(resolved) == [("no-leader", "quorum", AlertState.RESOLVED)]
@@ -85,7 +84,7 @@ def test_monitor_blind_fires_where_nothing_answers() -> None:
     silence = [failed(Reason.TIMED_OUT, place) for place in BOOTSTRAP]
     early = EarlyRows()
     assert early.observe(rows(silence, range(25))) == []
-    assert early.cluster.observes_nothing, "pending: the job counts it before its alert fires"
+    assert early.cluster.blind is not None, "pending: the job counts it before its alert fires"
     fired = early.observe(rows(silence, range(25, 45)))
     assert transitions(fired) == [("monitor-blind", "quorum", AlertState.FIRING)]
 
@@ -121,9 +120,7 @@ class StartingJob:
         self.ledger = Ledger(job_database(folder))
         self.sink = RecordingSink()
         self.store = StatusStore(["prod"])
-        self.notifying = Notifying(
-            lambda: Dispatcher(self.ledger, [self.sink], patience_s=60), self.ledger, store=self.store
-        )
+        self.notifying = Notifying(self.ledger, [self.sink], store=self.store, patience_s=60)
 
     def early(self) -> EarlyEvaluation:
         journal = JournalReader(self.folder / "journal")

@@ -7,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from connectors.delivery.job_alerts import job_alert
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, UnavailableStoreError
 from connectors.sinks.sink import DeliveryMode, Outcome
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
-from rules.finding import Severity
 from rules.firing import EndedAlert, Firing
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
-from tests.unit.streaming.pipeline.delivering_job import FakeRole, Job, batch, firing_row, refused
+from tests.unit.streaming.pipeline.delivering_job import Job, batch, firing_row, refused
 
 RULE = "epoch-churn"
 FIRED, RESOLVED = (RULE, "firing"), (RULE, "resolved")
@@ -162,11 +160,9 @@ def test_a_job_that_cannot_ask_the_store_goes_on_and_sends_what_it_found_meanwhi
     assert active.sent() == [FIRED, RESOLVED, FIRED]
 
 
-def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job_and_drops_the_one_about_itself(
+def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job(
     active: Job, standby: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times = {"started_at_ms": at(0), "now_ms": at(0)}
-    own = job_alert("monitor-blind", "clock", Severity.WARNING, summary="", evidence={}, remedy=(), **times)
     active.notifying.send()
 
     def lost(*_: object) -> None:
@@ -176,7 +172,7 @@ def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job_
     with monkeypatch.context() as patched:
         patched.setattr(active.ledger, "record", lost)
         active.notifying.put(found(churn()))
-        active.notifying.send([own])
+        active.notifying.send()
     standby.role.becomes_active()
     standby.finds(found(churn()))
     active.role.becomes_active()
@@ -184,11 +180,10 @@ def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job_
     assert (active.sent(), standby.sent()) == ([], [FIRED])
 
 
-def test_outcomes_are_recorded_before_another_job_may_notify(active: Job, standby: Job) -> None:
+def test_outcomes_are_recorded_before_another_job_may_notify(tmp_path: Path) -> None:
     release = threading.Event()
-    active.role = active.notifying.role = FakeRole()
-    active.notifying.send()
-    active.sink, active.patience_s = SlowSink(release), 0.2
+    active = Job(tmp_path, patience_s=0.2)
+    active.notifying.set_sinks([SlowSink(release)])
     active.role.becomes_active()
     active.finds(found(churn()))
     pending = active.ledger.pending_count("people")

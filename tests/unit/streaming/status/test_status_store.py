@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from connectors.delivery.delivery_report import DeliveryReport
-from connectors.delivery.job_alerts import Visibility
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.status.cluster_status import ClusterStatus, FindingStatus
-from streaming.status.health import quorum_unobserved
+from streaming.status.health import unobserved_quorum
 from streaming.status.status_parts import TopicRecovery
 from streaming.status.status_store import ENDED_RECOVERIES_KEPT, StatusStore
 from tests.unit.rules.situation import all_refuse, failing, healthy, not_observed_for, present
@@ -127,15 +126,14 @@ def test_an_outage_that_controllers_report_is_observed(quorum: Quorum, observed:
         FindingStatus(rule=one.rule, subject=one.subject, severity=one.severity, summary=one.summary)
         for one in evaluate(quorum, thresholds_for({})).findings
     ]
-    assert quorum_unobserved(findings) is not observed
+    assert (unobserved_quorum(findings) is None) is observed
 
 
 def test_a_cluster_is_blind_while_its_status_observes_nothing_and_it_is_configured() -> None:
     store = StatusStore(["prod", "test", "new"])
     store.put_status(blind("The state of the quorum is unknown: …"), at_ms=Millis(NOW))
     store.put_status(observed_cluster("test"), at_ms=Millis(NOW))
-    assert store.visibility() == Visibility(monitored=("prod", "test", "new"), blind=["prod"])
-    assert store.visibility(["new"]).blind == ["new", "prod"]
+    assert [one.name for one in store.blind()] == ["prod"]
     for names in (["test"], ["test", "prod"]):
         store.set_clusters(names)
-        assert store.visibility() == Visibility(monitored=tuple(names), blind=[]), "not when it is added again"
+        assert store.blind() == [], "not when it is added again"

@@ -113,6 +113,13 @@ def test_health_of_the_job(given: dict[str, Any], status: str, *, ready: bool, s
     assert (job.is_alive, job.is_starting) == (alive, starting)
 
 
+def test_a_job_whose_disk_is_full_is_not_ready_and_says_so() -> None:
+    job = replace(liveness(), full_disk=lambda: "the disk of /var/lib/kraftwatch is full")
+    with Server(LOOPBACK, [health_endpoints(job)]) as server:
+        answer = get(server, "/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "the disk of /var/lib/kraftwatch is full"})
+
+
 @pytest.mark.parametrize(
     ("method", "path", "answer"),
     [

@@ -1,0 +1,272 @@
+"""kraftwatch itself does not work as it should: what it says may be late, incomplete, or about this host alone.
+
+What it means
+    These are alerts of the cluster `kraftwatch`, which is the job itself. The subject says what is wrong:
+
+    - `clusters`: nothing is observed of three clusters or more that are at least half of all, since about the same
+      time and for reasons that a broken host explains (nothing answers in time, no route, no names). This host is
+      probably cut off: one alert lists them, and people are not notified of each.
+    - `relay of NAME`: with `source: kafka`, the relay's topic was read to its end, and no row of that cluster was there
+      for a minute that could be used. No rule is evaluated for the cluster until rows arrive.
+    - `rows of NAME: PART`, `messages of TOPIC`: rows in a relay's topic were refused, because PART of them is not what
+      the relay of that cluster writes. They change no state. The alert fires for half an hour after the newest one.
+    - `log of NAME`: rows of that cluster's metadata log take longer to evaluate than a batch may, for 30 s. Its alerts
+      are late until the rest is evaluated; alerts of other clusters are not.
+    - `evaluation`: observations are evaluated ten seconds or more after they were made, for a minute. All alerts are
+      late by as much.
+    - `clock`: the clock of this host was set by half a minute or more. Holds count by the monotonic clock, so no alert
+      fires or resolves because of it; but times in alerts from before are wrong by as much.
+
+What to do
+    1. Check the monitor's own host first: its network, its clock, its load.
+    2. Do what the remedy says for the subject.
+    3. Query a cluster from another host if you need its state now: `kraftwatch status`.
+
+What not to do
+    Do not take the clusters of `clusters` for broken because of this alert: from here, nothing is known of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from rules.finding import Finding, JobRule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.formatting import and_join, ms_text, utc_text
+from rules.model.identifiers import Millis
+from rules.model.job_state import BlindCluster, JobState, RefusedRows, RelayState, WaitingLog
+from rules.model.monitoring import Reason
+from rules.notifications.route import CLUSTERS
+
+CUT_OFF: Final = "clusters"
+"""The subject of the alert about clusters that this host does not observe."""
+CLOCK, EVALUATION = "clock", "evaluation"
+RELAY, ROWS, MESSAGES, LOG = "relay of ", "rows of ", "messages of ", "log of "
+"""How the subjects begin that name a cluster or a topic."""
+SETTLED_MS: Final = Millis(60_000)
+"""How long fewer than half are blind before the alert resolves: clusters recover one after the other."""
+LATE_MS: Final = Millis(10_000)
+"""An observation that is evaluated so late is not current any more (`rules.analysis.freshness`)."""
+CLOCK_LASTS_MS: Final = Millis(600_000)
+"""How long the alert fires after the clock was set."""
+REFUSED_LASTS_MS: Final = Millis(1_800_000)
+"""How long the alert fires after the newest refused row, as the alerts of other broken contracts do."""
+_LOG_HOLD = Threshold(
+    name="log_hold",
+    default=30.0,
+    meaning="how long rows of a cluster must wait to be evaluated before the alert fires: after a start, a large log "
+    "takes some seconds",
+)
+_SAME_TIME_MS = 120_000
+"""Clusters that are lost within this time may have one cause."""
+_FEWEST = 3
+_MAX_LISTED = 10
+_BROKEN_HOST = frozenset(
+    {Reason.TIMED_OUT, Reason.UNREACHABLE, Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TOO_FEW_DESCRIPTORS}
+)
+"""What a broken host explains. A rejected login, a denied permission or TLS that fails is an answer: the network
+works."""
+_AT_ONCE = Millis(0)
+
+
+def evaluate(job: JobState, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns at most one finding about the clock, the evaluation and the clusters, and one about each other thing."""
+    yield from _clusters(job)
+    for relay in job.relays:
+        yield from _relay(relay, thresholds)
+    for refused in job.refused:
+        yield _refused(refused)
+    for log in job.waiting:
+        yield _waiting(log, thresholds)
+    for name in job.not_evaluated:
+        yield UnknownResult(subject=LOG + name, why="the cluster was not evaluated since the job started")
+    if job.late_ms >= LATE_MS:
+        yield _late(job)
+    if job.clock_step is not None:
+        yield _clock(job)
+
+
+def cut_off(job: JobState) -> list[BlindCluster]:
+    """Returns the clusters that this host probably does not reach, in the order of their names; none: it is not so.
+
+    At least three, and half of all, were lost within two minutes for reasons that a broken host explains.
+    """
+    lost = sorted((one for one in job.blind if one.reasons <= _BROKEN_HOST), key=lambda one: one.since_ms)
+    most: list[BlindCluster] = []
+    for at, first in enumerate(lost):
+        together = [one for one in lost[at:] if one.since_ms - first.since_ms <= _SAME_TIME_MS]
+        most = max(most, together, key=len)
+    if len(most) < _FEWEST or 2 * len(most) < job.monitored:
+        return []
+    # What is lost later cannot be told apart.
+    return sorted((one for one in lost if one.since_ms >= most[0].since_ms), key=lambda one: one.name)
+
+
+def _clusters(job: JobState) -> Iterator[Finding]:
+    found = cut_off(job)
+    fires = any(one.alert is not None for one in found)
+    settles = job.cut_off_at_ms is not None and job.now_ms - job.cut_off_at_ms < SETTLED_MS
+    if settles and not found:
+        found = [one for one in job.blind if one.name in job.cut_off]
+        fires = bool(found)
+    if not fires:
+        return
+    names, since_ms = [one.name for one in found], min(one.since_ms for one in found)
+    example = next((f"{one.name}: {one.alert}" for one in found if one.alert is not None), None)
+    yield Finding(
+        subject=CUT_OFF,
+        severity=Severity.CRITICAL if any(one.critical for one in found) else Severity.WARNING,
+        summary=f"This host cannot observe {len(found)} of {job.monitored} clusters since {utc_text(since_ms)}: "
+        f"{and_join(names, _MAX_LISTED)}. Their state is unknown.",
+        evidence={
+            CLUSTERS: [*sorted({*names, *job.cut_off})],
+            "clusters_monitored": job.monitored,
+            **({} if example is None else {"example": example}),
+        },
+        remedy=(
+            "# Check the network of the monitor's host first: routes, firewalls, name resolution, its own addresses",
+            "# Query one of the clusters from another host: kraftwatch status",
+            "# If it answers there, the clusters are not the cause: fix this host, or run kraftwatch on another one",
+        ),
+        hold_ms=_AT_ONCE,
+    )
+
+
+def _relay(relay: RelayState, thresholds: Thresholds) -> Iterator[RuleResult]:
+    silent_ms = Millis(max(0, relay.read_to_end_ms - relay.newest_row_ms))
+    if silent_ms < thresholds.ms("hold"):
+        if not relay.has_sent:
+            yield UnknownResult(subject=RELAY + relay.cluster, why="no row has come since the job started")
+        return
+    name = relay.cluster
+    yield Finding(
+        subject=RELAY + name,
+        severity=Severity.CRITICAL,
+        summary=f"No row of cluster {name} has come from its relay since {utc_text(relay.newest_row_ms)}: its state is "
+        "unknown.",
+        evidence={CLUSTERS: [name], "cluster": name, "topic": relay.topic, "newest_row_at_ms": relay.newest_row_ms},
+        remedy=(
+            f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder.",
+            "# If it runs: kraftwatch_relay_failing and /healthz of the relay say why the topic accepts no rows.",
+            f"# If it sends rows: an alert `rows of {name}` says which are refused.",
+            "# If the cluster was added to a running job: send SIGHUP to its relay, which then writes a new baseline.",
+        ),
+        condition_age_ms=silent_ms,
+    )
+
+
+_FIX: Final[Mapping[str, str]] = {
+    "time": "# Correct the clock of the relay's host: the relay then writes rows that are accepted.",
+    "baseline": "# Correct the clock of the relay's host: the relay then begins a new baseline.",
+    "cluster id": "# Correct this cluster's addresses in its relay's configuration: another cluster answers. If the "
+    "cluster was formatted again, give the job a new --checkpoint.",
+    "topic": "# Give the relay of this cluster the relay.topics of this job, and restart it.",
+}
+
+
+def refused_subject(refused: RefusedRows) -> str:
+    """Returns the subject of the alert about refused rows."""
+    if refused.cluster is None:
+        return f"{MESSAGES}{refused.topic_partition}"
+    return f"{ROWS}{refused.cluster}: {refused.part}"
+
+
+def _refused(refused: RefusedRows) -> Finding:
+    subject = refused_subject(refused)
+    return Finding(
+        subject=subject,
+        severity=Severity.WARNING,
+        summary=f"Refused {subject.partition(':')[0]}: {refused.reason} ({refused.topic_partition}, offset "
+        f"{refused.offset}). No state was changed by it; rows of the right relay are accepted.",
+        evidence={
+            **({} if refused.cluster is None else {CLUSTERS: [refused.cluster]}),
+            "cluster": refused.cluster,
+            "refused": refused.part,
+            "reason": refused.reason,
+            "topic_partition": refused.topic_partition,
+            "offset": refused.offset,
+            "appended_at_ms": refused.appended_at_ms,
+        },
+        remedy=(
+            *filter(None, [_FIX.get(refused.part)]),
+            "# If no relay of yours writes such rows, another program has a credential for the topic: list who may "
+            "write with kafka-acls.sh --list --topic, change the credential, and give each relay a topic of its own.",
+            "# List the refused rows: kraftwatch quarantine list, with the job's --checkpoint",
+        ),
+        hold_ms=_AT_ONCE,
+    )
+
+
+def _waiting(log: WaitingLog, thresholds: Thresholds) -> Finding:
+    name = log.cluster
+    return Finding(
+        subject=LOG + name,
+        severity=Severity.WARNING,
+        summary=f"The metadata log of cluster {name} grows faster than kraftwatch evaluates it: what was observed "
+        f"since {utc_text(log.since_ms)} is not evaluated yet, and its alerts are late. Those of other clusters are "
+        "not.",
+        evidence={CLUSTERS: [name], "cluster": name, "waiting_bytes": log.size, "oldest_waiting_at_ms": log.since_ms},
+        remedy=(
+            "# Read what the log holds, on a controller: kafka-dump-log.sh --cluster-metadata-decoder --files SEGMENT, "
+            "with the newest segment of __cluster_metadata-0. Thousands of registrations or features are a fault or an "
+            "attack.",
+            "# If the records are what your clusters need, give the job more executors or cores (`master`).",
+        ),
+        hold_ms=thresholds.ms(_LOG_HOLD.name),
+    )
+
+
+def _late(job: JobState) -> Finding:
+    return Finding(
+        subject=EVALUATION,
+        severity=Severity.WARNING,
+        summary=f"The job evaluates observations {ms_text(job.late_ms)} after they were made: alerts are late by as "
+        "much.",
+        evidence={"late_ms": job.late_ms},
+        remedy=(
+            "# Check the load of the driver's and the executors' machines: another process may take their cores",
+            "# Give the job more executors or cores (`master`), and as many `pipeline.partitions`",
+        ),
+    )
+
+
+def _clock(job: JobState) -> Finding:
+    step = job.clock_step
+    assert step is not None
+    by = ms_text(Millis(abs(step.after_ms - step.before_ms)))
+    how = f"back by {by}" if step.after_ms < step.before_ms else f"forward by {by}, or the host was suspended"
+    return Finding(
+        subject=CLOCK,
+        severity=Severity.WARNING,
+        summary=f"The clock of kraftwatch's host was set {how}. It showed {utc_text(step.before_ms)} and then "
+        f"{utc_text(step.after_ms)}. Times in alerts from before are wrong by this, and new ones until it has caught "
+        "up.",
+        evidence={"clock_before_at_ms": step.before_ms, "clock_now_at_ms": step.after_ms},
+        remedy=(
+            "# Check the time service on this host: timedatectl, or chronyc tracking",
+            "# Compare the clocks of the controllers, of Alertmanager and of this host",
+        ),
+        hold_ms=_AT_ONCE,
+    )
+
+
+def _resolved(job: JobState, subject: str) -> str:
+    if subject == CLOCK:
+        return f"The clock was not set again for {ms_text(CLOCK_LASTS_MS)}."
+    if subject == EVALUATION:
+        return "Observations are evaluated when they are made."
+    if subject == CUT_OFF:
+        return f"This host observes {job.monitored - len(job.blind)} of {job.monitored} clusters."
+    if subject.startswith(RELAY):
+        name = subject.removeprefix(RELAY)
+        configured = name in {relay.cluster for relay in job.relays}
+        return f"The relay of cluster {name} {'sends rows' if configured else 'is no longer configured'}."
+    if subject.startswith(LOG):
+        return f"No observation of cluster {subject.removeprefix(LOG)} waits to be evaluated."
+    return f"No further {subject} were refused."
+
+
+RULE = JobRule(
+    title="kraftwatch itself does not work as it should",
+    resolved=_resolved,
+    hold=hold(60.0, "of a silent relay and a late evaluation; clusters, clock and refused rows are reported at once"),
+    further_thresholds=(_LOG_HOLD,),
+)

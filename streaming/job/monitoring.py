@@ -1,0 +1,125 @@
+"""Monitoring: the gatherer process and the streaming query, which a changed configuration restarts."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from pyspark.sql import SparkSession
+
+from connectors.errors import ProcessEndedError, UsageError
+from connectors.store.journal_reader import JournalReader
+from connectors.wall_clock import wall_ms
+from rules.model.job_state import BlindCluster
+from streaming.config import Config
+from streaming.job.gatherer_process import GathererProcess
+from streaming.job.start_up import JobSpec
+from streaming.job.topic_input import RelayedInput, query_topic, record_spark_uri
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import GATHERER
+from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
+from streaming.pipeline.notifying import Notifying
+from streaming.pipeline.python_worker import shared_token
+from streaming.pipeline.query import JobError, Query
+from streaming.pipeline.spark_session import empty_folder
+from streaming.pipeline.step import Step
+
+
+class Monitoring(AbstractContextManager["Monitoring"]):
+    """What observes and evaluates. Leaving it stops the gatherer; the query is stopped by `stop_query`."""
+
+    def __init__(self, config: Config, spec: JobSpec, checkpoint: Checkpoint) -> None:
+        """Starts the gatherer, if this job gathers itself."""
+        self.checkpoint = checkpoint
+        self.spec = spec
+        """In effect."""
+        self._config = config
+        folder = None if config.master.startswith("local") else checkpoint.shared_folder
+        self._shared = None if folder is None else shared_token(empty_folder(folder))
+        self.gatherer = self._started_gatherer()
+        self._early: EarlyEvaluation | None = None
+        self._query: Query | None = None
+
+    def __exit__(self, *_: object) -> None:
+        self._end_early_evaluation()
+        self.gatherer.stop()
+
+    @property
+    def gathers(self) -> bool:
+        """Whether this job gathers itself; else it reads what relays sent."""
+        return self._config.source == GATHERER
+
+    @property
+    def blind_early(self) -> Sequence[BlindCluster]:
+        """The clusters of which nothing is observed, by the early evaluation."""
+        return () if self._early is None else self._early.blind
+
+    def read_s_ago(self) -> Mapping[str, float]:
+        """Returns how long ago each topic was read to its end, in seconds."""
+        return {} if self._query is None else self._query.read_s_ago()
+
+    def begin_early_evaluation(self, notifying: Notifying) -> None:
+        """Evaluates what needs no history until the query does, which may wait for Spark, or for cores."""
+        self._end_early_evaluation()
+        if self.gathers:
+            journal = JournalReader(self.checkpoint.journal)
+            # Of the ledger's alerts; a batch may be recording some.
+            with notifying.paused():
+                self._early = EarlyEvaluation(journal, self.spec.settings, notifying=notifying)
+            self._early.__enter__()
+
+    def _end_early_evaluation(self) -> None:
+        if self._early is not None:
+            self._early.__exit__()
+            self._early = None
+
+    def start_query(self, spark: SparkSession, deliver: Deliver, notifying: Notifying) -> None:
+        """Starts the streaming query."""
+        record_spark_uri(spark, self.checkpoint)
+        self._query = Query(spark, self.checkpoint, deliver, query_topic(self._config, self.checkpoint))
+        self._start_step(self._query, notifying)
+
+    def wait(self, seconds: int) -> None:
+        """Waits while the query runs; raises JobError if it has ended."""
+        if self._query is not None:
+            self._query.wait(seconds)
+
+    def stop_query(self) -> None:
+        """Stops the query after the batch in progress."""
+        if self._query is not None:
+            self._query.stop()
+
+    def change(self, config: Config, spec: JobSpec, notifying: Notifying) -> None:
+        """Restarts what a changed configuration concerns; each continues where it stopped.
+
+        Raises:
+            JobError: the gatherer could not be restarted.
+        """
+        before, self.spec, self._config = self.spec, spec, config
+        query = self._query if spec.settings != before.settings else None
+        if query is not None:
+            self.begin_early_evaluation(notifying)
+            query.stop()
+        if spec.clusters != before.clusters:
+            self.gatherer.stop()
+            try:
+                self.gatherer = self._started_gatherer()
+            except (UsageError, ProcessEndedError) as problem:
+                raise JobError(f"the gatherer could not be restarted: {problem}") from problem
+        if query is not None:
+            query.topic = query_topic(config, self.checkpoint)
+            self._start_step(query, notifying)
+
+    def _start_step(self, query: Query, notifying: Notifying) -> None:
+        settings, ledger = self.spec.settings, notifying.ledger
+        # The early evaluation may be recording an alert.
+        with notifying.paused():
+            initial = initial_states(settings, ledger.history(), ledger.firing(), now_ms=wall_ms())
+        query.start(Step(settings, initial=initial, spark_folder=self.checkpoint.pages, shared=self._shared))
+
+    def _started_gatherer(self) -> GathererProcess | RelayedInput:
+        if not self.gathers:
+            return RelayedInput()
+        at = self.checkpoint
+        gatherer = GathererProcess(self.spec.clusters, journal=at.journal, logs=at.logs)
+        gatherer.start()
+        return gatherer

@@ -1,0 +1,89 @@
+"""The main job: the gatherer process, then the journal as a Spark stream: decode, step, deliver.
+
+A changed configuration takes effect while the job runs. What only the driver uses (sinks, maintenance) is replaced in
+place. What the step or the gatherer uses is passed to a new query or a new gatherer process, which continues from
+where the former one stopped; the Spark session, the checkpoint and the ledger stay.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from connectors.signals import STOP, SignalFlag
+from connectors.store.durable_file import private_files
+from connectors.store.tables import job_database
+from streaming.config import Config
+from streaming.config.reload import ConfigFile
+from streaming.job import logging_setup
+from streaming.job.job import Job
+from streaming.job.serving import serve
+from streaming.job.start_up import created, prepare
+from streaming.job.topic_input import (
+    spark_settings,
+)
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.query import JobError, stop_ignoring_errors
+from streaming.pipeline.spark_session import start_spark
+
+Print = Callable[[str], None]
+"""Prints a line for the person at the terminal, on stderr."""
+
+
+def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
+    """Runs the job until SIGINT or SIGTERM; `say` prints progress on the terminal.
+
+    `file` is the configuration file that the job re-reads; None when options alone configure it.
+    """
+    checkpoint = Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri, store=config.server)
+    with ExitStack() as stack:
+        # Before any file is created and before Java starts, which inherits it.
+        stack.enter_context(private_files())
+        stop = stack.enter_context(SignalFlag(*STOP))
+        stack.enter_context(checkpoint.held())
+        if file is not None:
+            stack.enter_context(file)
+        database = job_database(config.store_place)
+        if config.store is not None:
+            # It has the cluster ids. A file that is missing is reported first.
+            created(database, stop, say)
+        start_up = prepare(config, checkpoint, may_wait=file is not None)
+        logging_setup.log_to(checkpoint.logs)
+        if file is not None and start_up.unavailable:
+            file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
+        job = Job(start_up, checkpoint, created(database, stop, say), stop, stack)
+        verb = "gathering from" if job.monitoring.gathers else "reading the relay of"
+        say(f"{verb} {_names(job.config)}; starting Spark")
+        job.monitoring.begin_early_evaluation(job.notifying)
+        serve(job, file, stack)
+        spark = start_spark(
+            master=config.master,
+            logs=checkpoint.logs,
+            settings=spark_settings(config),
+            local_files=checkpoint.shared_folder is not None,
+        )
+        stack.callback(stop_ignoring_errors, spark.stop)
+        # Spark's context has replaced the handler of SIGINT.
+        stop.install()
+        job.monitoring.start_query(spark, job.deliver, job.notifying)
+        say(f"monitoring {_names(job.config)}")
+        _run_until_stopped(job, stop, file)
+
+
+def _run_until_stopped(job: "Job", stop: SignalFlag, file: ConfigFile | None) -> None:
+    while not stop.is_set():
+        try:
+            job.monitoring.wait(1)
+            job.notify()
+            logging_setup.rotate_child_logs(job.checkpoint.logs)
+            if file is not None:
+                file.poll(job.change)
+        except JobError:
+            # A signal to the whole process group ends Java before this process reads its own signal.
+            if stop.is_set():
+                return
+            raise
+    job.monitoring.stop_query()
+
+
+def _names(config: Config) -> str:
+    names = [section.name for section in config.watched]
+    return ", ".join(names) if len(names) <= 5 else f"{len(names)} clusters"

@@ -1,0 +1,82 @@
+"""Serving: the page, /metrics and health of a job, its heartbeat and its audits; each has threads of its own."""
+
+from contextlib import ExitStack
+
+from connectors.store.durable_file import full_disk
+from connectors.wall_clock import wall_ms
+from streaming.config import host_port
+from streaming.config.reload import ConfigFile
+from streaming.data_quality.daily_audit import DailyAudit
+from streaming.job.job import Job
+from streaming.job.topic_input import audit_source
+from streaming.metrics.heartbeat import Heartbeat
+from streaming.metrics.job_metrics import JobSources, metrics
+from streaming.web.application import JobLiveness, health_endpoints
+from streaming.web.fleet_view import FleetView, api
+from streaming.web.pages import pages
+from streaming.web.past_states import PastStates
+from streaming.web.server import Server
+
+
+def serve(job: Job, file: ConfigFile | None, stack: ExitStack) -> None:
+    """Starts what shows that the job works, and the web server where one is configured; `stack` stops it again."""
+    liveness = JobLiveness(
+        last_batch_at=lambda: job.deliver.last_batch_at,
+        gatherer_runs=lambda: job.monitoring.gatherer.alive,
+        gatherer_stalled_s=lambda: job.monitoring.gatherer.loop_stalled_s,
+        full_disk=lambda: full_disk(job.checkpoint.folder),
+    )
+    heartbeat = stack.enter_context(
+        Heartbeat(
+            lambda: None if job.config.heartbeat is None else job.config.heartbeat.schedule(),
+            is_healthy=lambda: (
+                liveness.is_alive
+                and (liveness.is_starting or job.store.observes_any(wall_ms()))
+                and job.role.store_answers
+                and not job.notifying.nobody_is_reached
+            ),
+        )
+    )
+    stack.enter_context(
+        DailyAudit(
+            job.checkpoint.folder,
+            source=lambda: audit_source(job.config, job.checkpoint),
+            results=job.audits,
+            record=lambda cluster, audited: job.monitoring.gatherer.record(cluster, audited),
+            # Of several jobs with one store, one audits.
+            every_s=lambda: job.config.audit_every if job.notifying.notifies else 0,
+        )
+    )
+    if job.config.listen is None:
+        return
+    # Where a relay gathers, there are no past states.
+    past = PastStates(job.checkpoint.journal, lambda name: job.monitoring.spec.settings.get(name))
+    view = FleetView(
+        store=job.store,
+        silences=job.silences,
+        starting=lambda: job.deliver.last_batch_at is None,
+        past=stack.enter_context(past),
+    )
+    shown = [metrics(_sources(job, liveness, heartbeat, file)), pages(view), api(view)]
+    address, access = host_port(job.config.listen), job.config.page_access()
+    served = [health_endpoints(liveness), *shown]
+    stack.enter_context(Server(address, served, page_url=lambda: job.config.page_url, access=access))
+
+
+def _sources(job: Job, liveness: JobLiveness, heartbeat: Heartbeat, file: ConfigFile | None) -> JobSources:
+    checkpoint = job.checkpoint
+    return JobSources(
+        store=job.store,
+        batch_stats=job.batch_stats,
+        is_alive=lambda: liveness.is_alive,
+        gatherer_runs=liveness.gatherer_runs,
+        gatherer_pid=lambda: job.monitoring.gatherer.pid,
+        journal=checkpoint.journal,
+        quarantine=job.quarantine,
+        audits=job.audits,
+        stats=checkpoint.logs / "gather-stats.json",
+        heartbeats=lambda: heartbeat.counts,
+        notifies=lambda: job.notifying.notifies,
+        config_refused=lambda: None if file is None else file.error is not None,
+        config_loaded_at_ms=lambda: None if file is None else file.loaded_at_ms,
+    )

@@ -37,8 +37,7 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
         if each.source is ObservationSource.LEADER_VIEW and is_current(quorum, each.last_at_ms, _FAILURE_MS)
     }
     viewed = {each.node for each in fresh_views(quorum, thresholds) if each.this_cluster} - views.keys()
-    age_ms = thresholds.ms(PROBE_AGE.name)
-    probes = {each.node: each for each in quorum.probes.values() if is_current(quorum, each.observed_at_ms, age_ms)}
+    probes = _newest_probes(quorum, thresholds.ms(PROBE_AGE.name))
     viewed_voters = sorted(node for node in voters if node in viewed)
     probed_voters = sorted(node for node in voters if node in probes and probes[node].answer is Answer.THIS_CLUSTER)
     for node, key in sorted(voters.items()):
@@ -62,6 +61,19 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
                 detail=probe.detail,
                 answering=probed_voters,
             )
+
+
+def _newest_probes(quorum: Quorum, age_ms: Millis) -> dict[NodeId, Probe]:
+    """Returns the newest probe of each node, at whichever endpoint; none that is older than this."""
+    newest: dict[NodeId, Probe] = {}
+    for each in quorum.probes.values():
+        known = newest.get(each.node)
+        # The times are compared only where they decide: the rules are evaluated again when a comparison changes.
+        if is_current(quorum, each.observed_at_ms, age_ms) and (
+            known is None or known.observed_at_ms <= each.observed_at_ms
+        ):
+            newest[each.node] = each
+    return newest
 
 
 def _unanswered(probe: Probe) -> bool:

@@ -1,6 +1,8 @@
 """Builds the `Quorum` that rules evaluate from a `MachineState`."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from rules.analysis.endpoint_status import in_dial_order
 from rules.model.history import OpenTransaction
@@ -10,6 +12,8 @@ from rules.model.quorum import Poll, Quorum
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.image import Image
 from streaming.replay.state_codec import MachineState
+
+_T = TypeVar("_T")
 
 _IDLE_MS = 10_000
 """A log with NoOps is never idle for so long."""
@@ -46,9 +50,9 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         recovering=image.recovering,
         open_transaction=_open_transaction(state),
         history=image.history,
-        probes=state.probe_state.probes,
+        probes=_by_name(state.probe_state.probes),
         addresses=state.probe_state.addresses,
-        leader_views=state.probe_state.leader_views,
+        leader_views=_by_name(state.probe_state.leader_views),
         failures=state.probe_state.sorted_failures,
         invariant_violations=state.leadership.invariants.violations,
         contract_violations=state.contract_violations.violations,
@@ -58,6 +62,14 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         ),
         bootstrap=settings.bootstrap,
     )
+
+
+def _by_name(observed: Mapping[str, _T]) -> Mapping[str, _T]:
+    """Returns the mapping in an order that stays: in the state, each observation moves its entry to the end.
+
+    The rules are evaluated again when the order changes (`rules.rule_evaluator`).
+    """
+    return {name: observed[name] for name in sorted(observed)}
 
 
 def _rounded_down(count: int) -> int:

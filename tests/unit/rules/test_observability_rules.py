@@ -8,7 +8,16 @@ from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis, NodeId, ReplicaKey
-from rules.model.monitoring import Access, Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
+from rules.model.monitoring import (
+    Access,
+    Answer,
+    CertificateFault,
+    Connection,
+    ObservationSource,
+    Probe,
+    Reason,
+    Vantage,
+)
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import WHY_NOT_UP
 from tests.unit.rules.situation import (
@@ -483,6 +492,24 @@ ONE_SILENT = ["warning monitor-blind: controller 2"]
 )
 def test_one_of_several_controllers_that_does_not_answer_is_a_warning(quorum: Quorum, firing: list[str]) -> None:
     assert [line for line in finding_lines(quorum) if "monitor-blind" in line] == firing
+
+
+@pytest.mark.parametrize(("other_ago_ms", "firing"), [(1_000, []), (3_000, ONE_SILENT)])
+@pytest.mark.parametrize("host", ["a.test", "z.test"])
+def test_of_two_endpoints_of_a_controller_the_newest_probe_counts(
+    host: str, other_ago_ms: int, firing: list[str]
+) -> None:
+    quorum = probed(replace(healthy(), leader_views={}), 2, answer=Answer.NO_ANSWER)
+    probes = {f"2@{host}:9093": answered_at(quorum, host, other_ago_ms), **quorum.probes}
+
+    by_name = replace(quorum, probes={name: probes[name] for name in sorted(probes)})
+
+    assert [line for line in finding_lines(by_name) if "monitor-blind" in line] == firing
+
+
+def answered_at(quorum: Quorum, host: str, ago_ms: int) -> Probe:
+    (own,) = (each for each in healthy().probes.values() if each.node == 2)
+    return replace(own, endpoint=replace(own.endpoint, host=host), observed_at_ms=Millis(quorum.now_ms - ago_ms))
 
 
 def test_a_silent_controller_is_named_with_its_reason_and_a_hold_of_its_own() -> None:

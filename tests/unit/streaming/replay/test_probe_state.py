@@ -13,7 +13,9 @@ from tests.unit.streaming.replay.log_script import (
     key,
     machine,
     poll,
+    probed,
     replica,
+    view,
 )
 
 
@@ -58,6 +60,17 @@ def test_time_does_not_go_back_with_an_older_row() -> None:
     script, replay = LogScript(), machine()
     now_ms = apply(replay, [script.row(poll())]).now_ms
     assert apply(replay, [script.row(poll(), after_ms=-5_000)]).now_ms == now_ms
+
+
+def test_new_probes_and_views_leave_the_order_in_which_rules_see_them() -> None:
+    """In another order the rules would be evaluated again."""
+    script, replay = begun()
+    rows = [script.row(event) for node in (2, 1, 3, 2) for event in (probed(node, "10.0.0.1"), view(node))]
+
+    quorum = apply(replay, rows)
+
+    assert [one.node for one in quorum.probes.values()] == [1, 2, 3]
+    assert [one.node for one in quorum.leader_views.values()] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

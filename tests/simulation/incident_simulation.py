@@ -148,18 +148,22 @@ class IncidentSimulation(Simulation):
         while self.now_ms < end_ms:
             self.step()
 
-    def check(self) -> None:
-        """Lets the incident happen and its alerts resolve, and checks them.
-
-        Raises:
-            BrokenInvariant: an alert is missing, is early, was not expected or does not resolve.
-        """
+    def happen(self) -> None:
+        """Lets the incident happen and its alerts resolve."""
         self.run_for(QUIET_MS)
         self.activity.phase = Phase.UNATTENDED
         for delay_ms in self.incident.happen(self):
             self.run_for(delay_ms)
         self.activity.phase = Phase.QUIET_RULES
         self.run_for(AFTERWARDS_MS)
+
+    def check(self) -> None:
+        """Lets the incident happen and its alerts resolve, and checks them.
+
+        Raises:
+            BrokenInvariant: an alert is missing, is early, was not expected or does not resolve.
+        """
+        self.happen()
         self._check_alerts()
 
     def _check_alerts(self) -> None:

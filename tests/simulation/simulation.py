@@ -161,9 +161,7 @@ class Simulation:
         match self.activity.phase:
             case Phase.QUIET_RULES:
                 if self.strict:
-                    self.checker.check_calm()
-                    self._check_recovered()
-                    self.calm_phases += 1
+                    self.check_calm()
                 self.activity.phase, lasts_ms = Phase.FAULTS_INJECTED, self.random.randint(*FAULTS_MS)
             case Phase.FAULTS_INJECTED:
                 self.fault_injection.restore(self.now_ms)
@@ -173,6 +171,12 @@ class Simulation:
                 self.activity.busy_until_ms = self.now_ms + BUSY_MS
                 self.activity.phase, lasts_ms = Phase.QUIET_RULES, CALM_MS
         self.phase_ends_ms = self.now_ms + lasts_ms
+
+    def check_calm(self) -> None:
+        """Checks that the quorum has recovered, and that its monitor has noticed it."""
+        self.checker.check_calm()
+        self._check_recovered()
+        self.calm_phases += 1
 
     def _check_recovered(self) -> None:
         """Checks that the quorum itself has recovered."""

@@ -89,6 +89,7 @@ class Security:
         users = " ".join(f'user_{name}="{password}"' for name, password in self.passwords.items())
         login = f"{self._jaas(ADMIN)} {users};"
         keys = self.tokens.jwks_file.as_uri()
+        bearer = f"listener.name.{OAUTHBEARER.name.lower()}.oauthbearer.sasl.oauthbearer"
         return {
             "listener.security.protocol.map": f"{CONTROLLER}:SASL_SSL,{BROKER}:SASL_SSL",
             "sasl.mechanism.controller.protocol": "PLAIN",
@@ -97,7 +98,10 @@ class Security:
             f"listener.name.{CONTROLLER.lower()}.plain.sasl.jaas.config": login,
             f"listener.name.{BROKER.lower()}.plain.sasl.jaas.config": login,
             f"listener.name.{PLAIN_WITHOUT_TLS.name.lower()}.plain.sasl.jaas.config": login,
-            f"listener.name.{OAUTHBEARER.name.lower()}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys,
+            f"{bearer}.jwks.endpoint.url": keys,
+            # Kafka 4.4 does not start without these two.
+            f"{bearer}.expected.issuer": _ISSUER,
+            f"{bearer}.expected.audience": _AUDIENCE,
             "authorizer.class.name": _AUTHORIZER,
             "super.users": f"User:{ADMIN}",
             **self._client(),
@@ -158,6 +162,7 @@ class Security:
 
 
 _KEY_ID = "lab"
+_ISSUER, _AUDIENCE = "https://tokens.kraftwatch.invalid", "kafka"
 
 
 class TokenIssuer:
@@ -179,7 +184,14 @@ class TokenIssuer:
         """Returns a token for this principal, issued an hour ago; a negative `lifetime_s` makes an expired one."""
         now = int(time.time())
         header = {"alg": "RS256", "typ": "JWT", "kid": _KEY_ID}
-        claims: dict[str, str | int] = {"sub": subject, "scope": "kafka", "iat": now - 3600, "exp": now + lifetime_s}
+        claims: dict[str, str | int] = {
+            "iss": _ISSUER,
+            "aud": _AUDIENCE,
+            "sub": subject,
+            "scope": "kafka",
+            "iat": now - 3600,
+            "exp": now + lifetime_s,
+        }
         signing_input = f"{_base64url_json(header)}.{_base64url_json(claims)}"
         signature = self._key.sign(signing_input.encode(), padding.PKCS1v15(), hashes.SHA256())
         return f"{signing_input}.{_base64url(signature)}"

@@ -22,7 +22,7 @@ from rich.console import Console
 from deploy.lab import LabError
 from deploy.lab.child_process import command_output
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
 """The Kafka version that the lab runs by default."""
 
 _LOG4J = "2.24.3"

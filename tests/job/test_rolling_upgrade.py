@@ -21,15 +21,15 @@ from tests.job.job_state import wait_until_delivered
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]
-NEW, RELEASE, METADATA_VERSION = "4.3.1", "4.3", 30
-VERSIONS = [("4.2.2", False), ("3.9.2", False), ("3.9.2", True)]
+NEW, RELEASE, METADATA_VERSION = "4.4.0", "4.4", 33
+VERSIONS = [("4.3.1", False), ("3.9.2", False), ("3.9.2", True)]
 """The Kafka before, and whether its quorum is static."""
 SHORT_HOLD_S = 5
 AFTERWARDS_S = 30.0
 """How long the job runs after the upgrade without an alert."""
 
 
-@pytest.fixture(scope="module", params=VERSIONS, ids=["4.2.2", "3.9.2", "3.9.2-static"])
+@pytest.fixture(scope="module", params=VERSIONS, ids=["4.3.1", "3.9.2", "3.9.2-static"])
 def lab(folder: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
     version, static = request.param
     with Lab(folder / f"lab-{version}-{static}", version=version, static=static) as lab:
@@ -63,9 +63,11 @@ def test_rolling_upgrade_and_feature_upgrade_fire_no_alert(lab: Lab, job: Config
         lab.start(node)
         await_fetches_of_all_voters(lab)
     assert lab.version == NEW
-    lab.upgrade_features("--release-version", RELEASE)
     if lab.static:
+        lab.upgrade_features("--feature", f"metadata.version={METADATA_VERSION}")
         lab.upgrade_features("--feature", "kraft.version=1")
+    else:
+        lab.upgrade_features("--release-version", RELEASE)
     wait_until_delivered(job, after_s=AFTERWARDS_S)
 
     now = status(lab)

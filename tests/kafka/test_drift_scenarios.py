@@ -15,7 +15,7 @@ from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
-OLD, NEW = "4.2.2", "4.3.1"
+OLD, NEW = "4.2.2", "4.4.0"
 SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 LONG_TIMEOUTS = dict.fromkeys(("controller.quorum.fetch.timeout.ms", "controller.quorum.request.timeout.ms"), "8000")
 """While no name resolves, a controller that closes a connection cannot open it again. With Kafka's defaults controllers
@@ -67,7 +67,7 @@ def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, monitor: Mo
         None,
     )
     assert two_versions.severity == "warning"
-    assert "up to 29, 1 other node up to 30" in two_versions.summary
+    assert "up to 29, 1 other node up to 33" in two_versions.summary
     assert monitor.rules == {"version-drift", "snapshot-stale"}
 
 
@@ -82,11 +82,11 @@ def test_printed_command_finalizes_the_feature_level(lab: Lab, monitor: Monitore
     monitor.wait_for("version-drift", "resolved", subject="metadata.version")
 
     assert alert.severity == "info"
-    assert (alert.evidence["finalized_level"], alert.evidence["level_all_nodes_support"]) == (27, 30)
+    assert (alert.evidence["finalized_level"], alert.evidence["level_all_nodes_support"]) == (27, 33)
     assert any("there is no safe way back" in line for line in alert.remedy)
     with pytest.raises(LabError, match="might delete metadata information"):
         lab.downgrade_feature("metadata.version=29")
-    assert monitor.machine.quorum().metadata_version == 30
+    assert monitor.machine.quorum().metadata_version == 33
 
 
 @pytest.mark.long

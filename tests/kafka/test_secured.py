@@ -231,7 +231,7 @@ def test_doctor_reports_missing_permissions(lab: Lab, folder: Path, allowed: Non
         ("warning", "TCP and TLS; the node's certificate is valid for 19 days")
     }
     assert {one["said"] for one in checks if (one["of"], one["check"]) == (FULL, "login")} == {
-        f"PLAIN as User:{FULL}; metadata.version 30"
+        f"PLAIN as User:{FULL}; metadata.version 33"
     }
     assert failing(POLLS) == {"Fetch": "warning", "rules": "warning"}
     assert printed_acl_command(POLLS, "Fetch").endswith(

@@ -329,7 +329,8 @@ def log_dir_lines(status: LogDirStatus) -> Iterable[tuple[str, str | Text]]:
     node = "unknown" if status.node_id is None else f"{status.node_id}-{status.directory_id or 'no directory id'}"
     yield "Disk of", visible(f"{node} ({status.folder})")
     yield "Quorum state", _last_vote(status.quorum_state)
-    ends = f"offsets {status.first_offset} to {status.log_end_offset - 1}, epoch {or_unknown(status.last_epoch)}"
+    held = f"offsets {status.first_offset} to {status.log_end_offset - 1}, epoch {or_unknown(status.last_epoch)}"
+    ends = held if status.log_end_offset > status.first_offset else "no records"
     yield "Log", f"{ends}, after {status.snapshot}" if status.snapshot else ends
     below = status.committed_below
     committed = f"records below offset {below}, by the snapshot; of the others" if below else "of this log's records"

@@ -11,7 +11,10 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from connectors.kafka.client import short_client
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
+from connectors.logdir.log_dir_files import is_log_file
 from connectors.observations.observation import ObservationKind, from_json
+from deploy.lab.jars import KAFKA_VERSION
+from deploy.lab.node import Node, is_dynamic, new_uuid
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.replay.decoded_row import decode_observation
 from tests.cli.program import kraftwatch
@@ -28,7 +31,7 @@ from tests.kafka.version_table import (
 )
 from tests.lab import Lab
 
-OFTEN = {("4.3.1", False)}
+OFTEN = {(KAFKA_VERSION, False), (KAFKA_VERSION, True)}
 """The version in `make test`: for the others the jars of another Kafka are downloaded."""
 
 
@@ -60,6 +63,55 @@ def test_measured_column_equals_the_table(lab: Callable[..., Lab], tmp_path: Pat
         voter = observed.upgrade[1]["committed_voters"]["voters"][0]
         assert (voter["id"], voter["endpoints"]) == (CONTROLLER, [advertised]), "the configuration is not used any more"
     assert (observed.check["health"], observed.check["unknown"]) == ("healthy", [])
+    last = observed.upgrade[1] if observed.upgrade else observed.status
+    levels = {name: last[name] for name in ("kraft_version", "metadata_version")}
+    quorum.stop(*quorum.brokers)
+    quorum.stop(*quorum.controllers)
+    for node in quorum.layout:
+        assert_disk_is_read(node, levels)
+    if is_dynamic(kafka) and levels["kraft_version"] == 1:
+        assert_rescued(quorum)
+    else:
+        assert_refused_as_static(quorum.node(CONTROLLER))
+
+
+def assert_disk_is_read(node: Node, levels: Mapping[str, int]) -> None:
+    """Asserts that every record on the disk is read, in the form in which this Kafka formatted it."""
+    shown = json.loads(kraftwatch("status", "--json", "--log-dir", node.data).stdout)
+    assert {name: shown[name] for name in levels} == levels
+    assert (shown["log_dir"]["whole"], shown["log_dir"]["not_read"]) == (True, [])
+    files = [path for path in node.metadata_log.iterdir() if is_log_file(path.name)]
+    assert {path.name: kraftwatch("decode", path).exit_code for path in files} == {path.name: 0 for path in files}
+
+
+def assert_refused_as_static(node: Node) -> None:
+    disk, wanted = ("--log-dir", node.data), ("--initial-controllers", f"1@c1.new:9093:{new_uuid()}")
+    assert "A static quorum has none" in kraftwatch("what-if", *disk).stdout
+    for command in (("plan", *disk, *wanted), ("apply", *disk, *wanted, "--yes")):
+        assert "belongs to a static quorum" in str(kraftwatch("rescue", *command).exception)
+
+
+def assert_rescued(quorum: Lab) -> None:
+    """Moves the stopped controller; its disk and the broker's get the new endpoint, are restored, and get it again."""
+    quorum.move_endpoint(CONTROLLER)
+    controller = quorum.node(CONTROLLER)
+    assert kraftwatch("what-if", "--log-dir", controller.data).exit_code == 0, "one voter needs no other"
+    wanted = ("--initial-controllers", f"{CONTROLLER}@{controller.endpoint}:{controller.directory_id}")
+    for node in quorum.layout:
+        before = contents(node.metadata_log)
+        for verb in ("apply", "undo", "apply"):
+            options = wanted if verb == "apply" else ()
+            ended = kraftwatch("rescue", verb, "--log-dir", node.data, *options, *(["--yes"] if options else []))
+            assert ended.exit_code == 0, f"{verb} {ended.output} {ended.exception}"
+            assert (contents(node.metadata_log) == before) is (verb == "undo")
+    quorum.start(*quorum.controllers, *quorum.brokers)
+    (voter,) = quorum.await_leader(CONTROLLER).voters
+    assert voter.directory_id == controller.directory_id
+    assert json_of(quorum, "status")["endpoints"][0]["recorded"] == controller.endpoint
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def observe(quorum: Lab, folder: Path, *, upgrade: bool) -> VersionObservations:
@@ -86,6 +138,7 @@ def observe(quorum: Lab, folder: Path, *, upgrade: bool) -> VersionObservations:
         events=[
             event for row in rows if row.kind is ObservationKind.RECORDS for event in decode_observation(row).events()
         ],
+        bootstrap_file=(quorum.node(CONTROLLER).data / "bootstrap.checkpoint").exists(),
         upgrade=try_upgrade(quorum) if upgrade else None,
     )
 

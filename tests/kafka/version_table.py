@@ -18,6 +18,7 @@ VOTERS_IN_THE_LOG = {rule.id for rule in RULES.values() if Need.VOTERS_RECORD in
 """Rules that evaluate the VotersRecord."""
 _DESCRIBE_QUORUM, _FETCH = 55, 1
 _YES, _NO, _ONLY_REPORTED = "yes", "no", "only reported"
+_FILE, _SNAPSHOT = "`bootstrap.checkpoint`", "the metadata log's first snapshot"
 STATIC_KAFKAS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 DYNAMIC_KAFKAS = ("3.9.2", "4.0.1", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 
@@ -35,6 +36,8 @@ class VersionObservations:
     check: Mapping[str, Any]
     events: Sequence[Event]
     """The events of the log that the gatherer read."""
+    bootstrap_file: bool
+    """The formatted disk of the controller has a `bootstrap.checkpoint`."""
     upgrade: tuple[str, Mapping[str, Any]] | None
     """The output of `kafka-features upgrade --feature kraft.version=1`, and the status afterwards; only of a static
     quorum whose Kafka supports the feature."""
@@ -177,6 +180,12 @@ FACTS = (
         "7, 14, 19, 20, 21, 25, 27, 29, 30, 33",
         "21, 25, 27, 29, 30, 33",
         lambda seen: str(seen.status["metadata_version"]),
+    ),
+    _row(
+        "first feature levels, on a formatted disk",
+        f"{_FILE}, {_FILE}, {_FILE}, {_FILE}, {_FILE}, {_FILE}, {_FILE}, {_FILE}, {_FILE}, {_SNAPSHOT}",
+        f"{_FILE}, {_FILE}, {_FILE}, {_FILE}, {_FILE}, {_SNAPSHOT}",
+        lambda seen: _FILE if seen.bootstrap_file else _SNAPSHOT,
     ),
     _row("rules that evaluate the voters in the log", "not applicable", "evaluated", _evaluated),
     _row(

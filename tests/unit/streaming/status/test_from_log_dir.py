@@ -105,6 +105,8 @@ def test_the_first_epoch_is_0_and_an_empty_log_has_none(tmp_path: Path) -> None:
     read = {name: replay_log_dir(write_log_dir(tmp_path / name, {0: log})) for name, log in logs.items()}
 
     assert (read["first"].epoch, read["empty"].epoch) == (0, None)
+    shown = {name: dict(log_dir_lines(log_dir_status(one)))["Log"] for name, one in read.items()}
+    assert shown == {"first": "offsets 0 to 0, epoch 0", "empty": "no records"}
     write_quorum_state(tmp_path / "first", leaderId=-1, leaderEpoch=0, votedId=-1, data_version=1)
     election = replay_log_dir(tmp_path / "first").election
     assert isinstance(election, ElectionState)

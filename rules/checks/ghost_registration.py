@@ -2,33 +2,62 @@
 
 What it means
     The log holds a RegisterControllerRecord of a controller that is neither in the voter set nor among the observers:
-    the controller was removed or switched off, and its registration stayed. Before Kafka 4.4 no record removes a
-    registration (KIP-1312), and no Kafka tool lists them.
+    the controller was removed or switched off, and its registration stayed. No Kafka tool lists registrations.
 
     The registration has no effect until an upgrade: the active controller checks what every registration supports, and
-    refuses a metadata.version that this controller did not support in the version that it ran last.
+    refuses a metadata.version that this controller did not support in the version that it ran last. A broker's
+    registration does the same, and can be removed at every level. A controller's can be removed only from
+    metadata.version 33 on (Kafka 4.4, KIP-1312): one that last ran Kafka 4.3 or older blocks the level that its own
+    removal needs (KAFKA-20295).
 
 What to do
-    Nothing today. Before an upgrade of metadata.version, do one of these:
+    - metadata.version is 33 or higher: unregister the controller.
+    - It is lower, and every registration supports 33: raise it, then unregister the controller. There is no way back
+      from 33.
+    - It is lower, and a registration without a controller does not support 33: start a controller with that node id
+      once in the new version, with an empty disk. It registers again with what it supports. Then raise the level, stop
+      the controller, and unregister it.
+    - Not every running node supports 33: nothing. Before you upgrade to a lower level, start such a controller once in
+      the new version.
 
-    - start a controller of that node id once with the new version, as an observer: it registers again with what it
-      supports; or
-    - from Kafka 4.4 on, unregister it.
+    The alert has the commands of the case. In a dynamic quorum whose controllers 4, 5 and 6 last ran Kafka 3.9, 4.3 and
+    4.4, those of controller 4's alert and then those of controller 6's are:
+
+    ```
+    $ kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id lXKPGQVyRkOmCf5Xfmr2Tg --no-initial-controllers
+    $ kafka-server-start.sh -daemon $NODE_PROPERTIES
+    $ kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id lXKPGQVyRkOmCf5Xfmr2Tg --no-initial-controllers
+    $ kafka-server-start.sh -daemon $NODE_PROPERTIES
+    $ kafka-features.sh --bootstrap-controller c1.example.com:9093 upgrade --feature metadata.version=33
+    metadata.version was upgraded to 33.
+    $ kafka-server-stop.sh --node-id=4
+    $ kafka-server-stop.sh --node-id=5
+    $ kafka-cluster.sh unregister-controller --id 4 --bootstrap-controller c1.example.com:9093
+    Controller 4 is no longer registered.
+    $ kafka-cluster.sh unregister-controller --id 5 --bootstrap-controller c1.example.com:9093
+    Controller 5 is no longer registered.
+    $ kafka-cluster.sh unregister-controller --id 6 --bootstrap-controller c1.example.com:9093
+    Controller 6 is no longer registered.
+    ```
 
 What not to do
-    Do not reuse the node id for a broker. Do not add the controller as a voter only to remove its registration.
+    Do not reuse the node id for a broker. Do not add the controller as a voter only to remove its registration. Do not
+    unregister a controller that runs: it registers again. When you remove a voter for good, from metadata.version 33
+    on, add `--unregister` to `kafka-metadata-quorum.sh remove-controller`: it leaves no registration.
 """
 
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed
 from rules.analysis.now import node_of
+from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import ControllerRegistration
 from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, ReplicaHistory
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.unregister import unregister_steps
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -71,11 +100,13 @@ def _finding(
 ) -> Finding:
     node = registration.id
     last_fetch = "never observed" if fetched_at_ms is None else utc_text(fetched_at_ms)
+    ghost = RegisteredNode(role="controller", registration=registration, running=False)
+    supported = ghost.range(METADATA_VERSION)
     return Finding(
         subject=f"controller {node}",
         severity=Severity.INFO,
-        summary=f"Controller {node} is registered, is not a voter and does not fetch. Its last fetch: {last_fetch}. An "
-        "upgrade of metadata.version may be refused because of it.",
+        summary=f"Controller {node} is registered, is not a voter and does not fetch. Its last fetch: {last_fetch}. "
+        f"Kafka refuses a metadata.version above {supported.highest} because of it.",
         evidence={
             "controller": node,
             "registered_at_offset": registration.at.offset,
@@ -84,15 +115,15 @@ def _finding(
             "last_fetch": last_fetch,
             "voters": voters,
             "metadata_version": quorum.metadata_version,
+            "supported_levels": str(supported),
             "leader": poll.leader_id,
         },
         remedy=(
             f"# If controller {node} should be running, start it at {and_join(registration.endpoints)}"
             if registration.endpoints
             else f"# If controller {node} should be running, start it",
-            f"# Otherwise, before you upgrade metadata.version, start a controller with node.id {node} once in the new "
-            "version, as an observer: it registers again with what it supports",
-            "# From Kafka 4.4 on, you can unregister it instead",
+            "# Otherwise remove its registration",
+            *unregister_steps(quorum, (ghost,)),
             "# Check which nodes are voters",
             describe_status(quorum, excluding=node),
         ),

@@ -15,8 +15,9 @@ What it means
 
 What to do
     1. Upgrade the outdated nodes, one after the other.
-    2. Unregister a node that no longer exists: its registration blocks the next level as a running node would. Kafka
-       can unregister brokers in every version, controllers only from 4.4 on.
+    2. Unregister a node that no longer exists: its registration blocks the next level as a running node would. The
+       alert has the commands. Kafka unregisters a broker at every level, a controller only from metadata.version 33
+       (Kafka 4.4) on; `ghost-registration` says how to get there.
     3. When the new version has proven stable, finalize it with the command in the alert.
 
 What not to do
@@ -26,17 +27,16 @@ What not to do
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode, registered_nodes
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis
-from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
+from rules.remedies.unregister import unregister_steps
 
-METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 FINALIZE = Threshold(
     name="finalize",
@@ -44,9 +44,7 @@ FINALIZE = Threshold(
     meaning="how long, by the timestamps in the log, every node must have supported a higher level than the finalized "
     "one before the alert fires. A week leaves time to observe a new version before a downgrade becomes impossible",
 )
-_UNREGISTER = (
-    "for a broker with kafka-cluster.sh unregister after its partitions have moved, for a controller from Kafka 4.4 on"
-)
+_MOST_REMOVED = 8
 _UPGRADES_KRAFT = 26
 """The first metadata.version of Kafka 4.1: earlier versions support kraft.version 1 and cannot upgrade to it."""
 
@@ -54,35 +52,9 @@ _CHANGED_RECORDS = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """The levels at which records changed (MetadataVersion.didMetadataChange): Kafka refuses to go below such a level."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RegisteredNode:
-    role: str
-    registration: ControllerRegistration | BrokerRegistration
-    running: bool
-    """False for a fenced broker, and for a controller that is neither a voter nor an observer."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.role} {self.registration.id}"
-
-    @property
-    def features(self) -> tuple[FeatureRange, ...]:
-        return self.registration.features
-
-    @property
-    def since_ms(self) -> Millis:
-        """When it registered these features; 0 if unknown."""
-        return self.registration.features_since_timestamp_ms or Millis(0)
-
-    def range(self, feature: str) -> FeatureRange:
-        """Returns the supported levels of a feature: only level 0 if the node does not register it, as in Kafka."""
-        none = FeatureRange(name=feature, lowest=0, highest=0)
-        return next((each for each in self.features if each.name == feature), none)
-
-
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns findings on unsupported levels, on mixed versions and on levels that can be finalized."""
-    nodes = _registered_nodes(quorum)
+    nodes = quorum.derived(registered_nodes)
     levels = _levels(quorum)
     for node in nodes:
         wrong = [(each, level) for each, level in levels.items() if not _supports(node, each, level)]
@@ -94,38 +66,24 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield from _finalizable_levels(quorum, nodes, levels, thresholds)
 
 
-def _registered_nodes(quorum: Quorum) -> list[_RegisteredNode]:
-    listed = None if quorum.poll is None else quorum.poll.rows_by_id
-    return [
-        *(
-            _RegisteredNode(role="controller", registration=one, running=listed is None or node in listed)
-            for node, one in sorted(quorum.controllers.items())
-        ),
-        *(
-            _RegisteredNode(role="broker", registration=one, running=one.alive)
-            for _, one in sorted(quorum.brokers.items())
-        ),
-    ]
-
-
 def _levels(quorum: Quorum) -> dict[str, int]:
     kraft = {KRAFT_VERSION: quorum.kraft_version} if quorum.kraft_version else {}
     metadata = {METADATA_VERSION: quorum.metadata_version} if quorum.metadata_version else {}
     return dict(sorted({**quorum.features, **metadata, **kraft}.items()))
 
 
-def _supports(node: _RegisteredNode, feature: str, level: int) -> bool:
+def _supports(node: RegisteredNode, feature: str, level: int) -> bool:
     supported = node.range(feature)
     return supported.lowest <= level <= supported.highest
 
 
-def _mixed(nodes: list[_RegisteredNode]) -> bool:
+def _mixed(nodes: list[RegisteredNode]) -> bool:
     """Returns whether nodes of one role support different levels, or the roles different metadata.versions."""
     alike = all(len({node.features for node in nodes if node.role == role}) <= 1 for role in ("controller", "broker"))
     return not alike or len({node.range(METADATA_VERSION) for node in nodes}) > 1
 
 
-def _unsupported_level(quorum: Quorum, node: _RegisteredNode, wrong: list[tuple[str, int]]) -> Finding:
+def _unsupported_level(quorum: Quorum, node: RegisteredNode, wrong: list[tuple[str, int]]) -> Finding:
     what = and_join(f"{feature} {level} (it supports {node.range(feature)})" for feature, level in wrong)
     return Finding(
         subject=node.name,
@@ -138,14 +96,15 @@ def _unsupported_level(quorum: Quorum, node: _RegisteredNode, wrong: list[tuple[
         },
         remedy=(
             f"# Upgrade {node.name}: it cannot take part with the version that it registered last",
-            f"# If it no longer exists, remove its registration: {_UNREGISTER}",
+            *_if_gone(quorum, [] if node.running else [node]),
+            "# Check the levels that the active controller supports and the finalized levels",
             describe_features(quorum),
         ),
         starts=(node.registration.id,),
     )
 
 
-def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
+def _mixed_versions(quorum: Quorum, nodes: list[RegisteredNode]) -> Finding:
     newest = max(node.range(METADATA_VERSION).highest for node in nodes)
     behind = [node for node in nodes if node.range(METADATA_VERSION).highest < newest]
     ahead = [node for node in nodes if node.range(METADATA_VERSION).highest == newest]
@@ -171,7 +130,7 @@ def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
             "since": utc_text(since),
         },
         remedy=(
-            *_catch_up(behind),
+            *_catch_up(quorum, behind),
             "# Check the levels that the active controller supports and the finalized levels",
             describe_features(quorum),
         ),
@@ -180,21 +139,26 @@ def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
     )
 
 
-def _catch_up(behind: list[_RegisteredNode]) -> Iterable[str]:
+def _catch_up(quorum: Quorum, behind: list[RegisteredNode]) -> Iterable[str]:
     running = [node.name for node in behind if node.running]
-    stopped = [node.name for node in behind if not node.running]
+    stopped = [node for node in behind if not node.running]
     if running:
         yield f"# Upgrade {and_join(running, 8)} to the version of the others, one after the other"
     if stopped:
-        yield (
-            f"# Start {and_join(stopped)} (not running) with the version of the others, or remove its registration if "
-            f"it no longer exists: {_UNREGISTER}"
-        )
+        yield f"# Start {and_join(node.name for node in stopped)} (not running) with the version of the others"
+        yield from _if_gone(quorum, stopped)
     if not behind:
         yield "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
 
 
-def _groups(nodes: list[_RegisteredNode]) -> dict[str, Plain]:
+def _if_gone(quorum: Quorum, stopped: list[RegisteredNode]) -> Iterable[str]:
+    if stopped:
+        name = stopped[0].name if len(stopped) == 1 else "one of them"
+        yield f"# If {name} no longer exists, remove its registration with the following steps"
+        yield from unregister_steps(quorum, stopped[:_MOST_REMOVED])
+
+
+def _groups(nodes: list[RegisteredNode]) -> dict[str, Plain]:
     groups: dict[str, list[Plain]] = {}
     for node in nodes:
         groups.setdefault(", ".join(map(str, node.features)) or "nothing", []).append(node.name)
@@ -202,7 +166,7 @@ def _groups(nodes: list[_RegisteredNode]) -> dict[str, Plain]:
 
 
 def _finalizable_levels(
-    quorum: Quorum, nodes: list[_RegisteredNode], levels: dict[str, int], thresholds: Thresholds
+    quorum: Quorum, nodes: list[RegisteredNode], levels: dict[str, int], thresholds: Thresholds
 ) -> Iterable[Finding]:
     newest = quorum.newest_timestamp_ms
     if not nodes or newest is None:
@@ -222,7 +186,7 @@ def _finalizable_levels(
 
 
 def _finalizable(
-    quorum: Quorum, nodes: list[_RegisteredNode], feature: str, in_force: int, highest: int, age: Millis
+    quorum: Quorum, nodes: list[RegisteredNode], feature: str, in_force: int, highest: int, age: Millis
 ) -> Finding:
     warning = (
         f"# When the version has proven stable, finalize it: {_way_back(in_force, highest)}"

@@ -97,7 +97,7 @@ def _finding(
             "and start it",
             f"# Otherwise remove voter {node}",
             *wait_for_pending_change(quorum),
-            remove_controller(quorum, voter.key),
+            remove_controller(quorum, voter.key, for_good=True),
             *(() if broker is None else (f"# Start broker {node} again, if it has ended",)),
         ),
         starts=(node,),

@@ -27,6 +27,7 @@ from rules.rescue.voter_override import initial_controllers, registered_voters
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
 FEATURES_TOOL = "kafka-features.sh"
+_CLUSTER_TOOL = "kafka-cluster.sh"
 LEGEND = (
     "# $NODE_PROPERTIES: a node's own configuration file, with an administrator's security.protocol, sasl.* and ssl.* "
     "in it"
@@ -41,21 +42,31 @@ WHY_NOT_UP = (
 WAIT_FOR_LEADER = "# Wait until a leader is elected: without one the next command times out"
 _PROCESS_STATES = "T is stopped (kill -CONT PID), D waits for a disk"
 _STARTS = ("# Start controller", "# Start the controller", "# Then restart controller")
-_LEADER_TOOLS = (QUORUM_TOOL, FEATURES_TOOL)
+_LEADER_TOOLS = (QUORUM_TOOL, FEATURES_TOOL, _CLUSTER_TOOL)
 _LOGIN_OPTION = "--command-config $NODE_PROPERTIES"
+_OLD_LOGIN_OPTION = "--config $NODE_PROPERTIES"
+"""Of kafka-cluster before Kafka 4.2 (KIP-1147)."""
 _TOOLS_REACH_CONTROLLERS = 15
 """The first metadata.version of Kafka 3.7, whose tools were the first with --bootstrap-controller (KIP-919)."""
 _CONTROLLERS_JOIN = 28
-"""The first metadata.version of Kafka 4.2, the first with controller.quorum.auto.join.enable."""
+"""The first metadata.version of Kafka 4.2, the first with controller.quorum.auto.join.enable, and with --command-config
+in kafka-cluster."""
+UNREGISTERS_CONTROLLERS = 33
+"""The metadata.version from which on Kafka unregisters controllers: 4.4-IV2 (KIP-1312)."""
 _ACLS_REACH_CONTROLLERS = 22
 """The first metadata.version of Kafka 4.0, whose kafka-acls was the first with --bootstrap-controller."""
 
 
-def remove_controller(quorum: Quorum, key: ReplicaKey) -> str:
-    """Returns the command that removes one (id, directory id) from the voter set (KIP-853)."""
+def remove_controller(quorum: Quorum, key: ReplicaKey, *, for_good: bool = False) -> str:
+    """Returns the command that removes one (id, directory id) from the voter set (KIP-853).
+
+    `for_good`: no controller of this id remains, so its registration is removed too where Kafka can do that.
+    """
+    unregister = for_good and (quorum.metadata_version or 0) >= UNREGISTERS_CONTROLLERS and key.id in quorum.controllers
     return (
         f"{QUORUM_TOOL} {_connection(quorum, excluding=key.id)} remove-controller "
         f"--controller-id {key.id} --controller-directory-id {shlex.quote(str(key.directory_id))}"
+        f"{' --unregister' if unregister else ''}"
     )
 
 
@@ -115,7 +126,7 @@ def allow(quorum: Quorum, operations: Iterable[str]) -> tuple[str, ...]:
 
 def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the remedy, with the line that explains `$NODE_PROPERTIES` if a listener is secured."""
-    logins = [line for line in remedy if _LOGIN_OPTION in line]
+    logins = [line for line in remedy if _LOGIN_OPTION in line or line.endswith(_OLD_LOGIN_OPTION)]
     # Without security add-controller needs the file only for the node's own id, directory and listeners.
     needed = any(quorum.access.secured or not line.endswith("add-controller") for line in logins)
     return (*remedy, LEGEND) if needed else remedy
@@ -200,6 +211,18 @@ def describe_features(quorum: Quorum) -> str:
 def upgrade_feature(quorum: Quorum, name: str, level: int) -> str:
     """Returns the command that finalizes a feature at a higher level (KIP-584)."""
     return f"{FEATURES_TOOL} {_connection(quorum)} upgrade --feature {shlex.quote(name)}={level}"
+
+
+def unregister_broker(quorum: Quorum, node: NodeId) -> str:
+    """Returns the command that removes a broker's registration."""
+    option = _LOGIN_OPTION if (quorum.metadata_version or 0) >= _CONTROLLERS_JOIN else _OLD_LOGIN_OPTION
+    where = _connection(quorum, excluding=node).replace(_LOGIN_OPTION, option)
+    return f"{_CLUSTER_TOOL} unregister --id {node} {where}"
+
+
+def unregister_controller(quorum: Quorum, node: NodeId) -> str:
+    """Returns the command that removes a controller's registration (KIP-1312)."""
+    return f"{_CLUSTER_TOOL} unregister-controller --id {node} {_connection(quorum, excluding=node)}"
 
 
 def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:

@@ -6,6 +6,7 @@ difference before you commit it.
 
 import inspect
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,9 @@ REWRITE = os.environ.get("KRAFTWATCH_REWRITE_GOLDENS") == "1"
 ALL = [str(endpoint(node)) for node in (1, 2, 3)]
 REPLACED_DISK = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
 FENCED_BROKER = with_broker(healthy(), 101, fenced=True)
+
+KAFKA_4_4 = upgraded(healthy(), 33)
+"""The level is still 27."""
 
 CASES: dict[str, tuple[str, Quorum]] = {
     "stale-voter-endpoint.critical.names-gone": ("voter 2", name_not_found(healthy(), 1, 2, 3)),
@@ -179,6 +183,10 @@ CASES: dict[str, tuple[str, Quorum]] = {
     ),
     "forced-reconfiguration.info": ("voter set at offset 9000", forced_change(healthy(), before=(1, 2, 3), after=(3,))),
     "ghost-registration.info": ("controller 9", registered(healthy(), 9)),
+    "ghost-registration.info.blocking": ("controller 9", registered(KAFKA_4_4, 9)),
+    "ghost-registration.info.blocking-static": ("controller 9", registered(registered(static(KAFKA_4_4), 8), 9)),
+    "ghost-registration.info.level-below": ("controller 9", upgraded(registered(healthy(), 9), 33)),
+    "ghost-registration.info.level-33": ("controller 9", replace(registered(KAFKA_4_4, 9), metadata_version=33)),
     "quorum-shape.info": ("quorum", healthy(4)),
     "quorum-shape.info.one": ("quorum", static(healthy(1))),
     "quorum-shape.warning": ("quorum", healthy(2)),
@@ -200,6 +208,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "epoch-churn.warning.jump": ("epoch 40", epoch_jumped(healthy(), 20)),
     "epoch-churn.warning": ("quorum", elected(healthy(), 1, 2, 1, 2, 3, started=(2,))),
     "version-drift.warning": ("nodes", upgraded(healthy(), 30, 1, 2, 3, 102)),
+    "version-drift.warning.gone": ("nodes", registered(with_broker(KAFKA_4_4, 103, fenced=True), 9)),
     "version-drift.warning.too-old": ("broker 101", upgraded(healthy(), 25, 101)),
     "version-drift.info": ("metadata.version", upgraded(healthy(), 30, ago_ms=9 * DAY_MS)),
     "version-drift.info.static": ("kraft.version", upgraded(static(healthy()), 27, ago_ms=9 * DAY_MS)),
@@ -279,7 +288,9 @@ def test_every_golden_file_belongs_to_a_case() -> None:
 def test_each_step_is_one_command_or_one_sentence(case: str) -> None:
     for step in (step for alert in alerts(CASES[case][1]) for step in alert.remedy):
         assert "\n" not in step
-        assert step.startswith(("# ", "kafka-metadata-quorum.sh ", "kafka-topics.sh ", "kafka-features.sh "))
+        assert re.match(
+            r"# |kafka-(metadata-quorum|topics|features|cluster|storage|server-start|server-stop)\.sh ", step
+        )
         assert not step.startswith("#") or not f"{step} ".count(". "), "one sentence"
         assert "$BOOTSTRAP" not in step
         assert {part.removesuffix(":") for part in step.split() if part.startswith("$")} <= {"$NODE_PROPERTIES"}

@@ -62,6 +62,10 @@ def test_a_node_that_was_started_again_as_a_broker_only_is_a_warning() -> None:
     (finding,) = findings(started_as_broker(healthy(), 2), RULE)
 
     assert "it was started as a broker only at 2026-09-21 " in finding.summary
+    at_33 = replace(started_as_broker(healthy(), 2), metadata_version=33)
+    (also_unregistered,) = findings(at_33, RULE)
+    removals = [step for one in (finding, also_unregistered) for step in one.remedy if "remove-controller" in step]
+    assert [step.endswith(" --unregister") for step in removals] == [False, True]
 
 
 def test_a_node_of_both_roles_is_healthy() -> None:

@@ -1,0 +1,55 @@
+"""The registered controllers and brokers alike: what each supports, and whether a process serves the registration."""
+
+from dataclasses import dataclass
+
+from rules.model.identifiers import Millis
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange
+from rules.model.quorum import Quorum
+
+METADATA_VERSION = "metadata.version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredNode:
+    """A registration of a controller or of a broker; a combined node has both."""
+
+    role: str
+    """controller or broker."""
+    registration: ControllerRegistration | BrokerRegistration
+    running: bool
+    """False for a fenced broker, and for a controller that is neither a voter nor an observer."""
+
+    @property
+    def name(self) -> str:
+        """`controller 4`."""
+        return f"{self.role} {self.registration.id}"
+
+    @property
+    def features(self) -> tuple[FeatureRange, ...]:
+        """The supported levels."""
+        return self.registration.features
+
+    @property
+    def since_ms(self) -> Millis:
+        """When it registered these features; 0 if unknown."""
+        return self.registration.features_since_timestamp_ms or Millis(0)
+
+    def range(self, feature: str) -> FeatureRange:
+        """Returns the supported levels of a feature: only level 0 if the node does not register it, as in Kafka."""
+        none = FeatureRange(name=feature, lowest=0, highest=0)
+        return next((each for each in self.features if each.name == feature), none)
+
+
+def registered_nodes(quorum: Quorum) -> list[RegisteredNode]:
+    """Returns every registration: controllers first, then brokers, each sorted by node id."""
+    listed = None if quorum.poll is None else quorum.poll.rows_by_id
+    return [
+        *(
+            RegisteredNode(role="controller", registration=one, running=listed is None or node in listed)
+            for node, one in sorted(quorum.controllers.items())
+        ),
+        *(
+            RegisteredNode(role="broker", registration=one, running=one.alive)
+            for _, one in sorted(quorum.brokers.items())
+        ),
+    ]

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
+from tests.farm.farm import address
+from tests.farm.farm_process import cluster_name, running_farm
+from tests.job.busy_processes import busy_prefix
 from tests.job.configured_job import ConfiguredJob, second_section, section
 from tests.job.job_state import files_in
 from tests.sinks.server import HttpDouble
@@ -19,6 +24,8 @@ from tests.sinks.server import HttpDouble
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 LAB = {"controllers": 1, "brokers": 0}
+HOLD_S = 5
+"""The default of no-leader."""
 SECRET = "do-not-print-me"
 NO_ALERTS = {"failure-tolerance": {"hold": 3600}}
 FIRE_SOON = {"quorum-shape": {"hold": 1}}
@@ -98,6 +105,38 @@ def test_restart_with_an_unavailable_new_cluster_monitors_the_others(lab: Lab, j
     # The job retries after 30 s.
     eventually(lambda: alert_counts(job.jsonl) == both, within_s=120)
     eventually(lambda: job.logged("was reloaded: changed clusters"), within_s=60)
+
+
+@pytest.mark.long
+def test_a_leader_that_is_lost_while_the_query_restarts_on_a_busy_machine_is_reported_in_time(
+    lab: Lab, folder: Path
+) -> None:
+    """Ten busy processes share the machine, and twenty clusters change with the configuration."""
+    job = ConfiguredJob(folder=folder / "busy", bootstrap=(), start_s=600)
+    job.prefix = busy_prefix(10)
+    with running_farm(20) as farm:
+        clusters = [
+            section("first", lab),
+            *({"name": cluster_name(each), "bootstrap": [f"{address(each, 1)}:{farm.port}"]} for each in range(20)),
+        ]
+        job.write_config(clusters=clusters, thresholds=NO_ALERTS)
+        with job:
+            job.write_config(clusters=clusters, thresholds=NO_ALERTS | {"voter-lagging": {"hold": 60}})
+            # The query is being stopped: its last batch ends.
+            eventually(lambda: no_batch_for(job, 5), within_s=120)
+            lab.kill(*lab.controllers)
+            lost_ms = wall_ms()
+            job.wait_for("no-leader", within_s=600)
+            assert wall_ms() - lost_ms < 1_000 * (HOLD_S + 10), "the hold, and ten seconds"
+            eventually(lambda: job.logged("was reloaded: changed thresholds"), within_s=600)
+            lab.start(*lab.controllers)
+            job.wait_for("no-leader", "resolved", within_s=600)
+
+
+def no_batch_for(job: ConfiguredJob, seconds: float) -> bool:
+    """Whether the job's query has completed no batch for so long: it is restarted."""
+    with urllib.request.urlopen(f"http://{job.address}/healthz", timeout=30) as answer:
+        return bool(json.load(answer)["seconds_since_last_batch"] > seconds)
 
 
 def java_of(pid: int) -> list[int]:

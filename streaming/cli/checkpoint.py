@@ -1,4 +1,4 @@
-"""`kraftwatch checkpoint`: repairs damaged files of a job's checkpoint, and changes the number of its partitions."""
+"""`kraftwatch checkpoint`: repairs damaged files of a job's checkpoint."""
 
 import os
 import pwd
@@ -28,12 +28,16 @@ _BEGINS_AGAIN = (
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Repair a job's checkpoint folder, or change its number of partitions.
+    help="""Repair a job's checkpoint folder.
 
-Use it when the job names a damaged file, for example after a power failure,
-or before a start with another pipeline.partitions.
+Use it when the job names a damaged file. A state of Spark that cannot be used
+needs no command: the job sets it aside at its start and builds it again.
 """,
 )
+
+
+@app.callback()
+def _keeps_the_only_command_a_command_of_its_own() -> None: ...
 
 
 @app.command("repair")
@@ -77,45 +81,6 @@ def repair(
     else:
         print_message("nothing was changed; repair it with --apply")
         raise typer.Exit(1)
-
-
-@app.command("repartition")
-def repartition(
-    checkpoint: CheckpointFolder = None,
-    *,
-    partitions: Annotated[
-        int, typer.Option("--partitions", help="The new pipeline.partitions.", min=1, max=256, metavar="N")
-    ],
-) -> None:
-    """Let the state be built again in another number of partitions.
-
-    Stop the job first, and start it afterwards with the same number in
-    pipeline.partitions of its configuration. Alerts that are firing keep
-    firing; holds that have not expired begin again. Queries no cluster.
-
-    Exit codes: 0 the next start builds the state again, or it has this number
-    already; 2 invalid usage.
-
-      kraftwatch checkpoint repartition --checkpoint DIR --partitions 4
-    """
-    from rules.formatting import plural
-    from streaming.job.checkpoint_repair import begin_new_state
-
-    with _stopped_job(checkpoint, f"to change the number, {_BEGINS_AGAIN}") as (folder, _):
-        before = folder.spark_files.partitions
-        if before is None:
-            raise UsageError(
-                f"checkpoint {folder.folder} has no state yet: set pipeline.partitions, and start the job with it"
-            )
-        folder.check_spark()
-        if before == partitions:
-            print_message(f"nothing was changed: the state has {plural(partitions, 'partition')} already")
-            return
-        begin_new_state(folder)
-    print_message(
-        f"the state in {plural(before, 'partition')} is moved away: start the job with pipeline.partitions "
-        f"{partitions}, and it builds the state again"
-    )
 
 
 @contextmanager

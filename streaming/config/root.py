@@ -70,7 +70,7 @@ class PipelineSection(Section):
     """How the work is divided."""
 
     partitions: int = Field(default=1, ge=1, le=256)
-    """How many of Spark's tasks evaluate at once. `kraftwatch checkpoint repartition` changes it for a checkpoint."""
+    """How many of Spark's tasks evaluate at once. After a change, the state is built again."""
 
     def spark_settings(self) -> Mapping[str, str]:
         """Returns the settings of Spark that follow from it."""

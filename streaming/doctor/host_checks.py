@@ -170,15 +170,16 @@ def _checkpoint(checkpoint: Checkpoint, partitions: int) -> Iterator[CheckResult
     try:
         known = ", ".join(checkpoint.cluster_ids())
         if folder.exists():
-            checkpoint.check_spark()
-            checkpoint.check_partitions(partitions)
-            checkpoint.check_journal()
+            checkpoint.check_observations()
             if checkpoint.store is None:
                 checkpoint.check_database()
     except (UsageError, StoreError) as problem:
         yield _result(subject, "checkpoint", FAILS, str(problem))
         return
     yield _result(subject, "checkpoint", OK, f"belongs to {known}" if known else "new")
+    if folder.exists() and (why := checkpoint.why_no_state(partitions)) is not None:
+        message = f"Spark's state will be set aside at the start and built again: {why}"
+        yield _result(subject, "state", WARNING, message)
     if folder.exists() and is_open_to_others(folder):
         message = "other users have access to it; the job denies it at its start if it owns the folder"
         yield _result(subject, "exposure", WARNING, message, f"chmod 700 {folder}")

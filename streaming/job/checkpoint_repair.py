@@ -1,12 +1,14 @@
 """Repair of a damaged checkpoint: finds what is damaged, says what it will do, and does it. Queries no cluster.
 
-Spark's state is not repaired: Spark starts with a new one, from the journal if that is complete, else from each
+Spark's state is not repaired: a job sets one aside with which Spark cannot continue (`begin_new_state`), and starts
+with a new one, from the journal if that is complete, else from each
 cluster's log, which the gatherer then reads again. The alerts that are firing in the ledger keep firing in the new
 state (`streaming.pipeline.early_alerts`).
 
 Whatever is replaced is kept under another name.
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,7 +32,7 @@ from connectors.store.sqlite_file import set_aside
 from connectors.store.tables import sqlite_database
 from rules.formatting import plural
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
-from streaming.pipeline.checkpoint_source import GATHERER, KAFKA, checkpoint_source, record_source
+from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source, record_source
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.query import error_cause
 from streaming.pipeline.schema import unpack_states
@@ -38,6 +40,7 @@ from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import MissingPageError
 
 _KEPT_SUFFIX = ".damaged-"
+_BEFORE_SUFFIX = ".before-"
 _STILL_FIRING = (
     "Firing alerts are in the ledger: they are not sent again, and they resolve when their condition is over."
 )
@@ -191,16 +194,22 @@ def _rebuildable(checkpoint: Checkpoint, journal: ReadableJournal | None) -> boo
     return journal.complete
 
 
-def begin_new_state(checkpoint: Checkpoint) -> None:
-    """Lets the next start build a new state, in another number of partitions; the former one is kept as spark.before-N.
+def begin_new_state(checkpoint: Checkpoint) -> str:
+    """Lets Spark begin with a new state; the former one is kept as spark.before-1. The checkpoint is locked.
 
-    The checkpoint is not damaged, and is locked by this process.
+    Returns from what the new state is built, as the object of a sentence.
     """
-    source = checkpoint_source(checkpoint)
-    if source is not None and source.kind == GATHERER and not JournalReader(checkpoint.journal).complete:
-        _read_logs_again(checkpoint, ".before-")
-    else:
-        _move_away(checkpoint.spark, ".before-")
+    for former in checkpoint.folder.glob(f"{checkpoint.spark.name}{_BEFORE_SUFFIX}*"):
+        shutil.rmtree(former, ignore_errors=True)
+    journal, source = JournalReader(checkpoint.journal), checkpoint_source(checkpoint)
+    if source is not None and source.kind == KAFKA:
+        _move_away(checkpoint.spark, _BEFORE_SUFFIX)
+        return "the relay's topic"
+    if journal.created and not journal.complete:
+        _read_logs_again(checkpoint, _BEFORE_SUFFIX)
+        return "each cluster's metadata log, which is read again"
+    _move_away(checkpoint.spark, _BEFORE_SUFFIX)
+    return "the journal"
 
 
 def _logs_read_again(checkpoint: Checkpoint, found: str) -> RepairStep:

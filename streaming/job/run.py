@@ -5,6 +5,7 @@ place. What the step or the gatherer uses is passed to a new query or a new gath
 where the former one stopped; the Spark session, the checkpoint and the ledger stay.
 """
 
+import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -24,6 +25,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import JobError, stop_ignoring_errors
 from streaming.pipeline.spark_session import start_spark
 
+log = logging.getLogger(__name__)
 Print = Callable[[str], None]
 """Prints a line for the person at the terminal, on stderr."""
 
@@ -47,6 +49,8 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
             created(database, stop, say)
         start_up = prepare(config, checkpoint, may_wait=file is not None)
         logging_setup.log_to(checkpoint.logs)
+        if start_up.set_aside is not None:
+            log.warning("%s", start_up.set_aside)
         if file is not None and start_up.unavailable:
             file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
         job = Job(start_up, checkpoint, created(database, stop, say), stop, stack)

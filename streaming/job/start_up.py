@@ -16,6 +16,7 @@ from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.database import Database
 from streaming.config import Config
 from streaming.config.sentences import shown
+from streaming.job.checkpoint_repair import begin_new_state
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
 from streaming.job.topic_input import identify_in_topics
 from streaming.pipeline.checkpoint import Checkpoint
@@ -71,6 +72,8 @@ class StartUp:
     """As configured, without cluster ids."""
     identified: JobSpec
     """The same with cluster ids."""
+    set_aside: str | None
+    """Why Spark begins with a new state, as a sentence; None: it continues, or begins for the first time."""
     unavailable: Sequence[str]
     """For each new cluster that does not answer yet: the sentence that says so."""
 
@@ -84,7 +87,6 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     spec = JobSpec.of(config)
     sinks = open_sinks(config, ())
     recorded = checkpoint.cluster_ids()
-    checkpoint.check_partitions(config.pipeline.partitions)
     answered = _identified(config, spec, checkpoint, recorded)
     if not (may_wait and recorded and answered.ids):
         answered.require_all()
@@ -92,24 +94,34 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
         # One unavailable cluster is no reason to stop monitoring all others: nobody may be present at a restart.
         config = config.without(answered.unavailable)
         spec = JobSpec.of(config)
+    identified = spec.with_ids(record_ids(checkpoint, recorded, answered))
+    # Last: what refuses the start must not cost the state.
+    why = checkpoint.why_no_state(config.pipeline.partitions)
+    set_aside = None
+    if why is not None:
+        rows = begin_new_state(checkpoint)
+        set_aside = (
+            f"Spark's state in {checkpoint.spark} is set aside: {why}. It is built again from {rows}; the ledger keeps "
+            "the alerts that fire"
+        )
     return StartUp(
         config=config,
         sinks=sinks,
         spec=spec,
-        identified=spec.with_ids(record_ids(checkpoint, recorded, answered)),
+        identified=identified,
+        set_aside=set_aside,
         unavailable=[str(problem) for problem in answered.unavailable.values()],
     )
 
 
 def _identified(config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str]) -> ClusterIds:
     """Checks the checkpoint, and returns the clusters' ids: from the clusters, or from the relay's topic."""
-    checkpoint.check_spark()
     if config.store is None:
         checkpoint.check_database()
     if config.source == KAFKA:
         return identify_in_topics(config, checkpoint)
     require_source(checkpoint, CheckpointSource())
-    checkpoint.check_journal()
+    checkpoint.check_observations()
     return identify_clusters(spec.clusters, recorded, identify)
 
 

@@ -29,6 +29,7 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.store_place import PostgresPlace
 from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database, sqlite_database
+from rules.formatting import plural
 from streaming.pipeline.spark_files import SparkFiles
 
 LOCK_WAIT_S = 10.0
@@ -206,53 +207,29 @@ class Checkpoint:
         if damage is not None:
             raise UsageError(f"{journal_file(self.journal)} is damaged: {damage}: run `{self.repair_command}`")
 
-    def check_journal(self) -> None:
-        """Raises UsageError if the journal is damaged, or Spark's offsets were not planned on it.
+    def why_no_state(self, partitions: int | None = None) -> str | None:
+        """Returns why Spark cannot continue with its state in the folder; None if it can, or has none yet.
 
-        A journal that ends before the planned offset would give new rows the sequence numbers of rows that were already
-        evaluated. Without offsets, the journal must have its first rows.
+        Not what only Spark finds when it reads its state. `partitions`: the configured number; None: any.
         """
-        self.check_observations()
-        planned = self.spark_files.newest_planned_end()
-        if planned is None:
-            self._check_beginning()
-            return
-        if not self.journal.exists():
-            raise UsageError(
-                f"checkpoint {self.folder} has Spark's offsets but no journal/: restore the journal that belongs to "
-                f"it, or run `{self.repair_command}`"
-            )
-        journal = JournalReader(self.journal)
-        if (
-            not journal.created
-            or journal.journal_id != planned.journal_id
-            or journal.published_end() < planned.sequence
-        ):
-            raise UsageError(
-                f"checkpoint {self.folder}: journal/ and spark/ do not belong together: restore both from the same "
-                f"backup, or run `{self.repair_command}`"
-            )
-
-    def _check_beginning(self) -> None:
-        """Only rows that Spark has processed are deleted: without them, Spark's state cannot be rebuilt."""
-        journal = JournalReader(self.journal)
-        if journal.created and not journal.complete:
-            raise UsageError(
-                f"checkpoint {self.folder} has a journal/ without its first rows, but no Spark offsets: "
-                f"restore spark/, or run `{self.repair_command}`"
-            )
-
-    def check_partitions(self, configured: int) -> None:
-        """Raises UsageError if Spark's state has another number of partitions: names the command that changes it."""
         if self.uri is not None:
-            return
-        existing = self.spark_files.partitions
-        if existing is not None and existing != configured:
-            command = f"kraftwatch checkpoint repartition --checkpoint {shlex.quote(str(self.folder))}"
-            raise UsageError(
-                f"pipeline.partitions is {configured}, but the state in checkpoint {self.folder} has {existing}: run "
-                f"`{command} --partitions {configured}`, or set pipeline.partitions to {existing}"
-            )
+            return None
+        files, journal = self.spark_files, JournalReader(self.journal)
+        existing, planned = files.partitions, files.newest_planned_end()
+        if damaged := files.damaged():
+            return "; ".join(damaged)
+        if partitions is not None and existing not in (None, partitions):
+            return f"its state has {plural(existing or 0, 'partition')}, and pipeline.partitions is {partitions}"
+        if planned is None:
+            # Only rows that Spark has processed are deleted from the journal.
+            lacking = journal.created and not journal.complete and not files.offsets
+            return "it has no offsets, and journal/ lacks its first rows" if lacking else None
+        if not journal.created or journal.journal_id != planned.journal_id:
+            return "journal/ is not the one that it has read"
+        # The new rows of a journal that ends before would have the numbers of rows that were evaluated.
+        if not journal.first_sequence() <= planned.sequence <= journal.published_end():
+            return f"journal/ does not have row {planned.sequence}, which comes next"
+        return None
 
     def check_database(self) -> None:
         """Raises UsageError if the database is damaged, or missing although Spark has state; names the command."""
@@ -268,9 +245,3 @@ class Checkpoint:
             return f"{database.path} does not exist, but spark/ does" if missing else None
         damage = database.damage()
         return None if damage is None else f"{database.path} is damaged: {damage}"
-
-    def check_spark(self) -> None:
-        """Raises UsageError if Spark's logs in the folder are damaged: names the first damaged file and the command."""
-        damaged = self.spark_files.damaged() if self.uri is None else ()
-        if damaged:
-            raise UsageError(f"{damaged[0]}: run `{self.repair_command}`")

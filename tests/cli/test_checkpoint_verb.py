@@ -64,7 +64,7 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(checkpoint: Checkpo
 
 def test_apply_repairs_and_keeps_what_it_replaces(checkpoint: Checkpoint) -> None:
     with pytest.raises(UsageError, match=r"observations\.db is damaged: .*kraftwatch checkpoint repair"):
-        checkpoint.check_journal()
+        checkpoint.check_observations()
 
     result = repair(checkpoint.folder, "--apply")
 
@@ -72,7 +72,7 @@ def test_apply_repairs_and_keeps_what_it_replaces(checkpoint: Checkpoint) -> Non
     assert "  repaired: It is moved away" in result.stdout
     assert "the checkpoint is repaired: start the job" in result.stderr
     assert (checkpoint.folder / "cluster.json.damaged-1").read_text() == "{"
-    checkpoint.check_journal()
+    checkpoint.check_observations()
     assert checkpoint.cluster_ids() == {}
 
     again = repair(checkpoint.folder)

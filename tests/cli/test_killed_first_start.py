@@ -50,7 +50,7 @@ def test_next_start_works_and_repair_finds_nothing(tmp_path: Path) -> None:
 
         repair = kraftwatch("checkpoint", "repair", "--checkpoint", checkpoint.folder)
         assert (repair.exit_code, repair.stdout) == (0, ""), f"{calls}: {files}: {repair.output} {repair.exception}"
-        checkpoint.check_journal()
+        assert checkpoint.why_no_state() is None
         first_start(checkpoint.journal)
         rows = JournalReader(checkpoint.journal)
         assert {row.cluster for row in rows.read(0, rows.published_end())} == {"prod"}, f"{calls}: {files}"

@@ -9,6 +9,8 @@ import pytest
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
+from streaming.config import Config
+from streaming.job.start_up import prepare
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.program import usage_error
 from tests.farm.farm import address
@@ -55,20 +57,27 @@ def test_checkpoint_of_another_cluster_is_refused(checkpoint: Checkpoint, endpoi
 
 
 @pytest.mark.parametrize(
-    ("offset", "sentence"),
+    ("offset", "why"),
     [
-        ('v1\n{}\n{"journal": "00", "sequence": 1}', "has Spark's offsets but no journal/"),
-        ("", "offsets/0 is damaged (it is empty): run `kraftwatch checkpoint repair --checkpoint "),
+        ('v1\n{}\n{"journal": "00", "sequence": 1}', "journal/ is not the one that it has read"),
+        ("", "spark/offsets/0 is damaged (it is empty)"),
     ],
 )
-def test_checkpoint_without_a_file_that_belongs_to_it_is_refused(
-    checkpoint: Checkpoint, endpoint: str, offset: str, sentence: str
+def test_a_state_with_which_spark_cannot_continue_is_set_aside(
+    checkpoint: Checkpoint, endpoint: str, offset: str, why: str
 ) -> None:
-    checkpoint.journal.rename(checkpoint.folder / "kept")
+    checkpoint.identity.unlink()
     offsets = checkpoint.spark / "offsets"
     offsets.mkdir(parents=True)
     (checkpoint.spark / "metadata").write_text('{"id": "a"}')
     (offsets / "0").write_text(offset)
+    config = Config.model_validate(
+        {"clusters": [{"name": "test", "bootstrap": [endpoint]}], "checkpoint": str(checkpoint.folder)}
+    )
 
-    assert sentence in refusal(checkpoint, endpoint)
-    assert not checkpoint.journal.exists()
+    said = str(prepare(config, checkpoint, may_wait=False).set_aside)
+
+    assert said.startswith(f"Spark's state in {checkpoint.spark} is set aside: ")
+    assert why in said
+    assert (checkpoint.folder / "spark.before-1" / "offsets" / "0").read_text() == offset
+    assert prepare(config, checkpoint, may_wait=False).set_aside is None

@@ -116,8 +116,8 @@ class DamagedCheckpoint:
         alerts = checkpoint.folder / "alerts.jsonl"
         return [
             checkpoint.cluster_ids,
-            checkpoint.check_journal,
-            checkpoint.check_spark,
+            checkpoint.check_observations,
+            lambda: checkpoint.why_no_state(1),
             self._read_database,
             self._read_metrics,
             self._read_journal,

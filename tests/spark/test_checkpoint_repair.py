@@ -17,7 +17,7 @@ from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
-from streaming.job.checkpoint_repair import RepairStep, plan_repair
+from streaming.job.checkpoint_repair import RepairStep, begin_new_state, plan_repair
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import JobError
 from tests.spark.pipeline_run import WEEK_S, PipelineRun
@@ -99,7 +99,6 @@ def power_failure(checkpoint: Checkpoint) -> None:
 
 
 Damage = Callable[[Checkpoint], None]
-FROM_JOURNAL = "spark/ is moved away; the next start builds the state again from the journal"
 FROM_LOGS = "Spark starts with a new state, and the gatherer reads each cluster's metadata log again"
 
 
@@ -139,33 +138,42 @@ def assert_continues(spark: SparkSession, folder: Path, journal: str = "complete
 
 
 @pytest.mark.parametrize(
-    ("damage", "journal", "repair"),
+    ("damage", "journal", "rows"),
     [
-        (power_failure, "complete", FROM_JOURNAL),
-        (lambda checkpoint: flip(newest_change(checkpoint)), "trimmed", FROM_LOGS),
-        (lambda checkpoint: (checkpoint.spark / "metadata").unlink(), "trimmed", FROM_LOGS),
+        (power_failure, "complete", "the journal"),
+        (lambda checkpoint: (checkpoint.spark / "metadata").unlink(), "trimmed", "each cluster's metadata log"),
     ],
-    ids=["power failure", "state change changed", "metadata missing"],
+    ids=["power failure", "metadata missing"],
 )
-def test_damaged_spark_files_are_named_with_the_command_that_repairs_them(
-    spark: SparkSession, complete: Path, trimmed: Path, tmp_path: Path, damage: Damage, journal: str, repair: str
+def test_a_state_with_damaged_logs_is_set_aside_and_built_again(
+    spark: SparkSession, complete: Path, trimmed: Path, tmp_path: Path, damage: Damage, journal: str, rows: str
 ) -> None:
     checkpoint = damaged_copy(complete if journal == "complete" else trimmed, tmp_path, damage)
-    with pytest.raises((UsageError, JobError)) as failed:
-        evaluate(spark, checkpoint, tmp_path)
+    assert " is damaged (" in str(checkpoint.why_no_state())
+
+    assert begin_new_state(checkpoint).startswith(rows)
+
+    assert checkpoint.why_no_state() is None
+    assert_continues(spark, tmp_path, journal)
+
+
+def test_a_state_that_spark_cannot_read_is_named_with_the_command_that_repairs_it(
+    spark: SparkSession, trimmed: Path, tmp_path: Path
+) -> None:
+    checkpoint = damaged_copy(trimmed, tmp_path, lambda checkpoint: flip(newest_change(checkpoint)))
+    assert checkpoint.why_no_state() is None
+    with pytest.raises(JobError) as failed:
+        evaluate(spark, tmp_path)
     assert f"run `kraftwatch checkpoint repair --checkpoint {checkpoint.folder}`" in str(failed.value)
 
     (step,) = repaired(checkpoint, spark)
 
-    assert step.repair.startswith(repair)
-    checkpoint.check_spark()
-    checkpoint.check_journal()
-    assert_continues(spark, tmp_path, journal)
+    assert step.repair.startswith(FROM_LOGS)
+    assert_continues(spark, tmp_path, "trimmed")
 
 
-def evaluate(spark: SparkSession, checkpoint: Checkpoint, folder: Path) -> None:
+def evaluate(spark: SparkSession, folder: Path) -> None:
     """Starts the job and evaluates a row."""
-    checkpoint.check_spark()
     run = PagedRun(spark, folder)
     try:
         run.run()

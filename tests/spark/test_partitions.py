@@ -6,12 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from typer.testing import CliRunner
 
-from connectors.errors import UsageError
-from rules.formatting import plural
-from streaming.cli import app
-from streaming.job.checkpoint_repair import read_states
+from streaming.job.checkpoint_repair import begin_new_state, read_states
 from streaming.pipeline.schema import GROUPS, group_of
 from tests.spark.pipeline_run import PipelineRun
 
@@ -29,7 +25,8 @@ class Fleet(PipelineRun):
 
     def start_with(self, partitions: int) -> None:
         self.spark.conf.set(PARTITIONS, str(partitions))
-        self.checkpoint.check_partitions(partitions)
+        if self.checkpoint.why_no_state(partitions) is not None:
+            assert begin_new_state(self.checkpoint) == "the journal"
         self.start()
 
     def close(self) -> None:
@@ -62,21 +59,11 @@ def outage(fleet: Fleet, *, first: int, then: int) -> list[tuple[str, ...]]:
     fleet.seconds(40, leaders=False)
     fleet.wait_until_committed()
     fleet.stop()
-    if then != first:
-        assert repartitioned(fleet, then) == f"the state in {plural(first, 'partition')} is moved away"
     fleet.start_with(then)
     fleet.seconds(60, leaders=True)
     fleet.wait_until_committed()
     fleet.stop()
     return fleet.sent()
-
-
-def repartitioned(fleet: Fleet, partitions: int) -> str:
-    """Runs the command; returns how the sentence begins that it prints."""
-    options = ["--checkpoint", str(fleet.checkpoint.folder), "--partitions", str(partitions)]
-    ended = CliRunner().invoke(app, ["checkpoint", "repartition", *options])
-    assert ended.exit_code == 0, ended.output
-    return ended.stderr.removeprefix("kraftwatch: ").partition(":")[0]
 
 
 def expected() -> set[tuple[str, str, str]]:
@@ -109,20 +96,18 @@ def test_groups_of_clusters_are_spread_evenly(spark: SparkSession, partitions: i
     assert [row[1] for row in spread] == [GROUPS // partitions] * partitions
 
 
-def test_another_number_is_refused_until_the_command_lets_the_state_be_built_again(fleet: Fleet) -> None:
+def test_a_state_of_another_number_of_partitions_is_set_aside_and_built_again(fleet: Fleet) -> None:
     fleet.start_with(1)
     fleet.seconds(2, leaders=True)
     fleet.wait_until_committed()
     fleet.stop()
-    with pytest.raises(UsageError, match=r"pipeline.partitions is 4, .* has 1: run `kraftwatch checkpoint repartition"):
-        fleet.checkpoint.check_partitions(4)
-    assert repartitioned(fleet, 1) == "nothing was changed"
+    assert fleet.checkpoint.why_no_state(1) is None
+    assert fleet.checkpoint.why_no_state(4) == "its state has 1 partition, and pipeline.partitions is 4"
     before = read_states(fleet.spark, fleet.checkpoint.spark)
 
-    assert repartitioned(fleet, 4) == "the state in 1 partition is moved away"
-
-    assert read_states(fleet.spark, fleet.checkpoint.folder / "spark.before-1") == before
     fleet.start_with(4)
+
     fleet.seconds(2, leaders=True)
     fleet.wait_until_committed()
+    assert read_states(fleet.spark, fleet.checkpoint.folder / "spark.before-1") == before
     assert fleet.checkpoint.spark_files.partitions == 4

@@ -242,12 +242,7 @@ REPAIR = "run `kraftwatch checkpoint repair --checkpoint {0}`"
     [
         (lambda at: (at / "cluster.json").write_text("{"), f"{{0}}/cluster.json cannot be read: .* {REPAIR}"),
         (lambda at: sqlite_database(at).path.write_bytes(b"x" * 20_000), f"kraftwatch.db is damaged.*{REPAIR[:-1]}"),
-        (lambda at: spark_files(at, 1, "offsets/1"), rf"{{0}}/spark/offsets/1 is damaged \(it is empty\): {REPAIR}"),
         (journal_without_a_byte, f"observations.db is damaged: it is empty: {REPAIR}"),
-        (
-            lambda at: spark_files(at, 4),
-            "repartition --checkpoint {0} --partitions 1`, or set pipeline.partitions to 4",
-        ),
     ],
 )
 def test_damaged_checkpoint_is_reported_with_the_command(

@@ -46,9 +46,7 @@ def test_files_of_a_spark_folder_are_not_those_of_a_checkpoint_elsewhere(tmp_pat
     (tmp_path / "spark" / "metadata").unlink(missing_ok=True)
     remote = Checkpoint(folder=tmp_path, uri="s3a://bucket/kraftwatch")
 
-    remote.check_spark()
-    remote.check_partitions(7)
-
+    assert remote.why_no_state(7) is None
     assert remote.new_state_advice == "give another place than s3a://bucket/kraftwatch as checkpoint"
 
 
@@ -92,29 +90,40 @@ def test_a_checkpoint_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         raise AssertionError("made below a file")
 
 
-@pytest.mark.parametrize(("journal", "sequence"), [(None, 4), ("another", 3)], ids=["ends before", "another"])
-def test_a_journal_that_is_not_what_spark_planned_is_refused(
-    checkpoint: Checkpoint, journal: str | None, sequence: int
+@pytest.mark.parametrize(
+    ("journal", "sequence", "why"),
+    [
+        (None, 4, "journal/ does not have row 4, which comes next"),
+        ("another", 3, "journal/ is not the one that it has read"),
+    ],
+    ids=["ends before", "another"],
+)
+def test_spark_cannot_continue_on_a_journal_that_it_has_not_read(
+    checkpoint: Checkpoint, journal: str | None, sequence: int, why: str
 ) -> None:
     recorded = record(checkpoint.journal, rows=3)
     planned(checkpoint, journal=recorded, sequence=3)
-    checkpoint.check_journal()
+    assert checkpoint.why_no_state() is None
     shutil.rmtree(checkpoint.spark)
     planned(checkpoint, journal=journal or recorded, sequence=sequence)
 
-    with pytest.raises(UsageError, match="journal/ and spark/ do not belong together"):
-        checkpoint.check_journal()
+    assert checkpoint.why_no_state() == why
+
+
+def test_spark_cannot_continue_without_the_journal(checkpoint: Checkpoint) -> None:
+    planned(checkpoint, journal="lost", sequence=3)
+    assert checkpoint.why_no_state() == "journal/ is not the one that it has read"
 
 
 @pytest.mark.parametrize("torn", ["v1\n", 'v1\n{}\n{"journal":"ab', "v1\n{}\n{}", "v1\n{}\n[]"])
 def test_an_offset_that_is_none_is_passed_over(checkpoint: Checkpoint, torn: str) -> None:
     planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=3)
-    (checkpoint.spark / "offsets" / "1").write_text(torn)
+    (checkpoint.spark / "offsets" / "2").write_text(torn)
 
-    checkpoint.check_journal()
+    assert checkpoint.spark_files.newest_planned_end() is not None
 
 
-def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(checkpoint: Checkpoint) -> None:
+def test_a_trimmed_journal_without_a_state_is_not_enough(checkpoint: Checkpoint) -> None:
     """The journal no longer has the log's beginning: a new start from it would never know the voters."""
     record(checkpoint.journal, rows=9)
     JournalReader(checkpoint.journal).commit(8)
@@ -122,8 +131,7 @@ def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(check
         pass
     assert JournalReader(checkpoint.journal).first_sequence() > 0
 
-    with pytest.raises(UsageError, match=r"has a journal/ without its first rows, but no Spark offsets"):
-        checkpoint.check_journal()
+    assert checkpoint.why_no_state() == "it has no offsets, and journal/ lacks its first rows"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +160,7 @@ def planned(checkpoint: Checkpoint, *, journal: str, sequence: int) -> None:
     offsets.mkdir(parents=True)
     line = json.dumps({"journal": journal, "sequence": sequence})
     (offsets / "0").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{line}')
+    (checkpoint.spark / "metadata").write_text('{"id": "a"}')
 
 
 TOPIC = CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 7, 1: -1}}, baselines={"a": 5})

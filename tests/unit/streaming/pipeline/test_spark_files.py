@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from connectors.errors import UsageError
-from streaming.job.checkpoint_repair import plan_repair
+from streaming.job.checkpoint_repair import begin_new_state
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import CheckpointSource, record_source
 from streaming.pipeline.spark_files import PlannedEnd, SparkFiles
@@ -40,18 +38,14 @@ def test_a_new_folder_is_not_damaged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/3", "offsets/2", "commits/2"])
 @pytest.mark.parametrize("how", ["empty", "cut"])
-def test_a_damaged_file_is_named_with_the_command(tmp_path: Path, name: str, how: str) -> None:
+def test_spark_cannot_continue_with_a_damaged_file(tmp_path: Path, name: str, how: str) -> None:
     files = written(tmp_path / "spark")
     path = files.folder / name
     content = path.read_bytes()
     path.write_bytes(b"" if how == "empty" else content[: len(content) - 3])
 
-    with pytest.raises(UsageError) as refused:
-        Checkpoint(folder=tmp_path).check_spark()
-
     reason = "it is empty" if how == "empty" else "it is incomplete or changed"
-    command = f"run `kraftwatch checkpoint repair --checkpoint {tmp_path}`"
-    assert str(refused.value) == f"{path} is damaged ({reason}): {command}"
+    assert Checkpoint(folder=tmp_path).why_no_state() == f"{path} is damaged ({reason})"
 
 
 @pytest.mark.parametrize("name", ["offsets/1", "offsets/0", "commits/1", "commits/0"])
@@ -73,24 +67,20 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 OF_TOPIC = 'v1\n{"batchWatermarkMs":0}\n{"observations":{"0":7,"1":0}}'
 
 
-def no_spark() -> SparkSession:
-    raise AssertionError("Spark is started")
-
-
 @pytest.mark.parametrize("content", [OF_TOPIC, "", OF_TOPIC[:20], OF_TOPIC[:-3], 'v1\n{}\n{"observations":7}'])
-def test_damaged_offsets_of_a_topic_are_repaired_by_a_new_state(tmp_path: Path, content: str) -> None:
+def test_a_state_with_damaged_offsets_of_a_topic_is_set_aside(tmp_path: Path, content: str) -> None:
     checkpoint, files = Checkpoint(folder=tmp_path), written(tmp_path / "spark", batches=0)
     record_source(checkpoint, CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 0}}))
     (files.folder / "offsets" / "0").write_text(OF_TOPIC)
     (files.folder / "offsets" / "1").write_text(content)
 
-    steps = [*plan_repair(checkpoint, no_spark)]
+    why = checkpoint.why_no_state(1)
 
-    assert [step.found.partition(" is damaged")[0] for step in steps] == [
-        str(files.folder / "offsets" / "1") for _ in range(content != OF_TOPIC)
-    ]
-    for step in steps:
-        step.apply()
-        assert "from the relay's topic" in step.repair
-        assert (tmp_path / "spark.damaged-1" / "offsets" / "1").exists()
-    assert files.folder.exists() == (not steps)
+    if content == OF_TOPIC:
+        assert why is None
+        return
+    assert str(why).startswith(f"{files.folder / 'offsets' / '1'} is damaged")
+    (tmp_path / "spark.before-1").mkdir()
+    assert begin_new_state(checkpoint) == "the relay's topic"
+    assert (tmp_path / "spark.before-1" / "offsets" / "1").exists(), "the newest one is kept"
+    assert not files.folder.exists()

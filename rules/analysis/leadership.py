@@ -115,11 +115,13 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     permissions), or a majority of the voters reject the monitor's login, or only the leader does not answer the monitor
     (`unreachable_leader`), or a controller has not answered yet since a gap (`_FIRST_ROUNDS_MS`).
     """
-    recent = _failures_since_leader(quorum)
-    reporting = [failure for failure in recent if failure.reason in NO_LEADER_REASONS]
-    refusing = [failure for failure in recent if failure.reason is Reason.REFUSED]
+    reporting = _failures_since_leader(quorum, NO_LEADER_REASONS)
+    refusing = _failures_since_leader(quorum, {Reason.REFUSED})
+    if not reporting and not refusing:
+        return None
     answered = tuple(sorted({failure.endpoint for failure in reporting}))
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
+    recent = _failures_since_leader(quorum, {*Reason})
     asked = {failure.endpoint for failure in recent if failure.endpoint} | set(quorum.bootstrap)
     controllers = asked - quorum.broker_addresses
     recorded = {str(voter.endpoint) for voter in quorum.voters if voter.endpoint}
@@ -143,16 +145,22 @@ def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
     their reports count only if they are a majority without the leader, and only from voters whose recorded endpoints
     accept connections. A voter that rejects the monitor's login runs, and counts with them.
     """
-    recent = _failures_since_leader(quorum)
-    return _followed_leader(quorum, {failure.endpoint for failure in recent if failure.reason in NO_LEADER_REASONS})
+    reporting = _failures_since_leader(quorum, NO_LEADER_REASONS)
+    return _followed_leader(quorum, {failure.endpoint for failure in reporting})
 
 
-def _failures_since_leader(quorum: Quorum) -> list[FailedObservation]:
+def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[FailedObservation]:
+    """Returns the failures for these reasons that are newer than every answer of a leader.
+
+    Only their times are compared. Where the log may not be read, each poll is newer than the failure before it and
+    older than the next one: the rules would be evaluated again at each row.
+    """
     answers = _leader_answers_ms(quorum)
     return [
         failure
         for failure in quorum.failures
-        if failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
+        if failure.reason in reasons
+        and failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
         and is_current(quorum, failure.last_at_ms, _RECENT_MS)
         and all(failure.last_at_ms >= at + _NEWER_BY_MS for at in answers)
     ]

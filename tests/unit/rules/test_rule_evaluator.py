@@ -172,18 +172,24 @@ def conditions(evaluation: Evaluation) -> list[tuple[object, ...]]:
     return [(one.rule, one.subject, one.severity) for one in evaluation.findings]
 
 
-def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluated: list[str] = []
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns the ids of the rules that are evaluated from now on."""
+    ids: list[str] = []
 
     def counted(rule: Rule) -> Rule:
         def count(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-            evaluated.append(rule.id)
+            ids.append(rule.id)
             return rule.evaluate(quorum, thresholds)
 
         return replace(rule, evaluate=count)
 
     for rule in [*RULES.values()]:
         monkeypatch.setitem(cast("dict[str, Rule]", RULES), rule.id, counted(rule))
+    return ids
+
+
+def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(evaluated: list[str]) -> None:
     evaluator = RuleEvaluator(THRESHOLDS)
     quorum = situation.in_transaction(situation.with_broker(healthy(), 101, fenced=True), for_ms=70_000)
     evaluator.evaluate(quorum)
@@ -193,6 +199,19 @@ def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(monkeypatch
 
     assert evaluated == ["open-transaction"], "the finding about the fenced broker tells no age"
     assert {each.rule for each in second.findings} == {"broker-fenced", "open-transaction"}
+
+
+def test_polls_and_denied_fetches_in_turn_evaluate_the_rule_about_them_alone(evaluated: list[str]) -> None:
+    """Each poll is newer than the failure before it and older than the next one."""
+    evaluator = RuleEvaluator(THRESHOLDS)
+    polled = with_poll(replace(healthy(), log_seen_at_ms=None), observed_at_ms=Millis(healthy().now_ms - 3_000))
+    before, after = (situation.failing(polled, Reason.DENIED, str(endpoint(2)), ago_ms=ago_ms) for ago_ms in (4_000, 0))
+    evaluator.evaluate(before)
+    evaluated.clear()
+
+    evaluator.evaluate(after)
+
+    assert evaluated == ["monitor-blind"], "it tells when the log was answered"
 
 
 def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_change(

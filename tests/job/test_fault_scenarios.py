@@ -1,13 +1,19 @@
-"""Faults on a real quorum with the real job: which alerts fire, which must not, and what the job costs the quorum."""
+"""Faults on a real quorum with the real job: which alerts fire and which must not; then its files and its end."""
 
+import fnmatch
 import json
+import os
 import re
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streaming.demo.job_process import AlertLine, JobProcess
+from streaming.demo.job_process import STOP_S, AlertLine, JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import await_fetches_of_all_voters, short_thresholds
 from tests.job.elections import rules_expected_by_elections
@@ -24,6 +30,14 @@ WITHOUT_SAMPLES = {
     *("kraftwatch_election_latency_max_seconds", "kraftwatch_gather_errors_total"),
 }
 """Metrics without samples while no alert fires, no result is unknown, no election was observed and nothing failed."""
+SPARK_FILES = ("spark/offsets/[0-9]*", "spark/commits/[0-9]*", "spark/state/*.changelog", "spark/state/*.zip")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +161,41 @@ def test_no_file_of_the_job_holds_a_secret_of_the_log(lab: Lab, job: JobProcess)
     wait_until_delivered(job)
 
     assert [path for path, content in files_in(job.folder) if b"planted-secret" in content] == []
+
+
+def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(job: JobProcess) -> None:
+    def written() -> dict[str, int]:
+        found = modes(job.checkpoint)
+        # Of each writer: the gatherer, the driver, and Java for the query, for state changes and for state snapshots.
+        for pattern in ("journal/*", "log/gather-stats.json", "log/spark.log", *SPARK_FILES):
+            assert fnmatch.filter(found, pattern), pattern
+        return found
+
+    found = eventually(written, within_s=120)
+
+    wider = {name: oct(mode) for name, mode in found.items() if mode & 0o077}
+    assert wider == {}
+    assert len(found) > 50
+    assert stat.S_IMODE(job.jsonl.stat().st_mode) == 0o600
+
+
+def test_sigterm_to_the_process_group_stops_without_errors(job: JobProcess) -> None:
+    log_size = job.log.stat().st_size
+
+    # As systemd does.
+    os.killpg(job.pid, signal.SIGTERM)
+
+    assert job.wait(STOP_S) == 0
+    assert job.log.read_bytes()[log_size:] == b""
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Returns the permissions of everything in the folder, and its own as `.`."""
+    found = {}
+    for parent, folders, files in os.walk(folder):
+        for name in (".", *folders, *files):
+            path = Path(parent, name)
+            # Spark deletes temporary files while the job runs.
+            with suppress(FileNotFoundError):
+                found[str(path.relative_to(folder))] = stat.S_IMODE(path.lstat().st_mode)
+    return found

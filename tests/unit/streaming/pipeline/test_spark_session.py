@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
+from streaming.pipeline import spark_session
 from streaming.pipeline.spark_session import java_option, socket_settings, start_spark
 
 
@@ -103,3 +104,16 @@ def test_python_workers_use_no_unix_socket_whose_folder_spark_refuses() -> None:
 
     assert socket_settings(short)["spark.python.unix.domain.socket.dir"] == str(short)
     assert socket_settings(long) == {}
+
+
+@pytest.mark.parametrize(("size", "given"), [(5, True), (4, False)], ids=["whole", "cut off"])
+def test_java_gets_a_whole_archive_of_classes_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, *, given: bool
+) -> None:
+    monkeypatch.setattr(spark_session, "CLASS_ARCHIVES", tmp_path)
+    archive = tmp_path / "5.jsa"
+    archive.write_bytes(bytes(size))
+
+    options = spark_session._class_options(None)
+
+    assert (f"-XX:SharedArchiveFile={archive}" in options) == given

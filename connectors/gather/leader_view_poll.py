@@ -3,7 +3,8 @@
 Only the leader answers DescribeQuorum. Every controller answers a Fetch, also with an error, and the response contains
 the leader and epoch that it knows. The leader's response to a Fetch of offset 0 contains its newest snapshot; the
 snapshot's first batch contains the timestamp of its last record, and the voters. One request per controller and
-interval, and one more for a new snapshot.
+interval, one more for a new snapshot, and a DescribeQuorum to each controller that leads beside the known leader: it
+may lead another quorum with the same cluster id.
 """
 
 from connectors.errors import ObservationError
@@ -14,8 +15,10 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
 from connectors.kafka.messages import (
     FetchResult,
+    describe_quorum_request,
     fetch_request,
     fetch_snapshot_request,
+    parse_describe_quorum,
     parse_fetch,
     parse_fetch_snapshot,
 )
@@ -23,7 +26,8 @@ from connectors.kafka.response_limits import optional
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observations.log_event import SnapshotBegan, VotersReplaced
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
+from rules.model.membership import majority
 from rules.model.monitoring import LeaderLog, LeaderView, ObservationSource, Reason, Snapshot
 
 _SNAPSHOT_FETCH_VERSION = 16
@@ -59,6 +63,8 @@ class LeaderViewPoll:
         """True once the address of a controller was reported."""
         self._answered = False
         """True once a controller answered."""
+        self._following_other = 0
+        """How many controllers lead or follow a leader of another quorum, in this round."""
 
     async def run(self) -> None:
         """Polls until cancelled."""
@@ -69,7 +75,10 @@ class LeaderViewPoll:
             self._not_before = {each: at for each, at in self._not_before.items() if each in controllers.items()}
             due = [each for each in controllers.items() if started >= self._not_before.get(each, started)]
             self._controllers_known = any(node is not None for node in controllers.values())
+            self._following_other = 0
             await self._loop.gather(self._poll(address, node) for address, node in due)
+            if self._following_other >= majority(len(controllers)):
+                self._nodes.gather_another_quorum()
             rounds += 1
             # Before the voters are known, more controllers are to be expected: poll again soon.
             pause = self._interval_s if self._controllers_known or rounds > _STARTUP_ROUNDS else _STARTUP_INTERVAL_S
@@ -79,14 +88,18 @@ class LeaderViewPoll:
         try:
             response, version = await self._fetch_view(address, node)
             log = None if response.error else await self._leader_log(address, response, version)
+            voters = await self._other_voters(address, leads=not response.error)
         except ObservationError as problem:
             self._failed(address, node, problem)
             return
-        if node is None:
+        if node is None and not voters:
             self._not_before[address, node] = self._loop.now() + (
                 _UNKNOWN_NODE_INTERVAL_S if self._controllers_known else self._interval_s
             )
         self._answered = True
+        self._following_other += (
+            address in self._nodes.others or self._nodes.leader_address(response) in self._nodes.others
+        )
         self._output.write_leader_view(
             LeaderView(
                 endpoint=str(address),
@@ -95,8 +108,24 @@ class LeaderViewPoll:
                 leader_id=response.leader_id,
                 leader_epoch=response.leader_epoch,
                 log=log,
+                other_voters=voters,
             )
         )
+
+    async def _other_voters(self, address: Address, *, leads: bool) -> tuple[ReplicaKey, ...]:
+        """Returns the voters of another quorum that a controller leads; none if it leads the gathered one, or none."""
+        if not leads:
+            self._nodes.others.pop(address, None)
+            return ()
+        if address not in self._nodes.others and self._nodes.leader in (None, address):
+            return ()
+        try:
+            answer = await self._client.send(address, describe_quorum_request(), source=ObservationSource.LEADER_VIEW)
+            polled = parse_describe_quorum(answer, cluster_id=self._nodes.cluster_id, address=address)
+        except ObservationError:
+            return tuple(sorted(self._nodes.others.get(address, ())))
+        own = self._nodes.leads_this_quorum(address, polled.voter_keys)
+        return () if own else tuple(sorted(polled.voter_keys))
 
     def _failed(self, address: Address, node: NodeId | None, problem: ObservationError) -> None:
         """Writes why a controller did not answer; its last view expires."""

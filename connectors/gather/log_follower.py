@@ -2,7 +2,8 @@
 
 It finds the leader by sending a Fetch to any controller, long-polls the leader, writes committed records
 (`commit_buffer`), fetches a snapshot if the log starts after its position, and searches the leader again when a
-connection fails or the leader changes. It sends only Fetch and FetchSnapshot.
+connection fails or the leader changes. It sends only Fetch and FetchSnapshot, and a DescribeQuorum to a leader whose
+log contradicts what was read.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from connectors.gather.commit_buffer import (
     FetchPosition,
     SnapshotBuffer,
 )
-from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.node_directory import OTHER_QUORUM, NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, RedactedBatches, failure, redacted_batches
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address
@@ -30,8 +31,10 @@ from connectors.kafka.error_classification import (
 )
 from connectors.kafka.messages import (
     FetchResult,
+    describe_quorum_request,
     fetch_request,
     fetch_snapshot_request,
+    parse_describe_quorum,
     parse_fetch,
     parse_fetch_snapshot,
 )
@@ -139,6 +142,9 @@ class LogFollower:
         if response.error:
             self._redirect(leader, response)
             return
+        if response.diverging is not None or (response.leader_epoch or 0) < self._buffer.committed_epoch:
+            # The leader's log lacks what was read: that of another quorum does.
+            await self._require_this_quorum(leader)
         self._nodes.update_from_fetch(response)
         self._searches = 0
         now_ms = round(self._loop.now() * 1000)
@@ -152,6 +158,16 @@ class LogFollower:
             self._buffer.restart(START)
         if result.pause:
             await self._loop.sleep(_PAUSE_S)
+
+    async def _require_this_quorum(self, leader: Address) -> None:
+        """Raises ObservationError if a leader leads another quorum with this cluster id, as far as it tells."""
+        try:
+            answer = await self._client.send(leader, describe_quorum_request(), source=ObservationSource.LOG)
+            polled = parse_describe_quorum(answer, cluster_id=self._nodes.cluster_id, address=leader)
+        except ObservationError:
+            return
+        if not self._nodes.leads_this_quorum(leader, polled.voter_keys):
+            raise ObservationError(Reason.WRONG_CLUSTER, OTHER_QUORUM)
 
     async def _fetch_snapshot_piece(self, leader: Address, snapshot: SnapshotBuffer) -> None:
         if self._snapshot_from != leader:
@@ -207,7 +223,7 @@ class LogFollower:
         before = self._nodes.leader_epoch
         reported = self._nodes.update_from_fetch(response)
         same = reported == queried and self._nodes.leader_epoch == before
-        if reported is None or same or self._is_failed(response):
+        if reported is None or same or self._is_failed(response) or reported in self._nodes.others:
             self._drop_leader(queried)
         else:
             self._nodes.leader = reported
@@ -261,6 +277,8 @@ class LogFollower:
         # Sorted by epoch, so that the response with the newest epoch determines the leader.
         for address, response in sorted(responses, key=lambda one: one[1].leader_epoch or 0):
             reported = self._nodes.update_from_fetch(response)
+            if address in self._nodes.others or reported in self._nodes.others:
+                continue
             if response.error == 0:
                 self._nodes.leader = address
             elif reported is not None and reported not in failed and not self._is_failed(response):

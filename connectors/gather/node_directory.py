@@ -16,7 +16,8 @@ from connectors.kafka.cluster_connection import Address
 from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import Event
 from rules.analysis.endpoint_status import in_dial_order
-from rules.model.identifiers import Endpoint, NodeId
+from rules.analysis.leadership import is_same_quorum
+from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.membership import ControllerRegistration
 from rules.model.quorum import Poll
 
@@ -36,6 +37,8 @@ T = TypeVar("T")
 MAX_NODES = 40
 """Nodes that are contacted, and registrations and leaders that are kept. Kafka's quorums have fewer than ten; a node
 may report any number in each answer, and all clusters share the threads that resolve names."""
+OTHER_QUORUM = "the node leads another quorum with this cluster id"
+"""Why its answers are not used."""
 Endpoints: TypeAlias = Mapping[NodeId, tuple[Endpoint, ...]]
 
 
@@ -53,6 +56,8 @@ class KnownEndpoints:
     """From the newest RegisterControllerRecord of each controller."""
     polled: Endpoints = field(default_factory=dict)
     """From the newest DescribeQuorum response."""
+    quorum: tuple[ReplicaKey, ...] = ()
+    """The voters in that response: they identify the quorum."""
 
 
 @cache
@@ -87,11 +92,39 @@ class NodeDirectory:
         self._voters = dict(known_endpoints.voters)
         self._registered = dict(known_endpoints.registered)
         self._polled = dict(known_endpoints.polled)
+        self._quorum = frozenset(known_endpoints.quorum)
+        self.others: dict[Address, frozenset[ReplicaKey]] = {}
+        """Controllers that lead another quorum with this cluster id, and its voters."""
 
     @property
     def known_endpoints(self) -> KnownEndpoints:
         """The endpoints to store in the journal."""
-        return KnownEndpoints(voters=dict(self._voters), registered=dict(self._registered), polled=dict(self._polled))
+        return KnownEndpoints(
+            voters=dict(self._voters),
+            registered=dict(self._registered),
+            polled=dict(self._polled),
+            quorum=tuple(sorted(self._quorum)),
+        )
+
+    def leads_this_quorum(self, address: Address, voters: frozenset[ReplicaKey]) -> bool:
+        """Returns whether a controller that leads these voters leads the gathered quorum, and remembers it if not.
+
+        The cluster id does not tell: it is the same if a disk was formatted with --standalone by mistake.
+        """
+        if not self._quorum or not voters or is_same_quorum(self._quorum, voters):
+            self.others.pop(address, None)
+            return True
+        self.others[address] = voters
+        if len(self.others) > MAX_NODES:
+            del self.others[next(iter(self.others))]
+        if self.leader == address:
+            self.leader = None
+        return False
+
+    def gather_another_quorum(self) -> None:
+        """Gathers the quorum that answers next, whatever its voters: the controllers follow another one now."""
+        self._quorum = frozenset()
+        self.others.clear()
 
     def update_from_fetch(self, response: "FetchResult") -> Address | None:
         """Updates leader and epoch from a Fetch response; returns the reported leader's address, if it is known."""
@@ -116,6 +149,7 @@ class NodeDirectory:
                 _keep(self._registered, event.id, event.endpoints)
             case Poll():
                 self._polled = dict(event.nodes)
+                self._quorum = event.voter_keys
             case _:
                 pass
 
@@ -132,7 +166,8 @@ class NodeDirectory:
     def candidates(self) -> tuple[Address, ...]:
         """Returns the known addresses, at most MAX_NODES, to search the leader: the configured ones first."""
         known = (*self.configured, *(address for address, _ in self._reported()), *self._leaders.values())
-        return tuple(dict.fromkeys(known))[: max(MAX_NODES, len(self.configured))]
+        own = [address for address in known if address not in self.others]
+        return tuple(dict.fromkeys(own or known))[: max(MAX_NODES, len(self.configured))]
 
     def controllers(self) -> Mapping[Address, NodeId | None]:
         """Returns each controller's address with its node id; None for a configured address whose node is not known."""

@@ -179,7 +179,7 @@ class ObservationWriter:
 
     def write_leader_view(self, event: LeaderView) -> None:
         """Writes which leader and epoch a controller reported. A changed leader or epoch is urgent."""
-        shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
+        shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch, event.other_voters)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
         quiet = self._is_repeated(ObservationSource.LEADER_VIEW, event.endpoint, event.log)
         self._write(ObservationKind.VIEW, to_json(event), urgent=changed, quiet=quiet)

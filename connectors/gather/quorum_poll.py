@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import ObservationError
-from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.node_directory import OTHER_QUORUM, NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address
@@ -109,7 +109,13 @@ class QuorumPoll:
                 self._output.write_failure(failure(ObservationSource.QUORUM, address, result))
 
     async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, Poll | ObservationError]:
-        return await self._query.query(addresses, timeout_s=seconds, accept=lambda _: True, since=self._answered_at)
+        results = await self._query.query(addresses, timeout_s=seconds, accept=lambda _: True, since=self._answered_at)
+        return {address: self._of_this_quorum(address, result) for address, result in results.items()}
+
+    def _of_this_quorum(self, address: Address, result: Poll | ObservationError) -> Poll | ObservationError:
+        if isinstance(result, Poll) and not self._nodes.leads_this_quorum(address, result.voter_keys):
+            return ObservationError(Reason.WRONG_CLUSTER, OTHER_QUORUM)
+        return result
 
     async def _poll_address(self, address: Address) -> Poll:
         if self._nodes.cluster_id is None and self._loop.now() >= self._identify_at:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import DEFAULT_AGES, VIEW_AGE, is_current, views_within
 from rules.analysis.replica_lag import same_replica
-from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.identifiers import Epoch, Millis, NodeId, ReplicaKey
 from rules.model.membership import Voter, majority
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
@@ -103,6 +103,18 @@ def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> t
         return None
     newest = max(epochs)
     return newest, tuple(sorted(leader for epoch, leader in reported if epoch == newest and leader is not None))
+
+
+def is_same_quorum(one: frozenset[ReplicaKey], other: frozenset[ReplicaKey]) -> bool:
+    """Returns whether two voter sets can be of one quorum, earlier and later, in either order.
+
+    Voters are added and removed one at a time (KIP-853), and a forced change keeps one of them: they have a voter in
+    common. Without directory ids (kraft.version 0) a node id says less: most of them must be in both.
+    """
+    if all(key.directory_id is not None for key in (*one, *other)):
+        return not one.isdisjoint(other)
+    ids, others = ({key.id for key in keys} for keys in (one, other))
+    return len(ids & others) >= majority(max(len(ids), len(others)))
 
 
 def leaderless(quorum: Quorum) -> Leaderless | None:

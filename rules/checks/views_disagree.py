@@ -170,6 +170,6 @@ RULE = Rule(
     hold=hold(60.0, "an election or a restart of a controller takes less"),
     further_thresholds=(VIEW_AGE, POLL_AGE),
     needs=(Need.METADATA_LOG,),
-    inhibited_by=("no-leader",),
+    inhibited_by=("no-leader", "two-quorums"),
     grouped_with=("stale-voter-endpoint", "failure-tolerance", "voter-lagging"),
 )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 
 
@@ -189,6 +189,8 @@ class LeaderView:
     leader_epoch: Epoch | None
     log: LeaderLog | None
     """Set if the controller leads itself."""
+    other_voters: tuple[ReplicaKey, ...] = ()
+    """The voters that it leads, if they are not those of the quorum that is monitored: the cluster id is the same."""
     type: Literal["leader-view-polled"] = "leader-view-polled"
 
 

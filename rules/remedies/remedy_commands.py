@@ -99,6 +99,12 @@ def describe_status(quorum: Quorum, excluding: NodeId | None = None) -> str:
     return f"{QUORUM_TOOL} {_connection(quorum, excluding=excluding)} describe --status"
 
 
+def describe_replication(quorum: Quorum, at: str | None = None) -> str:
+    """Returns the command that shows what a leader's replicas fetch; `at`: HOST:PORT of a certain controller."""
+    where = _connection(quorum) if at is None else _with_login(quorum, "--bootstrap-controller", shlex.quote(at))
+    return f"{QUORUM_TOOL} {where} describe --replication"
+
+
 def contradiction_steps(quorum: Quorum) -> tuple[str, ...]:
     """Returns the steps for controllers that contradict each other in a way that Raft excludes."""
     return (

@@ -73,6 +73,8 @@ def _view(endpoint: str, view: LeaderView, times: Times) -> str:
         words.append(f"at {view.endpoint}")
     if not view.this_cluster:
         words.append("of another cluster")
+    if view.other_voters:
+        words.append(f"leads the other voters {listed(view.other_voters)}")
     if view.log is not None:
         words += _log(view.log, times)
     return ", ".join(words)

@@ -59,6 +59,8 @@ class ScriptedNode:
     """The newest epoch it heard of."""
     incarnation: str = ""
     """The incarnation id with which it last registered."""
+    standalone: bool = False
+    """It leads a quorum of its own, with the same cluster id."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -178,9 +180,15 @@ class ScriptedQuorum:
     def wipe(self, number: int, directory: str) -> None:
         """Stops it, replaces its disk, formats it without initial controllers and starts it."""
         self.stop(number)
-        self.nodes[number].directory = directory
-        self.nodes[number].end_offset = 0
+        node = self.nodes[number]
+        node.directory, node.end_offset, node.standalone, node.cut_off = directory, 0, False, False
         self.start(number)
+
+    def make_standalone(self, number: int, directory: str) -> None:
+        """Formats the disk of a controller with --standalone: it leads a quorum of its own in epoch 1."""
+        self.cut_off(number)
+        node = self.nodes[number]
+        node.directory, node.end_offset, node.standalone = directory, 0, True
 
     def restore(self, number: int, offset: int, seconds: int) -> None:
         """Stops it, restores its log to an older end and starts it; it catches up after so many seconds."""
@@ -420,6 +428,16 @@ class ScriptedQuorum:
     def _view(self, node: ScriptedNode) -> LeaderView:
         heard = self.leader is not None and not node.cut_off
         leads = node.id == self.leader
+        if node.standalone:
+            return LeaderView(
+                endpoint=str(node.endpoint),
+                node=NodeId(node.id),
+                this_cluster=True,
+                leader_id=NodeId(node.id),
+                leader_epoch=Epoch(1),
+                log=None,
+                other_voters=(node.key,),
+            )
         return LeaderView(
             endpoint=str(node.endpoint),
             node=NodeId(node.id),

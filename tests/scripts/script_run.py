@@ -53,6 +53,7 @@ class ScriptRun:
             "clock": lambda node, ahead: self.cluster.clock_ahead_ms.update({int(node): SECOND * _seconds(ahead)}),
             "move": self.move,
             "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
+            "standalone": lambda node, directory: self.cluster.make_standalone(int(node), directory),
             "restore": lambda node, offset, duration: self.cluster.restore(int(node), int(offset), _seconds(duration)),
             "observer": lambda node: self.cluster.observe(int(node)),
             "add-controller": lambda node: self.cluster.add(int(node)),

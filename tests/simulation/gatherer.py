@@ -10,7 +10,7 @@ from random import Random
 
 from connectors.observations.log_event import LogAdvanced, LogEvent, Undecodable, UnknownRecords
 from connectors.observations.observation import Event
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import (
     Answer,
     Connection,
@@ -67,6 +67,8 @@ class SimulatedGatherer:
     upgraded: bool = False
     """It knows every type of records, and reads the log again."""
     knows_all: bool = False
+    other_leader: NodeId | None = None
+    """A controller that leads a quorum of its own, with the same cluster id."""
     impostor: NodeId | None = None
     """A node that answers polls as the leader of the current epoch, and is not."""
 
@@ -105,6 +107,7 @@ class SimulatedGatherer:
                 self._deliver_or_delay(observations, self._probe(node, endpoint))
         if now_ms // 1_000 % 10 == 1 and not self.polls_only:
             observations += [[self._view(node)] for node in self.nodes if self._is_reachable(node)]
+            observations += [[_view_of_another_quorum(self.other_leader)]] if self.other_leader is not None else []
         for events in observations:
             self.sequence += 1
             yield DecodedRow(self.sequence, Millis(now_ms + self.skew_ms), events)
@@ -265,6 +268,19 @@ class SimulatedGatherer:
 def _address(node: SimulatedController) -> str:
     """Returns the address of a controller in the monitor's configuration."""
     return f"c{node.id}.test:9093"
+
+
+def _view_of_another_quorum(leader: NodeId) -> LeaderView:
+    voter = ReplicaKey(id=leader, directory_id=DirectoryId(f"own{leader}"))
+    return LeaderView(
+        endpoint=f"c{leader}.test:9093",
+        node=None,
+        this_cluster=True,
+        leader_id=leader,
+        leader_epoch=Epoch(1),
+        log=None,
+        other_voters=(voter,),
+    )
 
 
 def _failed(source: ObservationSource, endpoint: str, reason: Reason, detail: str) -> FailedObservation:

@@ -17,6 +17,7 @@ from connectors.observations.log_event import (
     UnknownRecords,
     VotersReplaced,
 )
+from rules.analysis.freshness import VIEW_AGE
 from rules.model.identifiers import Endpoint, Millis, NodeId, TopicId
 from tests.simulation.gatherer import MONITOR_ID
 from tests.simulation.incident_simulation import NOTICED_MS, Incident, IncidentSimulation, incident
@@ -298,6 +299,15 @@ def isolate_voter(scene: IncidentSimulation) -> Iterator[int]:
     yield scene.fires("views-disagree", f"controller {node.id}", after_s=15.0)
     scene.network.one_way.clear()
     yield 5_000
+
+
+@incident("two-quorums", static=True)
+def format_standalone(scene: IncidentSimulation) -> Iterator[int]:
+    """A new controller's disk is formatted with --standalone and the cluster's id; later it is stopped."""
+    scene.gatherer.other_leader = NodeId(len(scene.nodes) + 1)
+    yield scene.fires("two-quorums", "quorum", after_s=10.0)
+    scene.gatherer.other_leader = None
+    yield int(VIEW_AGE.default * 1_000)
 
 
 @incident("node-records-conflict", controllers=(3,), also=("observer-could-be-voter",))

@@ -749,6 +749,12 @@ def foreign(reported: LeaderView) -> LeaderView:
     return replace(reported, this_cluster=False, leader_id=None, leader_epoch=None, log=None)
 
 
+def second_quorum(node: int, *, epoch: int = 2, voters: Iterable[ReplicaKey] = ()) -> LeaderView:
+    """A controller leads a quorum of its own, or of these voters, that has the same cluster id."""
+    led = tuple(voters) or (key(node, f"newDirOf{node}"),)
+    return replace(view(node, leader=node, epoch=epoch), log=leader_log(1_800_000), other_voters=led)
+
+
 def snapshots(quorum: Quorum, log: LeaderLog) -> Quorum:
     """The leader reports this log."""
     return with_views(quorum, *(replace(each, log=log) for each in quorum.leader_views.values() if each.log))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse, DescribeQuorumRequest
 from kafka.protocol.consumer import FetchRequest
 
 from connectors.errors import ObservationError
@@ -38,6 +38,8 @@ class ScriptedClient:
     timeout_ms: int = 100
     sent: list[tuple[Address, Any]] = field(default_factory=list)
     """Every request but those for the cluster's id."""
+    quorums: dict[Address, Script] = field(default_factory=dict)
+    """Answers to DescribeQuorum with which a Fetch of the log is checked; all others deny it."""
     identified: list[Address] = field(default_factory=list)
     """The addresses that were asked for their cluster id."""
     pending: Counter[Address] = field(default_factory=Counter)
@@ -51,6 +53,10 @@ class ScriptedClient:
         if isinstance(request, DescribeClusterRequest):
             self.identified.append(address)
             return DescribeClusterResponse(error_code=0, endpoint_type=2, cluster_id="answered", brokers=[])
+        if isinstance(request, DescribeQuorumRequest) and source is not ObservationSource.QUORUM:
+            if address not in self.quorums:
+                raise ObservationError(Reason.DENIED, "DescribeQuorum needs DESCRIBE on CLUSTER")
+            return self.quorums[address](request)
         assert getattr(request, "replica_id", -1) == -1
         self.sent.append((address, request))
         request.API_VERSION = self.version if isinstance(request, FetchRequest) else 1

@@ -11,7 +11,7 @@ from rules.model.monitoring import ContractViolation
 STORED = {
     "Poll": "cluster_id endpoint leader_id leader_epoch high_watermark voters observers nodes clock_ahead_ms",
     "Probe": "node endpoint resolution addresses connection answer answered_by detail certificate",
-    "LeaderView": "endpoint node this_cluster leader_id leader_epoch log",
+    "LeaderView": "endpoint node this_cluster leader_id leader_epoch log other_voters",
     "FailedObservation": "source endpoint reason detail node",
     "ObservationsAudited": "rows first_sequence last_sequence broken",
     "ContractViolation": "contract promise grave rows example sequence",

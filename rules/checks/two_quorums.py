@@ -1,0 +1,130 @@
+"""Two quorums have this cluster id: a controller leads other voters than the quorum that kraftwatch follows.
+
+What it means
+    Each of the two elects leaders and commits records on its own, and neither knows of the other. Usually a new
+    controller's disk was formatted with `--standalone`, or with another list of initial controllers, and with the
+    cluster id of a cluster that exists. The cluster id does not tell the two apart, only the directory ids of their
+    voters do. A broker or a client that reaches the wrong one works with its metadata: topics are missing, and what is
+    created there is lost.
+
+    A voter whose disk was formatted like that does not lead for long: its former leader still sends it requests, on
+    which its process ends if both have the same epoch (seen with Kafka 4.4).
+
+    kraftwatch follows one of the two: the one that it followed before, or that answered first. It does not mix their
+    answers. It changes only if most controllers follow the other one.
+
+    A leader that was replaced and does not know it yet is no second quorum: it leads the same voters.
+
+What to do
+    1. Copy the metadata directory of every controller and broker.
+    2. Find out which quorum the brokers follow: its leader lists them as observers.
+    3. Stop the controllers of the other one, and keep their folders until nothing in them is missed.
+    4. Format their disks again, without initial controllers, and start them: they join as observers. A controller that
+       was a voter then has a new directory id: `voter-disk-replaced` has the commands that replace the old one.
+
+What not to do
+    Do not restart the brokers before the wrong quorum is stopped: a broker whose bootstrap servers lead to it may
+    follow it. Do not add or remove voters of either quorum while both answer.
+"""
+
+import shlex
+from collections.abc import Iterable
+
+from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
+from rules.analysis.now import leads
+from rules.analysis.start_conditions import COPY_METADATA_FIRST
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.formatting import and_join, plural
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.monitoring import LeaderView
+from rules.model.quorum import Quorum
+from rules.remedies.remedy_commands import describe_replication
+
+_MOST_NAMED = 5
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding about the quorum if controllers lead voters that are not its own."""
+    views = fresh_views(quorum, thresholds)
+    if not views:
+        yield UnknownResult(why="no controller has recently reported its leader")
+        return
+    others = [view for view in views if view.other_voters]
+    if others:
+        yield _finding(quorum, others, thresholds)
+
+
+def _finding(quorum: Quorum, others: list[LeaderView], thresholds: Thresholds) -> Finding:
+    poll = fresh_poll(quorum, thresholds)
+    own = sorted(poll.voter_keys if poll else quorum.committed.keys if quorum.committed else ())
+    leader, epoch = (poll.leader_id, poll.leader_epoch) if poll else (quorum.leader_id, quorum.leader_epoch)
+    followed = _quorum_text(leader, epoch, own) if leader is not None else f"{_voters(own)} without a leader"
+    quorums: list[Plain] = [{"leader": leader, "leader_epoch": epoch, "voters": [*map(str, own)], "followed": True}]
+    quorums += [
+        {
+            "leader": view.leader_id,
+            "leader_epoch": view.leader_epoch,
+            "voters": [*map(str, view.other_voters)],
+            "followed": False,
+            "endpoint": view.endpoint,
+        }
+        for view in others
+    ]
+    second = and_join((_quorum_text(view.leader_id, view.leader_epoch, view.other_voters) for view in others), 3)
+    return Finding(
+        subject="quorum",
+        severity=Severity.CRITICAL,
+        summary=f"{len(others) + 1} quorums have this cluster id: {followed}, and {second}. kraftwatch follows the "
+        "first one.",
+        evidence={
+            "quorums": quorums,
+            "cluster_id": quorum.cluster_id,
+            "brokers_registered_in_the_followed_quorum": len(quorum.brokers),
+        },
+        remedy=tuple(_remedy(quorum, leader, others)),
+        starts=tuple(view.leader_id for view in others if view.leader_id is not None),
+    )
+
+
+def _quorum_text(leader: NodeId | None, epoch: int | None, voters: Iterable[ReplicaKey]) -> str:
+    return f"controller {leader} leads {_voters(voters)} in epoch {epoch}"
+
+
+def _voters(voters: Iterable[ReplicaKey]) -> str:
+    named = [*voters]
+    return f"{'voter' if len(named) == 1 else 'voters'} {and_join(named, _MOST_NAMED)}"
+
+
+def _remedy(quorum: Quorum, leader: NodeId | None, others: list[LeaderView]) -> Iterable[str]:
+    yield COPY_METADATA_FIRST
+    yield "# Find out which quorum the brokers follow: its leader lists them as observers"
+    yield describe_replication(quorum)
+    yield from (describe_replication(quorum, at=view.endpoint) for view in others)
+    registered = plural(len(quorum.brokers), "broker")
+    followed = "without a leader" if leader is None else f"of leader {leader}"
+    for view in others:
+        name = f"controller {view.leader_id}"
+        yield (
+            f"# If they follow the quorum {followed} (it has {registered} registered), stop {name} and every other "
+            f"voter of its quorum ({and_join(view.other_voters, _MOST_NAMED)}), and move their metadata.log.dir away"
+        )
+        yield f"# On the host of {name}, with its own configuration file as $NODE_PROPERTIES"
+        if quorum.cluster_id is not None:
+            initial = "" if quorum.kraft_version == 0 else " --no-initial-controllers"
+            known = shlex.quote(quorum.cluster_id)
+            yield f"kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id {known}{initial}"
+        yield f"# Start {name} again, which then follows leader {leader}"
+
+
+def _resolved(quorum: Quorum, _subject: str) -> str:
+    return f"No controller leads another quorum with this cluster id. {leads(quorum)}."
+
+
+RULE = Rule(
+    title="Two quorums have one cluster id",
+    resolved=_resolved,
+    hold=hold(10.0),
+    further_thresholds=(VIEW_AGE, POLL_AGE),
+    needs=(Need.METADATA_LOG,),
+    grouped_with=("failure-tolerance", "voter-lagging", "no-leader"),
+)

@@ -1,0 +1,153 @@
+"""Two quorums with one cluster id: the gatherer keeps to the one that it followed, and reports the other one."""
+
+from typing import Any
+
+import pytest
+
+from connectors.gather.commit_buffer import FetchPosition
+from connectors.gather.leader_view_poll import LeaderViewPoll
+from connectors.gather.log_follower import LogFollower
+from connectors.gather.node_directory import NodeDirectory, endpoints_json, stored_endpoints
+from connectors.gather.quorum_poll import QuorumPoll
+from connectors.kafka.cluster_connection import Address
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.messages import parse_describe_quorum
+from rules.model.identifiers import ReplicaKey
+from rules.model.monitoring import ObservationSource, Reason
+from rules.model.quorum import Poll
+from tests.unit.connectors.gather.log_bytes import batch
+from tests.unit.connectors.gather.scripted_cluster import (
+    C1,
+    C2,
+    C3,
+    RecordedOutput,
+    Script,
+    ScriptedClient,
+    fails_with,
+    run_until,
+)
+from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, quorum_answer, replica_row
+
+ADDRESSES = (C1, C2, C3)
+OWN_LOG, OTHER_LOG = batch(0, 3, epoch=5), batch(0, 2, epoch=1)
+
+
+@pytest.fixture
+def loop(simulated_time_loop: EventLoop) -> EventLoop:
+    """The tests use no sockets, so time advances only when every coroutine waits."""
+    return simulated_time_loop
+
+
+def own(_: Any = None) -> Any:
+    """The answer of the followed quorum's leader to DescribeQuorum."""
+    return quorum_answer(leader=2, epoch=5, voters=[replica_row(node, bytes([node] * 16)) for node in (1, 2, 3)])
+
+
+def other(_: Any = None, *, epoch: int = 1) -> Any:
+    """That of controller 1, whose disk was formatted with --standalone."""
+    return quorum_answer(leader=1, epoch=epoch, voters=[replica_row(1, bytes([9] * 16))])
+
+
+def polled(answer: Any, address: Address = C2) -> Poll:
+    return parse_describe_quorum(answer, cluster_id="x", address=address)
+
+
+def directory() -> NodeDirectory:
+    """The nodes after the followed quorum's leader was polled."""
+    nodes = NodeDirectory(configured=ADDRESSES, cluster_id="x")
+    nodes.update_from_event(polled(own()))
+    return nodes
+
+
+def leads(node: int, log: bytes, *, epoch: int, end: int) -> Script:
+    """A leader; a fetch beyond its log, or of another epoch, diverges."""
+
+    def script(request: Any) -> Any:
+        partition = request.topics[0].partitions[0]
+        if partition.current_leader_epoch != epoch:
+            error = 74 if partition.current_leader_epoch < epoch else 75
+            return fetch_answer(error=error, leader=node, epoch=epoch)
+        if partition.fetch_offset > end or partition.last_fetched_epoch > epoch:
+            diverging = PARTITION.EpochEndOffset(epoch=epoch, end_offset=end)
+            return fetch_answer(leader=node, epoch=epoch, high_watermark=end, diverging_epoch=diverging)
+        records = log if partition.fetch_offset == 0 else b""
+        return fetch_answer(leader=node, epoch=epoch, high_watermark=end, records=records, log_start_offset=0)
+
+    return script
+
+
+def test_answer_of_the_other_quorum_is_no_poll_even_in_a_later_epoch(loop: EventLoop) -> None:
+    scripts = {C1: lambda _: other(epoch=9), C2: fails_with(Reason.REFUSED), C3: lambda _: quorum_answer(error=6)}
+    client, output, nodes = ScriptedClient(loop, scripts, ObservationSource.QUORUM), RecordedOutput(), directory()
+    poll = QuorumPoll(client, nodes, output, interval_ms=100)  # type: ignore[arg-type]
+
+    run_until(loop, poll.run(), lambda: len(output.failures) > 6)
+
+    assert output.polls == []
+    assert output.reasons(C1) == {Reason.WRONG_CLUSTER}
+    assert nodes.candidates() == (C2, C3), "the log is not looked for there"
+
+    scripts[C2] = own
+    run_until(loop, poll.run(), lambda: bool(output.polls))
+    assert {each.leader_id for each in output.polls} == {2}
+
+
+@pytest.mark.parametrize("other_epoch", [1, 9])
+def test_log_of_the_other_quorum_is_not_read(loop: EventLoop, other_epoch: int) -> None:
+    """The other leader answers at once, the own one later."""
+    scripts = {
+        C1: leads(1, OTHER_LOG, epoch=other_epoch, end=2),
+        C2: leads(2, OWN_LOG + batch(3, 1, epoch=5), epoch=5, end=4),
+        C3: fails_with(Reason.REFUSED),
+    }
+    client = ScriptedClient(loop, scripts, delay_s={C2: 0.05}, quorums={C1: lambda _: other(), C2: own})
+    output, nodes = RecordedOutput(), directory()
+    follower = LogFollower(client, nodes, output, start=FetchPosition(offset=3, epoch=5))  # type: ignore[arg-type]
+
+    run_until(loop, follower.run(), lambda: output.empty_rows > 1)
+
+    assert output.log == b""
+    assert Reason.METADATA_LOST not in {each.reason for each in output.failures}
+    assert (nodes.leader, follower.position.offset) == (C2, 3)
+
+
+def test_voters_that_another_controller_leads_are_in_its_view(loop: EventLoop) -> None:
+    scripts = {
+        C1: leads(1, OTHER_LOG, epoch=1, end=2),
+        C2: leads(2, OWN_LOG, epoch=5, end=3),
+        C3: lambda _: fetch_answer(error=6, leader=2, epoch=5, at=C2),
+    }
+    client = ScriptedClient(loop, scripts, ObservationSource.LEADER_VIEW, quorums={C1: other, C2: own})
+    output, nodes = RecordedOutput(), directory()
+    nodes.leader, nodes.leader_epoch = C2, 5
+    views = LeaderViewPoll(client, nodes, output, interval_ms=20)  # type: ignore[arg-type]
+
+    run_until(loop, views.run(), lambda: len(output.views) >= 3)
+
+    found = {view.endpoint: view.other_voters for view in output.views}
+    assert found == {str(C1): tuple(polled(other(), C1).voter_keys), str(C2): (), str(C3): ()}
+    assert {*nodes.others} == {C1}
+
+
+def test_quorum_that_most_controllers_follow_is_gathered(loop: EventLoop) -> None:
+    """All disks were formatted again: the former voters exist no more."""
+    follows = fetch_answer(error=6, leader=1, epoch=1, at=C1)
+    scripts = {C1: leads(1, OTHER_LOG, epoch=1, end=2), C2: lambda _: follows, C3: fails_with(Reason.REFUSED)}
+    client = ScriptedClient(loop, scripts, ObservationSource.LEADER_VIEW, quorums={C1: other})
+    output, nodes = RecordedOutput(), directory()
+    nodes.leader = C2
+    assert not nodes.leads_this_quorum(C1, polled(other(), C1).voter_keys)
+    views = LeaderViewPoll(client, nodes, output, interval_ms=20)  # type: ignore[arg-type]
+
+    run_until(loop, views.run(), lambda: not nodes.others)
+
+    assert nodes.leads_this_quorum(C1, polled(other(), C1).voter_keys)
+
+
+def test_restarted_gatherer_knows_the_quorum() -> None:
+    text = endpoints_json().dump_json(directory().known_endpoints).decode()
+    nodes = NodeDirectory(configured=ADDRESSES, cluster_id="x", known_endpoints=stored_endpoints(text))
+
+    assert nodes.leads_this_quorum(C2, frozenset(polled(own()).voter_keys))
+    assert not nodes.leads_this_quorum(C1, polled(other(), C1).voter_keys)
+    assert [*nodes.others.values()] == [frozenset[ReplicaKey](polled(other(), C1).voter_keys)]

@@ -2,7 +2,7 @@
 
 What it means
     Each controller and broker registers which levels of each feature it supports. The metadata log sets the finalized
-    level (KIP-584). The rule reports four conditions:
+    level (KIP-584). The rule reports five conditions:
 
     - Warning: nodes of different versions are registered long after an upgrade began. A node was forgotten, the upgrade
       stopped halfway, or the registration of a node that no longer exists was left behind.
@@ -10,6 +10,8 @@ What it means
     - Info: for a week every node has supported a higher metadata.version than the finalized one. New features of the
       upgrade are not in use, and the next upgrade may need the higher level.
     - Info: kraft.version is 0 and could be 1. Until then no command can change voters or replace a voter's disk.
+    - Info: kraft.version went from 0 to 1 together with metadata.version, because `kafka-features.sh upgrade
+      --release-version` raises both (KAFKA-21426). This fires at once, for an hour.
 
     Controllers register from metadata.version 3.7 on: below it only brokers are compared.
 
@@ -30,7 +32,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode, registered_nodes
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -44,6 +46,9 @@ FINALIZE = Threshold(
     meaning="how long, by the timestamps in the log, every node must have supported a higher level than the finalized "
     "one before the alert fires. A week leaves time to observe a new version before a downgrade becomes impossible",
 )
+KEEP_FIRING_FOR = keep_firing_for(3_600.0, "a release upgrade that made a static quorum dynamic")
+_BY_RELEASE = "release upgrade"
+_BOOTSTRAP_SERVERS = "# Replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node"
 _MOST_REMOVED = 8
 _UPGRADES_KRAFT = 26
 """The first metadata.version of Kafka 4.1: earlier versions support kraft.version 1 and cannot upgrade to it."""
@@ -56,6 +61,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns findings on unsupported levels, on mixed versions and on levels that can be finalized."""
     nodes = quorum.derived(registered_nodes)
     levels = _levels(quorum)
+    yield from _dynamic_by_release(quorum, thresholds)
     for node in nodes:
         wrong = [(each, level) for each, level in levels.items() if not _supports(node, each, level)]
         if wrong:
@@ -195,8 +201,7 @@ def _finalizable(
         "remove-controller: there is no way back"
     )
     since = utc_text((quorum.newest_timestamp_ms or age) - age)
-    step = "# Then replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node"
-    after = () if feature == METADATA_VERSION else (step,)
+    after = () if feature == METADATA_VERSION else (_BOOTSTRAP_SERVERS,)
     return Finding(
         subject=feature,
         severity=Severity.INFO,
@@ -216,6 +221,36 @@ def _finalizable(
     )
 
 
+def _dynamic_by_release(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
+    """Returns a finding if an upgrade of the release made the quorum dynamic recently (KAFKA-21426)."""
+    upgrade, newest = quorum.history.kraft_upgrade, quorum.newest_timestamp_ms
+    if upgrade is None or upgrade.metadata_version is None or newest is None:
+        return
+    if newest - upgrade.timestamp_ms > thresholds.ms(KEEP_FIRING_FOR.name):
+        return
+    yield Finding(
+        subject=_BY_RELEASE,
+        severity=Severity.INFO,
+        summary=f"kraft.version went from 0 to {upgrade.version} by a release upgrade: the quorum is dynamic for good. "
+        f"The same request finalized metadata.version {upgrade.metadata_version}, at {utc_text(upgrade.timestamp_ms)}.",
+        evidence={
+            "kraft_version": upgrade.version,
+            "metadata_version": upgrade.metadata_version,
+            "offset": upgrade.offset,
+            "timestamp_ms": upgrade.timestamp_ms,
+        },
+        remedy=(
+            "# There is no way back: the voters are in the log now, and controller.quorum.voters has no effect",
+            _BOOTSTRAP_SERVERS,
+            f"# On clusters that are to stay static, raise the level with --feature metadata.version="
+            f"{upgrade.metadata_version} instead of --release-version",
+            describe_features(quorum),
+        ),
+        # The records are proof: the hold is for nodes that an upgrade has not reached yet.
+        hold_ms=Millis(0),
+    )
+
+
 def _way_back(in_force: int, highest: int) -> str:
     # Of levels of a Kafka that was not released yet nothing is known.
     changed = highest > _CHANGED_RECORDS[-1] or any(in_force < level <= highest for level in _CHANGED_RECORDS)
@@ -223,6 +258,8 @@ def _way_back(in_force: int, highest: int) -> str:
 
 
 def _resolved(quorum: Quorum, subject: str) -> str:
+    if subject == _BY_RELEASE:
+        return f"kraft.version is {quorum.kraft_version}: the quorum stays dynamic."
     if subject == "nodes":
         return "All registered nodes support the same feature levels."
     levels = {**quorum.features, "metadata.version": quorum.metadata_version, "kraft.version": quorum.kraft_version}
@@ -236,7 +273,7 @@ RULE = Rule(
     title="Node versions and finalized features do not match",
     resolved=_resolved,
     hold=hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known"),
-    further_thresholds=(FINALIZE, ANSWER_AGE),
+    further_thresholds=(FINALIZE, KEEP_FIRING_FOR, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),
 )

@@ -169,6 +169,17 @@ class VoterChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KRaftUpgrade:
+    """A KRaftVersionRecord that made a static quorum dynamic, which cannot be undone (KIP-853)."""
+
+    version: int
+    offset: Offset
+    timestamp_ms: Millis
+    metadata_version: int | None = None
+    """The metadata.version that was finalized together with it, as `--release-version` does (KAFKA-21426)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElections:
     """Unclean elections of one topic's partitions (KIP-704) within a few minutes, with the log's timestamps."""
 
@@ -214,6 +225,7 @@ class RecentHistory:
     elected_recovered: tuple[ElectedRecovered, ...] = ()
     voter_changes: tuple[VoterChange, ...] = ()
     """Not limited by age: voter set changes are rare."""
+    kraft_upgrade: KRaftUpgrade | None = None
 
     @property
     def reconfigurations(self) -> tuple[VoterChange, ...]:

@@ -179,6 +179,8 @@ class Log:
                     # The first record of a log that was never compacted.
                     image = replace(image, complete=True)
             case KRaftVersionSet():
+                if self.origin is None:
+                    image = replace(image, history=recent_history.with_kraft_version(image, record))
                 image = replace(image, kraft_version=record.version)
             case VotersReplaced():
                 # A snapshot's set gets its last contained offset, as in Kafka's KRaftControlRecordStateMachine.
@@ -220,7 +222,10 @@ class Log:
         else:
             self._refuse(record, f"a feature beside the {MOST_FEATURES} finalized ones, and no more are accepted")
         if record.name == METADATA_VERSION:
-            self.image = replace(self.image, metadata_version=record.level)
+            history = self.image.history
+            if self.origin is None:
+                history = recent_history.with_metadata_version(history, record)
+            self.image = replace(self.image, metadata_version=record.level, history=history)
 
     def _register_controller(self, record: ControllerRegistration, origin: RecordPosition) -> None:
         before = self.image.controllers.get(record.id)

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from connectors.observations.log_event import LeaderChanged
+from connectors.observations.log_event import FeatureLevelSet, KRaftVersionSet, LeaderChanged
 from rules.model.history import (
     ControllerStart,
     DoubleRegistration,
     ElectedRecovered,
     Election,
     Interruption,
+    KRaftUpgrade,
     NodeKind,
     RecentHistory,
     UncleanElections,
@@ -42,6 +43,9 @@ PARTITIONS = 20
 """The maximum number of partitions that are listed for one topic."""
 NODES = 100
 """The maximum number of leaders, and of replicas that were passed over, that are listed for one topic."""
+_ONE_REQUEST, _ONE_REQUEST_MS = 32, 1_000
+"""How far apart in the log the records of one request to upgrade features may be: Kafka writes kraft.version first and
+then one record for each feature, in the same millisecond or a few later."""
 _Entry = TypeVar("_Entry", bound=Election | ControllerStart | Interruption | DoubleRegistration | ElectedRecovered)
 
 
@@ -180,6 +184,25 @@ def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet
         timestamp_ms=at.timestamp_ms,
     )
     return replace(history, voter_changes=(*history.voter_changes, change)[-REMEMBERED:])
+
+
+def with_kraft_version(image: Image, record: KRaftVersionSet) -> RecentHistory:
+    """Adds a KRaftVersionRecord that makes a static quorum dynamic; a new quorum has no metadata.version yet."""
+    if image.kraft != 0 or not record.version or image.metadata_version is None:
+        return image.history
+    at = record.at
+    upgrade = KRaftUpgrade(version=record.version, offset=at.offset, timestamp_ms=at.timestamp_ms)
+    return replace(image.history, kraft_upgrade=upgrade)
+
+
+def with_metadata_version(history: RecentHistory, record: FeatureLevelSet) -> RecentHistory:
+    """Adds the metadata.version that one request finalized together with kraft.version."""
+    upgrade, at = history.kraft_upgrade, record.at
+    if upgrade is None or upgrade.metadata_version is not None:
+        return history
+    if at.offset - upgrade.offset > _ONE_REQUEST or at.timestamp_ms - upgrade.timestamp_ms > _ONE_REQUEST_MS:
+        return history
+    return replace(history, kraft_upgrade=replace(upgrade, metadata_version=record.level))
 
 
 def with_elected_recovered(history: RecentHistory, one: ElectedRecovered) -> RecentHistory:

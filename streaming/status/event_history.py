@@ -62,7 +62,7 @@ class EventHistory:
 
     def added_to(self, quorum: Quorum) -> Quorum:
         """Returns the quorum with the whole history instead of the last hour's."""
-        kept = {kind: tuple(each.values()) for kind, each in self._kept.items()}
+        kept: dict[str, Any] = {kind: tuple(each.values()) for kind, each in self._kept.items()}
         return replace(quorum, history=replace(quorum.history, **kept))
 
     def _keep(self, history: RecentHistory) -> None:

@@ -49,6 +49,10 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         *history.voter_changes,
     )
     yield from (_past(each, times) for each in past)
+    if (upgrade := history.kraft_upgrade) is not None:
+        level = "" if upgrade.metadata_version is None else f", with metadata.version {upgrade.metadata_version}"
+        record = times.record(upgrade.offset, upgrade.timestamp_ms)
+        yield Fact("kraft upgrade", f"kraft.version became {upgrade.version} by {record}{level}")
 
 
 def _controller(one: ControllerRegistration, times: Times) -> str:

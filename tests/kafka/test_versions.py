@@ -20,6 +20,7 @@ from streaming.replay.decoded_row import decode_observation
 from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
+from tests.kafka.monitored_cluster import monitor_cluster
 from tests.kafka.version_table import (
     CONTROLLER,
     DYNAMIC_KAFKAS,
@@ -73,6 +74,28 @@ def test_measured_column_equals_the_table(lab: Callable[..., Lab], tmp_path: Pat
         assert_rescued(quorum)
     else:
         assert_refused_as_static(quorum.node(CONTROLLER))
+
+
+@pytest.mark.lab
+@pytest.mark.long
+def test_release_upgrade_that_makes_a_static_quorum_dynamic_is_reported(
+    lab: Callable[..., Lab], tmp_path: Path
+) -> None:
+    quorum = lab(controllers=1, brokers=0, version="4.3.1", static=True)
+    quorum.stop(*quorum.controllers)
+    quorum.install(CONTROLLER, KAFKA_VERSION)
+    quorum.start(*quorum.controllers)
+    quorum.await_leader()
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({})
+        quorum.upgrade_features("--release-version", ".".join(KAFKA_VERSION.split(".")[:2]))
+        alert = monitor.wait_for("version-drift", subject="release upgrade")
+        monitor.set_thresholds({"version-drift.keep_firing_for": 1})
+        monitor.wait_for("version-drift", "resolved", subject="release upgrade")
+
+    assert alert.severity == "info"
+    assert (alert.evidence["kraft_version"], alert.evidence["metadata_version"]) == (1, 33)
+    assert monitor.rules == {"version-drift"}
 
 
 def assert_disk_is_read(node: Node, levels: Mapping[str, int]) -> None:

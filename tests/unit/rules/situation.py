@@ -14,6 +14,7 @@ from rules.model.history import (
     DoubleRegistration,
     Election,
     Interruption,
+    KRaftUpgrade,
     NodeKind,
     OpenTransaction,
     Recovery,
@@ -799,6 +800,14 @@ def upgraded(quorum: Quorum, metadata_version: int, *nodes: int, ago_ms: int = 5
         controllers={node: with_new_version(one) for node, one in quorum.controllers.items()},
         brokers={node: with_new_version(one) for node, one in quorum.brokers.items()},
     )
+
+
+def made_dynamic(quorum: Quorum, *, ago_ms: int, metadata_version: int | None = 33) -> Quorum:
+    """kraft.version went from 0 to 1, together with this metadata.version unless it is None."""
+    upgrade = KRaftUpgrade(
+        version=1, offset=Offset(9_000), timestamp_ms=Millis(NOW - 300 - ago_ms), metadata_version=metadata_version
+    )
+    return with_past(quorum, kraft_upgrade=upgrade)
 
 
 # Time.

@@ -42,6 +42,7 @@ from tests.unit.rules.situation import (
     leaderless,
     leaders_clock,
     log_regressed,
+    made_dynamic,
     name_not_found,
     not_observed_for,
     observer,
@@ -213,6 +214,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "version-drift.warning.too-old": ("broker 101", upgraded(healthy(), 25, 101)),
     "version-drift.info": ("metadata.version", upgraded(healthy(), 30, ago_ms=9 * DAY_MS)),
     "version-drift.info.static": ("kraft.version", upgraded(static(healthy()), 27, ago_ms=9 * DAY_MS)),
+    "version-drift.info.made-dynamic": ("release upgrade", made_dynamic(healthy(), ago_ms=60_000)),
     "snapshot-stale.warning": ("metadata log", snapshots(healthy(), leader_log(14_400_000, end=800))),
     "snapshot-stale.warning.none": (
         "metadata log",

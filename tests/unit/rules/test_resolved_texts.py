@@ -67,6 +67,7 @@ OF_A_HEALTHY_QUORUM = {
     "version-drift: nodes": "All registered nodes support the same feature levels.",
     "version-drift: metadata.version": "metadata.version is finalized at level 27.",
     "version-drift: kraft.version": "kraft.version is finalized at level 1.",
+    "version-drift: release upgrade": "kraft.version is 1: the quorum stays dynamic.",
     "version-drift: broker 101": "Broker 101 supports every finalized feature level, or is no longer registered.",
     "views-disagree: quorum": "Every controller agrees on the leader. Controller 3 leads in epoch 7.",
     "views-disagree: controller 1": "Controller 1 agrees on the leader. Controller 3 leads in epoch 7.",

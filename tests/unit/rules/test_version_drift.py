@@ -14,6 +14,7 @@ from tests.unit.rules.situation import (
     finding_lines,
     findings,
     healthy,
+    made_dynamic,
     registered,
     static,
     supporting,
@@ -126,3 +127,20 @@ def test_node_without_features_supports_nothing() -> None:
     groups = mixed.evidence["nodes_by_supported_levels"]
     assert isinstance(groups, dict)
     assert groups["nothing"] == ["broker 101"]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "fires"),
+    [
+        (made_dynamic(healthy(), ago_ms=1_000), True),
+        (made_dynamic(healthy(), ago_ms=HOUR_MS), True),
+        (made_dynamic(healthy(), ago_ms=HOUR_MS + 1), False),
+        # It was upgraded alone, on purpose.
+        (made_dynamic(healthy(), ago_ms=1_000, metadata_version=None), False),
+    ],
+)
+def test_release_upgrade_that_made_the_quorum_dynamic_fires_at_once_for_an_hour(quorum: Quorum, fires: bool) -> None:
+    thresholds = thresholds_for({})
+    _, alerts = advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)
+    assert [(each.rule, each.subject) for each in alerts] == [(RULE, "release upgrade")] * fires
+    assert all("kraft.version went from 0 to 1 by a release upgrade" in each.summary for each in alerts)

@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka parity mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,8 +104,16 @@ goldens: $(READY) ## update goldens and generated documentation; review every di
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)
 	@$(BIN)/python -m deploy.schemas.schema_file
 
-kafka: $(READY) ## print which records and RPCs Kafka VERSION= (or a kafka-metadata jar) has that the newest known one lacks
+kafka: $(READY) ## add Kafka VERSION= and test with it (15 min), or print what a fork's kafka-metadata jar has that Kafka lacks
 	@$(BIN)/python -m deploy.schemas.new_kafka $(VERSION)
+	@case "$(VERSION)" in *.jar) ;; *) $(MAKE) --no-print-directory kafka-tests VERSION=$(VERSION);; esac
+
+# Without the pinned checksums and schemas of a version these tests would fail: `kafka` adds them first.
+kafka-tests:
+	@$(BIN)/python -m tests.kafka.parity $(VERSION)
+	@$(BIN)/pytest tests/kafka/test_versions.py tests/kafka/test_rescue_by_plan.py -k "$(VERSION)"
+	@$(BIN)/pytest -m "not long" tests/kafka/test_schemas.py tests/kafka/test_image.py tests/kafka/test_second_quorum.py \
+	  tests/kafka/test_rule_scenarios_live.py tests/kafka/test_disaster_scenarios.py
 
 parity: $(READY) ## compare decoding with kafka-dump-log of ten Kafka versions, and replay with Kafka's MetadataImage
 	@$(BIN)/python -m tests.kafka.parity

@@ -1,7 +1,7 @@
 """Downloads Kafka's jars from Maven Central with the Ivy that pyspark contains, into the user's cache.
 
 jars.lock holds the sha256 of each jar. `python -m deploy.lab.jars VERSION ...` downloads these versions into a new
-cache and writes it.
+cache and writes it; `make kafka VERSION=x` adds one.
 """
 
 import fcntl
@@ -214,17 +214,26 @@ def _ivy_jar() -> Path:
     raise LabError("found no jars/ivy-*.jar in the installed pyspark, which downloads Kafka: install pyspark")
 
 
+def lock_jars(versions: Sequence[str], *, keep: bool = False) -> None:
+    """Writes jars.lock for exactly these versions, or adds them; each is downloaded into a new cache.
+
+    `keep`: what the file holds stays.
+    """
+    checksums = dict(jar_checksums()) if keep else {}
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-jars-") as folder:
+        for version in versions:
+            checksums.update({jar.name: sha256(jar) for jar in kafka_jars(version, cache=Path(folder)).iterdir()})
+    LOCK.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())), encoding="utf-8")
+    jar_checksums.cache_clear()
+
+
 def main(versions: list[str]) -> int:
     """Writes jars.lock for exactly these versions; returns 2 with an error message if a download fails."""
-    checksums: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="kraftwatch-jars-") as folder:
-        try:
-            for version in versions:
-                checksums.update({jar.name: sha256(jar) for jar in kafka_jars(version, cache=Path(folder)).iterdir()})
-        except LabError as error:
-            sys.stderr.write(f"{error}\n")
-            return 2
-    LOCK.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())), encoding="utf-8")
+    try:
+        lock_jars(versions)
+    except LabError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     return 0
 
 

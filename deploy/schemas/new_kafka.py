@@ -1,33 +1,97 @@
-"""Prints what a Kafka version's records and RPCs have that the newest known Kafka's lack (`make kafka VERSION=x`).
+"""Adds a Kafka version (`make kafka VERSION=x`): prints what it has that the newest known one lacks, and records it.
 
 `python -m deploy.schemas.new_kafka 4.5.0` downloads its jars. A kafka-metadata jar, of a fork for example, is read as a
-file; for the RPCs, kafka-clients must be beside it.
+file, and only compared; for the RPCs, kafka-clients must be beside it.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.lab import LabError
-from deploy.lab.jars import kafka_jars
+from deploy.lab import LabError, jars
+from deploy.lab.child_process import command_output
+from deploy.lab.jars import kafka_jars, lock_jars
+from deploy.schemas import schema_file
 from deploy.schemas.jar_schemas import Description, jar_in, jar_schemas, message_files
 from deploy.schemas.schema_file import KAFKA_VERSIONS
 
+_FEATURES_S = 60.0
+_PLACES = {
+    Path(str(schema_file.__file__)): (r"(?m)^KAFKA_VERSIONS = \((.*)\)$", r'KAFKA_VERSIONS = (\1, "{}")'),
+    Path(str(jars.__file__)): (r'(?m)^KAFKA_VERSION = ".*"$', r'KAFKA_VERSION = "{}"'),
+}
+"""Where the code names the known versions and the one of the lab: the line, and the line with a further version."""
+
 
 def main(names: list[str]) -> int:
-    """Prints the differences; returns 2 with an error message if a jar cannot be read."""
+    """Prints the differences and adds a version that is not known; returns 2 with an error message if that fails."""
     if len(names) != 1:
         sys.stderr.write("usage: make kafka VERSION=x: a Kafka version, or a kafka-metadata jar\n")
         return 2
+    newest, (name,) = KAFKA_VERSIONS[-1], names
     try:
-        before = kafka_jars(KAFKA_VERSIONS[-1])
+        before = kafka_jars(newest)
         known = (jar_in(before, "kafka-metadata"), jar_in(before, "kafka-clients"))
-        lines = [*differences(known, _jars(names[0]))]
+        lines = [*differences(known, _jars(name))]
+        if not name.endswith(".jar"):
+            lines += changed_features(features(before), features(kafka_jars(name)))
+        _print(lines or [f"nothing new since Kafka {newest}"])
+        if not name.endswith(".jar") and name not in KAFKA_VERSIONS:
+            _print(_add(name))
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write("".join(f"{line}\n" for line in lines or [f"nothing new since Kafka {KAFKA_VERSIONS[-1]}"]))
     return 0
+
+
+def _print(lines: list[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _add(version: str) -> list[str]:
+    """Makes a version the newest known one, and that of the lab; returns what was written."""
+    if _numbers(version) < _numbers(KAFKA_VERSIONS[-1]):
+        raise LabError(f"Kafka {version} is not added: it is older than the newest known one, {KAFKA_VERSIONS[-1]}")
+    for file in _PLACES:
+        file.write_text(with_version(file, version), encoding="utf-8")
+    lock_jars([version], keep=True)
+    schema_file.write_schemas((*KAFKA_VERSIONS, version))
+    written = (*(file.name for file in _PLACES), jars.LOCK.name, schema_file.FILE.name)
+    return [f"added Kafka {version} to {', '.join(written)}: review the differences, and extend version_table.py"]
+
+
+def with_version(file: Path, version: str) -> str:
+    """Returns the content of one of the files that name versions, with a further one."""
+    pattern, line = _PLACES[file]
+    text, count = re.subn(pattern, line.format(version), file.read_text(encoding="utf-8"))
+    if count != 1:
+        raise LabError(f"{file} does not name the known Kafka versions in one line: add {version} by hand")
+    return text
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
+
+
+def features(folder: Path) -> dict[str, str]:
+    """Returns the level of each feature that a new cluster of this Kafka has; none before Kafka 3.9."""
+    tool = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}/*", "kafka.tools.StorageTool"]
+    try:
+        printed = command_output(
+            [*tool, "version-mapping"], what="kafka-storage version-mapping", timeout_s=_FEATURES_S
+        )
+    except LabError:
+        return {}
+    return dict(re.findall(r"(?m)^([a-z.]+)=(.+)$", printed))
+
+
+def changed_features(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Returns one line for each feature whose level in a new cluster differs between two Kafkas."""
+    names = sorted(before.keys() | after.keys())
+    pairs = ((name, before.get(name, "none"), after.get(name, "none")) for name in names)
+    return [f"feature {name}: {old} before, {new} now" for name, old, new in pairs if old != new]
 
 
 def differences(known: tuple[Path, Path | None], new: tuple[Path, Path | None]) -> Iterator[str]:

@@ -16,22 +16,27 @@ from deploy.lab.jars import kafka_jars
 from deploy.schemas.jar_schemas import Description, folder_schemas
 
 KAFKA_VERSIONS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
-"""The Kafka versions whose records are known, oldest first. To add one, list it here and run `make schemas`."""
-_FILE = Path(__file__).resolve().parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
+"""The Kafka versions whose records are known, oldest first. `make kafka VERSION=x` adds one."""
+FILE = Path(__file__).resolve().parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
 
 
 def main() -> int:
     """Writes the file; returns 2 with an error message if that fails."""
     try:
-        document = merge_kafka_versions([folder_schemas(kafka_jars(kafka)) for kafka in KAFKA_VERSIONS])
+        write_schemas(KAFKA_VERSIONS)
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    _FILE.write_text(document_text(document))
+    return 0
+
+
+def write_schemas(kafkas: Sequence[str]) -> None:
+    """Writes the file for these Kafka versions, oldest first, and prints what it holds."""
+    document = merge_kafka_versions([folder_schemas(kafka_jars(kafka)) for kafka in kafkas])
+    FILE.write_text(document_text(document))
     versions = sum(len(record["versions"]) for kind in ("records", "control") for record in document[kind])
     types = f"{len(document['records'])} metadata and {len(document['control'])} control record types"
-    sys.stdout.write(f"{_FILE}: Kafka {', '.join(document['kafka'])}: {types}, {versions} versions\n")
-    return 0
+    sys.stdout.write(f"{FILE}: Kafka {', '.join(document['kafka'])}: {types}, {versions} versions\n")
 
 
 def merge_kafka_versions(kafkas: Sequence[Description]) -> Description:

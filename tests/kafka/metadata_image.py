@@ -122,9 +122,8 @@ def compare_large_history(folder: Path, *, seed: int, records: int) -> ImageComp
     return compare([ReplayCase(paths=(log,), snapshot=(snapshots, records // 2)), ReplayCase(paths=(snapshots, log))])
 
 
-def main() -> int:
-    """Compares a million records, or the given number; returns 1 if there are differences."""
-    records = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+def main(records: int = 1_000_000) -> int:
+    """Compares so many records; returns 1 if there are differences."""
     with tempfile.TemporaryDirectory(prefix="kraftwatch-image-") as folder:
         compared = compare_large_history(Path(folder), seed=1, records=records)
     for difference in compared.differences[:20]:
@@ -136,4 +135,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,9 +1,9 @@
 """Parity: compares `kraftwatch decode` with kafka-dump-log, record by record, then replay with Kafka's MetadataImage.
 
-`make parity` lets each Kafka version write every record it can, prints how many records were compared and how many
-differ, and exits with 1 if any differs; then it does the same for the image (`tests.kafka.metadata_image`). Two
-records are equal if offset, epoch, timestamp, type, version and the text of the data are equal, including the order of
-keys, floats versus integers, and the sign of zero.
+`make parity` lets each Kafka version, or those that are named, write every record it can, prints how many records were
+compared and how many differ, and exits with 1 if any differs; then it does the same for the image
+(`tests.kafka.metadata_image`). Two records are equal if offset, epoch, timestamp, type, version and the text of the
+data are equal, including the order of keys, floats versus integers, and the sign of zero.
 """
 
 import json
@@ -155,12 +155,12 @@ def _text(data: object) -> str:
     return json.dumps(data)
 
 
-def main() -> int:
-    """Compares with every Kafka version; returns 1 if there are differences."""
+def main(kafkas: Sequence[str]) -> int:
+    """Compares with these Kafka versions; returns 1 if there are differences."""
     total = DumpComparison()
     with tempfile.TemporaryDirectory(prefix="kraftwatch-parity-") as name:
         folder = Path(name)
-        for kafka in KAFKA_VERSIONS:
+        for kafka in kafkas:
             others = generated_files(folder) if kafka == KAFKA_VERSIONS[-1] else []
             compared = compare_everything(kafka, folder, *others)
             sys.stdout.write(f"Kafka {kafka}: {compared.records} records, {len(compared.differences)} differences\n")
@@ -175,4 +175,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:] or KAFKA_VERSIONS))

@@ -7,6 +7,8 @@ from typing import Any
 from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import FeatureLevelSet
 from connectors.observations.observation import Event
+from deploy.lab.node import is_dynamic
+from deploy.schemas.schema_file import KAFKA_VERSIONS
 from rules.evaluate import RULES
 from rules.finding import Need
 from rules.model.membership import ControllerRegistration
@@ -19,8 +21,8 @@ VOTERS_IN_THE_LOG = {rule.id for rule in RULES.values() if Need.VOTERS_RECORD in
 _DESCRIBE_QUORUM, _FETCH = 55, 1
 _YES, _NO, _ONLY_REPORTED = "yes", "no", "only reported"
 _FILE, _SNAPSHOT = "`bootstrap.checkpoint`", "the metadata log's first snapshot"
-STATIC_KAFKAS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
-DYNAMIC_KAFKAS = ("3.9.2", "4.0.1", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
+STATIC_KAFKAS = KAFKA_VERSIONS
+DYNAMIC_KAFKAS = tuple(kafka for kafka in KAFKA_VERSIONS if is_dynamic(kafka))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

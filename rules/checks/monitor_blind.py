@@ -173,7 +173,8 @@ def failing_reasons(evidence: Mapping[str, Plain]) -> frozenset[Reason]:
     """Returns why the attempts fail, by the evidence of a finding about the quorum."""
     failing = evidence.get("failing")
     found = failing if isinstance(failing, list) else []
-    return frozenset(Reason(str(each["reason"])) for each in found if isinstance(each, dict))
+    names = {each.get("reason") for each in found if isinstance(each, dict)}
+    return frozenset(reason for reason in Reason if reason.value in names)
 
 
 def _summary(

@@ -224,6 +224,7 @@ def _late(job: JobState) -> Finding:
         remedy=(
             "# Check the load of the driver's and the executors' machines: another process may take their cores",
             "# Give the job more executors or cores (`master`), and as many `pipeline.partitions`",
+            *(["# Compare the clocks of the relays' hosts with this one: rows have their times"] if job.relays else ()),
         ),
     )
 

@@ -38,7 +38,7 @@ class Job:
     ) -> None:
         """Starts the gatherer and opens everything but Spark; `stack` closes it again."""
         self.checkpoint = checkpoint
-        self._sinks, self._configured = start_up.sinks, start_up.spec
+        self._sinks, self._configured, self._waiting = start_up.sinks, start_up.spec, start_up.waiting
         self.config = start_up.config
         """The configuration in effect."""
         stack.callback(database.close)
@@ -60,6 +60,7 @@ class Job:
             role=self.role,
             job=self._job_monitor,
             silences=self.silences,
+            configured=lambda: (*self.store.names, *self._waiting),
         )
         self.batch_stats = BatchStats(firing=self.notifying.ledger.firing)
         self.deliver = Deliver(
@@ -128,7 +129,7 @@ class Job:
         self.notifying.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
         ids = record_ids(self.checkpoint, recorded, answered)
-        self.config, self._configured, self._sinks = config, configured, sinks
+        self.config, self._configured, self._sinks, self._waiting = config, configured, sinks, ()
         self.store.set_clusters([section.name for section in config.watched])
         self.monitoring.change(config, configured.with_ids(ids), self.notifying)
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from connectors.wall_clock import RowClock, StepDetector, steady_ms, wall_ms
 from rules.alert import Alert
 from rules.checks import monitor_blind
-from rules.evaluate import BLIND, evaluate_job
+from rules.evaluate import BLIND, JOB_RULES, evaluate_job
 from rules.finding import Severity, Thresholds
 from rules.firing import AHEAD_MS, Firing
 from rules.job.monitor_degraded import (
@@ -119,7 +119,7 @@ class JobMonitor:
     def begin(self, recorded: Sequence[Alert]) -> None:
         """This job begins to notify: continues the alerts about the job that fire in the ledger."""
         now_ms = self._clock.read()
-        own = [each for each in recorded if each.cluster_id == JOB_CLUSTER_ID]
+        own = [each for each in recorded if each.cluster_id == JOB_CLUSTER_ID and each.rule in JOB_RULES]
         newest_ms = max((each.observed_at_ms for each in own), default=now_ms)
         if now_ms < newest_ms <= now_ms + AHEAD_MS:
             self._clock = RowClock(not_before_ms=newest_ms, wall=self._wall, steady=self._steady)

@@ -74,6 +74,8 @@ class StartUp:
     """The same with cluster ids."""
     set_aside: str | None
     """Why Spark begins with a new state, as a sentence; None: it continues, or begins for the first time."""
+    waiting: Sequence[str]
+    """The new clusters that do not answer yet: they are configured, and not monitored."""
     unavailable: Sequence[str]
     """For each new cluster that does not answer yet: the sentence that says so."""
 
@@ -110,6 +112,7 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
         spec=spec,
         identified=identified,
         set_aside=set_aside,
+        waiting=[*answered.unavailable],
         unavailable=[str(problem) for problem in answered.unavailable.values()],
     )
 

@@ -8,7 +8,7 @@ same with all of them. A store that does not answer delays that, and nothing els
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, Protocol
@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.errors import LeaseLostError, UnavailableStoreError
+from connectors.errors import KraftwatchError, LeaseLostError, UnavailableStoreError
 from connectors.sinks.sink import Sink
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
@@ -25,6 +25,7 @@ from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID, SinkState
 from rules.notifications.route import Silence
 from streaming.pipeline.active_role import OnlyJob, Role
+from streaming.replay.contract_violations import failure_reason
 from streaming.status.status_store import StatusStore
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Notifying:
         role: Role | None = None,
         job: JobEvaluation | None = None,
         silences: Callable[[Millis], Sequence[Silence]] = lambda _: (),
+        configured: Callable[[], Collection[str]] | None = None,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
     ) -> None:
@@ -73,6 +75,8 @@ class Notifying:
             role: by default that of the only job.
             job: what fires about the job itself, if that is evaluated.
             silences: returns those in force at a time.
+            configured: returns the names of the configured clusters, also of those that are not monitored yet; None:
+                those that `store` has. The alerts of all others end.
             deadline_s: the longest duration of one call to one sink.
             patience_s: how long a batch waits for all its sinks together.
 
@@ -83,6 +87,9 @@ class Notifying:
         self._deadline_s, self._patience_s = deadline_s, patience_s
         self.role: Role = role or OnlyJob()
         self._job, self._silences = job, silences
+        self._configured = configured or (lambda: self.store.names)
+        self._job_failure: str | None = None
+        """Why the job was not evaluated, as it was logged last."""
         self._delivery: Dispatcher | None = None
         """None while another job notifies."""
         self._newest_delivery: Dispatcher | None = None
@@ -200,7 +207,7 @@ class Notifying:
         silences = self._silences(now_ms)
         if self._job is not None:
             # Before anything is sent: people are notified of a host that is cut off, and not of each cluster.
-            recorded += self.ledger.reconcile([self._job.evaluate(self.ledger.firing())], now_ms)
+            recorded += self.ledger.reconcile(self._of_job(self._job), now_ms)
             silences = [*silences, *self._job.holds()]
         self._firing = {name: replace(one, ended=()) for name, one in self._firing.items()}
         self._early = {name: replace(one, ended=()) for name, one in self._early.items()}
@@ -208,8 +215,20 @@ class Notifying:
         self._store_failed = False
         return DeliveryReport(recorded=recorded, sinks=results)
 
+    def _of_job(self, job: JobEvaluation) -> list[Firing]:
+        try:
+            return [job.evaluate(self.ledger.firing())]
+        except (MemoryError, KraftwatchError):
+            raise
+        except Exception as error:  # noqa: BLE001 - alerts about clusters are sent nevertheless
+            reason = failure_reason(error)
+            if reason != self._job_failure:
+                log.error("the job itself is not evaluated; report this as a bug of kraftwatch: %s", reason)  # noqa: TRY400
+            self._job_failure = reason
+            return []
+
     def _all(self, now_ms: Millis) -> Iterator[Firing]:
-        names = set(self.store.names)
+        names = set(self._configured())
         for cluster in self._firing.keys() | self._early.keys():
             if cluster not in names:
                 self._firing.pop(cluster, None)

@@ -16,6 +16,9 @@ from rules.alert import Alert, AlertState
 from rules.firing import EndedAlert, Firing
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
+from rules.notifications.route import Silence
+from streaming.pipeline.notifying import Notifying
+from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 from tests.unit.streaming.pipeline.delivering_job import Job, batch, firing_row, refused
 
@@ -209,6 +212,37 @@ def test_a_write_whose_answer_was_lost_is_not_repeated(active: Job, tmp_path: Pa
     assert active.sent() == []
     active.notifying.send()
     assert (active.sent(), len(active.ledger.history())) == ([FIRED], 1)
+
+
+def test_the_alerts_of_a_configured_cluster_that_is_not_monitored_yet_stay(tmp_path: Path) -> None:
+    """A new checkpoint beside the ledger, and the cluster does not answer: it is what the alert says."""
+    ledger = Ledger(job_database(tmp_path))
+    ledger.record([churn()], LATER)
+    notifying = Notifying(ledger, [], store=StatusStore(["prod"]), configured=lambda: ["prod", "alpha"])
+    notifying.send()
+    assert [one.state for one in ledger.history()] == [AlertState.FIRING]
+
+
+def test_a_fault_in_the_evaluation_of_the_job_costs_no_cluster_its_alert(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing:
+        def begin(self, recorded: Sequence[Alert]) -> None: ...
+
+        def evaluate(self, recorded: Sequence[Alert]) -> Firing:
+            raise KeyError("secret")
+
+        def holds(self) -> Sequence[Silence]:
+            return ()
+
+    ledger = Ledger(job_database(tmp_path))
+    notifying = Notifying(ledger, [], store=StatusStore(["alpha"]), job=Failing())
+    for _ in range(2):
+        notifying.put(found(churn()))
+        notifying.send()
+    assert [one.rule for one in ledger.firing()] == [RULE]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "secret" not in caplog.text
 
 
 def test_the_incidents_of_a_removed_cluster_end(active: Job) -> None:

@@ -96,7 +96,7 @@ class LeaderViewPoll:
             self._not_before[address, node] = self._loop.now() + (
                 _UNKNOWN_NODE_INTERVAL_S if self._controllers_known else self._interval_s
             )
-        self._answered = True
+        self._answered, self._nodes.views_at = True, self._loop.now()
         self._following_other += (
             address in self._nodes.others or self._nodes.leader_address(response) in self._nodes.others
         )

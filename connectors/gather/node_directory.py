@@ -95,6 +95,8 @@ class NodeDirectory:
         self._quorum = frozenset(known_endpoints.quorum)
         self.others: dict[Address, frozenset[ReplicaKey]] = {}
         """Controllers that lead another quorum with this cluster id, and its voters."""
+        self.views_at = 0.0
+        """When a controller last answered which leader it follows (the loop's clock)."""
 
     @property
     def known_endpoints(self) -> KnownEndpoints:

@@ -25,6 +25,9 @@ _LEADER_SHARE = 0.5
 _LATE_SHARE = 0.25
 _PER_CANDIDATE_S = 0.15
 _IDENTIFY_RETRY_S = 60.0
+_NO_VIEWS_S = 60.0
+"""So long after the last answer of the followed quorum, and of any controller's view of the leader, another quorum is
+followed. Where views are answered they decide, but they need CLUSTER_ACTION."""
 
 
 class QuorumPoll:
@@ -40,6 +43,7 @@ class QuorumPoll:
         self._interval_s = interval_ms / 1000
         self._last_responder: Address | None = None
         """The address that answered last."""
+        self._began_at = client.loop.now()
         self._answered_at = 0.0
         """Time of the last answer. Answers to earlier requests are discarded: their high watermark may be older."""
         self._is_polling = False
@@ -87,6 +91,8 @@ class QuorumPoll:
     async def _poll(self) -> None:
         """Writes an answer, or the failures."""
         started = self._loop.now()
+        if self._nodes.others and started - max(self._began_at, self._answered_at, self._nodes.views_at) > _NO_VIEWS_S:
+            self._nodes.gather_another_quorum()
         first = [one for one in dict.fromkeys((self._nodes.leader, self._last_responder)) if one is not None][:1]
         results: dict[Address, Poll | ObservationError] = {}
         if first:
@@ -113,9 +119,9 @@ class QuorumPoll:
         return {address: self._of_this_quorum(address, result) for address, result in results.items()}
 
     def _of_this_quorum(self, address: Address, result: Poll | ObservationError) -> Poll | ObservationError:
-        if isinstance(result, Poll) and not self._nodes.leads_this_quorum(address, result.voter_keys):
-            return ObservationError(Reason.WRONG_CLUSTER, OTHER_QUORUM)
-        return result
+        if not isinstance(result, Poll) or self._nodes.leads_this_quorum(address, result.voter_keys):
+            return result
+        return ObservationError(Reason.WRONG_CLUSTER, OTHER_QUORUM)
 
     async def _poll_address(self, address: Address) -> Poll:
         if self._nodes.cluster_id is None and self._loop.now() >= self._identify_at:

@@ -144,6 +144,19 @@ def test_quorum_that_most_controllers_follow_is_gathered(loop: EventLoop) -> Non
     assert nodes.leads_this_quorum(C1, polled(other(), C1).voter_keys)
 
 
+def test_without_views_the_other_quorum_is_followed_after_a_minute(loop: EventLoop) -> None:
+    """Polls only, or without CLUSTER_ACTION: no controller tells which leader it follows."""
+    refused = fails_with(Reason.REFUSED)
+    client = ScriptedClient(loop, {C1: other, C2: refused, C3: refused}, ObservationSource.QUORUM)
+    output, began = RecordedOutput(), loop.now()
+    poll = QuorumPoll(client, directory(), output, interval_ms=1_000)  # type: ignore[arg-type]
+
+    run_until(loop, poll.run(), lambda: bool(output.polls), within_s=90)
+
+    assert 60 < loop.now() - began < 63
+    assert output.reasons(C1) == {Reason.WRONG_CLUSTER}
+
+
 def test_restarted_gatherer_knows_the_quorum() -> None:
     text = endpoints_json().dump_json(directory().known_endpoints).decode()
     nodes = NodeDirectory(configured=ADDRESSES, cluster_id="x", known_endpoints=stored_endpoints(text))

@@ -112,8 +112,8 @@ kafka: $(READY) ## add Kafka VERSION= and test with it (15 min), or print what a
 kafka-tests:
 	@$(BIN)/python -m tests.kafka.parity $(VERSION)
 	@$(BIN)/pytest tests/kafka/test_versions.py tests/kafka/test_rescue_by_plan.py -k "$(VERSION)"
-	@$(BIN)/pytest -m "not long" tests/kafka/test_schemas.py tests/kafka/test_image.py tests/kafka/test_second_quorum.py \
-	  tests/kafka/test_rule_scenarios_live.py tests/kafka/test_disaster_scenarios.py
+	@$(BIN)/pytest -m "not long" tests/kafka/test_lab.py tests/kafka/test_schemas.py tests/kafka/test_image.py \
+	  tests/kafka/test_second_quorum.py tests/kafka/test_rule_scenarios_live.py tests/kafka/test_disaster_scenarios.py
 
 parity: $(READY) ## compare decoding with kafka-dump-log of ten Kafka versions, and replay with Kafka's MetadataImage
 	@$(BIN)/python -m tests.kafka.parity

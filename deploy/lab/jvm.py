@@ -18,7 +18,7 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
         "kafka.admin.BrokerApiVersionsCommand",
     ),
     "kafka-cluster": ("org.apache.kafka.tools.ClusterTool",),
-    "kafka-configs": ("kafka.admin.ConfigCommand",),
+    "kafka-configs": ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand"),
     "kafka-dump-log": ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
     "kafka-features": ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand"),
     "kafka-leader-election": ("org.apache.kafka.tools.LeaderElectionCommand", "kafka.admin.LeaderElectionCommand"),

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import psutil
 import pytest
 
 from deploy.lab import LabError
+from deploy.lab.jvm import TOOLS, Jvm
 from deploy.lab.running_quorum import down, up
 from tests.lab import Lab
 
@@ -25,8 +27,17 @@ def test_error_of_a_failed_start_has_the_end_of_the_log_and_no_process_remains(
     assert pids_in(tmp_path) == []
 
 
+def test_every_tool_of_kafka_is_in_its_jars(kafka_jars: Path, tmp_path: Path) -> None:
+    """Kafka moves its tools to other classes: kafka-configs in 4.4."""
+    classes = {name for jar in kafka_jars.glob("kafka*.jar") for name in zipfile.ZipFile(jar).namelist()}
+    jvm = Jvm(jars=kafka_jars, folder=tmp_path)
+    mains = {tool: jvm.tool_command(tool, [])[-1] for tool in TOOLS}
+    assert {tool: main for tool, main in mains.items() if f"{main.replace('.', '/')}.class" not in classes} == {}
+
+
 STARTER = """
 import sys
+import zipfile
 from pathlib import Path
 from deploy.lab.running_quorum import RunningQuorum, up
 up(RunningQuorum(Path(sys.argv[1]), controllers=1, brokers=1, supervised=False))

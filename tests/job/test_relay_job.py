@@ -76,9 +76,13 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
 
 
 def assert_fired_and_resolved_once(job: JobProcess) -> None:
-    """The end of no-leader may find a voter that does not fetch yet: that is an alert of another rule."""
-    states = [alert.state for alert in job.alerts() if alert.rule == "no-leader"]
-    assert states == ["firing", "resolved"]
+    """The end of no-leader may find a voter that does not fetch yet: that is an alert of another rule.
+
+    On a busy machine no-leader lasts for more than a minute, and may conclude something else meanwhile: it is the same
+    alert.
+    """
+    found = [(alert.state, alert.started_at) for alert in job.alerts() if alert.rule == "no-leader"]
+    assert [state for state, _ in dict.fromkeys(found)] == ["firing", "resolved"]
 
 
 def delete_logs(work: Path) -> None:

@@ -265,7 +265,7 @@ def test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout(behind_ms
         assert finding.remedy[0].startswith("# Wait until controller 3 has caught up") is not ready
 
 
-@pytest.mark.parametrize(("ago_ms", "unknown"), [(1_000, True), (299_000, True), (301_000, False)])
+@pytest.mark.parametrize(("ago_ms", "is_unknown"), [(1_000, True), (299_000, True), (301_000, False)])
 def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(ago_ms: int, is_unknown: bool) -> None:
     """A leader drops an observer 300 s after its last fetch: the observer had not caught up before that."""
     quorum = observer(healthy(3), 4)

@@ -19,7 +19,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ProtocolError
 
 ANSWER_BYTES = 65_536
 """Bytes that are kept of an answer where nothing else is said."""
@@ -122,7 +122,13 @@ def bounded(
 class _BoundConnection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
         bound = _BOUND.get()
-        return super()._new_conn() if bound is None else bound.connect(self)
+        if bound is None:
+            return super()._new_conn()
+        try:
+            return bound.connect(self)
+        except (ConnectionResetError, BrokenPipeError) as problem:
+            # urllib3 takes them for the end of an open connection that may have an answer, and would read from none.
+            raise ProtocolError("Connection aborted.", problem) from problem
 
 
 class _BoundTlsConnection(_BoundConnection, HTTPSConnection):

@@ -79,7 +79,10 @@ class Heartbeat:
                 return
 
     def _send(self, url: Secret) -> None:
-        error = request_url(url)
+        try:
+            error = request_url(url)
+        except Exception as problem:  # noqa: BLE001 - the next heartbeat must be sent
+            error = type(problem).__name__
         if error is None:
             self._counts = replace(self._counts, sent=self._counts.sent + 1, last_sent_at_ms=wall_ms())
         else:

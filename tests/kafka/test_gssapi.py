@@ -193,6 +193,7 @@ def test_expired_tickets_are_renewed_and_a_kdc_that_hangs_delays_no_other_cluste
         with run_gatherer(tmp_path, kerberos, other) as gatherer:
             eventually(lambda: realm.tickets_issued(SHORT_LIVED) >= 3, within_s=60)
             eventually(lambda: bool(observed_at(gatherer, kerberos.name, ObservationKind.RECORDS)), within_s=60)
+            eventually(lambda: bool(observed_at(gatherer, kerberos.name, ObservationKind.QUORUM)), within_s=60)
             assert not rejected_logins(gatherer, kerberos.name)
 
             realm.pause()

@@ -1,6 +1,8 @@
 """The dead-man heartbeat against a real HTTP server."""
 
+import errno
 import logging
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,3 +130,28 @@ def test_configuration_takes_a_url_or_a_url_file() -> None:
     assert configured(url_file="/run/secrets/beat") == HeartbeatSchedule(
         url=Secret(file=Path("/run/secrets/beat")), every_s=60
     )
+
+
+def test_a_connection_that_is_reset_while_it_is_made_is_a_failure(
+    service: HttpDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a server that ends just then; urllib3 reads from such a connection."""
+
+    def reset(*_: object) -> None:
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+    monkeypatch.setattr(socket.socket, "connect", reset)
+    assert request_url(Secret(text=url_of(service))) == "the connection was closed before the response"
+
+
+def test_an_error_that_nobody_expects_ends_no_heartbeats(service: HttpDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Secret] = []
+
+    def unexpected(url: Secret) -> str | None:
+        calls.append(url)
+        raise AttributeError(SECRET)
+
+    monkeypatch.setattr(heartbeat, "request_url", unexpected)
+    with Heartbeat(lambda: schedule(service), is_healthy=lambda: True) as heart:
+        eventually(lambda: len(calls) > 2, within_s=20)
+        assert present(heart.counts).failed >= 2

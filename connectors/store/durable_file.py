@@ -12,6 +12,7 @@ FOLDER_MODE = 0o700
 _OTHERS = 0o077
 _LOCK_RETRY_S = 0.05
 _LEAST_FREE = 1 << 20
+"""With less free space nothing starts: a log or a database cannot be written."""
 
 
 class Synced(Enum):

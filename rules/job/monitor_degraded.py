@@ -96,7 +96,7 @@ def cut_off(job: JobState) -> list[BlindCluster]:
         most = max(most, together, key=len)
     if len(most) < _FEWEST or 2 * len(most) < job.monitored:
         return []
-    # What is lost later cannot be told apart.
+    # A cluster that is lost later may have the same cause.
     return sorted((one for one in lost if one.since_ms >= most[0].since_ms), key=lambda one: one.name)
 
 

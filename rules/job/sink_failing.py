@@ -1,12 +1,12 @@
-"""A sink accepts no notifications, or not all: the people behind it are not told.
+"""A sink accepts no notifications, or not all: the people behind it are not notified.
 
 What it means
     The subject names the sink: `sink NAME`, for the cluster `kraftwatch`, which is the job itself. It could not be
     notified for five minutes, or it refuses some notifications while it accepts others. Nothing is lost: what is
     pending is in the ledger, and is sent once the sink accepts it, each once. The alert goes to all other sinks.
 
-    If no sink for people accepts anything, nobody can be told: then the heartbeat stops, so that the service behind it
-    alarms.
+    If no sink for people accepts anything, kraftwatch can notify nobody: then the heartbeat stops, so that the service
+    behind it alarms.
 
 What to do
     1. Read the reason: it is what the service answered, or why it could not be reached.

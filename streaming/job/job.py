@@ -41,6 +41,8 @@ class Job:
         self._sinks, self._configured, self._waiting = start_up.sinks, start_up.spec, start_up.waiting
         self.config = start_up.config
         """The configuration in effect."""
+        self._thresholds = self.config.thresholds_in_force()
+        """Of the rules about the job itself."""
         stack.callback(database.close)
         self.monitoring = stack.enter_context(Monitoring(start_up.config, start_up.identified, checkpoint))
         self.store = StatusStore([section.name for section in self.config.watched])
@@ -101,7 +103,7 @@ class Job:
             {} if gathers or config.relay is None else {name: config.relay.topic_of(name) for name in self.store.names}
         )
         return JobInputs(
-            thresholds=config.thresholds_in_force(),
+            thresholds=self._thresholds,
             clusters=self.store.names,
             topics=topics,
             read_s_ago=self.monitoring.read_s_ago(),
@@ -130,6 +132,7 @@ class Job:
         # Nothing below refuses the configuration: only the machine can fail.
         ids = record_ids(self.checkpoint, recorded, answered)
         self.config, self._configured, self._sinks, self._waiting = config, configured, sinks, ()
+        self._thresholds = config.thresholds_in_force()
         self.store.set_clusters([section.name for section in config.watched])
         self.monitoring.change(config, configured.with_ids(ids), self.notifying)
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]

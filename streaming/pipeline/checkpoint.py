@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 
 from connectors.errors import StoreError, UsageError
 from connectors.store.collection import Collection
-from connectors.store.durable_file import FOLDER_MODE, Synced, lock, replace_file, restrict_folder
+from connectors.store.durable_file import FOLDER_MODE, Synced, full_disk, lock, replace_file, restrict_folder
 from connectors.store.journal_file import journal_damage, journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.store_place import PostgresPlace
@@ -33,8 +33,6 @@ from rules.formatting import plural
 from streaming.pipeline.spark_files import SparkFiles
 
 LOCK_WAIT_S = 10.0
-FULL_BYTES = 1 << 20
-"""With less free space nothing starts: a log or a database cannot be written."""
 VERSION = 2
 """Of all files in the folder; a folder of another version is refused."""
 
@@ -138,15 +136,11 @@ class Checkpoint:
         try:
             yield
         except UsageError as problem:
-            if not self._disk_is_full():
+            if full_disk(self.folder) is None:
                 raise
             raise StoreError(f"{problem}: no space is left on the disk of {self.folder}") from problem
         finally:
             os.close(handle)
-
-    def _disk_is_full(self) -> bool:
-        disk = os.statvfs(self.folder)
-        return disk.f_bavail * disk.f_frsize < FULL_BYTES
 
     def is_held(self) -> bool | None:
         """Returns whether a running job has locked the folder, None if this user may not know; changes nothing."""

@@ -53,6 +53,8 @@ STATUS_MS = 1_000
 MOST_STATUS_MS = 5_000
 """The same in a job of many clusters: a status costs more than the evaluation of a quiet cluster."""
 STATUS_MS_PER_CLUSTER = 20
+REPEATED_MS = 30_000
+"""How often at least it is said what fires, while something does."""
 _T = TypeVar("_T")
 _Render: TypeAlias = Callable[[str, ClusterMonitor], Iterable[OutputRow]]
 
@@ -272,7 +274,9 @@ def _fires(
 
 
 def _differs(now: Firing, before: Firing, *, with_texts: bool) -> bool:
-    if now.ended or now.kept != before.kept:
+    # The ledger compares how long an alert has said the same.
+    is_old = bool(now.alerts) and now.evaluated_ms - before.evaluated_ms >= REPEATED_MS
+    if now.ended or is_old or now.kept != before.kept:
         return True
     parts = None if with_texts else 3
     return [each[:parts] for each in _texts(now)] != [each[:parts] for each in _texts(before)]

@@ -169,7 +169,9 @@ def test_what_fires_is_said_again_after_a_change_and_after_a_restart_only() -> N
     assert cluster.alerts() == [("no-leader", "quorum", "firing")]
     cluster.batch(leaderless(), restarted=False, at_ms=NOW + 7_500)
     assert cluster.taken("firing") == []
-    cluster.batch(leaderless(), restarted=True)
+    cluster.batch(leaderless(), restarted=False, at_ms=NOW + 7_000 + step_module.REPEATED_MS)
+    assert len(cluster.taken("firing")) == 1, "it still fires"
+    cluster.batch(leaderless(), restarted=True, at_ms=NOW + 7_100 + step_module.REPEATED_MS)
     (row,) = cluster.taken("firing")
     (again,) = FIRING.validate_json(row.body).alerts
     assert again.remedy != (), "a job whose ledger lacks it sends it whole"

@@ -98,6 +98,8 @@ class Notifying:
         """The newest of each cluster by the step."""
         self._early: dict[str, Firing] = {}
         """Those of the early evaluation, of the clusters that the step does not evaluate yet."""
+        self._changed: set[str] | None = None
+        """The clusters that the ledger may not agree with; None: all."""
         self._refresh_at = 0.0
         self._store_failed = False
         """The newest write may have taken effect or not."""
@@ -143,17 +145,24 @@ class Notifying:
         with self._lock:
             before = self._firing.get(firing.cluster)
             self._firing[firing.cluster] = firing if before is None else firing.after(before)
+            self._note_change(firing.cluster)
 
     def put_early(self, firing: Firing) -> None:
         """Keeps what fires in a cluster by the early evaluation."""
         with self._lock:
             before = self._early.get(firing.cluster)
             self._early[firing.cluster] = firing if before is None else firing.after(before)
+            self._note_change(firing.cluster)
 
     def end_early(self, cluster: str) -> None:
         """The step evaluates this cluster: what the early evaluation found counts no longer."""
         with self._lock:
             self._early.pop(cluster, None)
+            self._note_change(cluster)
+
+    def _note_change(self, cluster: str) -> None:
+        if self._changed is not None:
+            self._changed.add(cluster)
 
     def send(self) -> DeliveryReport:
         """Records what changed and calls the sinks."""
@@ -200,17 +209,19 @@ class Notifying:
     def _reconciled(self, now_ms: Millis) -> DeliveryReport:
         delivery = self._delivery
         if self._store_failed or delivery is None:
+            self._changed = None
             self.ledger.refresh()
         if delivery is None:
             delivery = self._delivery = self._begin()
-        recorded = self.ledger.reconcile(self._all(now_ms), now_ms)
+        recorded = self.ledger.reconcile(self._due(now_ms), now_ms)
         silences = self._silences(now_ms)
         if self._job is not None:
             # Before anything is sent: people are notified of a host that is cut off, and not of each cluster.
             recorded += self.ledger.reconcile(self._of_job(self._job), now_ms)
             silences = [*silences, *self._job.holds()]
-        self._firing = {name: replace(one, ended=()) for name, one in self._firing.items()}
-        self._early = {name: replace(one, ended=()) for name, one in self._early.items()}
+        for known in (self._firing, self._early):
+            known.update({name: replace(one, ended=()) for name, one in known.items() if one.ended})
+        self._changed = set()
         results = delivery.deliver(now_ms, silences)
         self._store_failed = False
         return DeliveryReport(recorded=recorded, sinks=results)
@@ -227,21 +238,20 @@ class Notifying:
             self._job_failure = reason
             return []
 
-    def _all(self, now_ms: Millis) -> Iterator[Firing]:
+    def _due(self, now_ms: Millis) -> Iterator[Firing]:
+        """Yields what the ledger must agree with: what fires in changed clusters, and that removed ones are over."""
         names = set(self._configured())
         for cluster in self._firing.keys() | self._early.keys():
             if cluster not in names:
                 self._firing.pop(cluster, None)
                 self._early.pop(cluster, None)
-        for cluster, early in self._early.items():
-            yield early
-            one = self._firing.get(cluster)
-            if one is not None and early.rules is not None and one.evaluated_ms < early.evaluated_ms:
-                yield one.without(early.rules)
-            elif one is not None:
-                yield one
-        for cluster, one in self._firing.items():
-            if cluster not in self._early:
+        for cluster in sorted(names if self._changed is None else self._changed & names):
+            early, one = self._early.get(cluster), self._firing.get(cluster)
+            if early is not None:
+                yield early
+                if one is not None and early.rules is not None and one.evaluated_ms < early.evaluated_ms:
+                    one = one.without(early.rules)
+            if one is not None:
                 yield one
         for cluster in {alert.cluster for alert in self.ledger.firing()} - names - {JOB_CLUSTER_ID}:
             yield Firing(

@@ -148,7 +148,7 @@ def damaged(path: Path, reason: str) -> JournalError:
     """Returns the error that names the damaged file and the command that repairs it."""
     checkpoint = shlex.quote(str(path.parent.parent))
     return JournalError(
-        f"{path} is damaged ({reason}): stop the job and run `kraftwatch checkpoint repair --checkpoint {checkpoint}`"
+        f"{path} is damaged ({reason}): stop the job and run `kraftwatch repair --checkpoint {checkpoint}`"
     )
 
 

@@ -13,7 +13,6 @@ from connectors.sinks.alert_json import iso
 from connectors.wall_clock import wall_ms
 from rules.formatting import plural, visible
 from rules.model.identifiers import Millis
-from streaming.cli.checkpoint import database_to_write
 from streaming.cli.options import (
     AsJson,
     CheckpointFolder,
@@ -21,6 +20,7 @@ from streaming.cli.options import (
     FromTime,
     JobPlace,
     RecordedOptions,
+    database_to_write,
     job_place,
     parse_time_option,
     writable_folder,

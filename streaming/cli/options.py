@@ -5,6 +5,7 @@ verb. The configuration is imported when it is needed: pydantic takes 0.3 s, and
 """
 
 import os
+import pwd
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -20,6 +21,7 @@ from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime,
 from rules.model.identifiers import Millis, Offset
 
 if TYPE_CHECKING:
+    from connectors.store.database import Database
     from connectors.store.store_place import StorePlace
     from streaming.config import Config
 
@@ -202,14 +204,11 @@ def writable_folder(option: str, folder: Path) -> Path:
     return folder
 
 
-WORK_DIR = "give the job's work_dir instead"
-
-
-def existing_checkpoint(place: str | None, *, remote: str = WORK_DIR) -> Path:
+def existing_checkpoint(place: str | None) -> Path:
     """Returns the checkpoint folder; None stands for the default one.
 
     Raises:
-        UsageError: it does not exist, or only Spark uses it: `remote` says what to do then.
+        UsageError: it does not exist, or only Spark uses it.
     """
     from connectors.settings import uri_scheme
     from streaming.config import Config, checkpoint_place
@@ -219,7 +218,7 @@ def existing_checkpoint(place: str | None, *, remote: str = WORK_DIR) -> Path:
     except ValueError as problem:
         raise UsageError(f"--checkpoint: {problem}") from None
     if uri_scheme(place) is not None:
-        raise UsageError(f"--checkpoint {place}: only Spark reads and writes there; {remote}")
+        raise UsageError(f"--checkpoint {place}: only Spark reads and writes there; give the job's work_dir instead")
     folder = Path(place)
     if not folder.is_dir():
         raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
@@ -293,3 +292,31 @@ def parse_time_option(option: str, text: str | None) -> Millis | None:
         return parse_time(text)
     except ValueError:
         raise UsageError(f"{option} {text}: expected a TIME such as 2026-11-20T08:15:00Z") from None
+
+
+def database_to_write(store: "StorePlace") -> "Database":
+    """Returns a job's database.
+
+    Raises:
+        UsageError: this process runs as root, and the folder belongs to another user.
+    """
+    from connectors.store.tables import job_database
+
+    if isinstance(store, Path):
+        refuse_root_for_other_owner(store)
+    return job_database(store)
+
+
+def refuse_root_for_other_owner(checkpoint: Path) -> None:
+    """Checks that what this process writes to an existing checkpoint folder can be read by its owner."""
+    owner = checkpoint.stat().st_uid
+    if os.geteuid() != 0 or owner == 0:
+        return
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = f"#{owner}"
+    raise UsageError(
+        f"checkpoint {checkpoint} belongs to user {name}, who could not read what root writes: "
+        f"run this command as that user, for example with `sudo -u {name}`"
+    )

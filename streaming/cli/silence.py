@@ -21,9 +21,16 @@ from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.route import Silence
-from streaming.cli.checkpoint import database_to_write
 from streaming.cli.explain import rule_ids
-from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, JobPlace, job_place, parse_time_option
+from streaming.cli.options import (
+    AsJson,
+    CheckpointFolder,
+    ConfigFile,
+    JobPlace,
+    database_to_write,
+    job_place,
+    parse_time_option,
+)
 from streaming.cli.output import print_json, print_message, print_table
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ _VERBS = (
     (_MONITOR, "doctor", "doctor:doctor", "Check everything that the job needs, and print how to fix what fails."),
     (_MONITOR, "config", "config:app", "Check a configuration file, or print an example or the schema."),
     (_MONITOR, "silence", "silence:app", "Silence alerts for a time, such as during a planned change."),
-    (_MONITOR, "checkpoint", "checkpoint:app", "Repair a job's checkpoint folder."),
+    (_MONITOR, "repair", "repair:repair", "Repair the damaged databases of a stopped job."),
     (_RECORDED, "report", "report:report", "Write an incident as one HTML file: timeline, alerts, state at the end."),
     (
         _RECORDED,

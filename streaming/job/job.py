@@ -18,9 +18,7 @@ from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.job_monitor import JobInputs, JobMonitor
 from streaming.job.monitoring import Monitoring
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, open_sinks
-from streaming.job.topic_input import (
-    identify_in_topics,
-)
+from streaming.job.topic_input import identify_in_topics
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.pipeline.active_role import ActiveRole, OnlyJob, Role, job_id
 from streaming.pipeline.checkpoint import Checkpoint

@@ -1,5 +1,6 @@
 """Monitoring: the gatherer process and the streaming query, which a changed configuration restarts."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -10,18 +11,22 @@ from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 from rules.model.job_state import BlindCluster
 from streaming.config import Config
+from streaming.job.cluster_identity import record_ids
 from streaming.job.gatherer_process import GathererProcess
+from streaming.job.spark_state import record_spark_uri, set_state_aside, spark_files, unreadable_state
 from streaming.job.start_up import JobSpec
-from streaming.job.topic_input import RelayedInput, query_topic, record_spark_uri
+from streaming.job.topic_input import RelayedInput, identify_in_topics, query_topic
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.python_worker import shared_token
-from streaming.pipeline.query import JobError, Query
+from streaming.pipeline.query import JobError, Query, StateError
 from streaming.pipeline.spark_session import empty_folder
 from streaming.pipeline.step import Step
+
+log = logging.getLogger(__name__)
 
 
 class Monitoring(AbstractContextManager["Monitoring"]):
@@ -37,7 +42,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self._shared = None if folder is None else shared_token(empty_folder(folder))
         self.gatherer = self._started_gatherer()
         self._early: EarlyEvaluation | None = None
+        self._spark: SparkSession | None = None
         self._query: Query | None = None
+        self._begun_anew = False
 
     def __exit__(self, *_: object) -> None:
         self._end_early_evaluation()
@@ -73,15 +80,54 @@ class Monitoring(AbstractContextManager["Monitoring"]):
             self._early = None
 
     def start_query(self, spark: SparkSession, deliver: Deliver, notifying: Notifying) -> None:
-        """Starts the streaming query."""
-        record_spark_uri(spark, self.checkpoint)
+        """Starts the streaming query; with a new state, if it cannot continue with the stored one."""
+        self._spark = spark
+        files = spark_files(spark, self.checkpoint)
+        record_spark_uri(self.checkpoint, files)
+        # Of files on this machine the start-up has found it.
+        why = self.checkpoint.why_no_state(self._config.pipeline.partitions, files)
+        if why is not None:
+            self._set_state_aside(why)
         self._query = Query(spark, self.checkpoint, deliver, query_topic(self._config, self.checkpoint))
         self._start_step(self._query, notifying)
 
-    def wait(self, seconds: int) -> None:
-        """Waits while the query runs; raises JobError if it has ended."""
-        if self._query is not None:
-            self._query.wait(seconds)
+    def wait(self, seconds: int, notifying: Notifying) -> None:
+        """Waits while the query runs. Starts it with a new state, once, if it cannot read the stored one.
+
+        Raises JobError if it has ended.
+        """
+        query = self._query
+        if query is None:
+            return
+        try:
+            query.wait(seconds)
+        except JobError as problem:
+            why = self._why_no_state(query, problem)
+            if why is None:
+                raise
+            self.begin_early_evaluation(notifying)
+            self._set_state_aside(why)
+            query.topic = query_topic(self._config, self.checkpoint)
+            self._start_step(query, notifying)
+
+    def _why_no_state(self, query: Query, problem: JobError) -> str | None:
+        """Returns why a query that ended cannot continue with its state; None if a restart of the job is enough."""
+        if query.has_evaluated or self._begun_anew:
+            return None
+        if isinstance(problem, StateError):
+            return problem.why
+        assert self._spark is not None, "it has started the query"
+        return unreadable_state(self._spark, self.checkpoint)
+
+    def _set_state_aside(self, why: str) -> None:
+        self._begun_anew = True
+        if not self.gathers:
+            # First: without a baseline, nothing would replace the state.
+            answered = identify_in_topics(self._config, self.checkpoint, anew=True)
+            for problem in answered.unavailable.values():
+                raise JobError(f"Spark cannot continue with its state ({why}), and a new one cannot begin: {problem}")
+            record_ids(self.checkpoint, self.checkpoint.cluster_ids(), answered)
+        log.warning("%s", set_state_aside(self.checkpoint, why, self._spark))
 
     def stop_query(self) -> None:
         """Stops the query after the batch in progress."""

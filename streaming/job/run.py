@@ -18,9 +18,7 @@ from streaming.job import logging_setup
 from streaming.job.job import Job
 from streaming.job.serving import serve
 from streaming.job.start_up import created, prepare
-from streaming.job.topic_input import (
-    spark_settings,
-)
+from streaming.job.topic_input import spark_settings
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import JobError, stop_ignoring_errors
 from streaming.pipeline.spark_session import start_spark
@@ -75,7 +73,7 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
 def _run_until_stopped(job: "Job", stop: SignalFlag, file: ConfigFile | None) -> None:
     while not stop.is_set():
         try:
-            job.monitoring.wait(1)
+            job.monitoring.wait(1, job.notifying)
             job.notify()
             logging_setup.rotate_child_logs(job.checkpoint.logs)
             if file is not None:

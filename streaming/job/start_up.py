@@ -16,8 +16,8 @@ from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.database import Database
 from streaming.config import Config
 from streaming.config.sentences import shown
-from streaming.job.checkpoint_repair import begin_new_state
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
+from streaming.job.spark_state import set_state_aside
 from streaming.job.topic_input import identify_in_topics
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
@@ -89,7 +89,9 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     spec = JobSpec.of(config)
     sinks = open_sinks(config, ())
     recorded = checkpoint.cluster_ids()
-    answered = _identified(config, spec, checkpoint, recorded)
+    _check_files(config, checkpoint)
+    why = checkpoint.why_no_state(config.pipeline.partitions)
+    answered = _identified(config, spec, checkpoint, recorded, anew=why is not None)
     if not (may_wait and recorded and answered.ids):
         answered.require_all()
     if answered.unavailable:
@@ -98,14 +100,7 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
         spec = JobSpec.of(config)
     identified = spec.with_ids(record_ids(checkpoint, recorded, answered))
     # Last: what refuses the start must not cost the state.
-    why = checkpoint.why_no_state(config.pipeline.partitions)
-    set_aside = None
-    if why is not None:
-        rows = begin_new_state(checkpoint)
-        set_aside = (
-            f"Spark's state in {checkpoint.spark} is set aside: {why}. It is built again from {rows}; the ledger keeps "
-            "the alerts that fire"
-        )
+    set_aside = None if why is None else set_state_aside(checkpoint, why)
     return StartUp(
         config=config,
         sinks=sinks,
@@ -117,14 +112,21 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     )
 
 
-def _identified(config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str]) -> ClusterIds:
-    """Checks the checkpoint, and returns the clusters' ids: from the clusters, or from the relay's topic."""
+def _check_files(config: Config, checkpoint: Checkpoint) -> None:
+    """Raises UsageError if the checkpoint belongs to another source, or one of its databases is damaged."""
     if config.store is None:
         checkpoint.check_database()
+    if config.source != KAFKA:
+        require_source(checkpoint, CheckpointSource())
+        checkpoint.check_observations()
+
+
+def _identified(
+    config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str], *, anew: bool
+) -> ClusterIds:
+    """Returns the clusters' ids: from the clusters, or from the relay's topic."""
     if config.source == KAFKA:
-        return identify_in_topics(config, checkpoint)
-    require_source(checkpoint, CheckpointSource())
-    checkpoint.check_observations()
+        return identify_in_topics(config, checkpoint, anew=anew)
     return identify_clusters(spec.clusters, recorded, identify)
 
 

@@ -4,8 +4,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
-
 from connectors.errors import UsageError
 from connectors.observations.observation import ObservationsAudited
 from connectors.relay.relay_message import RecordedTopic, SurveyedCluster, TopicError, TopicSurvey, append_time_advice
@@ -23,11 +21,9 @@ from streaming.pipeline.checkpoint_source import (
     CheckpointSource,
     checkpoint_source,
     is_new,
-    record_source,
     require_source,
 )
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_settings
-from streaming.pipeline.query import has_offsets
 
 log = logging.getLogger(__name__)
 
@@ -60,17 +56,19 @@ class RelayedInput:
             log.warning("cluster %s: the audit of its rows in the topic found broken contracts: %s", cluster, names)
 
 
-def identify_in_topics(config: Config, checkpoint: Checkpoint) -> ClusterIds:
+def identify_in_topics(config: Config, checkpoint: Checkpoint, *, anew: bool = False) -> ClusterIds:
     """Returns the clusters' ids and where each one's rows begin. Surveys the topics for what is not recorded yet.
 
     A topic that cannot be used concerns its own clusters only. Raises UsageError if the checkpoint belongs to another
     source.
+
+    `anew`: Spark begins with a new state, and so with each cluster's newest baseline.
     """
     section = _section(config)
     topics = {one.name: section.topic_of(one.name) for one in config.watched}
     wanted = CheckpointSource(kind=KAFKA, starting_offsets={topic: {} for topic in topics.values()})
     source = require_source(checkpoint, wanted)
-    new = is_new(checkpoint, source)
+    new = anew or is_new(checkpoint, source)
     if new:
         source = replace(source, starting_offsets={}, baselines={}, uri=None)
     recorded = checkpoint.cluster_ids()
@@ -107,23 +105,6 @@ def audit_source(config: Config, checkpoint: Checkpoint) -> AuditSource:
         ids = checkpoint.cluster_ids()
         topics = _section(config).recorded_topics({one.name: ids.get(one.name) for one in config.watched})
     return AuditSource(journal=checkpoint.journal, store=config.store_place, topics=tuple(topics))
-
-
-def record_spark_uri(spark: SparkSession, checkpoint: Checkpoint) -> None:
-    """Records, before the first query, that the folder belongs to Spark's checkpoint elsewhere.
-
-    Raises UsageError if a query has begun there already.
-    """
-    source = checkpoint_source(checkpoint)
-    if source is None or source.uri == checkpoint.uri or checkpoint.uri is None:
-        return
-    if has_offsets(spark, checkpoint.uri):
-        raise UsageError(
-            f"checkpoint {checkpoint.uri} has a query's state, but {checkpoint.folder} does not belong to it: restore "
-            f"the work_dir of that query, or give another place as checkpoint, which begins with each cluster's newest "
-            f"baseline"
-        )
-    record_source(checkpoint, replace(source, uri=checkpoint.uri))
 
 
 def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:

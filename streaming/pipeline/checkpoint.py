@@ -30,7 +30,7 @@ from connectors.store.store_place import PostgresPlace
 from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database, sqlite_database
 from rules.formatting import plural
-from streaming.pipeline.spark_files import SparkFiles
+from streaming.pipeline.spark_files import LocalFolder, SparkFiles
 
 LOCK_WAIT_S = 10.0
 VERSION = 2
@@ -86,12 +86,12 @@ class Checkpoint:
     @property
     def spark_files(self) -> SparkFiles:
         """The files of Spark's checkpoint, if they are in the folder."""
-        return SparkFiles(folder=self.spark)
+        return SparkFiles(folder=LocalFolder(path=self.spark))
 
     @property
     def repair_command(self) -> str:
         """The command that repairs damaged files of this checkpoint."""
-        return f"kraftwatch checkpoint repair --checkpoint {shlex.quote(str(self.folder))}"
+        return f"kraftwatch repair --checkpoint {shlex.quote(str(self.folder))}"
 
     @property
     def new_state_advice(self) -> str:
@@ -201,14 +201,18 @@ class Checkpoint:
         if damage is not None:
             raise UsageError(f"{journal_file(self.journal)} is damaged: {damage}: run `{self.repair_command}`")
 
-    def why_no_state(self, partitions: int | None = None) -> str | None:
-        """Returns why Spark cannot continue with its state in the folder; None if it can, or has none yet.
+    def why_no_state(self, partitions: int | None = None, files: SparkFiles | None = None) -> str | None:
+        """Returns why Spark cannot continue with its state; None if it can, or has none yet.
 
-        Not what only Spark finds when it reads its state. `partitions`: the configured number; None: any.
+        Not what only Spark finds when it reads its state.
+
+        Args:
+            partitions: the configured number; None: any.
+            files: Spark's files, if they are elsewhere; without them nothing is found there.
         """
-        if self.uri is not None:
+        if self.uri is not None and files is None:
             return None
-        files, journal = self.spark_files, JournalReader(self.journal)
+        files, journal = files or self.spark_files, JournalReader(self.journal)
         existing, planned = files.partitions, files.newest_planned_end()
         if damaged := files.damaged():
             return "; ".join(damaged)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from connectors.errors import UsageError
 from connectors.store.collection import Collection
 from connectors.store.durable_file import replace_file
-from connectors.store.tables import job_database, sqlite_database
+from connectors.store.tables import job_database
 from streaming.pipeline.checkpoint import Checkpoint
 
 GATHERER, KAFKA, RELAY = "gatherer", "kafka", "relay"
@@ -105,7 +105,4 @@ def is_new(checkpoint: Checkpoint, source: CheckpointSource) -> bool:
 
     Spark's files elsewhere are not read: what counts is whether this folder, or the store, belongs to them.
     """
-    if checkpoint.uri is None:
-        return not checkpoint.spark_files.offsets
-    known = checkpoint.store is not None or sqlite_database(checkpoint.folder, read_only=True).exists
-    return source.uri != checkpoint.uri or not known
+    return not checkpoint.spark_files.offsets if checkpoint.uri is None else source.uri != checkpoint.uri

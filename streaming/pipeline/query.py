@@ -22,9 +22,11 @@ from streaming.pipeline.kafka_source import TopicSource
 from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.step import Step
+from streaming.replay.state_codec import UnusableStateError
 
 log = logging.getLogger(__name__)
 
+DeliverBatch = Callable[[DataFrame, int], None]
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
 TOO_SLOW = "Python worker failed to connect back"
@@ -40,12 +42,25 @@ _ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost
 """Texts of Spark's errors when the topic no longer has rows that the checkpoint has not read."""
 _WITHOUT_TIME = re.compile(r"Record at topic (\S{1,249} partition \d{1,10} offset \d{1,19}) has timestamp value ")
 """In Spark's error when a producer has given a message a time that its TimestampType cannot hold."""
+_UNUSABLE = re.compile(rf"{UnusableStateError.__module__}\.{UnusableStateError.__name__}: (.+)")
+"""In the traceback of a Python worker: the step cannot continue with a stored state."""
 _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
-"""In the traceback of a Python worker: the step refused the state of another version or of another cluster."""
+"""In the traceback of a Python worker: the step refused the state of another cluster."""
 
 
 class JobError(KraftwatchError):
     """The streaming query ended by itself. The sentence says whether a restart is enough or a file is damaged."""
+
+
+class StateError(JobError):
+    """The query cannot continue with its state: a new one must be begun."""
+
+    def __init__(self, why: str) -> None:
+        """`why`: the reason, as a clause."""
+        super().__init__(
+            f"the streaming query cannot continue with its state: {why}; restart the job, which builds it again"
+        )
+        self.why = why
 
 
 class Query:
@@ -56,6 +71,8 @@ class Query:
     ) -> None:
         """Creates the query without starting it. It reads the checkpoint's journal, or the topic if there is one."""
         self.topic = topic
+        self.has_evaluated = False
+        """Whether a batch was evaluated: what Spark stores was readable then."""
         self._spark = spark
         self._checkpoint = checkpoint
         self._deliver = deliver
@@ -66,9 +83,13 @@ class Query:
         """Starts the query from the checkpoint, with this step; on a busy machine the next `wait` starts it."""
         self._step, self._running = step, None
         try:
-            self._running = start(self._spark, self._checkpoint, step, self._deliver, self.topic)
+            self._running = start(self._spark, self._checkpoint, step, self._deliver_batch, self.topic)
         except SPARK_ERRORS as problem:
             self._require_busy(f"does not start on {self._checkpoint.location}", problem)
+
+    def _deliver_batch(self, frame: DataFrame, batch_id: int) -> None:
+        self._deliver(frame, batch_id)
+        self.has_evaluated = True
 
     def _require_busy(self, how: str, problem: Exception) -> None:
         """Raises the problem, unless the query ended only because the machine is busy: it is started again then."""
@@ -80,8 +101,8 @@ class Query:
     def wait(self, seconds: int) -> None:
         """Waits `seconds` while the query runs. Starts it again, however often, where the machine was too busy.
 
-        Raises UsageError if the step refuses the checkpoint's state (another version or another cluster wrote it), and
-        JobError if the query ended by itself.
+        Raises UsageError if the step refuses the checkpoint's state, which another cluster wrote, StateError if the
+        query cannot continue with it, and JobError if the query ended by itself.
         """
         if self._running is None:
             assert self._step is not None, "it was started"
@@ -111,13 +132,14 @@ class Query:
         """Returns the error that says what to do: to restart the job, or to repair a damaged file."""
         if (refused := _REFUSED.search(str(problem))) is not None:
             return UsageError(refused[1])
+        if (unusable := _UNUSABLE.search(str(problem))) is not None:
+            return StateError(unusable[1])
         cause = error_cause(problem)
         if self.topic is not None and any(text in str(problem) for text in _ROWS_LOST):
             topics = ", ".join(self.topic.starting_offsets)
-            return JobError(
-                f"the streaming query {how}: the topic {topics} no longer has rows that were not read "
-                f"(its retention is too short, or it was created again): {self._checkpoint.new_state_advice}, and the "
-                f"next start begins with each cluster's newest baseline ({cause})"
+            return StateError(
+                f"the topic {topics} no longer has rows that were not read (its retention is too short, or it was "
+                f"created again): {cause}"
             )
         if (message := _WITHOUT_TIME.search(str(problem))) is not None:
             return JobError(
@@ -130,9 +152,10 @@ class Query:
             return JobError(
                 f"the streaming query {how}: another job uses {self._checkpoint.location}: give each job its own place"
             )
-        repair = f"run `{self._checkpoint.repair_command}`"
-        again = repair if self._checkpoint.uri is None else self._checkpoint.new_state_advice
-        return JobError(f"the streaming query {how}: {cause}; restart the job, and if this repeats, {again}")
+        return JobError(
+            f"the streaming query {how}: {cause}; restart the job, and if this repeats, "
+            f"{self._checkpoint.new_state_advice}: the state is built again"
+        )
 
     def stop(self) -> None:
         """Stops the query; Spark repeats an unfinished batch after the next start."""
@@ -153,7 +176,7 @@ def topics_read(progress: Mapping[str, Any], now_ms: int) -> Mapping[str, float]
 
 
 def start(
-    spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver, topic: TopicSource | None
+    spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: DeliverBatch, topic: TopicSource | None
 ) -> StreamingQuery:
     """Starts the pipeline: source -> step -> deliver."""
     rows = _journal_rows(spark, checkpoint) if topic is None else topic.observations(spark)
@@ -167,7 +190,7 @@ def start(
     )
 
 
-def _released_after(deliver: Deliver) -> Callable[[DataFrame, int], None]:
+def _released_after(deliver: DeliverBatch) -> DeliverBatch:
     """Returns a function that delivers a batch and lets Java forget its frame.
 
     A Java object in Python refers to itself: Java would keep the rows until Python's garbage collector finds it.
@@ -182,20 +205,6 @@ def _released_after(deliver: Deliver) -> Callable[[DataFrame, int], None]:
                 gateway.detach(frame._jdf)
 
     return deliver_and_release
-
-
-def has_offsets(spark: SparkSession, uri: str) -> bool:
-    """Whether Spark has planned a batch in this checkpoint. Asks Hadoop's file system only whether a folder exists.
-
-    Raises UsageError if a jar or a setting is missing, or the access is denied.
-    """
-    context = spark.sparkContext
-    assert context._jvm is not None
-    try:
-        path = context._jvm.org.apache.hadoop.fs.Path(uri, "offsets")
-        return bool(path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path))
-    except SPARK_ERRORS as problem:
-        raise UsageError(f"checkpoint {uri}: Spark cannot read it: {error_cause(problem)}") from None
 
 
 def _journal_rows(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from connectors.store.stored_json import parse_json
 
@@ -29,21 +29,58 @@ class PlannedEnd:
     sequence: int
 
 
+class Folder(Protocol):
+    """A folder of any file system; names in it are separated by slashes."""
+
+    @property
+    def place(self) -> str:
+        """Its path or URI."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Returns the names in a folder of it; none if it does not exist."""
+
+    def text(self, file: str) -> str:
+        """Returns the content of a file; raises FileNotFoundError, or ValueError if it is no text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalFolder(Folder):
+    """A folder on this machine."""
+
+    path: Path
+
+    @property
+    def place(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+    def names(self, folder: str) -> Sequence[str]:
+        """As `Folder.names`."""
+        return [path.name for path in (self.path / folder).glob("*")]
+
+    def text(self, file: str) -> str:
+        """As `Folder.text`."""
+        return (self.path / file).read_text(encoding="utf-8")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkFiles:
     """Spark's checkpoint folder. Reads only."""
 
-    folder: Path
+    folder: Folder
 
     @property
     def offsets(self) -> Sequence[int]:
         """The numbers of the planned batches, ascending."""
-        return _numbers(self.folder / "offsets")
+        return self._numbers("offsets")
 
     @property
     def commits(self) -> Sequence[int]:
         """The numbers of the committed batches, ascending."""
-        return _numbers(self.folder / "commits")
+        return self._numbers("commits")
+
+    def _numbers(self, folder: str) -> Sequence[int]:
+        return sorted(int(name) for name in self.folder.names(folder) if name.isdecimal())
 
     @property
     def has_state(self) -> bool:
@@ -61,7 +98,7 @@ class SparkFiles:
     def _offset(self, batch: int) -> tuple[Any, Any]:
         """Returns the metadata and the source's offset of a batch; None for both if the file is missing or damaged."""
         with suppress(OSError, ValueError):
-            _, metadata, offset = (self.folder / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+            _, metadata, offset = self.folder.text(f"offsets/{batch}").splitlines()
             return parse_json(metadata), parse_json(offset)
         return None, None
 
@@ -85,7 +122,7 @@ class SparkFiles:
 
     def _is_committed(self, batch: int) -> bool:
         with suppress(OSError, ValueError):
-            version, content = (self.folder / "commits" / str(batch)).read_text(encoding="utf-8").splitlines()
+            version, content = self.folder.text(f"commits/{batch}").splitlines()
             return version == _LOG_VERSION and isinstance(parse_json(content), dict)
         return False
 
@@ -94,26 +131,24 @@ class SparkFiles:
         if not self.offsets and not self.commits:
             return ()
         newest = self.offsets[-1] if self.offsets else 0
-        readable = {self.folder / "metadata": self._has_id()}
+        readable = {"metadata": self._has_id()}
         for batch in range(max(newest - 1, 0), newest + 1):
-            readable[self.folder / "offsets" / str(batch)] = self._has_offset(batch)
+            readable[f"offsets/{batch}"] = self._has_offset(batch)
         for batch in self.commits[-1:]:
-            readable[self.folder / "commits" / str(batch)] = self._is_committed(batch)
-        return [f"{path} is damaged ({_damage(path)})" for path, intact in readable.items() if not intact]
+            readable[f"commits/{batch}"] = self._is_committed(batch)
+        return [
+            f"{self.folder.place}/{file} is damaged ({self._damage(file)})" for file, ok in readable.items() if not ok
+        ]
 
     def _has_id(self) -> bool:
         with suppress(OSError, ValueError, LookupError, TypeError):
-            return bool(parse_json((self.folder / "metadata").read_text(encoding="utf-8"))["id"])
+            return bool(parse_json(self.folder.text("metadata"))["id"])
         return False
 
-
-def _numbers(folder: Path) -> Sequence[int]:
-    return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit())
-
-
-def _damage(path: Path) -> str:
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        return "it does not exist"
-    return "it is empty" if size == 0 else "it is incomplete or changed"
+    def _damage(self, file: str) -> str:
+        try:
+            return "it is incomplete or changed" if self.folder.text(file) else "it is empty"
+        except FileNotFoundError:
+            return "it does not exist"
+        except (OSError, ValueError):
+            return "it is incomplete or changed"

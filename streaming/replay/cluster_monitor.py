@@ -144,7 +144,8 @@ class ClusterMonitor:
         """Returns the monitor that `to_bytes` wrote, with the current configuration; a new one if the blob is None.
 
         Raises:
-            UsageError: the blob is of another version of kraftwatch or of another cluster.
+            UnusableStateError: the blob is of another version, or its pages are lost.
+            UsageError: it is of another cluster.
             DamagedStateError: it is damaged.
         """
         monitor = cls(settings, pages, evaluates_from_ms=evaluates_from_ms)

@@ -56,6 +56,10 @@ class DamagedStateError(UsageError):
     """A stored state that is not as kraftwatch wrote it: it cannot be read."""
 
 
+class UnusableStateError(UsageError):
+    """A stored state of another version of kraftwatch, or one whose pages are lost: a new one must be begun."""
+
+
 @dataclass(kw_only=True, eq=False)
 class MachineState:
     """What the observations of one cluster have shown: in memory as it is stored.
@@ -122,7 +126,7 @@ def monitor_parts(cluster: str, blob: bytes) -> MonitorParts:
     """Returns what `monitor_to_bytes` stored.
 
     Raises:
-        UsageError: the blob is of another version of kraftwatch.
+        UnusableStateError: the blob is of another version.
         DamagedStateError: it is damaged.
     """
     stored, waiting, machine = _stored_parts(cluster, blob)
@@ -172,7 +176,7 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
     """Returns the references of the pages that a stored monitor needs.
 
     Raises:
-        UsageError: the blob is of another version of kraftwatch.
+        UnusableStateError: the blob is of another version.
         DamagedStateError, ValueError: it is damaged.
     """
     _, waiting, machine = _stored_parts(cluster, blob)
@@ -265,9 +269,8 @@ def _stored_parts(cluster: str, blob: bytes) -> tuple[bytes, bytes, bytes]:
     if blob[: len(MAGIC)] != MAGIC or len(blob) < _HEADER_BYTES:
         raise _damaged(cluster, "its header is missing")
     if (version := blob[len(MAGIC)]) != VERSION:
-        raise UsageError(
-            f"the checkpoint's state of cluster {cluster} has version {version}, this kraftwatch reads "
-            f"{VERSION}: run the kraftwatch that wrote it, or start with a new checkpoint folder"
+        raise UnusableStateError(
+            f"the state of cluster {cluster} has version {version}, and this kraftwatch reads version {VERSION}"
         )
     tracked, end = _section(cluster, blob, _HEADER_BYTES)
     waiting, end = _section(cluster, blob, end)
@@ -300,10 +303,11 @@ def _check_pages(cluster: str, packed: Iterable[bytes], pages: PageStore | None)
         for reference in chain.from_iterable(map(table_references, packed)):
             pages.get(reference)
     except ValueError as error:
-        raise _damaged(cluster, str(error)) from error
+        raise UnusableStateError(f"the state of cluster {cluster} lacks a page: {error}") from error
 
 
 def _damaged(cluster: str, what: str) -> DamagedStateError:
     return DamagedStateError(
-        f"the checkpoint's state of cluster {cluster} is damaged ({what}): start with a new checkpoint folder"
+        f"the checkpoint's state of cluster {cluster} is damaged ({what}): stop the job and move Spark's checkpoint "
+        "away, and it is built again"
     )

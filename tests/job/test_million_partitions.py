@@ -14,7 +14,7 @@ from connectors.store.journal_reader import JournalReader
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId
 from streaming.demo.job_process import JobProcess, JobProcessError
-from streaming.job.checkpoint_repair import read_states
+from streaming.job.spark_state import read_states
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_session import start_spark
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -63,7 +63,9 @@ def change_partitions(job: JobProcess, quorum: LargeQuorum) -> None:
 def stored(job: JobProcess, reader: SparkSession) -> ClusterMonitor | None:
     """Returns the newest state of a stopped job; None if no batch was committed."""
     spark = job.checkpoint / "spark"
-    states = read_states(reader, spark) if (spark / "commits").exists() and [*(spark / "commits").iterdir()] else {}
+    states = (
+        read_states(reader, str(spark)) if (spark / "commits").exists() and [*(spark / "commits").iterdir()] else {}
+    )
     if "test" not in states:
         return None
     return ClusterMonitor.restored(

@@ -50,9 +50,9 @@ def reading_job(relay: RelayProcess, lab: Lab, folder: Path, **keys: Any) -> Con
 def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_job(
     lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
 ) -> None:
-    """Spark's files are not in the job's folder, as in HDFS or S3: nothing but Spark reads them."""
-    work = tmp_path / "work"
-    job = reading_job(relay, lab, tmp_path, checkpoint=f"file:{tmp_path / 'spark'}", work_dir=str(work))
+    """Spark's files are not in the job's folder, as in HDFS or S3; the killed job starts with other partitions."""
+    work, place = tmp_path / "work", {"checkpoint": f"file:{tmp_path / 'spark'}", "work_dir": str(tmp_path / "work")}
+    job = reading_job(relay, lab, tmp_path, **place)
     with job:
         assert_forged_rows_are_refused(relay, job)
         lab.pause(*lab.controllers[:2])
@@ -62,7 +62,11 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
         job.kill()
         delete_logs(work)
         assert {path.name for path in work.iterdir()} <= KEPT
+        reading_job(relay, lab, tmp_path, pipeline={"partitions": 2}, **place)
         job.start()
+        assert job.logged(
+            "set aside: its state has 1 partition, and pipeline.partitions is 2. It is built again from th"
+        )
         lab.resume(*lab.controllers[:2])
         resolved = job.wait_for("no-leader", "resolved")
 
@@ -73,6 +77,28 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
     assert len({one.baseline for one in right}) == 1, "a restart continues the log"
     job.write_config(clusters=[section("test", lab)], checkpoint=str(work))
     assert_other_sources_are_refused(job)
+
+
+@pytest.mark.long
+def test_a_state_that_spark_cannot_read_is_built_again_while_an_alert_fires(
+    lab: Lab, relay: RelayProcess, tmp_path: Path
+) -> None:
+    spark = tmp_path / "spark"
+    job = reading_job(relay, lab, tmp_path, checkpoint=f"file:{spark}", work_dir=str(tmp_path / "work"))
+    with job:
+        lab.pause(*lab.controllers[:2])
+        try:
+            job.wait_for("no-leader")
+            job.kill()
+            for changed in (spark / "state").rglob("*.*"):
+                changed.write_bytes(b"damaged")
+            job.start()
+            eventually(lambda: job.logged("is set aside: Spark cannot read it: "), within_s=60, every_s=1)
+            assert (tmp_path / "spark.before-1" / "state").is_dir()
+        finally:
+            lab.resume(*lab.controllers[:2])
+        job.wait_for("no-leader", "resolved")
+    assert_fired_and_resolved_once(job)
 
 
 def assert_fired_and_resolved_once(job: JobProcess) -> None:

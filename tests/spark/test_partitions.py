@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streaming.job.checkpoint_repair import begin_new_state, read_states
+from streaming.job.spark_state import read_states, set_state_aside
 from streaming.pipeline.schema import GROUPS, group_of
 from tests.spark.pipeline_run import PipelineRun
 
@@ -25,8 +25,8 @@ class Fleet(PipelineRun):
 
     def start_with(self, partitions: int) -> None:
         self.spark.conf.set(PARTITIONS, str(partitions))
-        if self.checkpoint.why_no_state(partitions) is not None:
-            assert begin_new_state(self.checkpoint) == "the journal"
+        if (why := self.checkpoint.why_no_state(partitions)) is not None:
+            assert "It is built again from the journal;" in set_state_aside(self.checkpoint, why)
         self.start()
 
     def close(self) -> None:
@@ -103,11 +103,11 @@ def test_a_state_of_another_number_of_partitions_is_set_aside_and_built_again(fl
     fleet.stop()
     assert fleet.checkpoint.why_no_state(1) is None
     assert fleet.checkpoint.why_no_state(4) == "its state has 1 partition, and pipeline.partitions is 4"
-    before = read_states(fleet.spark, fleet.checkpoint.spark)
+    before = read_states(fleet.spark, fleet.checkpoint.location)
 
     fleet.start_with(4)
 
     fleet.seconds(2, leaders=True)
     fleet.wait_until_committed()
-    assert read_states(fleet.spark, fleet.checkpoint.folder / "spark.before-1") == before
+    assert read_states(fleet.spark, str(fleet.checkpoint.folder / "spark.before-1")) == before
     assert fleet.checkpoint.spark_files.partitions == 4

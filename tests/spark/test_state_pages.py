@@ -1,6 +1,7 @@
-"""Pages of a state, on a real Spark: a restart and a repair continue with them; a missing page is found and rebuilt."""
+"""Pages of a state, on a real Spark: a restart continues with them; without one, the state is built again."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from connectors.observations.observation import ObservationKind
+from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId
-from streaming.job.checkpoint_repair import plan_repair, read_states
+from streaming.job.spark_state import read_states, set_state_aside
 from streaming.pipeline.page_files import PageFiles
+from streaming.pipeline.query import StateError
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import Topic
@@ -49,7 +52,7 @@ def read_piece(run: PipelineRun, number: int) -> None:
 def stored(run: PipelineRun) -> Mapping[TopicId, Topic]:
     """Returns the topics in the newest state."""
     monitor = ClusterMonitor.restored(
-        read_states(run.spark, run.checkpoint.spark)["prod"],
+        read_states(run.spark, run.checkpoint.location)["prod"],
         settings_of("prod"),
         pages=PageFiles(run.checkpoint.spark, "prod"),
     )
@@ -60,14 +63,7 @@ def page_files(run: PipelineRun) -> set[Path]:
     return {path for path in (run.checkpoint.spark / "pages").rglob("*") if path.is_file()}
 
 
-def repair(run: PipelineRun) -> list[str]:
-    steps = [*plan_repair(run.checkpoint, lambda: run.spark)]
-    for step in steps:
-        step.apply()
-    return [step.repair for step in steps]
-
-
-def test_a_state_with_pages_survives_restarts_and_repairs(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_state_with_pages_survives_a_restart_and_the_loss_of_a_page(spark: SparkSession, tmp_path: Path) -> None:
     run = PipelineRun(spark, tmp_path)
     run.start()
     run.batch(lambda: read_piece(run, 0))
@@ -80,16 +76,22 @@ def test_a_state_with_pages_survives_restarts_and_repairs(spark: SparkSession, t
     run.close()
     whole = stored(run)
     assert sum(len(topic.partitions) for topic in whole.values()) == PARTITIONS
-    assert stored_references("prod", read_states(spark, run.checkpoint.spark)["prod"])
-    run.checkpoint.record_cluster_ids({"prod": "id-of-prod"})
+    assert stored_references("prod", read_states(spark, run.checkpoint.location)["prod"])
 
     for path in page_files(run):
         path.unlink()
-    (repaired,) = repair(run)
-    assert repaired.startswith("spark/ is moved away; the next start builds the state again from the journal")
+    run = PipelineRun(spark, tmp_path)
+    # The worker keeps a state that it has decoded, until its settings change.
+    run.settings = {"prod": replace(settings_of("prod"), thresholds=thresholds_for({"no-leader.hold": 6}))}
+    run.start()
+    with pytest.raises(
+        StateError, match=r"the state of cluster prod lacks a page: .*/pages/prod/\w+ is missing"
+    ) as lost:
+        run.batch(run.lose_the_leader)
+    run.close()
+    assert "from the journal" in set_state_aside(run.checkpoint, lost.value.why)
     run = PipelineRun(spark, tmp_path)
     run.start()
     run.batch(run.lose_the_leader)
     run.close()
     assert stored(run) == whole
-    assert repair(run) == []

@@ -132,7 +132,7 @@ def test_what_cannot_be_is_reported_as_damage(tmp_path: Path, statement: str, re
     with JournalWriter(tmp_path) as writer:
         writer.append([poll(at) for at in range(3)])
     execute(tmp_path, statement)
-    with pytest.raises(JournalError, match=rf"observations\.db is damaged \(.*{reason}.*`kraftwatch checkpoint repair"):
+    with pytest.raises(JournalError, match=rf"observations\.db is damaged \(.*{reason}.*`kraftwatch repair"):
         list(JournalReader(tmp_path).read(0, 3))
 
 

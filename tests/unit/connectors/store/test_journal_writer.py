@@ -86,7 +86,7 @@ def test_a_damaged_file_is_refused_with_the_command_that_repairs_it(tmp_path: Pa
             read()
         assert str(journal_file(folder)) in str(problem.value)
         assert "\n" not in str(problem.value)
-        command = f"`kraftwatch checkpoint repair --checkpoint {tmp_path / 'checkpoint'}`"
+        command = f"`kraftwatch repair --checkpoint {tmp_path / 'checkpoint'}`"
         assert command in str(problem.value) or not content
 
 

@@ -234,7 +234,7 @@ def journal_without_a_byte(folder: Path) -> None:
     journal_file(folder / "journal").write_bytes(b"")
 
 
-REPAIR = "run `kraftwatch checkpoint repair --checkpoint {0}`"
+REPAIR = "run `kraftwatch repair --checkpoint {0}`"
 
 
 @pytest.mark.parametrize(

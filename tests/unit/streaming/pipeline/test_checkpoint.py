@@ -14,7 +14,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.postgres import close_connections
-from connectors.store.tables import job_database, sqlite_database
+from connectors.store.tables import job_database
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import (
     CheckpointSource,
@@ -175,14 +175,10 @@ def test_a_new_checkpoint_takes_any_source(checkpoint: Checkpoint) -> None:
 def test_sparks_files_elsewhere_belong_to_the_folder_that_has_recorded_them(tmp_path: Path) -> None:
     place = Checkpoint(folder=tmp_path, uri="s3a://bucket/first")
     source = replace(TOPIC, uri="s3a://bucket/first")
-    sqlite_database(tmp_path).create()
 
     assert is_new(place, TOPIC)
     assert not is_new(place, source)
     assert is_new(replace(place, uri="s3a://bucket/second"), source)
-
-    sqlite_database(tmp_path).path.unlink()
-    assert is_new(place, source), "the alerts are lost"
 
 
 def test_the_recorded_source_is_returned(checkpoint: Checkpoint) -> None:

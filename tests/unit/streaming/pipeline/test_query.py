@@ -11,7 +11,7 @@ from connectors.settings import TopicSection
 from streaming.pipeline import query as queries
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import TopicSource
-from streaming.pipeline.query import TOO_SLOW, JobError, Query, topics_read
+from streaming.pipeline.query import TOO_SLOW, JobError, Query, StateError, topics_read
 from streaming.pipeline.step import Step
 
 BEGAN_MS = 1_800_000_000_000
@@ -76,7 +76,7 @@ OVERFLOWS = (
         (PySparkException("Batch 7 failed\nCaused by: java.io.IOException: disk\n at x"), "IOException: disk; restart"),
         (
             PySparkException("Batch 7 failed\nCaused by: java.io.IOException: disk\n\tat a.SparkErrorUtils.tried(E:8)"),
-            "failed: Caused by: java.io.IOException: disk; restart the job, and if this repeats, run `kraftwatch check",
+            "failed: Caused by: java.io.IOException: disk; restart the job, and if this repeats, move /",
         ),
         (PySparkException(""), "PySparkException; restart the job"),
         (Py4JError("An error occurred while calling o1"), "An error occurred while calling o1; restart the job"),
@@ -98,6 +98,31 @@ def test_an_ended_query_is_reported_in_one_sentence(
 
     assert sentence in str(ended.value)
     assert "\n" not in str(ended.value)
+
+
+WORKER = """  File "/opt/kraftwatch/streaming/pipeline/step.py", line 250, in _restored
+streaming.replay.state_codec.UnusableStateError: the state of cluster prod has version 9, and this kraftwatch reads ver
+"""
+ROWS_LOST = "Cannot fetch offset 5 (GroupId: spark-kafka-source, TopicPartition: a-0). Some data may have been lost"
+
+
+@pytest.mark.parametrize(
+    ("problem", "why"),
+    [
+        (WORKER, "the state of cluster prod has version 9, and this"),
+        (ROWS_LOST, "the topic a, b no longer has rows that were not read (its retention is too short, or"),
+    ],
+)
+def test_a_query_that_needs_a_new_state_says_why(
+    problem: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = started(Running(PySparkException(problem)), tmp_path, monkeypatch)
+
+    with pytest.raises(StateError) as ended:
+        query.wait(1)
+
+    assert ended.value.why.startswith(why)
+    assert "restart the job, which builds it again" in str(ended.value)
 
 
 def test_the_query_is_started_again_however_often_the_machine_is_too_busy(

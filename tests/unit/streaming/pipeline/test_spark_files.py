@@ -1,14 +1,18 @@
-"""Spark's files: which of them are damaged, without Spark. tests/spark/test_checkpoint_repair.py damages real ones."""
+"""Spark's files: which of them are damaged, without Spark. tests/spark/test_lost_state.py damages real ones."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from streaming.job.checkpoint_repair import begin_new_state
+from streaming.job.spark_state import set_state_aside
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import CheckpointSource, record_source
-from streaming.pipeline.spark_files import PlannedEnd, SparkFiles
+from streaming.pipeline.spark_files import LocalFolder, PlannedEnd, SparkFiles
+
+
+def files_of(folder: Path) -> SparkFiles:
+    return SparkFiles(folder=LocalFolder(path=folder))
 
 
 def written(folder: Path, *, batches: int = 3) -> SparkFiles:
@@ -21,7 +25,7 @@ def written(folder: Path, *, batches: int = 3) -> SparkFiles:
         (folder / "offsets" / str(batch)).write_text(f'v1\n{{"conf":{{}}}}\n{end}')
     for batch in range(batches):
         (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
-    return SparkFiles(folder=folder)
+    return files_of(folder)
 
 
 def test_intact_files_are_not_damaged(tmp_path: Path) -> None:
@@ -32,15 +36,15 @@ def test_intact_files_are_not_damaged(tmp_path: Path) -> None:
 
 
 def test_a_new_folder_is_not_damaged(tmp_path: Path) -> None:
-    assert not SparkFiles(folder=tmp_path / "none").damaged()
-    assert not SparkFiles(folder=tmp_path / "none").has_state
+    assert not files_of(tmp_path / "none").damaged()
+    assert not files_of(tmp_path / "none").has_state
 
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/3", "offsets/2", "commits/2"])
 @pytest.mark.parametrize("how", ["empty", "cut"])
 def test_spark_cannot_continue_with_a_damaged_file(tmp_path: Path, name: str, how: str) -> None:
-    files = written(tmp_path / "spark")
-    path = files.folder / name
+    written(tmp_path / "spark")
+    path = tmp_path / "spark" / name
     content = path.read_bytes()
     path.write_bytes(b"" if how == "empty" else content[: len(content) - 3])
 
@@ -69,18 +73,22 @@ OF_TOPIC = 'v1\n{"batchWatermarkMs":0}\n{"observations":{"0":7,"1":0}}'
 
 @pytest.mark.parametrize("content", [OF_TOPIC, "", OF_TOPIC[:20], OF_TOPIC[:-3], 'v1\n{}\n{"observations":7}'])
 def test_a_state_with_damaged_offsets_of_a_topic_is_set_aside(tmp_path: Path, content: str) -> None:
-    checkpoint, files = Checkpoint(folder=tmp_path), written(tmp_path / "spark", batches=0)
+    checkpoint = Checkpoint(folder=tmp_path)
+    written(checkpoint.spark, batches=0)
     record_source(checkpoint, CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 0}}))
-    (files.folder / "offsets" / "0").write_text(OF_TOPIC)
-    (files.folder / "offsets" / "1").write_text(content)
+    (checkpoint.spark / "offsets" / "0").write_text(OF_TOPIC)
+    (checkpoint.spark / "offsets" / "1").write_text(content)
 
     why = checkpoint.why_no_state(1)
 
     if content == OF_TOPIC:
         assert why is None
         return
-    assert str(why).startswith(f"{files.folder / 'offsets' / '1'} is damaged")
+    assert str(why).startswith(f"{checkpoint.spark / 'offsets' / '1'} is damaged")
     (tmp_path / "spark.before-1").mkdir()
-    assert begin_new_state(checkpoint) == "the relay's topic"
+    sentence = set_state_aside(checkpoint, str(why))
+    assert sentence.startswith(
+        f"Spark's state in {checkpoint.spark} is set aside: {why}. It is built again from the rel"
+    )
     assert (tmp_path / "spark.before-1" / "offsets" / "1").exists(), "the newest one is kept"
-    assert not files.folder.exists()
+    assert not checkpoint.spark.exists()

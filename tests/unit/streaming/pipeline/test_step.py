@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import UsageError
 from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Event
 from connectors.observations.partition_run import each_event
@@ -18,6 +17,7 @@ from rules.finding import Thresholds
 from streaming.pipeline import step as step_module
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.state_codec import UnusableStateError
 from tests.unit.streaming.pipeline.one_cluster import NOW, OneCluster, healthy, leaderless
 from tests.unit.streaming.replay.log_script import LogScript, poll, replica
 
@@ -206,11 +206,10 @@ def test_a_state_of_which_nothing_can_be_read_ends_no_query(end: int) -> None:
     assert {alert[0] for alert in cluster.alerts()} == {"data-contract-broken", "no-leader"}
 
 
-def test_a_state_of_another_version_is_refused() -> None:
-    """An operator's mistake, by which nothing is lost."""
+def test_a_state_of_another_version_ends_the_query_which_begins_another_one() -> None:
     cluster = OneCluster()
     cluster.batch(leaderless())
     cluster.blob = cluster.blob[:3] + b"\xff" + cluster.blob[4:]
 
-    with pytest.raises(UsageError, match="run the kraftwatch that wrote it"):
+    with pytest.raises(UnusableStateError, match="of cluster prod has version 255, and this kraftwatch reads"):
         cluster.batch(leaderless())

@@ -1,6 +1,5 @@
 """The step keeps large parts of a state as pages in Spark's checkpoint, and continues from any state that was kept."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from streaming.pipeline import page_files
 from streaming.pipeline.step import Step
 from streaming.replay import stored_topics
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.replay.state_codec import stored_references
+from streaming.replay.state_codec import UnusableStateError, stored_references
 from tests.unit.streaming.pipeline.one_cluster import SETTINGS, OneCluster
 from tests.unit.streaming.replay.log_script import LogScript
 
@@ -137,16 +136,13 @@ def test_a_worker_that_is_killed_while_it_writes_a_page_changes_nothing(
     assert cluster.partitions() == undisturbed.partitions()
 
 
-def test_a_state_whose_page_is_missing_is_reported_as_damaged(tmp_path: Path) -> None:
+def test_a_state_whose_page_is_missing_ends_the_query_which_begins_another_one(tmp_path: Path) -> None:
     cluster, script = PagedCluster(tmp_path), LogScript()
     cluster.apply(*beginning(script))
     next(path for path in tmp_path.rglob("*") if path.is_file()).unlink()
-    cluster.output.clear()
-    cluster.apply(*next(changes(script, 1)), restarted=True)
 
-    assert cluster.alerts() == [("data-contract-broken", "every-state-can-be-read", "firing")]
-    (quarantined,) = cluster.taken("quarantine")
-    assert "is missing" in json.loads(quarantined.body)["reason"]
+    with pytest.raises(UnusableStateError, match=r"the state of cluster prod lacks a page: .* is missing"):
+        cluster.apply(*next(changes(script, 1)), restarted=True)
 
 
 def test_a_page_that_cannot_be_read_now_is_not_a_damaged_state(tmp_path: Path) -> None:

@@ -88,12 +88,11 @@ def test_a_blob_of_another_version_or_a_damaged_one_is_refused_in_one_sentence()
     other = bytearray(blob)
     other[3] = VERSION + 1
     assert refusal(bytes(other)) == (
-        f"the checkpoint's state of cluster test has version {VERSION + 1}, this kraftwatch reads {VERSION}: "
-        "run the kraftwatch that wrote it, or start with a new checkpoint folder"
+        f"the state of cluster test has version {VERSION + 1}, and this kraftwatch reads version {VERSION}"
     )
     for torn in (b"", b"k", blob[:5], blob[:30], b"kwm" + blob[3:], b"PK\x03\x04 and so on", blob[:-1], blob + b"\0"):
         assert refusal(torn).startswith("the checkpoint's state of cluster test is damaged (")
-        assert refusal(torn).endswith("start with a new checkpoint folder")
+        assert refusal(torn).endswith(": stop the job and move Spark's checkpoint away, and it is built again")
 
 
 def test_alert_of_a_rule_that_is_turned_off_resolves_and_does_not_fire_again() -> None:

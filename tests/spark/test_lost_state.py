@@ -1,7 +1,4 @@
-"""Damaged files of a checkpoint, on a real Spark: named, repaired, and no alert is lost or sent twice.
-
-That a dry run changes nothing, and which rows of a damaged journal are kept, is in tests/cli/test_checkpoint_verb.py.
-"""
+"""A state of Spark, or a ledger, that is damaged or lost, on a real Spark: no alert is lost or sent twice."""
 
 import shutil
 import sqlite3
@@ -17,7 +14,8 @@ from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
-from streaming.job.checkpoint_repair import RepairStep, begin_new_state, plan_repair
+from streaming.job.repair import plan_repair
+from streaming.job.spark_state import set_state_aside, unreadable_state
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import JobError
 from tests.spark.pipeline_run import WEEK_S, PipelineRun
@@ -99,7 +97,6 @@ def power_failure(checkpoint: Checkpoint) -> None:
 
 
 Damage = Callable[[Checkpoint], None]
-FROM_LOGS = "Spark starts with a new state, and the gatherer reads each cluster's metadata log again"
 
 
 def damaged_copy(source: Path, target: Path, damage: Damage) -> Checkpoint:
@@ -110,16 +107,6 @@ def damaged_copy(source: Path, target: Path, damage: Damage) -> Checkpoint:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damage(checkpoint)
     return checkpoint
-
-
-def repaired(checkpoint: Checkpoint, spark: SparkSession) -> list[RepairStep]:
-    """Repairs the checkpoint, which then has no damage any more; returns the steps."""
-    steps = []
-    for step in plan_repair(checkpoint, lambda: spark):
-        steps.append(step)
-        step.apply()
-    assert list(plan_repair(checkpoint, lambda: spark)) == []
-    return steps
 
 
 def assert_continues(spark: SparkSession, folder: Path, journal: str = "complete") -> None:
@@ -149,27 +136,33 @@ def test_a_state_with_damaged_logs_is_set_aside_and_built_again(
     spark: SparkSession, complete: Path, trimmed: Path, tmp_path: Path, damage: Damage, journal: str, rows: str
 ) -> None:
     checkpoint = damaged_copy(complete if journal == "complete" else trimmed, tmp_path, damage)
-    assert " is damaged (" in str(checkpoint.why_no_state())
+    why = checkpoint.why_no_state()
+    assert " is damaged (" in str(why)
 
-    assert begin_new_state(checkpoint).startswith(rows)
+    assert f"It is built again from {rows}" in set_state_aside(checkpoint, str(why))
 
     assert checkpoint.why_no_state() is None
     assert_continues(spark, tmp_path, journal)
 
 
-def test_a_state_that_spark_cannot_read_is_named_with_the_command_that_repairs_it(
+def test_a_state_that_spark_cannot_read_is_set_aside_and_built_again(
     spark: SparkSession, trimmed: Path, tmp_path: Path
 ) -> None:
     checkpoint = damaged_copy(trimmed, tmp_path, lambda checkpoint: flip(newest_change(checkpoint)))
     assert checkpoint.why_no_state() is None
-    with pytest.raises(JobError) as failed:
+    with pytest.raises(JobError):
         evaluate(spark, tmp_path)
-    assert f"run `kraftwatch checkpoint repair --checkpoint {checkpoint.folder}`" in str(failed.value)
 
-    (step,) = repaired(checkpoint, spark)
+    why = unreadable_state(spark, checkpoint)
 
-    assert step.repair.startswith(FROM_LOGS)
+    assert "Spark cannot read it: " in str(why)
+    set_state_aside(checkpoint, str(why))
+    assert unreadable_state(spark, checkpoint) is None
     assert_continues(spark, tmp_path, "trimmed")
+
+
+def test_a_state_that_spark_can_read_is_kept(spark: SparkSession, complete: Path) -> None:
+    assert unreadable_state(spark, Checkpoint(folder=complete / "checkpoint")) is None
 
 
 def evaluate(spark: SparkSession, folder: Path) -> None:
@@ -186,13 +179,13 @@ def test_a_lost_database_is_replaced_and_what_is_firing_is_found_again(
     spark: SparkSession, complete: Path, tmp_path: Path
 ) -> None:
     checkpoint = damaged_copy(complete, tmp_path, lambda folder: sqlite_database(folder.folder).path.unlink())
-    with pytest.raises(UsageError, match=r"kraftwatch\.db does not exist.*kraftwatch checkpoint repair"):
+    with pytest.raises(UsageError, match=r"kraftwatch\.db does not exist.*kraftwatch repair"):
         checkpoint.check_database()
 
-    found = [step.found for step in repaired(checkpoint, spark)]
+    (step,) = plan_repair(checkpoint)
+    step.apply()
 
-    assert str(sqlite_database(checkpoint.folder).path) in found[0]
-    assert "may be missing in the database" in found[-1]
+    assert [*plan_repair(checkpoint)] == []
     run = PagedRun(spark, tmp_path)
     try:
         run.run()

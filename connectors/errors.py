@@ -62,6 +62,10 @@ class UnavailableStoreError(StoreError):
     """The server of the database does not answer now; a later attempt may succeed."""
 
 
+class OtherTablesError(StoreError, UsageError):
+    """The tables of a database are of a newer version of kraftwatch: only a person can decide which one to start."""
+
+
 class LeaseLostError(StoreError):
     """Another job that shares the store notifies now: nothing was written."""
 

@@ -5,23 +5,29 @@ beside the job, or `PostgresDatabase`, a server that several machines share.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, MetaData, QueuePool, create_engine, event
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, inspect
 from sqlalchemy.exc import DBAPIError
 
 from connectors.errors import StoreError
 from connectors.store import sqlite_file
+from connectors.store.revisions import REVISIONS, check_revision, migrate, require_known
 
-Prepare = Callable[[Connection], None]
-"""Creates the tables, or brings them to this version of the program."""
+LACKS_TABLES = "it lacks tables of this version of kraftwatch: start its job once, which creates and upgrades them"
+_LACKS = ("no such table", "no such column")
+"""Beginnings of SQLite's messages."""
 
 
 class Database(ABC):
-    """Any thread may use it; several processes may open it. Raises StoreError if it cannot be read or written."""
+    """Any thread may use it; several processes may open it. Raises StoreError if it cannot be read or written.
+
+    The first transaction that may write creates its tables. Only `create` upgrades older ones; others use them as they
+    are, as far as they can. With tables of a newer version, all raise OtherTablesError.
+    """
 
     def __init__(self, place: str) -> None:
         """`place`: where it is, for a sentence: without a secret."""
@@ -33,9 +39,9 @@ class Database(ABC):
         return True
 
     def create(self) -> None:
-        """Creates the database and its tables where they do not exist."""
-        with self.transaction():
-            pass
+        """Creates the database and its tables where they do not exist, and upgrades older tables."""
+        with self.transaction() as connection:
+            self._migrate(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -62,6 +68,9 @@ class Database(ABC):
     def _engine(self, *, writes: bool) -> Engine:
         """Returns the engine of transactions that may write, or of those that only read."""
 
+    def _migrate(self, connection: Connection) -> None:
+        migrate(connection, self.place)
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
@@ -79,12 +88,10 @@ class Database(ABC):
 class SqliteDatabase(Database):
     """One file. The first transaction creates it, readable for its owner alone."""
 
-    def __init__(self, path: Path, tables: MetaData, prepare: Prepare, *, read_only: bool = False) -> None:
-        """Opens nothing yet. `prepare`, which creates `tables`, is called once, before anything is written."""
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Opens nothing yet."""
         super().__init__(str(path))
         self.path = path
-        self._tables = tables
-        self._prepare = prepare
         self._read_only = read_only
 
     @property
@@ -102,18 +109,29 @@ class SqliteDatabase(Database):
             yield connection
 
     def damage(self) -> str | None:
-        """Returns what SQLite's integrity check finds, as part of a sentence; None for an intact or absent file."""
+        """Returns what SQLite's integrity check finds, as part of a sentence; None for an intact or absent file.
+
+        Raises OtherTablesError if its tables are of a newer version, which may repair it.
+        """
         if not self.exists:
             return None
+        require_known(self._readable_revision(), self.place)
         return sqlite_file.damage(self.path)
 
     def copy_readable(self, damaged: "SqliteDatabase") -> None:
-        """Adds each row of a damaged database that SQLite can still read."""
-        with self.transaction() as connection:
-            for table in self._tables.sorted_tables:
-                adding = f"INSERT OR IGNORE INTO {table.name} VALUES ({', '.join('?' * len(table.columns))})"
-                for row in sqlite_file.readable_rows(damaged.path, table.name):
+        """Creates this file with the tables of a damaged one, of its revision, and each row that can still be read."""
+        engine = self._new_engine()
+        with self._errors(), engine.execution_options(writes=True).begin() as connection:
+            migrate(connection, self.place, damaged._readable_revision())
+            for table in inspect(connection).get_table_names():
+                for row in sqlite_file.readable_rows(damaged.path, table):
+                    adding = f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})"
                     connection.exec_driver_sql(adding, tuple(row))
+        engine.dispose()
+
+    def _readable_revision(self) -> str | None:
+        """Returns the revision of a damaged file's tables; None if it cannot be read."""
+        return next((str(row[0]) for row in sqlite_file.readable_rows(self.path, REVISIONS.name)), None)
 
     def close(self) -> None:
         """Closes the file."""
@@ -125,21 +143,29 @@ class SqliteDatabase(Database):
 
     @cached_property
     def _opened(self) -> Engine:
+        engine = self._new_engine()
+        with engine.execution_options(writes=not self._read_only).begin() as connection:
+            if check_revision(connection, self.place) is None and not self._read_only:
+                self._migrate(connection)
+        if not self._read_only:
+            with closing(sqlite_file.connect(self.path)) as raw:
+                raw.execute("PRAGMA journal_mode = WAL")
+        return engine
+
+    def _new_engine(self) -> Engine:
         if not self._read_only:
             sqlite_file.create_private(self.path)
         engine = create_engine(
             "sqlite://", creator=lambda: sqlite_file.connect(self.path, read_only=self._read_only), poolclass=QueuePool
         )
         event.listen(engine, "begin", _begin)
-        if not self._read_only:
-            with engine.execution_options(writes=True).begin() as connection:
-                self._prepare(connection)
-            with closing(sqlite_file.connect(self.path)) as raw:
-                raw.execute("PRAGMA journal_mode = WAL")
         return engine
 
     def _error(self, error: DBAPIError) -> StoreError:
-        return sqlite_file.unusable(self.path, str(error.orig))
+        reason = str(error.orig)
+        if reason.startswith(_LACKS):
+            return StoreError(f"{self.path} cannot be used: {LACKS_TABLES}")
+        return sqlite_file.unusable(self.path, reason)
 
 
 def _begin(connection: Connection) -> None:

@@ -6,12 +6,13 @@ from functools import partial
 from typing import Any
 
 import certifi
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
 from connectors.errors import StoreError, UnavailableStoreError, UsageError
 from connectors.secret import Secret, redact
-from connectors.store.database import Database, Prepare
+from connectors.store.database import LACKS_TABLES, Database
+from connectors.store.revisions import check_revision
 from connectors.store.store_place import PostgresPlace
 
 _CONNECT_S = 5
@@ -26,12 +27,17 @@ _CONNECTION = {
     "application_name": "kraftwatch",
 }
 _ENGINES: dict[PostgresPlace, Engine] = {}
-_PREPARE_LOCK = 0x6B72_6166_7477
-"""An advisory lock: two jobs that start at once create the tables one after the other."""
+_OPENED: set[tuple[PostgresPlace, bool]] = set()
+"""The databases whose tables this process has checked, and whether only to read. A running job does not check them
+again: a newer one, its standby, may upgrade them meanwhile."""
+_MIGRATION_LOCK = 0x6B72_6166_7477
+"""An advisory lock: two jobs that start at once create or upgrade the tables one after the other."""
 _LOGIN = "it refuses the login: correct the user in store, store_password or the server's pg_hba.conf"
 _REFUSALS = {
     "28": _LOGIN,
-    "42P01": "it has no tables of kraftwatch: start the job once, which creates them",
+    "42P01": LACKS_TABLES,
+    "42703": LACKS_TABLES,
+    "42P07": "it has tables that kraftwatch did not create: give it an empty database",
     "42501": "the user may not do this: grant it the privileges that docs/operations.md lists",
     "25006": "it is read-only, a standby server: name the primary in store, or add target_session_attrs=read-write",
 }
@@ -55,26 +61,31 @@ _REFUSED_CONNECTIONS = {
 class PostgresDatabase(Database):
     """A database of a server. Its tables are in the first schema of the user's search path."""
 
-    def __init__(self, place: PostgresPlace, prepare: Prepare, *, read_only: bool = False) -> None:
-        """Connects to nothing yet; `prepare` is called once in each process, and never with `read_only`."""
+    def __init__(self, place: PostgresPlace, *, read_only: bool = False) -> None:
+        """Connects to nothing yet."""
         super().__init__(f"the store {place}")
         self._at = place
-        self._prepare = prepare
-        self._prepared = read_only
+        self._read_only = read_only
 
     def close(self) -> None:
         """Closes nothing: other parts of the process may use the same connections (`close_connections`)."""
 
     def _engine(self, *, writes: bool) -> Engine:
         engine = _engine(self._at)
-        if not writes:
-            return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        if not self._prepared:
-            with engine.begin() as connection:
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_PREPARE_LOCK})")
-                self._prepare(connection)
-            self._prepared = True
-        return engine
+        reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        opened = self._at, self._read_only
+        if opened not in _OPENED and (writes or self._read_only):
+            with (reading if self._read_only else engine).begin() as connection:
+                if check_revision(connection, self.place) is None and not self._read_only:
+                    self._migrate(connection)
+            _OPENED.add(opened)
+        return engine if writes else reading
+
+    def _migrate(self, connection: Connection) -> None:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+        # A migration may take longer than any other statement.
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+        super()._migrate(connection)
 
     def _error(self, error: DBAPIError) -> StoreError:
         code = getattr(error.orig, "sqlstate", None)
@@ -92,6 +103,7 @@ class PostgresDatabase(Database):
 
 def close_connections() -> None:
     """Closes all connections of this process to PostgreSQL servers, and forgets the servers."""
+    _OPENED.clear()
     while _ENGINES:
         _ENGINES.popitem()[1].dispose()
 

@@ -1,4 +1,4 @@
-"""The tables of a job's database. A changed table needs a new `VERSION`."""
+"""The tables of a job's database. A changed table needs a migration (`connectors.store.revisions`)."""
 
 from pathlib import Path
 
@@ -7,19 +7,14 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Connection,
     DateTime,
     Integer,
     MetaData,
     String,
     Table,
     UniqueConstraint,
-    insert,
-    inspect,
-    select,
 )
 
-from connectors.errors import StoreError
 from connectors.store.database import Database, SqliteDatabase
 from connectors.store.store_place import StorePlace
 
@@ -110,10 +105,6 @@ AUDITS = Table(
 )
 """What each audit found about each data contract."""
 
-VERSION = 1
-"""Of these tables: the program refuses those of another version."""
-_VERSION = Table("schema_version", TABLES, Column("number", Integer, primary_key=True, autoincrement=False))
-
 
 def job_database(place: StorePlace, *, read_only: bool = False) -> Database:
     """Returns the database of a job; nothing is opened or created yet."""
@@ -122,21 +113,9 @@ def job_database(place: StorePlace, *, read_only: bool = False) -> Database:
     # Imported here: a job with a file needs no driver of PostgreSQL.
     from connectors.store.postgres import PostgresDatabase
 
-    return PostgresDatabase(place, _prepare, read_only=read_only)
+    return PostgresDatabase(place, read_only=read_only)
 
 
 def sqlite_database(folder: Path, *, name: str = "kraftwatch.db", read_only: bool = False) -> SqliteDatabase:
     """Returns the database in a job's folder; nothing is opened or created yet."""
-    return SqliteDatabase(folder / name, TABLES, _prepare, read_only=read_only)
-
-
-def _prepare(connection: Connection) -> None:
-    """Creates the tables where there are none."""
-    if not inspect(connection).has_table(_VERSION.name):
-        TABLES.create_all(connection)
-        connection.execute(insert(_VERSION).values(number=VERSION))
-    elif (found := connection.scalar(select(_VERSION.c.number))) != VERSION:
-        raise StoreError(
-            f"the tables in the database have version {found}, and this kraftwatch needs version {VERSION}: start the "
-            "version of kraftwatch that made them, or give it an empty database"
-        )
+    return SqliteDatabase(folder / name, read_only=read_only)

@@ -36,6 +36,15 @@ def test_program_runs_from_the_wheel_with_its_data_files(kraftwatch: Path, tmp_p
     assert "SnapshotFooter" in output_of(kraftwatch, "decode", checkpoint)
 
 
+def test_migrations_in_the_wheel_create_the_tables_of_a_job(kraftwatch: Path, tmp_path: Path) -> None:
+    create = (
+        "import pathlib, sys; from connectors.store.tables import job_database;"
+        "job_database(pathlib.Path(sys.argv[1])).create()"
+    )
+    subprocess.run([kraftwatch.with_name("python"), "-c", create, tmp_path], cwd=tmp_path, check=True)
+    assert output_of(kraftwatch, "silence", "list", "--json", "--checkpoint", tmp_path) == ""
+
+
 def test_wheel_has_the_packages_with_their_data_and_without_tests(kraftwatch: Path) -> None:
     script = (
         "import connectors, deploy, rules, streaming; from importlib.resources import files;"

@@ -155,7 +155,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 def error_of_postgres(text: str) -> object:
     place = PostgresPlace(url="postgresql://user@host/database", password=None)
-    return PostgresDatabase(place, lambda _: None)._error(DBAPIError("", {}, Exception(text)))
+    return PostgresDatabase(place)._error(DBAPIError("", {}, Exception(text)))
 
 
 def answer(status: int) -> Read:

@@ -50,14 +50,6 @@ def test_values_are_read_by_every_process_in_the_order_in_which_they_were_put(pl
     assert (reader.get("c"), len(reader)) == (3, 3)
 
 
-def test_a_store_of_another_version_is_refused(server: PostgresServer, place: PostgresPlace) -> None:
-    job_database(place).create()
-    server.sql("UPDATE schema_version SET number = 2", name_of(place))
-    close_connections()
-    with pytest.raises(StoreError, match="have version 2, and this kraftwatch needs version 1"):
-        job_database(place).create()
-
-
 def test_reader_of_the_documents_reads_what_the_job_stores(server: PostgresServer) -> None:
     page = (Path(__file__).parents[4] / "docs" / "operations.md").read_text()
     (block,) = re.findall(r"```\n(CREATE ROLE kraftwatch .*?)```", page, re.DOTALL)
@@ -71,7 +63,7 @@ def test_reader_of_the_documents_reads_what_the_job_stores(server: PostgresServe
 
 
 def test_a_command_that_only_reads_creates_no_tables(place: PostgresPlace) -> None:
-    with pytest.raises(StoreError, match="it has no tables of kraftwatch: start the job once"):
+    with pytest.raises(StoreError, match="it lacks tables of this version of kraftwatch: start its job once"):
         Collection(job_database(place, read_only=True), "numbers", NUMBERS).items()
 
 

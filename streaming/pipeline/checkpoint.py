@@ -33,8 +33,8 @@ from rules.formatting import plural
 from streaming.pipeline.spark_files import LocalFolder, SparkFiles
 
 LOCK_WAIT_S = 10.0
-VERSION = 2
-"""Of all files in the folder; a folder of another version is refused."""
+VERSION = 1
+"""Of the folder, its cluster.json and its source.json; a folder of another version is refused."""
 
 _FILE = "file://"
 _CLUSTERS_MAX = 100_000

@@ -162,7 +162,7 @@ class ClusterMonitor:
         else:
             parts = monitor_parts(self.settings.name, self._stored)
             self.tracked, waiting = parts.tracked, parts.waiting
-            self.machine = Machine.from_bytes(parts.machine, self.settings, self._pages)
+            self.machine = Machine(self.settings, self._pages, stored=parts.machine)
         self._evaluator = RuleEvaluator(self.settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
         self._advanced: tuple[Quorum, Evaluation] | None = None

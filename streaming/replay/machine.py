@@ -37,7 +37,7 @@ monitored.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from operator import is_not
 
 from connectors.observations.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable, VotersReplaced
@@ -53,10 +53,10 @@ from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
 from streaming.replay.image import keep_alive_since, keep_features_since, removals
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
+from streaming.replay.machine_state import MachineState
 from streaming.replay.probe_state import GAPS, KnownEndpoints
 from streaming.replay.quorum_builder import build_quorum
 from streaming.replay.recent_history import with_read_times
-from streaming.replay.state_codec import MachineState
 from streaming.replay.stored_topics import PageStore
 from streaming.replay.stored_values import StoredValues
 
@@ -67,15 +67,25 @@ BEHIND_MS = Millis(10_000)
 class Machine(MachineState):
     """One cluster's quorum, replayed."""
 
-    def __init__(self, settings: ClusterSettings, pages: PageStore | None = None) -> None:
-        """Begins without observations.
+    def __init__(
+        self, settings: ClusterSettings, pages: PageStore | None = None, *, stored: bytes | None = None
+    ) -> None:
+        """Begins with the state that `to_bytes` has stored, or without observations.
 
         Args:
             pages: keeps the large parts of the stored state; None: they are in it.
+
+        Raises:
+            UsageError: the stored state is of another cluster.
+            DamagedStateError: it is damaged.
         """
-        super().__init__(cluster_id=settings.cluster_id or None, log=Log())
-        self.settings, self.cluster, self.pages = settings, settings.name, pages
         self._values = StoredValues()
+        if stored is None:
+            state = MachineState(cluster_id=settings.cluster_id or None, log=Log())
+        else:
+            state = state_codec.from_bytes(settings, stored, pages, self._values)
+        super().__init__(**vars(state))
+        self.settings, self.cluster, self.pages = settings, settings.name, pages
         self.refused: list[tuple[int, Undecodable]] = []
         """The records of the newest row that are beyond a limit, each after the number of events before it."""
 
@@ -163,20 +173,6 @@ class Machine(MachineState):
     def to_bytes(self) -> bytes:
         """Returns the state as bytes, a part of the stored form of a ClusterMonitor."""
         return state_codec.to_bytes(self, self.pages, self._values)
-
-    @classmethod
-    def from_bytes(cls, blob: bytes, settings: ClusterSettings, pages: PageStore | None = None) -> "Machine":
-        """Returns the machine that `to_bytes` wrote, with the current configuration.
-
-        Raises:
-            UsageError: the blob is of another cluster.
-            DamagedStateError: it is damaged.
-        """
-        machine = cls(settings, pages)
-        stored = state_codec.from_bytes(settings, blob, pages, machine._values)
-        for each in fields(MachineState):
-            setattr(machine, each.name, getattr(stored, each.name))
-        return machine
 
     def _apply(self, event: Event) -> None:
         match event:

@@ -11,7 +11,7 @@ from rules.model.membership import VoterSet
 from rules.model.quorum import Poll, Quorum
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.image import Image
-from streaming.replay.state_codec import MachineState
+from streaming.replay.machine_state import MachineState
 
 _T = TypeVar("_T")
 

@@ -1,13 +1,12 @@
-"""MachineState: what is known about one cluster; and the stored form of it and of a ClusterMonitor, a versioned blob.
+"""The stored form of a MachineState, and of a ClusterMonitor: a versioned blob.
 
 Layout: four bytes, `kww` and the version, then ten sections, each a length of four bytes (big-endian) and that many
 bytes: the tracked conditions, a table of the rows that wait to be applied, and those of the machine. These are the hot
-section (deflated JSON of MachineState,
-rewritten whenever an observation was applied), and tables whose parts are rewritten only if they change: the partitions
-of the log, and those of an unfinished snapshot, as `stored_topics` stores them; the values of the log's image, of the
-visible one and of the snapshot's, and the records of their transactions, as `stored_values` stores them. Their large
-parts are pages outside the blob, if a PageStore keeps them. A blob of another version is refused: reading it would lose
-state.
+section (deflated JSON of MachineState, rewritten whenever an observation was applied), and tables whose parts are
+rewritten only if they change: the partitions of the log, and those of an unfinished snapshot, as `stored_topics` stores
+them; the values of the log's image, of the visible one and of the snapshot's, and the records of their transactions, as
+`stored_values` stores them. Their large parts are pages outside the blob, if a PageStore keeps them. A blob of another
+version is not read: that would lose state.
 """
 
 import json
@@ -15,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -25,17 +24,9 @@ from pydantic import TypeAdapter
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation, packed, unpacked
 from rules.lifecycle import TrackedConditions
-from rules.model.identifiers import START, Millis
-from rules.model.membership import VoterRemoval
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contract_violations import ContractViolations
-from streaming.replay.image import Image
-from streaming.replay.leadership_state import Leadership
-from streaming.replay.log import Log
-from streaming.replay.log_clock import LogClock
+from streaming.replay.machine_state import MachineState
 from streaming.replay.partitions import Partitions
-from streaming.replay.poll_history import PollHistory
-from streaming.replay.probe_state import ProbeState
 from streaming.replay.stored_topics import (
     TABLE_MAGIC,
     PageStore,
@@ -48,7 +39,8 @@ from streaming.replay.stored_topics import (
 from streaming.replay.stored_values import IMAGE_VALUES, StoredValues
 
 MAGIC = b"kww"
-VERSION = 6
+VERSION = 1
+"""Of the stored form, which follows the fields of MachineState and of what it holds: changed ones need another."""
 _HEADER_BYTES = len(MAGIC) + 1
 
 
@@ -58,34 +50,6 @@ class DamagedStateError(UsageError):
 
 class UnusableStateError(UsageError):
     """A stored state of another version of kraftwatch, or one whose pages are lost: a new one must be begun."""
-
-
-@dataclass(kw_only=True, eq=False)
-class MachineState:
-    """What the observations of one cluster have shown: in memory as it is stored.
-
-    Invariant: `sequence` is the newest observation applied; it and everything before it are never applied again.
-    """
-
-    cluster_id: str | None = None
-    sequence: int = -1
-    now_ms: Millis = START
-    undecodable: int = 0
-    """The number of records, batches and rows that could not be decoded."""
-    log_clock: LogClock = field(default_factory=LogClock)
-    behind_since_ms: Millis | None = None
-    """Since when the log has been read less far than its high watermark."""
-    log_seen_at_ms: Millis | None = None
-    removals: tuple[VoterRemoval, ...] = ()
-    leadership: Leadership = field(default_factory=Leadership)
-    poll_history: PollHistory = field(default_factory=PollHistory)
-    probe_state: ProbeState = field(default_factory=ProbeState)
-    contract_violations: ContractViolations = field(default_factory=ContractViolations)
-    log: Log
-    loading: Log | None = None
-    """The snapshot that is being read."""
-    visible_image: Image = field(default_factory=Image)
-    """The newest image of the log that rules see. It is not stored if it is the log's own."""
 
 
 _OF_LOG: dict[str, set[str]] = {"image": {*IMAGE_VALUES}, "transaction": {"held"}}

@@ -127,7 +127,7 @@ def machine() -> Machine:
 
 
 def again(blob: bytes) -> Machine:
-    return Machine.from_bytes(blob, SETTINGS)
+    return Machine(SETTINGS, stored=blob)
 
 
 def apply(to: Machine, rows: Iterable[DecodedRow]) -> Quorum:

@@ -1,6 +1,10 @@
 """The blob: it holds the whole state; a damaged one is refused."""
 
 import zlib
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from itertools import chain
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -10,7 +14,9 @@ from rules.model.monitoring import Access, Reason, Vantage
 from streaming.replay import state_codec, stored_topics
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
+from streaming.replay.machine_state import MachineState
 from streaming.replay.state_codec import MonitorParts
+from streaming.replay.stored_topics import Assignment
 from tests.description.describe import describe
 from tests.unit.streaming.replay.log_script import (
     LogScript,
@@ -50,7 +56,7 @@ def test_a_restored_machine_equals_the_stored_one() -> None:
 def test_the_current_configuration_replaces_that_of_the_blob() -> None:
     access = Access(secured=True, principal="User:kraftwatch")
     settings = ClusterSettings(name="renamed", bootstrap=("x:1",), vantage=Vantage.OUTSIDE, access=access)
-    quorum = Machine.from_bytes(replayed().to_bytes(), settings).quorum()
+    quorum = Machine(settings, stored=replayed().to_bytes()).quorum()
 
     assert (quorum.cluster, quorum.bootstrap, quorum.vantage) == ("renamed", ("x:1",), Vantage.OUTSIDE)
     assert (quorum.access, quorum.cluster_id) == (access, "cluster-id")
@@ -58,7 +64,7 @@ def test_the_current_configuration_replaces_that_of_the_blob() -> None:
 
 def test_the_configured_cluster_id_is_kept_where_the_state_knows_none() -> None:
     settings = ClusterSettings(name="test", cluster_id="configured")
-    assert Machine.from_bytes(machine().to_bytes(), settings).cluster_id == "configured"
+    assert Machine(settings, stored=machine().to_bytes()).cluster_id == "configured"
 
 
 def test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +86,7 @@ def test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions(monk
     needed = state_codec.stored_references("test", state_codec.monitor_to_bytes(parts))
     assert needed == pages.contents.keys(), "of the log and of the snapshot"
 
-    back = Machine.from_bytes(blob, ClusterSettings(name="test"), pages=pages)
+    back = Machine(ClusterSettings(name="test"), pages, stored=blob)
     apply(back, [second])
     assert [topic.name for topic in back.log.partitions.topics.values()] == ["pay"]
     assert [*back.log.partitions.topics["id-of-pay"].partitions] == [0]  # type: ignore[index]
@@ -88,7 +94,7 @@ def test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions(monk
 
 def refusal(blob: bytes, cluster_id: str | None = None) -> str:
     with pytest.raises(UsageError) as refused:
-        Machine.from_bytes(blob, ClusterSettings(name="test", cluster_id=cluster_id))
+        Machine(ClusterSettings(name="test", cluster_id=cluster_id), stored=blob)
     return str(refused.value)
 
 
@@ -110,6 +116,26 @@ def test_a_complete_blob_with_other_content_is_refused(inside: bytes) -> None:
     hot = zlib.compress(inside)
     blob = len(hot).to_bytes(4, "big") + hot + bytes(8)
     assert refusal(blob).startswith("the checkpoint's state of cluster test is damaged (")
+
+
+def stored_fields(kind: Any, seen: set[object]) -> Iterator[str]:
+    """Yields the fields of a dataclass, and of those that they hold."""
+    if kind in seen:
+        return
+    seen.add(kind)
+    if is_dataclass(kind):
+        for name, held in get_type_hints(kind).items():
+            yield f"{getattr(kind, '__name__', '')}.{name}"
+            yield from stored_fields(held, seen)
+    for held in get_args(kind):
+        yield from stored_fields(held, seen)
+
+
+def test_the_fields_are_those_of_this_version_of_the_stored_form() -> None:
+    seen: set[object] = set()
+    found = [*chain(*(stored_fields(kind, seen) for kind in (MachineState, TrackedConditions))), *Assignment._fields]
+    number = zlib.crc32("\n".join(found).encode())
+    assert (state_codec.VERSION, number) == (1, 3_973_738_252), "a changed field needs another VERSION"
 
 
 def test_an_idle_quorum_is_a_small_blob() -> None:

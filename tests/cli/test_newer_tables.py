@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     "command",
     [
         ("run", "--checkpoint", "FOLDER", *CLUSTER),
-        ("checkpoint", "repair", "--checkpoint", "FOLDER"),
+        ("repair", "--checkpoint", "FOLDER"),
         ("silence", "add", "--checkpoint", "FOLDER", *RULE),
         ("silence", "list", "--checkpoint", "FOLDER"),
         ("quarantine", "list", "--checkpoint", "FOLDER"),

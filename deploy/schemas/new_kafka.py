@@ -1,4 +1,4 @@
-"""Adds a Kafka version (`make kafka VERSION=x`): prints what it has that the newest known one lacks, and records it.
+"""Adds a Kafka version (`make kafka VERSION=x`): prints what differs from the known one before it, and records it.
 
 `python -m deploy.schemas.new_kafka 4.5.0` downloads its jars. A kafka-metadata jar, of a fork for example, is read as a
 file, and only compared; for the RPCs, kafka-clients must be beside it.
@@ -14,6 +14,7 @@ from deploy.lab.child_process import command_output
 from deploy.lab.jars import kafka_jars, lock_jars
 from deploy.schemas import schema_file
 from deploy.schemas.jar_schemas import Description, jar_in, jar_schemas, message_files
+from deploy.schemas.node_metrics import changed_metrics, node_metrics
 from deploy.schemas.schema_file import KAFKA_VERSIONS
 
 _FEATURES_S = 60.0
@@ -29,20 +30,31 @@ def main(names: list[str]) -> int:
     if len(names) != 1:
         sys.stderr.write("usage: make kafka VERSION=x: a Kafka version, or a kafka-metadata jar\n")
         return 2
-    newest, (name,) = KAFKA_VERSIONS[-1], names
+    (name,) = names
+    is_jar = name.endswith(".jar")
+    previous = KAFKA_VERSIONS[-1] if is_jar else previous_version(name)
     try:
-        before = kafka_jars(newest)
+        before = kafka_jars(previous)
         known = (jar_in(before, "kafka-metadata"), jar_in(before, "kafka-clients"))
         lines = [*differences(known, _jars(name))]
-        if not name.endswith(".jar"):
+        if not is_jar:
             lines += changed_features(features(before), features(kafka_jars(name)))
-        _print(lines or [f"nothing new since Kafka {newest}"])
-        if not name.endswith(".jar") and name not in KAFKA_VERSIONS:
+        _print(lines or [f"nothing new since Kafka {previous}"])
+        if not is_jar and name not in KAFKA_VERSIONS:
             _print(_add(name))
+        if not is_jar:
+            # Last: the lab downloads what is locked.
+            _print(changed_metrics(node_metrics(previous), node_metrics(name)))
     except LabError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
+
+
+def previous_version(name: str) -> str:
+    """Returns the newest known version before this one; the oldest known one if there is none."""
+    older = [version for version in KAFKA_VERSIONS if _numbers(version) < _numbers(name)]
+    return max(older, key=_numbers, default=KAFKA_VERSIONS[0])
 
 
 def _print(lines: list[str]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from deploy.lab import LabError, jars
 from deploy.schemas import new_kafka, schema_file
+from deploy.schemas.node_metrics import changed_metrics, parsed_metrics
 
 
 def test_further_version_is_the_newest_known_one_and_that_of_the_lab() -> None:
@@ -51,3 +52,34 @@ def test_older_version_is_not_added(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(new_kafka, "features", lambda _: {})
 
     assert new_kafka.main(["3.4.0"]) == 2
+
+
+def test_a_known_version_is_compared_with_the_one_before_it() -> None:
+    assert new_kafka.previous_version("4.4.0") == "4.3.1"
+    assert new_kafka.previous_version("9.9.9") == schema_file.KAFKA_VERSIONS[-1]
+
+
+PRINTED = """\
+java.lang:type=Memory:Verbose=false
+kafka.controller:type=KafkaController,name=ActiveControllerCount:Value=1
+kafka.server:type=raft-metrics:current-leader=1
+kafka.server:type=socket-server-metrics,listener=CONTROLLER,networkProcessor=0:io-ratio=0.1
+"""
+SHARES = "kafka.server:type=Shares:a=1\nkafka.server:type=Shares:b=1\n"
+
+
+def test_metrics_that_differ_are_printed_and_a_new_type_of_them_as_one_line() -> None:
+    before = parsed_metrics(PRINTED)
+    assert before == {
+        "kafka.controller:type=KafkaController,name=ActiveControllerCount",
+        "kafka.server:type=raft-metrics current-leader",
+        "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=* io-ratio",
+    }
+
+    after = parsed_metrics(PRINTED.replace("current-leader", "current-epoch").replace("CONTROLLER", "B") + SHARES)
+
+    assert changed_metrics(before, after) == [
+        "new: metrics kafka.server:type=Shares (2)",
+        "new: metric kafka.server:type=raft-metrics current-epoch",
+        "gone: metric kafka.server:type=raft-metrics current-leader",
+    ]

@@ -74,6 +74,10 @@ class JournalError(StoreError):
     """The journal cannot be read or written; the message names the file and the fix."""
 
 
+class OtherJournalError(JournalError, UsageError):
+    """The journal is of another version of kraftwatch: only a person can decide which one to start."""
+
+
 class JournalInUseError(JournalError):
     """Another process holds the journal's lock."""
 

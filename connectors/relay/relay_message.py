@@ -1,7 +1,8 @@
 """The relay's topic, without Kafka's library: its messages, and what a survey of it finds.
 
 A message holds one observation, its cluster's id, which relay writes it, and where the cluster's log begins in the
-topic. The key is the cluster's name, and the value the row with a sequence that grows within the cluster.
+topic. The key is the cluster's name. The value is a byte, the version; the CRC-32C of what follows, big-endian; and the
+row, with a sequence that grows within the cluster.
 Headers: `cluster_id`; `epoch` = SEQUENCE of the first row since the relay began to write the cluster's rows, a space,
 and the name of the relay; `baseline` = SEQUENCE of the row from which on the topic holds the cluster's log from its
 start or snapshot, a space, and the time of that row in milliseconds since the epoch.
@@ -29,6 +30,8 @@ from connectors.settings import TopicSection
 from rules.firing import AHEAD_MS
 from rules.formatting import ms_text, utc_text
 
+VERSION: Final = 1
+"""Of a message's value and headers. A message of another version is refused."""
 CLUSTER_ID, BASELINE, EPOCH = "cluster_id", "baseline", "epoch"
 _ROWS_PER_MS: Final = 10
 """More than a relay of a thousand clusters writes; so a row's sequence says how long after its epoch it may be."""
@@ -37,17 +40,23 @@ _NUMBERS_PER_MS: Final = 1_000
 _RELAY_NAME: Final = re.compile(r"[!-~]{1,100}")
 _SHOWN_ID: Final = 40
 """Characters of a wrong cluster id that a reason quotes."""
-_CHECKSUM_BYTES: Final = 4
+_ROW_AT: Final = 5
+"""Where the row begins in a value."""
 
 
 def _unframed(value: bytes) -> Observation:
-    checksum, content = value[:_CHECKSUM_BYTES], value[_CHECKSUM_BYTES:]
+    if value and value[0] != VERSION:
+        raise UndecodableError(
+            f"the message has version {value[0]}, and this kraftwatch reads {VERSION}: a relay of another version, or "
+            "no relay, wrote it"
+        )
+    checksum, content = value[1:_ROW_AT], value[_ROW_AT:]
     if checksum != _checksum(content):
         raise UndecodableError("the message's value is not a row: its CRC-32C does not match")
     try:
         row = unpacked(content)
     except (struct.error, IndexError, UnicodeDecodeError):
-        raise UndecodableError("the message's value is not a row: another version of kraftwatch wrote it") from None
+        raise UndecodableError("the message's value is not a row: no relay wrote it") from None
     # Kafka's epochs have 32 bits; so has the column of the DataFrames.
     if row.sequence < 0 or row.observed_at_ms < 0 or abs(row.leader_epoch or 0) >= 1 << 31:
         raise UndecodableError("the message's value is not a row: its sequence, time or leader epoch is out of range")
@@ -55,14 +64,14 @@ def _unframed(value: bytes) -> Observation:
 
 
 def _checksum(packed_row: bytes) -> bytes:
-    return crc32c(packed_row).to_bytes(_CHECKSUM_BYTES, "big")
+    return crc32c(packed_row).to_bytes(4, "big")
 
 
 class RefusedPart(StrEnum):
     """What is wrong with a refused message."""
 
     MESSAGE = "message"
-    """No relay wrote it, or it is damaged."""
+    """No relay of this version wrote it, or it is damaged."""
     TOPIC = "topic"
     CLUSTER_ID = "cluster id"
     TIME = "time"
@@ -120,9 +129,9 @@ class RelayMessage:
         return (CLUSTER_ID, self.cluster_id.encode()), (BASELINE, baseline.encode()), (EPOCH, epoch.encode())
 
     def value(self) -> bytes:
-        """Returns the CRC-32C of the packed observation, big-endian, and the packed observation."""
+        """Returns the value: version, checksum and row."""
         row = packed(self.observation)
-        return _checksum(row) + row
+        return bytes([VERSION]) + _checksum(row) + row
 
 
 def parse_message(

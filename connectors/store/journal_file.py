@@ -11,18 +11,20 @@ import secrets
 import shlex
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.errors import JournalError
+from connectors.errors import JournalError, OtherJournalError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store import sqlite_file
 from connectors.store.durable_file import sync_path
 
 FILE: Final = "observations.db"
+VERSION: Final = 1
+"""Of the tables and of what is in their rows, stored as SQLite's `user_version`. Another one is refused."""
 _TABLES: Final = (
     """
     CREATE TABLE observations (
@@ -91,6 +93,7 @@ def begin_file(path: Path, journal_id: str, *, first: int) -> Path:
         for table in _TABLES:
             connection.execute(table)
         connection.execute("INSERT INTO journal VALUES (?, ?, ?, NULL)", (journal_id, first, first))
+        connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
     return unfinished
@@ -119,9 +122,26 @@ def observation(columns: tuple[Any, ...]) -> Observation:
 
 @contextmanager
 def opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
-    """Opens the database of a journal. Raises JournalError if it cannot be read or written, or is damaged."""
+    """Opens the database of a journal.
+
+    Raises:
+        JournalError: it cannot be read or written, or is damaged.
+        OtherJournalError: it is of another version.
+    """
     with errors(path), closing(sqlite_file.connect(path, read_only=read_only)) as connection:
+        require_version(connection, path)
         yield connection
+
+
+def require_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises OtherJournalError if the journal is of another version."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    # An empty file has 0: that it is damaged shows when it is read.
+    if found not in (0, VERSION):
+        raise OtherJournalError(
+            f"{path} has version {found}, and this kraftwatch reads {VERSION}: use the kraftwatch that wrote it, or "
+            "give a new folder"
+        )
 
 
 @contextmanager
@@ -172,11 +192,15 @@ class ReadableJournal:
 def journal_damage(directory: Path) -> str | None:
     """Returns what SQLite's integrity check finds in a journal, as part of a sentence; None if it is intact or absent.
 
-    Raises OSError if the folder cannot be read.
+    Raises:
+        OSError: the folder cannot be read.
+        OtherJournalError: it is of another version, which may repair it.
     """
     path = journal_file(directory)
     if not path.exists():
         return None
+    with suppress(sqlite3.Error), closing(sqlite_file.connect(path, read_only=True)) as connection:
+        require_version(connection, path)
     return "it is empty" if path.stat().st_size == 0 else sqlite_file.damage(path)
 
 

@@ -96,8 +96,8 @@ class JournalWriter:
     def __enter__(self) -> Self:
         """Takes the lock and opens the journal; creates it if there is none.
 
-        Raises JournalInUseError if another process holds the lock, JournalError if the journal is damaged, or cannot be
-        written.
+        Raises JournalInUseError if another process holds the lock, OtherJournalError if the journal is of another
+        version, JournalError if it is damaged, or cannot be written.
         """
         try:
             with errors(self._path):
@@ -106,6 +106,7 @@ class JournalWriter:
                 if not self._path.exists():
                     journal_file.create(self._path, secrets.token_hex(16))
                 self._database = sqlite_file.connect(self._path)
+                journal_file.require_version(self._database, self._path)
                 self._database.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
                 self._load(self._database)
             self._delete_old()

@@ -6,10 +6,11 @@ import threading
 from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
 
 from connectors.errors import OtherTablesError
+from rules.formatting import visible
 
 _LOG = logging.getLogger(__name__)
 REVISION = "0001"
-"""The newest revision: that of `connectors.store.tables`. They are numbered, so that a newer one is known as such."""
+"""The newest revision: that of `connectors.store.tables`. They are numbered from 0001 on."""
 MIGRATIONS = "connectors.store:migrations"
 """Where Alembic finds the migrations: package and folder."""
 REVISIONS = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
@@ -31,10 +32,10 @@ def check_revision(connection: Connection, place: str) -> str | None:
 
 def require_known(found: str | None, place: str) -> None:
     """Raises OtherTablesError if this build does not know a revision."""
-    if found is not None and found > REVISION:
+    if found is not None and str(found) not in {f"{number:04}" for number in range(1, int(REVISION) + 1)}:
         raise OtherTablesError(
-            f"{place} has tables of revision {found}, and this kraftwatch knows those up to {REVISION}: use the "
-            "kraftwatch that upgraded them, or a newer one"
+            f"{place} has tables of revision {visible(str(found))}, and this kraftwatch knows those up to {REVISION}: "
+            "use the kraftwatch that upgraded them, or a newer one"
         )
 
 

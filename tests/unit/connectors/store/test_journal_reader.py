@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.errors import JournalError
+from connectors.errors import JournalError, OtherJournalError, UsageError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store import sqlite_file
-from connectors.store.journal_file import journal_file
+from connectors.store.journal_file import VERSION, journal_damage, journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from tests.unit.connectors.store.journal_rows import poll
@@ -134,6 +134,18 @@ def test_what_cannot_be_is_reported_as_damage(tmp_path: Path, statement: str, re
     execute(tmp_path, statement)
     with pytest.raises(JournalError, match=rf"observations\.db is damaged \(.*{reason}.*`kraftwatch repair"):
         list(JournalReader(tmp_path).read(0, 3))
+
+
+def test_a_journal_of_another_version_is_refused_by_every_use(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(0)])
+    execute(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
+    reader = JournalReader(tmp_path)
+    for use in (reader.published_end, lambda: reader.commit(1), JournalWriter(tmp_path).__enter__):
+        with pytest.raises(OtherJournalError, match=r"observations\.db has version 2, and this kraftwatch reads 1"):
+            use()
+    with pytest.raises(UsageError, match="has version 2"):
+        journal_damage(tmp_path)
 
 
 def test_a_commit_only_moves_forward(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
+from sqlalchemy import inspect, update
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import OtherTablesError, StoreError, UsageError
@@ -195,6 +195,16 @@ def test_tables_of_a_newer_version_are_refused_and_stay_as_they_are(place: Store
             opened()
     build(NEXT)
     assert_filled(place)
+
+
+def test_a_revision_that_no_version_has_is_refused_in_one_sentence(place: StorePlace) -> None:
+    fill(place)
+    with job_database(place).transaction() as connection:
+        connection.execute(update(revisions.REVISIONS).values(version_num="0\n01"))
+    for read_only in (True, False):
+        close_connections()
+        with pytest.raises(OtherTablesError, match=r"^[^\n]* has tables of revision 0[^\n]*$"):
+            Ledger(job_database(place, read_only=read_only)).add_sink("pager")
 
 
 def test_reading_upgrades_nothing(place: StorePlace, build: Build) -> None:

@@ -145,7 +145,7 @@ def test_unreadable_messages_are_quarantined_and_the_others_are_read() -> None:
 
     assert [row.sequence for row in rows["prod"]] == [11, 13]
     assert {body["cluster"] for body in bodies} == {"topic observations partition 3"}
-    assert ["CRC-32C" in body["reason"] for body in bodies] == [True, True]
+    assert all(part in body["reason"] for part, body in zip(("version 104", "CRC-32C"), bodies, strict=True))
     assert [(one["rows_of"], one["part"], one["offset"]) for one in bodies] == [
         ("prod", "message", 1),
         ("prod", "message", 2),

@@ -1,4 +1,4 @@
-"""The tables of a newer version of kraftwatch: each command ends with one sentence, and changes nothing."""
+"""What a newer version of kraftwatch has stored: each command ends with one sentence, and changes nothing."""
 
 import json
 import sqlite3
@@ -56,10 +56,38 @@ def test_newer_tables_in_the_checkpoint_are_refused_in_one_sentence(folder: Path
     file = folder / "kraftwatch.db"
     before = dump(file)
 
-    refused = usage_error(*(folder if word == "FOLDER" else word for word in command))
+    refused = usage_error(*(word.replace("FOLDER", str(folder)) for word in command))
 
     assert refused.startswith(f"{file} has tables of revision {NEWER}, and this kraftwatch knows those up to ")
     assert refused.endswith(": use the kraftwatch that upgraded them, or a newer one")
+    assert dump(file) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "--checkpoint", "FOLDER", *CLUSTER),
+        ("repair", "--checkpoint", "FOLDER"),
+        ("status", "--journal", "FOLDER"),
+        ("timeline", "--journal", "FOLDER"),
+        ("replay", "--journal", "FOLDER"),
+        ("bundle", "--checkpoint", "FOLDER", "--output", "FOLDER/new"),
+    ],
+    ids=" ".join,
+)
+def test_a_newer_journal_is_refused_in_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
+    folder = recorded_checkpoint(tmp_path).folder
+    file = folder / "journal" / "observations.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    before = dump(file)
+
+    refused = usage_error(*(word.replace("FOLDER", str(folder)) for word in command))
+
+    assert (
+        refused
+        == f"{file} has version 2, and this kraftwatch reads 1: use the kraftwatch that wrote it, or give a new folder"
+    )
     assert dump(file) == before
 
 

@@ -25,7 +25,7 @@ from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
 _MOVING: Mapping[type, tuple[str, ...]] = {
     Quorum: (
         *("now_ms", "log_seen_at_ms", "high_watermark", "high_watermark_since_ms", "last_offset"),
-        *("newest_timestamp_ms", "idle_ms"),
+        *("newest_timestamp_ms", "idle_ms", "silent_ms"),
     ),
     Poll: ("observed_at_ms", "high_watermark", "clock_ahead_ms"),
     Replica: ("log_end_offset", "last_fetch_ms", "last_caught_up_ms"),

@@ -215,10 +215,11 @@ def decode_snapshot_piece(payload: bytes, *, end_offset: int, epoch: int) -> Dec
 
 
 class _BatchSummary:
-    """The newest timestamp and the epochs of the readable batches, added in the order of the log."""
+    """The newest times and the epochs of the readable batches, added in the order of the log."""
 
     def __init__(self) -> None:
         self.newest_timestamp_ms: Millis | None = None
+        self.newest_noop_ms: Millis | None = None
         self.first_epoch: Epoch | None = None
         self.last_epoch: Epoch | None = None
         self.epoch_drop: EpochDrop | None = None
@@ -256,7 +257,9 @@ def _decode_batches(
     next_offset = expected
     for item in scan(payload, expected=expected):
         if isinstance(item, RecordBatch):
-            if not is_noop(payload, item):
+            if is_noop(payload, item):
+                summary.newest_noop_ms = Millis(max(item.max_timestamp, summary.newest_noop_ms or 0))
+            else:
                 decode_batch(payload, item, events, snapshot)
             summary.add(item)
             next_offset = item.last_offset + 1

@@ -199,6 +199,8 @@ class LogAdvanced:
     high_watermark: Offset | None
     newest_timestamp_ms: Millis | None
     """None if the observation held no batch."""
+    newest_noop_ms: Millis | None = None
+    """The time of the newest batch that is a NoOp; None if there was none."""
     base_offset: Offset | None = None
     """The offset from which on the log was read."""
     first_epoch: Epoch | None = None

@@ -189,6 +189,11 @@ class Quorum:
     """The current time of the log: the newest batch timestamp, NoOps included, and `idle_ms` later."""
     idle_ms: int = 0
     """How long the polls show that no record followed: without NoOps the log itself does not show that time passes."""
+    silent_ms: int | None = None
+    """How long the leader had appended no record at the newest poll, by its own clock; 0 for less than 10 s.
+
+    None: it is not known, or the controllers write no NoOps (metadata.max.idle.interval.ms=0): nothing shows it then.
+    """
     log_seen_at_ms: Millis | None = None
     """When a leader last served the log: records or an empty fetch."""
     poll: Poll | None = None

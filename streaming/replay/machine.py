@@ -116,6 +116,9 @@ class Machine(MachineState):
             return False
         self._begin(sequence, observed_at_ms)
         self._epoch_before = self.log.epoch
+        items = tuple(items)
+        if items and isinstance(newest := items[-1], LogAdvanced):
+            self.append_times.log_advanced(newest)
         items = tuple(self.log_clock.corrected(items, position=self.log.position, observed_at_ms=self.now_ms))
         if (missing := self._missing(items)) is not None:
             self._records_missing(missing)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from rules.model.identifiers import START, Millis
 from rules.model.membership import VoterRemoval
+from streaming.replay.append_times import AppendTimes
 from streaming.replay.contract_violations import ContractViolations
 from streaming.replay.image import Image
 from streaming.replay.leadership_state import Leadership
@@ -26,6 +27,7 @@ class MachineState:
     undecodable: int = 0
     """The number of records, batches and rows that could not be decoded."""
     log_clock: LogClock = field(default_factory=LogClock)
+    append_times: AppendTimes = field(default_factory=AppendTimes)
     behind_since_ms: Millis | None = None
     """Since when the log has been read less far than its high watermark."""
     log_seen_at_ms: Millis | None = None

@@ -41,6 +41,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         last_offset=image.last_offset,
         newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms + idle_ms),
         idle_ms=idle_ms,
+        silent_ms=_silent_ms(state),
         log_seen_at_ms=state.log_seen_at_ms,
         poll=_poll(state.poll_history.newest, image),
         histories={one.history.key: one.history for one in state.poll_history.replicas},
@@ -87,6 +88,11 @@ def _idle_ms(state: MachineState) -> int:
     if last is None or newest_ms is None or poll.leader.log_end_offset != last + 1:
         return 0
     return max(0, state.log_clock.latest_ms(poll.observed_at_ms) - newest_ms)
+
+
+def _silent_ms(state: MachineState) -> int | None:
+    last = state.visible_image.last_offset
+    return state.append_times.silent_ms(state.poll_history.newest, None if last is None else last + 1)
 
 
 def _committed(image: Image) -> VoterSet | None:

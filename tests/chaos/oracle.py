@@ -48,6 +48,7 @@ _BROKERS = (Kind.BROKER_SILENT, Kind.BROKER_UNCERTAIN)
 EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "no-leader": ((), (*_CLUSTER, Kind.BUSY)),
     "high-watermark-stalled": ((), (*_CLUSTER, Kind.BUSY)),
+    "controller-stuck": ((), (Kind.BUSY,)),
     "epoch-churn": ((), (*_CLUSTER, Kind.BUSY)),
     "failure-tolerance": ((), (*_CLUSTER, Kind.BUSY)),
     "voter-lagging": (_CLUSTER, (Kind.BUSY,)),

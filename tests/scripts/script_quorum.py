@@ -109,6 +109,12 @@ class ScriptedQuorum:
     gatherer_down: bool = False
     snapshot_at: tuple[int, int] | None = None
     """End offset of the newest snapshot and the newest time it contains."""
+    hanging: set[int] = field(default_factory=set)
+    """Controllers whose event thread hangs: they append nothing, and answer."""
+    noops: bool = True
+    """Whether metadata.max.idle.interval.ms is above 0."""
+    read_end: int = 0
+    """The offset after the newest record that the gatherer has read."""
     snapshots: bool = True
     """Whether a snapshot is taken every hour."""
     compacted: bool = False
@@ -169,6 +175,7 @@ class ScriptedQuorum:
         """Starts the process: it registers, and fetches when there is a leader."""
         node = self.nodes[number]
         node.up, node.stopped_at_ms = True, None
+        self.hanging.discard(number)
         self.stopped.pop(node.key, None)
         voter = self.voters.get(number)
         if voter is not None and voter.key == node.key and voter.endpoints[0] != node.endpoint:
@@ -248,6 +255,10 @@ class ScriptedQuorum:
     def finalize(self, metadata_version: int) -> None:
         """Runs kafka-features upgrade."""
         self.records.feature("metadata.version", metadata_version)
+
+    def hang(self, number: int) -> None:
+        """The event thread of a controller hangs: while it is active it appends nothing, and answers."""
+        self.hanging.add(number)
 
     def resign(self) -> None:
         """Makes the leader resign without a restart."""
@@ -332,13 +343,18 @@ class ScriptedQuorum:
                 self.voters[node.id] = self._voter(node.id)
                 self._write_voters()
         self._register_copies()
-        self.records.noops(2)
+        if self._appends_noops:
+            self.records.noops(2)
         for node in self.nodes.values():
             if node.regressed_until_ms is not None and self.now_ms < node.regressed_until_ms:
                 continue
             if node.up and not node.cut_off:
                 node.end_offset, node.epoch = self.records.offset, self.records.epoch
         self.stopped = {key: one for key, one in self.stopped.items() if self.now_ms - one.at_ms < 300 * SECOND}
+
+    @property
+    def _appends_noops(self) -> bool:
+        return self.noops and self.leader not in self.hanging
 
     def _register_copies(self) -> None:
         """Each of two processes registers again when it reads that the other one has."""
@@ -382,14 +398,17 @@ class ScriptedQuorum:
             last = some[-1].at  # type: ignore[union-attr]
             yield [*some, self._advanced(last.offset, last.timestamp_ms)]
         some, records.events = records.events, []
-        yield [*some, self._advanced(records.offset - 1, now)]
+        yield [*some, self._advanced(records.offset - 1, now if records.offset > self.read_end else None)]
 
-    def _advanced(self, last_offset: int, timestamp_ms: int) -> LogAdvanced:
+    def _advanced(self, last_offset: int, timestamp_ms: int | None) -> LogAdvanced:
+        self.read_end = last_offset + 1
+        newest_ms = None if timestamp_ms is None else Millis(timestamp_ms)
         return LogAdvanced(
             last_offset=Offset(last_offset),
             leader_epoch=Epoch(self.records.epoch),
             high_watermark=Offset(self.records.offset),
-            newest_timestamp_ms=Millis(timestamp_ms),
+            newest_timestamp_ms=newest_ms,
+            newest_noop_ms=newest_ms if self._appends_noops else None,
         )
 
     def _poll(self) -> Poll:

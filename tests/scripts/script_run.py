@@ -58,6 +58,8 @@ class ScriptRun:
             "observer": lambda node: self.cluster.observe(int(node)),
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
+            "hang": lambda node: self.cluster.hang(int(node)),
+            "noops": self.noops,
             "resign": self.cluster.resign,
             "cut-off": lambda node: self.cluster.cut_off(int(node)),
             "stop-fetching": lambda node: self.cluster.stop_fetching(int(node)),
@@ -139,6 +141,10 @@ class ScriptRun:
         for one in evaluate(monitor.machine.quorum(), monitor.settings.thresholds).findings:
             if one.subject == " ".join(subject):
                 yield from one.remedy
+
+    def noops(self, state: str) -> None:
+        """noops off, noops on: whether metadata.max.idle.interval.ms is above 0."""
+        self.cluster.noops = state == "on"
 
     def snapshots(self, state: str) -> None:
         """snapshots off, snapshots on: whether the leader takes a snapshot every hour."""

@@ -64,8 +64,10 @@ class ClusterActivity:
 
     def act(self, now_ms: int, leader: SimulatedController) -> None:
         """Writes the records of half a second."""
-        leader.write(now_ms, None)
         self._fetch_as_brokers(now_ms, leader)
+        if leader.hangs:
+            return
+        leader.write(now_ms, None)
         for node in self.nodes:
             if node.up:
                 node.write_snapshot_if_due(now_ms)

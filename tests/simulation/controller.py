@@ -78,6 +78,8 @@ class SimulatedController:
     """The highest metadata.version that it supports."""
     disk_full: bool = False
     """It fetches and appends nothing."""
+    hangs: bool = False
+    """Its event thread hangs: while it leads it appends nothing, and answers."""
     snapshot_end: int = 0
     """Its newest snapshot has the records below this offset; it writes one every half minute (KIP-630)."""
     snapshot_ms: int = 0
@@ -115,7 +117,7 @@ class SimulatedController:
         self.deadline_ms = now_ms + self.random.randint(*FETCH_TIMEOUT_MS)
 
     def stop(self) -> None:
-        self.up = self.leads = False
+        self.up = self.leads = self.hangs = False
         self.network.disconnect(self.id)
 
     def lose_disk(self, directory: str) -> None:

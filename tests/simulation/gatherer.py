@@ -187,6 +187,7 @@ class SimulatedGatherer:
                 if entry.event is not None and not (self.knows_all and isinstance(entry.event, UnknownRecords))
             ]
             known = leader.high_watermark > leader.epoch_start
+            noops = [entry for entry in entries if entry.event is None]
             yield [
                 *events,
                 LogAdvanced(
@@ -194,6 +195,7 @@ class SimulatedGatherer:
                     leader_epoch=Epoch(leader.epoch),
                     high_watermark=Offset(leader.high_watermark) if known else None,
                     newest_timestamp_ms=Millis(entries[-1].timestamp_ms) if entries else None,
+                    newest_noop_ms=Millis(noops[-1].timestamp_ms) if noops else None,
                 ),
             ]
             if self.position >= leader.high_watermark:

@@ -250,6 +250,15 @@ def fill_disks(scene: IncidentSimulation) -> Iterator[int]:
         node.disk_full = False
 
 
+@incident("controller-stuck", static=True)
+def hang_event_thread(scene: IncidentSimulation) -> Iterator[int]:
+    leader = scene.leader
+    leader.hangs = True
+    yield scene.fires("controller-stuck", "active controller", after_s=12.0)
+    leader.stop()
+    leader.start(scene.now_ms)
+
+
 @incident("voter-change-stuck")
 def block_voter_change(scene: IncidentSimulation) -> Iterator[int]:
     leader, followers = scene.leader, scene.followers

@@ -101,6 +101,7 @@ def healthy(voters: int = 3) -> Quorum:
         high_watermark_since_ms=Millis(NOW - 200),
         last_offset=Offset(LOG_END - 1),
         newest_timestamp_ms=Millis(NOW - 300),
+        silent_ms=0,
         log_seen_at_ms=Millis(NOW - 100),
         poll=Poll(
             observed_at_ms=Millis(NOW - 200),
@@ -422,6 +423,11 @@ def stalled(quorum: Quorum, *, for_ms: int = 31_000, waiting: int = 60) -> Quoru
     """The leader's log grows, and the high watermark has not moved for this long."""
     quorum = with_rows(quorum, present(quorum.poll).leader_id, log_end_offset=Offset(LOG_END + waiting))
     return replace(quorum, high_watermark_since_ms=Millis(NOW - for_ms))
+
+
+def silent(quorum: Quorum, *, for_ms: int = 31_000) -> Quorum:
+    """The leader answers, and has appended nothing for this long."""
+    return replace(quorum, silent_ms=for_ms)
 
 
 def observer(

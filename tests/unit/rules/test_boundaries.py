@@ -31,6 +31,7 @@ from tests.unit.rules.situation import (
     removed,
     removed_repeatedly,
     restarting,
+    silent,
     snapshots,
     stalled,
     unclean,
@@ -95,6 +96,7 @@ BOUNDARIES: dict[str, tuple[int, str, Callable[[int], Quorum]]] = {
         LAST_WARNING,
         lambda ms: broker_lagging(healthy(), 101, for_ms=ms, silent=True),
     ),
+    "controller-stuck.still": (12_000, "no, no, critical", lambda ms: silent(healthy(), for_ms=ms)),
     "high-watermark-stalled.still": (10_000, "no, no, critical", lambda ms: stalled(healthy(), for_ms=ms)),
     "voter-disk-replaced.fetch_age": (
         10_000,

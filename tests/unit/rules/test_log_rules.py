@@ -27,6 +27,7 @@ from tests.unit.rules.situation import (
     recovering,
     row,
     shut_down,
+    silent,
     stalled,
     static,
     unknown_reasons,
@@ -40,6 +41,15 @@ from tests.unit.rules.situation import (
 CHURN = "warning epoch-churn: quorum"
 FENCED = with_broker(healthy(), 101, fenced=True)
 LAGGING = broker_lagging(healthy(), 101)
+
+
+def test_controller_stuck_does_not_explain_a_log_that_is_not_committed_or_has_no_noops() -> None:
+    assert finding_lines(silent(healthy())) == ["critical controller-stuck: active controller"]
+    assert finding_lines(silent(healthy(), for_ms=11_000)) == []
+    assert finding_lines(stalled(silent(healthy()))) == ["critical high-watermark-stalled: quorum"]
+    without_noops = replace(healthy(), silent_ms=None)
+    ((_, why),) = unknown_reasons(without_noops, "controller-stuck")
+    assert why.startswith("whether the active controller appends is ")
 
 
 @pytest.mark.parametrize(("for_ms", "fires"), [(59_000, False), (60_000, True)])

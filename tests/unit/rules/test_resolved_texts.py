@@ -46,6 +46,7 @@ OF_A_HEALTHY_QUORUM = {
     "observer-lagging: broker 109": "Broker 109 is no longer registered.",
     "forced-reconfiguration: voter set at offset 9000": "No voter set was forced recently. The voters are 1, 2 and 3.",
     "ghost-registration: controller 2": "Controller 2 is a voter.",
+    "controller-stuck: active controller": "The active controller appends records. Controller 3 leads in epoch 7.",
     "high-watermark-stalled: quorum": (
         "Records are committed: the high watermark is 10000. Controller 3 leads in epoch 7."
     ),
@@ -83,6 +84,7 @@ OF_NO_OBSERVATION = {
     "no-leader: quorum": "A controller leads the metadata quorum: metadata changes are possible.",
     "epoch-churn: quorum": "Leader elections are no longer too frequent. No leader is known now.",
     "forced-reconfiguration: voter set at offset 9000": "No voter set was forced recently. The voters are not known.",
+    "controller-stuck: active controller": "The active controller appends records. No leader is known now.",
     "high-watermark-stalled: quorum": "Records are committed. No leader is known now.",
     "quorum-shape: quorum": "The number of voters is as it should be.",
     "voter-change-stuck: quorum": "No change of the voter set is pending. The voters are not known.",

@@ -86,12 +86,16 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
         "transaction-ended": written["END_TRANSACTION_RECORD"],
         "voters-replaced": sidecar["control_by_type"]["KRAFT_VOTERS"],
     }
-    assert decoded[-1] == LogAdvanced(
+    end = decoded[-1]
+    assert isinstance(end, LogAdvanced)
+    assert end.newest_noop_ms is not None
+    assert end == LogAdvanced(
         base_offset=Offset(0),
         last_offset=sidecar["last_offset"],
         leader_epoch=Epoch(7),
         high_watermark=Offset(99),
         newest_timestamp_ms=sidecar["last_ts"],
+        newest_noop_ms=end.newest_noop_ms,
         first_epoch=Epoch(1),
         last_epoch=Epoch(7),
     )
@@ -157,6 +161,7 @@ def test_the_newest_timestamp_is_that_of_the_latest_batch_in_any_order(
 
     assert isinstance(end, LogAdvanced)
     assert end.newest_timestamp_ms == max(written_at)
+    assert end.newest_noop_ms == (None if value is CHANGE else max(written_at))
 
 
 def test_transaction_records_give_their_events() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.errors import UsageError, os_errors
+from rules.formatting import shortened, visible
 
 # A file has no login, and its name is what an error of Java is about.
 _URL = re.compile(r"(?<!file)://(?:(?P<login>[^\s/]*)@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)")
@@ -16,6 +17,7 @@ _CUT_URL = re.compile(r"://\S*\Z")
 _HIDDEN = "***"
 LENGTH_MAX = 1_000
 """Characters of a text from outside that are read."""
+_MAX_EXCERPT = 120
 
 
 def read_text(file: Path) -> str:
@@ -82,6 +84,11 @@ def redact(text: str, *secrets: str) -> str:
     for pattern, replacement in ((_URL, _host_only), (_NAMED, _name_only), (_URL, _host_only)):
         text = pattern.sub(replacement, text)
     return text
+
+
+def excerpt(text: str, *secrets: str) -> str:
+    """Returns the beginning of a server's message on one line, redacted and without control characters."""
+    return shortened(visible(" ".join(redact(text, *secrets).split())), _MAX_EXCERPT)
 
 
 def _hidden(text: str) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis, Offset
@@ -13,6 +13,10 @@ from rules.model.identifiers import Millis, Offset
 _NUMBERS: Final = re.compile(r"\d+")
 LATE_MS: Final = Millis(60_000)
 """A row that is evaluated so long after it was observed is late: people are told by how much."""
+
+
+AlertKey: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
+"""Identity of a transition (`Alert.key`): cluster id, rule, subject, start, state, severity, time of the row."""
 
 
 class AlertState(StrEnum):
@@ -62,7 +66,7 @@ class Alert:
         return fingerprint(self.cluster_id, self.rule, self.subject)
 
     @property
-    def key(self) -> tuple[str, str, str, Millis, str, str, Millis]:
+    def key(self) -> AlertKey:
         """Identity of this transition: alerts with the same key are the same notification sent twice.
 
         The row that made the transition is part of it: warning, critical and warning again are three transitions.

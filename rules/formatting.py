@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 
 from rules.finding import Plain
 from rules.model.identifiers import Millis
@@ -11,7 +12,10 @@ _SECOND = 1_000
 _MINUTE = 60 * _SECOND
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
-_YEAR_10000_MS = 253_402_300_800_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+LATEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, the latest that can be formatted."""
 MOST_ENTRIES = 100
 """How many entries a list has that each of many findings repeats: the evidence must not grow with their square."""
 
@@ -75,23 +79,37 @@ def ms_text(duration: Millis | int) -> str:
     return f"{max(0, duration)} ms"
 
 
-def utc_text(at: Millis | int) -> str:
-    """Returns a time as text: `2026-11-21 03:12:45 UTC`. A time before 1970 or after the year 9999 is given in ms.
+def duration(ms: Millis | float) -> str:
+    """Formats a duration: `0.4 s`, `42 s`, `3 min 5 s`, `2 h 10 min`, `9 d 4 h`."""
+    seconds = ms / 1000
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, unit, below, below_unit in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // below
+            return f"{whole // size} {unit}" + (f" {rest} {below_unit}" if rest else "")
+    return f"{whole} s"
 
-    The calendar is computed here (Howard Hinnant, "chrono-compatible low-level date algorithms"), because the rules
-    import no clock, and with it no `datetime`.
-    """
-    if not 0 <= at < _YEAR_10000_MS:
+
+def utc_text(at: Millis | int) -> str:
+    """Returns a time as text: `2026-11-21 03:12:45 UTC`. A time before 1970 or after the year 9999 is given in ms."""
+    if not 0 <= at <= LATEST_MS:
         return f"{at} ms since 1970"
-    days, rest = divmod(at // _SECOND, _DAY // _SECOND)
-    era, day_of_era = divmod(days + 719_468, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    from_march = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * from_march + 2) // 5 + 1
-    month = from_march + 3 if from_march < 10 else from_march - 9
-    year = year_of_era + era * 400 + (month <= 2)
-    return f"{year:04}-{month:02}-{day:02} {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02} UTC"
+    return f"{_EPOCH + at * _MILLISECOND:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def iso(at_ms: Millis) -> str:
+    """Formats a time as ISO 8601 in UTC with milliseconds: `2026-11-20T05:01:02.345Z`."""
+    return (_EPOCH + at_ms * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_iso(text: str) -> Millis:
+    """Parses a time that `iso` formatted.
+
+    Raises ValueError if the text is not a time, TypeError if the value is not a text, or the time has no time zone.
+    """
+    return Millis((datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND)
 
 
 def resolved_summary(now: str, ended_at_ms: Millis) -> str:
@@ -114,6 +132,11 @@ def first_values(values: Sequence[Plain]) -> list[Plain]:
     """Returns the values; of more than MOST_ENTRIES the first ones, and how many are left out as the last one."""
     more = len(values) - MOST_ENTRIES
     return [*values[:MOST_ENTRIES], f"{more} more"] if more > 0 else [*values]
+
+
+def shortened(text: str, limit: int) -> str:
+    """Returns the text, or its beginning with `…`, in at most `limit` characters."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def topic_text(topic: str | None, topic_id: str) -> str:

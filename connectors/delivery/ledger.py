@@ -15,11 +15,10 @@ from dataclasses import replace
 from itertools import islice, takewhile
 
 from connectors.errors import StoreError
-from connectors.sinks.alert_json import Key
 from connectors.store.alert_store import AlertRecord, AlertStore, DeliveryStatus, SinkRecord
 from connectors.store.database import Database
 from connectors.store.lease import Lease
-from rules.alert import Alert, AlertState
+from rules.alert import Alert, AlertKey, AlertState
 from rules.evaluate import ALL_RULES
 from rules.firing import Firing, reconciled
 from rules.model.identifiers import Millis
@@ -54,7 +53,7 @@ class Ledger:
         records, sinks = self._store.content()
         self._records: dict[int, AlertRecord] = {}
         """By number, oldest first: the other mappings refer to these records."""
-        self._by_key: dict[Key, AlertRecord] = {}
+        self._by_key: dict[AlertKey, AlertRecord] = {}
         self._newest: dict[str, dict[tuple[str, str], AlertRecord]] = {}
         """By cluster, then by rule and subject: the newest transition of each alert."""
         self._unstored_texts: dict[int, AlertRecord] = {}
@@ -132,7 +131,7 @@ class Ledger:
 
     def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
         """Records the alerts that are new, for every known sink; returns them in order, with their lateness."""
-        new: dict[Key, Alert] = {}
+        new: dict[AlertKey, Alert] = {}
         for alert in alerts:
             if alert.key not in self._by_key:
                 new.setdefault(alert.key, alert.recorded(now_ms))
@@ -191,12 +190,12 @@ class Ledger:
             self._lease.renew()
 
     def mark_delivered(
-        self, sink: str, keys: Collection[Key], *, notified_ms: Mapping[str, Millis] | None = None
+        self, sink: str, keys: Collection[AlertKey], *, notified_ms: Mapping[str, Millis] | None = None
     ) -> None:
         """Records that a known sink accepted these alerts, and when it was notified of incidents."""
         self._note(sink, keys, DeliveryStatus.DELIVERED, notified_ms or {})
 
-    def discard(self, sink: str, keys: Collection[Key]) -> None:
+    def discard(self, sink: str, keys: Collection[AlertKey]) -> None:
         """Records that these alerts are never sent to a sink."""
         self._note(sink, keys, DeliveryStatus.DISCARDED, {})
 
@@ -243,7 +242,7 @@ class Ledger:
         }
 
     def _note(
-        self, sink: str, keys: Collection[Key], status: DeliveryStatus, notified_ms: Mapping[str, Millis]
+        self, sink: str, keys: Collection[AlertKey], status: DeliveryStatus, notified_ms: Mapping[str, Millis]
     ) -> None:
         pending, stored = self._pending[sink], self._sinks[sink]
         known = (self._by_key.get(key) for key in keys)

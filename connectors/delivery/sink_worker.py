@@ -13,9 +13,8 @@ from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.retries import RetrySchedule, SetAside
 from connectors.secret import redact
-from connectors.sinks.alert_json import Key
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
-from rules.alert import Alert
+from rules.alert import Alert, AlertKey
 from rules.evaluate import ALL_RULES
 from rules.job.sink_failing import subject_of
 from rules.model.identifiers import Millis
@@ -85,7 +84,7 @@ class SinkWorker:
             expires=sink.options.expires,
         )
         """Of a sink that notifies people; others get each transition."""
-        self._maybe_delivered: set[Key] = set()
+        self._maybe_delivered: set[AlertKey] = set()
         """Transitions whose acceptance was not confirmed: the end of their alerts is sent, silenced or not."""
         self._silenced = 0
         """Firing alerts that a silence held back in the newest plan."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from connectors import librdkafka
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RelayMessage, TopicError
@@ -22,7 +23,6 @@ from connectors.relay.topic_client import open_producer, reason
 from connectors.relay.topic_tail import TopicTail, extent
 from connectors.relay.written_clusters import WaitingRows, WrittenCluster, WrittenClusters, is_in_topic
 from connectors.settings import TopicSection
-from connectors.sinks import librdkafka
 from connectors.store.journal_reader import JournalReader
 
 _LOG = logging.getLogger(__name__)

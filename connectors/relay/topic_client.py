@@ -17,9 +17,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import NewTopic
 
+from connectors import librdkafka
 from connectors.relay.relay_message import Baseline, RelayMessage, TopicError, check_row, parse_message
 from connectors.settings import TopicSection
-from connectors.sinks import librdkafka
 from connectors.wall_clock import wall_ms
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from connectors import librdkafka
 from connectors.errors import UndecodableError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, TopicError, check_row, parse_message
 from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
 from connectors.settings import TopicSection
-from connectors.sinks import librdkafka
 from connectors.store.follow_progress import FollowProgress, advance
 
 _LOG = logging.getLogger(__name__)

@@ -14,11 +14,10 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr, model_validator
 
+from connectors.alert_json import compact_json
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
-from connectors.sinks.alert_json import compact_json, iso
-from connectors.sinks.evidence_format import plain_evidence, shortened
 from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
@@ -26,8 +25,9 @@ from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
+from rules.evidence_text import plain_evidence
 from rules.finding import Plain, Severity
-from rules.formatting import late_text, visible
+from rules.formatting import iso, late_text, shortened, visible
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.incident import deduplication_key

@@ -15,16 +15,16 @@ import requests
 from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
-from connectors.secret import Secret
+from connectors.secret import Secret, excerpt
 from connectors.sinks.bounded_http import BoundedAdapter, bounded
-from connectors.sinks.evidence_format import alert_text, other_alert_lines, shortened
-from connectors.sinks.http_request import LATE, excerpt, url_secrets
+from connectors.sinks.http_request import LATE, url_secrets
+from connectors.sinks.notification_text import alert_text, other_alert_lines
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
 from rules.finding import Severity
-from rules.formatting import visible
+from rules.formatting import shortened, visible
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 

@@ -12,14 +12,14 @@ from typing import TextIO
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import evidence_lines
-from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Retry, minimal_alert
+from connectors.alert_json import minimal_alert
+from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Retry
 from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert, AlertState
+from rules.evidence_text import evidence_lines
 from rules.finding import Severity
-from rules.formatting import late_text, visible
+from rules.formatting import iso, late_text, visible
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 

@@ -18,16 +18,13 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry as HeaderParser
 
-from connectors.secret import redact
+from connectors.secret import excerpt
 from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded
-from connectors.sinks.evidence_format import shortened
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
-from rules.formatting import visible
 
 _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
 LATE = "no response in time"
-_MAX_MESSAGE = 120
 _STATUS = {
     401: "the credentials are not accepted",
     403: "permission denied",
@@ -59,11 +56,6 @@ def seconds_of(retry_after: str | None) -> float:
         return float(HeaderParser().parse_retry_after(retry_after or ""))
     except (HTTPError, ValueError, OverflowError):
         return 0.0
-
-
-def excerpt(text: str, *secrets: str) -> str:
-    """Returns the beginning of a server's message on one line, redacted and without control characters."""
-    return shortened(visible(" ".join(redact(text, *secrets).split())), _MAX_MESSAGE)
 
 
 def error_text(error: Exception) -> str:

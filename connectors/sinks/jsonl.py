@@ -14,13 +14,13 @@ from pathlib import Path
 
 from pydantic import field_validator
 
+from connectors.alert_json import key_of, to_line
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import Key, key_of, to_line
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
 from connectors.store.durable_file import append, lock, sync_path
 from connectors.store.store_place import StorePlace
-from rules.alert import Alert
+from rules.alert import Alert, AlertKey
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -158,6 +158,6 @@ class JsonlSink:
         return key is not None
 
 
-def _digest(key: Key) -> bytes:
+def _digest(key: AlertKey) -> bytes:
     """Returns 16 bytes for a key: the keys of a year of alerts must fit into memory."""
     return blake2b(repr(tuple(str(part) for part in key)).encode("utf-8", "backslashreplace"), digest_size=16).digest()

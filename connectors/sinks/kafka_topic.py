@@ -19,12 +19,12 @@ from weakref import WeakMethod
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
+from connectors import librdkafka
+from connectors.alert_json import to_line
 from connectors.errors import UsageError
 from connectors.settings import TopicSection
-from connectors.sinks import librdkafka
-from connectors.sinks.alert_json import Key, to_line
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
-from rules.alert import Alert
+from rules.alert import Alert, AlertKey
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -40,7 +40,7 @@ class KafkaTopicSink:
         self.options = options
         self._config = config
         self._producer: Any = None
-        self._in_flight: dict[Key, Outcome | None] = {}
+        self._in_flight: dict[AlertKey, Outcome | None] = {}
         """What was handed to the producer, and its outcome; None until it is known."""
         self._error: KafkaError | None = None
         """The error that librdkafka reported in this call; an authentication error has precedence."""
@@ -107,7 +107,7 @@ class KafkaTopicSink:
         except KafkaException as problem:
             self._in_flight[key] = self._outcome(problem.args[0])
 
-    def _on_result(self, key: Key, error: KafkaError | None, _: Message) -> None:
+    def _on_result(self, key: AlertKey, error: KafkaError | None, _: Message) -> None:
         self._in_flight[key] = self._outcome(error)
 
     def _outcome(self, error: KafkaError | None) -> Outcome:

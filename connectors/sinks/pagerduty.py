@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import SecretStr, TypeAdapter, model_validator
 
 from connectors.errors import UsageError
-from connectors.secret import Secret
+from connectors.secret import Secret, excerpt
 from connectors.settings import placed_error
-from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import delay_text, other_alert_lines, plain_evidence, shortened
-from connectors.sinks.http_request import HttpResponse, error_text, excerpt, outcome_of_response, post
+from connectors.sinks.http_request import HttpResponse, error_text, outcome_of_response, post
+from connectors.sinks.notification_text import delay_text, other_alert_lines
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
+from rules.evidence_text import plain_evidence
 from rules.finding import Plain
-from rules.formatting import plural, visible
+from rules.formatting import iso, plural, shortened, visible
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification

@@ -12,17 +12,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from connectors.alert_json import minimal_alert
 from connectors.errors import UsageError
 from connectors.secret import redact
-from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from rules.notifications.route import Route
 
-_MAX_SUMMARY = 300
-LATEST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, the latest that can be formatted."""
-_REMEDY = "# This text is shortened: `kraftwatch check` and kraftwatch's page have the evidence and what to do."
 _LOG = logging.getLogger(__name__)
 DocumentT = TypeVar("DocumentT")
 _MIN_TIME_S = 0.05
@@ -64,22 +60,6 @@ def minimal(notification: Notification) -> Notification:
         alerts=tuple(map(minimal_alert, notification.alerts)),
         new_transitions=tuple(map(minimal_alert, notification.new_transitions)),
     )
-
-
-def minimal_alert(alert: Alert) -> Alert:
-    """Returns the alert without evidence, with a short summary and with times that can be formatted."""
-    return replace(
-        alert,
-        summary=alert.summary[:_MAX_SUMMARY],
-        evidence={},
-        remedy=(_REMEDY,),
-        started_at_ms=_formattable(alert.started_at_ms),
-        observed_at_ms=_formattable(alert.observed_at_ms),
-    )
-
-
-def _formattable(at_ms: Millis) -> Millis:
-    return Millis(min(max(at_ms, 0), LATEST_MS))
 
 
 class DeliveryMode(Enum):

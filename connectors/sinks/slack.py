@@ -19,9 +19,9 @@ from urllib.request import Request
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 from requests.structures import CaseInsensitiveDict
 
-from connectors.secret import Secret
+from connectors.secret import Secret, excerpt
 from connectors.settings import ValidUrl, placed_error, url_problem
-from connectors.sinks.http_request import HttpResponse, excerpt, outcome_of_response, post
+from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import delay_text, duration, evidence_lines
+from connectors.sinks.notification_text import delay_text
 from connectors.sinks.sink_config import MessageLinks
 from rules.alert import Alert, AlertState
+from rules.evidence_text import evidence_lines
 from rules.finding import Severity
-from rules.formatting import visible
+from rules.formatting import duration, iso, visible
 from rules.notifications.notification import Notification
 
 Block: TypeAlias = dict[str, Any]

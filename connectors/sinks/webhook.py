@@ -15,15 +15,16 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
+from connectors.alert_json import compact_json, to_object
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error, url_problem
-from connectors.sinks.alert_json import compact_json, iso, to_object
 from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.store.store_place import StorePlace
 from rules.finding import Plain
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import iso
 from connectors.wall_clock import wall_ms
-from rules.formatting import plural, visible
+from rules.formatting import iso, plural, visible
 from rules.model.identifiers import Millis
 from streaming.cli.options import (
     AsJson,

@@ -23,8 +23,7 @@ from connectors.metadata.dump_log import (
 )
 from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import kafka_versions
-from connectors.sinks.alert_json import iso
-from connectors.sinks.sink import LATEST_MS
+from rules.formatting import LATEST_MS, iso
 from rules.model.identifiers import Millis
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode

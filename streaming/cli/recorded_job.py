@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import iso
 from connectors.store.bundle_file import bundled_config
 from rules.evaluate import thresholds_for, with_overrides
 from rules.finding import Thresholds
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.cli.config_from_options import overrides, patterns, resolve_config, selected, with_settings
 from streaming.cli.options import ConfigOptions, RecordedOptions, parse_time_option

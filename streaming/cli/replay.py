@@ -64,7 +64,7 @@ def replay(
 
 
 def _print(alerts: "Iterator[Alert]", *, as_json: bool) -> None:
-    from connectors.sinks.alert_json import to_line
+    from connectors.alert_json import to_line
     from connectors.sinks.console import rendered
 
     count = 0
@@ -98,7 +98,7 @@ def timeline(
       kraftwatch timeline --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
     from connectors.delivery.ledger import stored_alerts
-    from connectors.sinks.alert_json import iso
+    from rules.formatting import iso
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.report.back_test import evaluation_start
     from streaming.status.event_history import timeline_entries
@@ -139,7 +139,7 @@ _STYLES = {"alert": "yellow", "gap": "dim", "election": "bold", "unclean-electio
 
 
 def _timeline_line(entry: "TimelineEntry", cluster: str | None) -> Text:
-    from connectors.sinks.alert_json import iso
+    from rules.formatting import iso
 
     where = "" if cluster is None else f"{visible(cluster)}  "
     out = Text(f"{iso(entry.at_ms)}  {where}", "dim")

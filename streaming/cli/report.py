@@ -68,7 +68,7 @@ def report(
     """
     if (checkpoint is not None and journal is not None) or (checkpoint is None and journal is None and config is None):
         raise UsageError("give --checkpoint DIR or --journal DIR, but not both; or --config FILE of a job alone")
-    from connectors.sinks.alert_json import iso
+    from rules.formatting import iso
     from streaming.report.incident_report import make_report
 
     given = options.RecordedOptions(journal=checkpoint or journal, from_=from_, to=to, config=config, setting=setting)

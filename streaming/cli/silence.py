@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connectors.alert_json import silence_to_json
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import iso, silence_to_json
 from connectors.wall_clock import wall_ms
 from rules.evaluate import ALL_RULES
 from rules.finding import Severity
-from rules.formatting import ms_text
+from rules.formatting import iso, ms_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.route import Silence

@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from connectors.alert_json import to_object
 from connectors.gather.commit_buffer import BUFFER_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import PartitionChanged, PartitionSet, Undecodable, VotersReplaced
 from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind
-from connectors.sinks.alert_json import from_iso, to_object
 from connectors.store.alert_store import AlertStore
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import ALL_RULES
+from rules.formatting import from_iso
 from rules.model.identifiers import DirectoryId, Millis
 from rules.model.membership import RecordPosition
 from rules.model.monitoring import FailedObservation, Reason
@@ -54,7 +55,7 @@ FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "offset": (int, type(None)),
     "late_ms": int,
 }
-"""The fields of an alert and the type of each: `connectors.sinks.alert_json` and docs/alert.schema.json."""
+"""The fields of an alert and the type of each: `connectors.alert_json` and docs/alert.schema.json."""
 _OPTIONAL = {"late_ms"}
 _PLACEHOLDER = re.compile(r"\$(?!BOOTSTRAP\b|NODE_PROPERTIES\b)\{?[A-Z_]{3,}")
 

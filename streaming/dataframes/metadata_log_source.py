@@ -35,7 +35,7 @@ from connectors.metadata.dump_log import (
 )
 from connectors.metadata.value_limits import LARGEST_INT32
 from connectors.observations.log_event import TopicCreated
-from connectors.sinks.sink import LATEST_MS
+from rules.formatting import LATEST_MS
 
 ROWS_PER_BATCH: Final = 4096
 _encode = json.JSONEncoder(separators=(",", ":")).encode

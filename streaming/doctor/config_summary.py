@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from connectors.sinks.alert_json import iso
 from connectors.sinks.sink import DeliveryMode
 from connectors.sinks.sink_config import SinkSection
 from rules.finding import Plain
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.config import ClusterSection, Config
 from streaming.config.cluster_section import RuleSection, flattened

@@ -17,10 +17,9 @@ from connectors.logdir.log_dir_reader import read_log_dir
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import is_noop
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.sinks.alert_json import iso
 from rules.alert import Alert, AlertState
 from rules.finding import Plain
-from rules.formatting import ms_text, plural
+from rules.formatting import iso, ms_text, plural
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ALWAYS
 from streaming.status.recording import SettingsOf, replayed

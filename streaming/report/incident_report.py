@@ -11,12 +11,11 @@ from fnmatch import fnmatchcase
 from connectors.delivery.ledger import stored_alerts
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import AtTime
-from connectors.sinks.alert_json import iso
 from connectors.store.collection import SilenceStore
 from connectors.store.database import Database
 from rules.alert import Alert
 from rules.evaluate import evaluate
-from rules.formatting import utc_text
+from rules.formatting import iso, utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 from streaming.replay.cluster_settings import ClusterSettings

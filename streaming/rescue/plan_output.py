@@ -15,9 +15,8 @@ from connectors.gather.endpoint_probe import probe_once
 from connectors.gather.node_directory import ProbeTarget
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.logdir.log_dir_files import PARTITION
-from connectors.sinks.alert_json import iso
 from rules.finding import Plain
-from rules.formatting import and_join, printable_step, visible
+from rules.formatting import and_join, iso, printable_step, visible
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.membership import Voter
 from rules.model.monitoring import Answer, Connection, Probe, Resolution

@@ -8,7 +8,7 @@ from connectors.observations.log_event import LogAdvanced
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
-from connectors.sinks.alert_json import iso
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.replay.decoded_row import decode_observation
 

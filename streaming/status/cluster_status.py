@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from connectors.sinks.alert_json import iso
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
+from rules.formatting import iso
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
-from rules.formatting import and_join, late_text, ms_text, plural, topic_text
+from rules.formatting import and_join, iso, late_text, ms_text, plural, topic_text
 from rules.model.history import Election, RecentHistory, Recovery, VoterChange
 from rules.model.identifiers import Millis, TopicId
 from rules.model.quorum import Quorum

@@ -21,9 +21,9 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from connectors.errors import KraftwatchError, UsageError
-from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings

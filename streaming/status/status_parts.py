@@ -6,8 +6,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from connectors.sinks.alert_json import from_iso, iso
 from rules.analysis.replica_lag import Liveness
+from rules.formatting import from_iso, iso
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import CertificateFault
 

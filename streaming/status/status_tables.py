@@ -11,12 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import duration
 from rules.analysis.replica_lag import Liveness
 from rules.evaluate import INHIBITED
 from rules.finding import UnknownResult
-from rules.formatting import and_join, ms_text, plural, utc_text, visible
+from rules.formatting import and_join, duration, iso, ms_text, plural, utc_text, visible
 from rules.model.identifiers import Millis, ReplicaKey
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.health import Health, health, records_at_risk

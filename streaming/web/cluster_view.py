@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from connectors.sinks.alert_json import iso, silence_to_json, to_object
-from connectors.sinks.evidence_format import duration
+from connectors.alert_json import silence_to_json, to_object
 from rules.alert import Alert, AlertState
 from rules.checks.monitor_blind import observes_nothing
 from rules.evaluate import BLIND, INHIBITED
 from rules.finding import Plain, Severity, UnknownResult
-from rules.formatting import ms_text
+from rules.formatting import duration, iso, ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 from streaming.status.cluster_status import ClusterStatus, PendingCondition, StatusSource, selected_json, status_json

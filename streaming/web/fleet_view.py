@@ -14,10 +14,10 @@ from flask.typing import ResponseReturnValue
 
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import parse_time
-from connectors.sinks.sink import LATEST_MS
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.finding import Plain
+from rules.formatting import LATEST_MS
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 from streaming.status.health import Health

@@ -15,8 +15,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from connectors.errors import JournalError, KraftwatchError, UsageError
-from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.past_replay import REPLIES, REQUESTS, PastReply, PastRequest, PastState

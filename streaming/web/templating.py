@@ -16,10 +16,9 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import duration, evidence_lines
 from rules.evaluate import ALL_RULES
-from rules.formatting import late_text, utc_text, visible
+from rules.evidence_text import evidence_lines
+from rules.formatting import duration, iso, late_text, utc_text, visible
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
 from streaming.status.event_history import voter_change_text

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from connectors.sinks.evidence_format import duration
 from rules.alert import Alert, AlertState
-from rules.formatting import plural, topic_text
+from rules.formatting import duration, plural, topic_text
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.event_history import election_text, voter_change_text

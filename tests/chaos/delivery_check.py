@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from connectors.sinks.alert_json import Key, key_of
+from connectors.alert_json import key_of
 from connectors.store.alert_store import AlertRecord, DeliveryStatus, SinkRecord
-from rules.alert import Alert, AlertState
+from rules.alert import Alert, AlertKey, AlertState
 from rules.evaluate import ALL_RULES, BLIND
 from rules.job.monitor_degraded import CUT_OFF
 from rules.model.job_state import JOB_CLUSTER_ID
@@ -96,7 +96,7 @@ def differences(job: ConfiguredJob, content: Content) -> list[str]:
     ]
 
 
-def _begun_or_ended(key: Key) -> tuple[object, ...]:
+def _begun_or_ended(key: AlertKey) -> tuple[object, ...]:
     cluster_id, rule, subject, started_at_ms, state, *_ = key
     return cluster_id, rule, subject, started_at_ms, state
 

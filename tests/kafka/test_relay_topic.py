@@ -23,11 +23,11 @@ from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import Baseline, RelayMessage, SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
 from connectors.settings import TopicSection
-from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from deploy.lab.addresses import Ports
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.config import checked
 from streaming.doctor.topic_checks import check_topics

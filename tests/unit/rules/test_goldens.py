@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.sinks.evidence_format import alert_text
+from connectors.sinks.notification_text import alert_text
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation, Rule, Severity

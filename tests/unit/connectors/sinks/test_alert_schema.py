@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from connectors.sinks.alert_json import to_line, to_object
+from connectors.alert_json import to_line, to_object
 from rules.alert import AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis

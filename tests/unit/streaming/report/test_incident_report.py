@@ -9,9 +9,9 @@ import pytest
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError, UsageError
-from connectors.sinks.alert_json import iso
 from connectors.store.collection import SilenceStore
 from connectors.store.tables import sqlite_database
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.route import Silence

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from connectors.delivery.ledger import stored_alerts
 from connectors.secret import Secret
-from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
+from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.replay.cluster_settings import ClusterSettings

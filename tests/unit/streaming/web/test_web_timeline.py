@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from connectors.sinks.alert_json import from_iso
 from rules.alert import Alert
 from rules.finding import Severity
+from rules.formatting import from_iso
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
 from streaming.status.status_parts import (
     ElectionStatus,

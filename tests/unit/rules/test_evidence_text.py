@@ -1,8 +1,11 @@
-"""Formatting of evidence: durations, tables and empty values."""
+"""Evidence as lines: durations, tables and empty values."""
+
+import math
 
 import pytest
 
-from connectors.sinks.evidence_format import duration, evidence_lines
+from rules.evidence_text import evidence_lines
+from rules.formatting import duration
 
 
 @pytest.mark.parametrize(
@@ -35,3 +38,7 @@ def test_empty_and_extreme_values_have_a_text() -> None:
         ("d_at_ms", str(10**18)),
         ("e", "x=1, y_ms=2.0 s"),
     ]
+
+
+def test_a_number_that_is_no_number_is_unknown() -> None:
+    assert evidence_lines({"lag_ms": math.nan, "rate": math.inf}) == [("lag_ms", "unknown"), ("rate", "unknown")]

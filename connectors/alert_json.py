@@ -6,21 +6,17 @@ here too.
 """
 
 import json
-from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from dataclasses import replace
 
-from connectors.sinks.sink import minimal_alert
 from connectors.store.stored_json import json_line, json_safe, parse_json
-from rules.alert import Alert
+from rules.alert import Alert, AlertKey
 from rules.finding import Plain
+from rules.formatting import LATEST_MS, from_iso, iso
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 
-Key: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
-"""`Alert.key`."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
+_MAX_SUMMARY = 300
+_REMEDY = "# This text is shortened: `kraftwatch check` and kraftwatch's page have the evidence and what to do."
 
 
 def compact_json(value: object) -> bytes:
@@ -53,6 +49,22 @@ def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
     }
 
 
+def minimal_alert(alert: Alert) -> Alert:
+    """Returns the alert without evidence, with a short summary and with times that can be formatted."""
+    return replace(
+        alert,
+        summary=alert.summary[:_MAX_SUMMARY],
+        evidence={},
+        remedy=(_REMEDY,),
+        started_at_ms=_formattable(alert.started_at_ms),
+        observed_at_ms=_formattable(alert.observed_at_ms),
+    )
+
+
+def _formattable(at_ms: Millis) -> Millis:
+    return Millis(min(max(at_ms, 0), LATEST_MS))
+
+
 def silence_to_json(silence: Silence, now_ms: Millis) -> dict[str, Plain]:
     """Returns a silence as the JSON object of `silence list --json` and the API."""
     return {
@@ -78,7 +90,7 @@ def to_line(alert: Alert, sent_at_ms: Millis) -> bytes:
     return text.encode() + b"\n"
 
 
-def key_of(line: bytes) -> Key | None:
+def key_of(line: bytes) -> AlertKey | None:
     """Returns `Alert.key` of the alert in a line; None if the line is not such an object."""
     try:
         found = parse_json(line)
@@ -94,16 +106,3 @@ def key_of(line: bytes) -> Key | None:
         )
     except (ValueError, TypeError, KeyError):
         return None
-
-
-def iso(at_ms: Millis) -> str:
-    """Formats a time as ISO 8601 in UTC with milliseconds: `2026-11-20T05:01:02.345Z`."""
-    return (_EPOCH + at_ms * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def from_iso(text: str) -> Millis:
-    """Parses a time that `iso` formatted.
-
-    Raises ValueError if the text is not a time, TypeError if the value is not a text, or the time has no time zone.
-    """
-    return Millis((datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND)

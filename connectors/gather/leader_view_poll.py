@@ -12,7 +12,7 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address
-from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
+from connectors.kafka.error_code import WRONG_EPOCH
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,
@@ -148,7 +148,7 @@ class LeaderViewPoll:
     async def _fetch_view(self, address: Address, node: NodeId | None) -> tuple[FetchResult, int]:
         """Returns the response and the Fetch version. A leader with another epoch is queried again with its epoch."""
         response, version = await self._fetch(address, self._nodes.leader_epoch)
-        wrong_epoch = response.error in (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH)
+        wrong_epoch = response.error in WRONG_EPOCH
         leads = response.leader_id is not None and node in (response.leader_id, None)
         if wrong_epoch and leads and response.leader_epoch is not None:
             return await self._fetch(address, response.leader_epoch)

@@ -21,14 +21,8 @@ from connectors.gather.observation_writer import ObservationWriter, RedactedBatc
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.error_classification import (
-    FENCED_LEADER_EPOCH,
-    NOT_LEADER_OR_FOLLOWER,
-    POSITION_OUT_OF_RANGE,
-    SNAPSHOT_NOT_FOUND,
-    UNKNOWN_LEADER_EPOCH,
-    error_from_code,
-)
+from connectors.kafka.error_classification import error_from_code
+from connectors.kafka.error_code import NOT_LEADER, ErrorCode
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,
@@ -53,6 +47,7 @@ _INITIAL_SEARCHES = 10
 _PER_CANDIDATE_S = 0.15
 _PERSISTENT_RETRY_S = 5.0
 _PERSISTENT = frozenset({Reason.DENIED, Reason.UNSUPPORTED, Reason.WRONG_CLUSTER, Reason.NOT_AUTHENTICATED})
+_SNAPSHOT_REPLACED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
 _EMPTY_ROW_S = 1.0
 _PAUSE_S = 0.25
 
@@ -182,10 +177,10 @@ class LogFollower:
             max_bytes=SNAPSHOT_BYTES,
         )
         response = parse_fetch_snapshot(await self._client.send(leader, request, source=ObservationSource.LOG))
-        if response.error in (SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE):
+        if response.error in _SNAPSHOT_REPLACED:
             self._snapshot = None  # replaced by a newer snapshot; the next Fetch response names it
             return
-        if response.error in (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH):
+        if response.error in NOT_LEADER:
             self._drop_leader(leader)
             return
         if response.error:
@@ -241,7 +236,7 @@ class LogFollower:
         )
 
     def _reports_leader(self, response: FetchResult) -> bool:
-        return response.error == 0 or (
+        return response.error == ErrorCode.NONE or (
             self._nodes.leader_address(response) is not None and not self._is_failed(response)
         )
 
@@ -279,7 +274,7 @@ class LogFollower:
             reported = self._nodes.update_from_fetch(response)
             if address in self._nodes.others or reported in self._nodes.others:
                 continue
-            if response.error == 0:
+            if response.error == ErrorCode.NONE:
                 self._nodes.leader = address
             elif reported is not None and reported not in failed and not self._is_failed(response):
                 # Includes a leader that rejects the sent epoch as old: it reports itself.

@@ -13,13 +13,8 @@ from collections.abc import Iterator
 from kafka import errors as kafka_errors
 
 from connectors.errors import ObservationError
+from connectors.kafka.error_code import NOT_LEADER, ErrorCode, error_name
 from rules.model.monitoring import CertificateFault, Reason
-
-NOT_LEADER_OR_FOLLOWER = 6
-FENCED_LEADER_EPOCH = 74
-UNKNOWN_LEADER_EPOCH = 75
-SNAPSHOT_NOT_FOUND = 98
-POSITION_OUT_OF_RANGE = 99
 
 _CERTIFICATE = {
     9: (CertificateFault.NOT_YET_VALID, "the node's certificate is not yet valid (or this machine's clock is wrong)"),
@@ -116,22 +111,28 @@ def error_from_errno(number: int, where: str) -> ObservationError:
 
 def error_from_code(code: int, api: str) -> ObservationError:
     """Maps an error code in a response to an ObservationError; `api` is the request's name."""
-    name = kafka_errors.for_code(code).__name__
-    if code == 31:
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return ObservationError(Reason.DENIED, f"{api} needs {_PERMISSIONS.get(api, 'a permission')} on CLUSTER")
-    if code in (33, 34, 58):
-        return ObservationError(Reason.NOT_AUTHENTICATED, f"{api}: {name}")
-    reason, detail = _CODES.get(code, (Reason.UNSUPPORTED, f"error {code} ({name})"))
+    if code in _LOGIN_CODES:
+        return ObservationError(Reason.NOT_AUTHENTICATED, f"{api}: {error_name(code)}")
+    reason, detail = _CODES.get(code, (Reason.UNSUPPORTED, error_name(code)))
     return ObservationError(reason, f"{api}: {detail}")
 
 
-_CODES = {
+_LOGIN_CODES = {
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    ErrorCode.ILLEGAL_SASL_STATE,
+    ErrorCode.SASL_AUTHENTICATION_FAILED,
+}
+_NO_METADATA_LOG = (Reason.UNSUPPORTED, "the node does not serve the metadata log (a broker?)")
+_CODES: dict[int, tuple[Reason, str]] = {
     # Only at top level: AuthorizerNotReadyException of a restarted controller that has not found a leader yet.
-    -1: (Reason.NOT_READY, "the authorizer is not ready, the node knows no leader yet"),
-    **dict.fromkeys((6, 74, 75), (Reason.NO_LEADER, "the node is not the leader and names no leader")),
-    104: (Reason.WRONG_CLUSTER, "the node belongs to another cluster"),
-    **dict.fromkeys((3, 100), (Reason.UNSUPPORTED, "the node does not serve the metadata log (a broker?)")),
-    7: (Reason.TIMED_OUT, "the node timed out waiting for the active controller"),
+    ErrorCode.UNKNOWN_SERVER_ERROR: (Reason.NOT_READY, "the authorizer is not ready, the node knows no leader yet"),
+    **dict.fromkeys(NOT_LEADER, (Reason.NO_LEADER, "the node is not the leader and names no leader")),
+    ErrorCode.INCONSISTENT_CLUSTER_ID: (Reason.WRONG_CLUSTER, "the node belongs to another cluster"),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _NO_METADATA_LOG,
+    ErrorCode.UNKNOWN_TOPIC_ID: _NO_METADATA_LOG,
+    ErrorCode.REQUEST_TIMED_OUT: (Reason.TIMED_OUT, "the node timed out waiting for the active controller"),
 }
 _PERMISSIONS = {
     "Fetch": "CLUSTER_ACTION",

@@ -17,6 +17,7 @@ from kafka.protocol.consumer import FetchRequest
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import error_from_code
+from connectors.kafka.error_code import NOT_LEADER, ErrorCode
 from connectors.kafka.response_limits import Port, invalid, known, known_host, optional
 from connectors.kafka.schemas import FetchSnapshotRequest
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
@@ -37,7 +38,7 @@ class FetchResult:
     """A controller's response to a Fetch of the metadata log."""
 
     error: int
-    """The partition's error code; 0: the node is the leader."""
+    """The partition's error code, NONE or one of NOT_LEADER; NONE: the node is the leader."""
     leader_id: NodeId | None
     leader_epoch: Epoch | None
     leader: Address | None
@@ -100,8 +101,8 @@ def parse_fetch(response: Any) -> FetchResult:
     """Parses a Fetch response.
 
     Raises:
-        ObservationError: a top-level error, a partition error other than 6, 74 and 75, which report the leader, or a
-            number that Kafka cannot write.
+        ObservationError: a top-level error, a partition error that does not report the leader, or a number that
+            Kafka cannot write.
     """
     if response.error_code:
         raise error_from_code(response.error_code, "Fetch")
@@ -117,7 +118,7 @@ def parse_fetch(response: Any) -> FetchResult:
     )
     if partition is None:
         raise ObservationError(Reason.UNSUPPORTED, "Fetch: the response does not contain the partition")
-    if partition.error_code not in (0, 6, 74, 75):
+    if partition.error_code != ErrorCode.NONE and partition.error_code not in NOT_LEADER:
         raise error_from_code(partition.error_code, "Fetch")
     current = partition.current_leader
     leader_id = None if current is None else optional(NodeId, current.leader_id, "Fetch: leader_id")
@@ -165,7 +166,7 @@ def parse_fetch_snapshot(response: Any) -> FetchSnapshotResult:
     if partition.error_code:
         return FetchSnapshotResult(error=partition.error_code)
     return FetchSnapshotResult(
-        error=0,
+        error=ErrorCode.NONE,
         size=known(Offset, partition.size, "FetchSnapshot: size"),
         position=known(Offset, partition.position, "FetchSnapshot: position"),
         records=bytes(partition.unaligned_records or b""),
@@ -275,7 +276,7 @@ def parse_node_id(response: Any, *, requested: int) -> NodeId | None:
     if not response.results:
         return None
     result = response.results[0]
-    if result.error_code == 0:
+    if result.error_code == ErrorCode.NONE:
         return NodeId(requested)
     match = _EXPECTED_NODE.search(result.error_message or "")
     node = int(match.group(1)) if match else _MAX_NODE_ID + 1

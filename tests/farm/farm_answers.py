@@ -16,6 +16,7 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse
 from kafka.protocol.consumer import FetchResponse
 
+from connectors.kafka.error_code import ErrorCode
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value, raft_value
 from tests.unit.connectors.metadata.test_refused_values import voters
@@ -25,7 +26,6 @@ BROKER: Final = 901
 """Fenced and unfenced; it has no process and sends no Fetch."""
 LEADER, EPOCH = 1, 1
 FETCH, API_VERSIONS, DESCRIBE_CONFIGS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 1, 18, 32, 55, 60
-NOT_LEADER, FENCED_LEADER_EPOCH = 6, 74
 _RECORDING = Path(__file__).parents[1] / "data" / "answers" / "quorum-4.3.jsonl.xz"
 _RESPONSES: Mapping[int, tuple[Any, int]] = {
     FETCH: (FetchResponse, 18),
@@ -64,11 +64,11 @@ class ClusterAnswers:
 
     def __init__(self, cluster_id: str, controllers: Controllers) -> None:
         self._cluster_id, self._controllers = cluster_id, controllers
-        self._quorum = self._describe_quorum(0)
-        self.not_leading_quorum = self._describe_quorum(NOT_LEADER)
-        self._before, self._after = self._fetch(0, _RECORDS).split(uvarint(len(_RECORDS) + 1) + _RECORDS)
-        self.not_leading_fetch = self._fetch(NOT_LEADER, b"")
-        self.fenced_fetch = self._fetch(FENCED_LEADER_EPOCH, b"")
+        self._quorum = self._describe_quorum(ErrorCode.NONE)
+        self.not_leading_quorum = self._describe_quorum(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._before, self._after = self._fetch(ErrorCode.NONE, _RECORDS).split(uvarint(len(_RECORDS) + 1) + _RECORDS)
+        self.not_leading_fetch = self._fetch(ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+        self.fenced_fetch = self._fetch(ErrorCode.FENCED_LEADER_EPOCH, b"")
         self.describe_cluster = self._describe_cluster()
 
     def describe_quorum(self, *, high_watermark: int, log_end: int, now_ms: int) -> bytes:

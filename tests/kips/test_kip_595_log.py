@@ -325,7 +325,7 @@ def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
     with pytest.raises(ObservationError) as raised:
         parsed(partition_error=94)
     problem = raised.value
-    assert problem.detail == "Fetch: error 94 (InconsistentVoterSetError)"
+    assert problem.detail == "Fetch: INCONSISTENT_VOTER_SET"
     script, replay = LogScript(), machine()
     observation_failed = FailedObservation(
         source=ObservationSource.LOG, endpoint="c1:9093", reason=problem.reason, detail=problem.detail
@@ -334,7 +334,7 @@ def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
     quorum = apply(replay, [script.row(observation_failed) for _ in range(60)])
 
     (finding,) = (one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == "monitor-blind")
-    assert "InconsistentVoterSetError" in str(finding.evidence)
+    assert "INCONSISTENT_VOTER_SET" in str(finding.evidence)
 
 
 @pytest.mark.parametrize(

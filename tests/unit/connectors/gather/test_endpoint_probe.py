@@ -14,6 +14,7 @@ from connectors.errors import ObservationError
 from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.node_directory import KnownEndpoints, NodeDirectory
 from connectors.kafka.client import Client
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Reason, Resolution
@@ -30,7 +31,7 @@ from tests.unit.connectors.kafka.fake_node import (
     rejects_login,
     sends_bytes,
 )
-from tests.unit.connectors.kafka.kafka_answers import INCONSISTENT_CLUSTER_ID, fetch_answer
+from tests.unit.connectors.kafka.kafka_answers import fetch_answer
 
 
 class ProbeRunner:
@@ -197,7 +198,7 @@ def test_what_answers_is_identified_by_its_cluster_id_and_node_id(
 ) -> None:
     async def send(_: Client, __: object, request: Any, **___: object) -> Any:
         if isinstance(request, FetchRequest):
-            return fetch_answer(top=0 if request.cluster_id == cluster_id else INCONSISTENT_CLUSTER_ID)
+            return fetch_answer(top=0 if request.cluster_id == cluster_id else ErrorCode.INCONSISTENT_CLUSTER_ID)
         asked = request.resources[0].resource_name
         why = None if asked == str(node) else f"Unexpected broker id, expected {node} but received {asked}"
         result = DescribeConfigsResponse.DescribeConfigsResult(error_code=42 if why else 0, error_message=why)

@@ -10,6 +10,7 @@ from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory, endpoints_json, stored_endpoints
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.cluster_connection import Address
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import parse_describe_quorum
 from rules.model.identifiers import ReplicaKey
@@ -77,7 +78,11 @@ def leads(node: int, log: bytes, *, epoch: int, end: int) -> Script:
 
 
 def test_answer_of_the_other_quorum_is_no_poll_even_in_a_later_epoch(loop: EventLoop) -> None:
-    scripts = {C1: lambda _: other(epoch=9), C2: fails_with(Reason.REFUSED), C3: lambda _: quorum_answer(error=6)}
+    scripts = {
+        C1: lambda _: other(epoch=9),
+        C2: fails_with(Reason.REFUSED),
+        C3: lambda _: quorum_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    }
     client, output, nodes = ScriptedClient(loop, scripts, ObservationSource.QUORUM), RecordedOutput(), directory()
     poll = QuorumPoll(client, nodes, output, interval_ms=100)  # type: ignore[arg-type]
 
@@ -115,7 +120,7 @@ def test_voters_that_another_controller_leads_are_in_its_view(loop: EventLoop) -
     scripts = {
         C1: leads(1, OTHER_LOG, epoch=1, end=2),
         C2: leads(2, OWN_LOG, epoch=5, end=3),
-        C3: lambda _: fetch_answer(error=6, leader=2, epoch=5, at=C2),
+        C3: lambda _: fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=2, epoch=5, at=C2),
     }
     client = ScriptedClient(loop, scripts, ObservationSource.LEADER_VIEW, quorums={C1: other, C2: own})
     output, nodes = RecordedOutput(), directory()
@@ -131,7 +136,7 @@ def test_voters_that_another_controller_leads_are_in_its_view(loop: EventLoop) -
 
 def test_quorum_that_most_controllers_follow_is_gathered(loop: EventLoop) -> None:
     """All disks were formatted again: the former voters exist no more."""
-    follows = fetch_answer(error=6, leader=1, epoch=1, at=C1)
+    follows = fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=1, epoch=1, at=C1)
     scripts = {C1: leads(1, OTHER_LOG, epoch=1, end=2), C2: lambda _: follows, C3: fails_with(Reason.REFUSED)}
     client = ScriptedClient(loop, scripts, ObservationSource.LEADER_VIEW, quorums={C1: other})
     output, nodes = RecordedOutput(), directory()

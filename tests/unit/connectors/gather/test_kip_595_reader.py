@@ -10,6 +10,7 @@ from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.cluster_connection import Address
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import FailedObservation, Reason
@@ -17,7 +18,7 @@ from tests.unit.connectors.gather import test_quorum_poll as quorum_poll_test
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.gather.scripted_cluster import C1, C2, C3, RecordedOutput, Script, ScriptedClient
 from tests.unit.connectors.gather.test_log_follower import LOG, follow, follower_response, leader_response
-from tests.unit.connectors.kafka.kafka_answers import INCONSISTENT_CLUSTER_ID, PARTITION, fetch_answer
+from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 MORE = batch(4, 2, epoch=5)
@@ -54,7 +55,7 @@ def leader_of_epoch_5(request: Any) -> Any:
     """The next leader; its log continues after LOG."""
     partition = request.topics[0].partitions[0]
     if partition.current_leader_epoch != 5:
-        return fetch_answer(error=74, leader=2, epoch=5)
+        return fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=2, epoch=5)
     position = (partition.fetch_offset, partition.last_fetched_epoch)
     return fetch_answer(leader=2, epoch=5, high_watermark=6, records=MORE if position == (4, 3) else b"")
 
@@ -118,13 +119,13 @@ def test_after_an_offset_out_of_range_no_record_is_read_again(loop: EventLoop) -
 
     assert output.log == LOG
     (failure,) = output.failures
-    assert (failure.reason, failure.detail) == (Reason.UNSUPPORTED, "Fetch: error 1 (OffsetOutOfRangeError)")
+    assert (failure.reason, failure.detail) == (Reason.UNSUPPORTED, "Fetch: OFFSET_OUT_OF_RANGE")
 
 
 def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoop) -> None:
     reports = {
-        C1: lambda _: fetch_answer(error=6, leader=2, epoch=5, at=C2),
-        C3: lambda _: fetch_answer(error=6, leader=4, epoch=3, at=Address("c4", 9093)),
+        C1: lambda _: fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=2, epoch=5, at=C2),
+        C3: lambda _: fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=4, epoch=3, at=Address("c4", 9093)),
     }
     controllers = ScriptedClient(loop, {**reports, C2: leader_response(LOG, end=4)})
 
@@ -134,7 +135,7 @@ def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoo
 
 
 def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(loop: EventLoop) -> None:
-    of_another_cluster = lambda _: fetch_answer(top=INCONSISTENT_CLUSTER_ID)  # noqa: E731 - a script
+    of_another_cluster = lambda _: fetch_answer(top=ErrorCode.INCONSISTENT_CLUSTER_ID)  # noqa: E731 - a script
     controllers = ScriptedClient(loop, {C1: of_another_cluster, C2: follower_response(-1, None)})
     output = follow_for(loop, controllers, NodeDirectory(configured=(C1, C2), cluster_id="x"), 60)
 
@@ -197,7 +198,7 @@ def test_next_fetch_is_sent_only_after_the_previous_one_was_answered(loop: Event
     def one_by_one(request: Any) -> Any:
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != 3:
-            return fetch_answer(error=74, leader=1, epoch=3, at=C1)
+            return fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=1, epoch=3, at=C1)
         next_batch = batches[partition.fetch_offset : partition.fetch_offset + 1]
         return fetch_answer(leader=1, high_watermark=50, records=b"".join(next_batch))
 
@@ -224,9 +225,14 @@ def leader_with_older_log(*, epoch: int) -> Script:
         partition = request.topics[0].partitions[0]
         sent_epoch = partition.current_leader_epoch
         if sent_epoch == 0:
-            return fetch_answer(error=74, leader=1, epoch=3, at=C1)
+            return fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=1, epoch=3, at=C1)
         if sent_epoch != epoch:
-            return fetch_answer(error=74 if sent_epoch < epoch else 75, leader=1, epoch=epoch, at=C1)
+            return fetch_answer(
+                error=ErrorCode.FENCED_LEADER_EPOCH if sent_epoch < epoch else ErrorCode.UNKNOWN_LEADER_EPOCH,
+                leader=1,
+                epoch=epoch,
+                at=C1,
+            )
         if partition.last_fetched_epoch > epoch:
             return fetch_answer(error=42)
         if partition.fetch_offset > 4:

@@ -9,6 +9,7 @@ import pytest
 from connectors.gather.leader_view_poll import LeaderViewPoll
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.cluster_connection import Address
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.metadata.record_schemas import record_schemas
@@ -93,7 +94,11 @@ def leader_response(
             return header(request, voters=voters)
         sent_epoch = request.topics[0].partitions[0].current_leader_epoch
         if sent_epoch != epoch:
-            return fetch_answer(error=74 if sent_epoch < epoch else 75, leader=node, epoch=epoch)
+            return fetch_answer(
+                error=ErrorCode.FENCED_LEADER_EPOCH if sent_epoch < epoch else ErrorCode.UNKNOWN_LEADER_EPOCH,
+                leader=node,
+                epoch=epoch,
+            )
         snapshot_id = None if snapshot is None else PARTITION.SnapshotId(end_offset=snapshot, epoch=2)
         return fetch_answer(leader=node, epoch=epoch, snapshot_id=snapshot_id, records=records, log_start_offset=0)
 

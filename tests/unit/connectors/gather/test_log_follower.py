@@ -13,6 +13,7 @@ from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import RedactedBatches, redacted_batches
 from connectors.kafka.cluster_connection import Address
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest
 from rules.model.identifiers import SnapshotId
@@ -42,7 +43,7 @@ def leader_response(log: bytes, *, end: int, leader: int = 2, epoch: int = 3) ->
     def script(request: Any) -> Any:
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != epoch:
-            return fetch_answer(error=74, leader=leader, epoch=epoch)
+            return fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=leader, epoch=epoch)
         records = log if partition.fetch_offset == 0 else b""
         return fetch_answer(leader=leader, epoch=epoch, high_watermark=end, records=records)
 
@@ -50,7 +51,7 @@ def leader_response(log: bytes, *, end: int, leader: int = 2, epoch: int = 3) ->
 
 
 def follower_response(leader: int, at: Address | None, *, epoch: int = 3) -> Callable[[Any], Any]:
-    return lambda _: fetch_answer(error=6, leader=leader, epoch=epoch, at=at)
+    return lambda _: fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=leader, epoch=epoch, at=at)
 
 
 refused = fails_with(Reason.REFUSED)
@@ -183,7 +184,7 @@ def leader_with_snapshot(
         partition = request.topics[0].partitions[0]
         answer = partial(fetch_answer, leader=leader, epoch=epoch)
         if partition.current_leader_epoch != epoch:
-            return answer(error=74, at=at)
+            return answer(error=ErrorCode.FENCED_LEADER_EPOCH, at=at)
         if partition.fetch_offset < 9:
             return answer(high_watermark=11, snapshot_id=PARTITION.SnapshotId(end_offset=9, epoch=2))
         assert (partition.fetch_offset, partition.last_fetched_epoch) in ((9, 2), (11, 3))
@@ -251,7 +252,7 @@ def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: Even
     def leader_with_older_log(request: Any) -> Any:
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != 3:
-            return fetch_answer(error=74, leader=1, epoch=3, at=C1)
+            return fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=1, epoch=3, at=C1)
         if partition.fetch_offset > 4:
             diverging = PARTITION.EpochEndOffset(epoch=3, end_offset=4)
             return fetch_answer(leader=1, high_watermark=next(watermark), diverging_epoch=diverging)

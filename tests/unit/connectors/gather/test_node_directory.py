@@ -12,6 +12,7 @@ from connectors.gather.node_directory import (
     stored_endpoints,
 )
 from connectors.kafka.cluster_connection import Address
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import VotersReplaced
 from connectors.store.journal_reader import JournalReader
@@ -51,7 +52,9 @@ def node_directory(*configured: tuple[str, int]) -> NodeDirectory:
 
 def fetch_result(leader: int | None, *, epoch: int = 3, address: Address | None = None) -> FetchResult:
     reported = None if leader is None else NodeId(leader)
-    return FetchResult(error=6, leader_id=reported, leader_epoch=Epoch(epoch), leader=address)
+    return FetchResult(
+        error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=reported, leader_epoch=Epoch(epoch), leader=address
+    )
 
 
 def probe_targets(nodes: NodeDirectory) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.cluster_connection import Address
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from rules.model.quorum import Poll
@@ -64,7 +65,7 @@ def leader_response(_: Any = None, **answer: Any) -> Any:
 
 
 def follower_response(_: Any = None) -> Any:
-    return quorum_answer(error=6)
+    return quorum_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def never_answers(_: Any = None) -> Any:

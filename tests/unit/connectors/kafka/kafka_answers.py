@@ -11,7 +11,6 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.schemas import FetchSnapshotResponse
 
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
-INCONSISTENT_CLUSTER_ID = 104
 _QUORUM = DescribeQuorumResponse.TopicData.PartitionData
 _NODE = DescribeQuorumResponse.Node
 _PIECE = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot

@@ -8,6 +8,7 @@ from connectors.errors import ObservationError
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
+from connectors.kafka.error_code import ErrorCode
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.descriptors import no_descriptor_leaks
 from tests.unit.connectors.kafka.fake_node import (
@@ -17,7 +18,7 @@ from tests.unit.connectors.kafka.fake_node import (
     closes_connection,
     never_answers,
 )
-from tests.unit.connectors.kafka.kafka_answers import INCONSISTENT_CLUSTER_ID, fetch_answer
+from tests.unit.connectors.kafka.kafka_answers import fetch_answer
 
 
 def cluster(*ports: int, cluster_id: str | None = None) -> ClusterConnection:
@@ -51,7 +52,7 @@ def test_the_configured_id_counts_if_a_node_that_names_none_accepts_it(monkeypat
     async def send(_: Client, __: object, request: Any, *, source: ObservationSource) -> Any:
         if not isinstance(request, FetchRequest):
             raise ObservationError(Reason.UNSUPPORTED, f"{source} of a Kafka before 3.7")
-        return fetch_answer(top=0 if request.cluster_id == "right" else INCONSISTENT_CLUSTER_ID)
+        return fetch_answer(top=0 if request.cluster_id == "right" else ErrorCode.INCONSISTENT_CLUSTER_ID)
 
     monkeypatch.setattr(Client, "send", send)
 

@@ -9,6 +9,7 @@ from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.kafka.cluster_connection import Address
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.messages import (
     FetchResult,
     FetchSnapshotResult,
@@ -135,7 +136,7 @@ def test_bytes_of_a_fetch_of_a_snapshot_are_those_of_kafkas_schemas() -> None:
 
 @pytest.mark.parametrize(("version", "at"), [(13, Address("c2", 9093)), (17, None)])
 def test_reported_leader_may_have_no_address(version: int, at: Address | None) -> None:
-    answer = parse_fetch(received(fetch_answer(error=6, leader=2, at=at), version))
+    answer = parse_fetch(received(fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=2, at=at), version))
     assert (answer.leader_id, answer.leader, answer.high_watermark) == (2, None, None)
 
 

@@ -17,6 +17,7 @@ from connectors.errors import ObservationError
 from connectors.gather.connectivity_check import ConnectivityCheck
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import ClusterDescription
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.messages import FetchResult
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_file
@@ -41,7 +42,7 @@ HEALTHY = ConnectivityCheck(
     addresses=("10.0.0.1",),
     metadata_version=30,
     quorum=poll(*(row(key(node)) for node in (1, 2, 3)), hw=9),
-    fetch=FetchResult(error=6, leader_id=NodeId(2), leader_epoch=Epoch(4), leader=None),
+    fetch=FetchResult(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=NodeId(2), leader_epoch=Epoch(4), leader=None),
     cluster=ClusterDescription(cluster_id="id", controllers=()),
     skew_ms=12,
 )
@@ -259,7 +260,7 @@ NO_LEADER = ObservationError(Reason.NO_LEADER, "it is not the leader")
 
 
 def test_missing_leader_is_reported_with_the_fix() -> None:
-    no_leader = FetchResult(error=6, leader_id=None, leader_epoch=Epoch(4), leader=None)
+    no_leader = FetchResult(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=None, leader_epoch=Epoch(4), leader=None)
     last = replace(HEALTHY, quorum=NO_LEADER, fetch=no_leader)
     dead = [replace(HEALTHY, address=Address(name, 9093), failure=("connection", REFUSED)) for name in ("c2", "c3")]
 

@@ -3,8 +3,9 @@
 Each event of a record carries `at`: the record's offset, leader epoch and timestamp.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, Voter
@@ -18,7 +19,6 @@ class SnapshotBegan:
     end_offset: Offset
     epoch: Epoch
     last_contained_timestamp_ms: Millis
-    type: Literal["snapshot-began"] = "snapshot-began"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,6 @@ class SnapshotEnded:
     at: RecordPosition
     end_offset: Offset
     epoch: Epoch
-    type: Literal["snapshot-ended"] = "snapshot-ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,6 @@ class LeaderChanged:
     voter_ids: tuple[NodeId, ...]
     granting_voter_ids: tuple[NodeId, ...] = ()
     """The voters that voted for the leader."""
-    type: Literal["leader-changed"] = "leader-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,6 @@ class KRaftVersionSet:
 
     at: RecordPosition
     version: int
-    type: Literal["kraft-version-set"] = "kraft-version-set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +55,6 @@ class VotersReplaced:
 
     at: RecordPosition
     voters: tuple[Voter, ...]
-    type: Literal["voters-replaced"] = "voters-replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +64,6 @@ class FeatureLevelSet:
     at: RecordPosition
     name: str
     level: int
-    type: Literal["feature-level-set"] = "feature-level-set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +74,6 @@ class BrokerChanged:
     id: NodeId
     fenced: bool | None
     in_controlled_shutdown: bool | None
-    type: Literal["broker-changed"] = "broker-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +82,6 @@ class BrokerUnregistered:
 
     at: RecordPosition
     id: NodeId
-    type: Literal["broker-unregistered"] = "broker-unregistered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +90,6 @@ class ControllerUnregistered:
 
     at: RecordPosition
     id: NodeId
-    type: Literal["controller-unregistered"] = "controller-unregistered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +99,6 @@ class TopicCreated:
     at: RecordPosition
     topic_id: TopicId
     name: str
-    type: Literal["topic-created"] = "topic-created"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +107,6 @@ class TopicRemoved:
 
     at: RecordPosition
     topic_id: TopicId
-    type: Literal["topic-removed"] = "topic-removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +124,6 @@ class PartitionSet:
     recovering: bool
     last_known_elr: tuple[NodeId, ...] = ()
     partition_epoch: int | None = None
-    type: Literal["partition-set"] = "partition-set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +140,6 @@ class PartitionChanged:
     leader_set: bool
     recovering: bool | None
     last_known_elr: tuple[NodeId, ...] | None = None
-    type: Literal["partition-changed"] = "partition-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +148,6 @@ class ElrCleared:
 
     at: RecordPosition
     topic: str | None
-    type: Literal["elr-cleared"] = "elr-cleared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +156,6 @@ class TransactionBegan:
 
     at: RecordPosition
     name: str | None
-    type: Literal["transaction-began"] = "transaction-began"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +164,6 @@ class TransactionEnded:
 
     at: RecordPosition
     aborted: bool
-    type: Literal["transaction-ended"] = "transaction-ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +193,6 @@ class LogAdvanced:
     last_epoch: Epoch | None = None
     epoch_drop: EpochDrop | None = None
     """The first batch with a lower epoch than the one before it in the same observation."""
-    type: Literal["log-advanced"] = "log-advanced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +202,6 @@ class Undecodable:
     offset: Offset | None
     reason: str
     length: int
-    type: Literal["undecodable"] = "undecodable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +215,6 @@ class UnknownRecords:
     kafka_class: str | None
     """Kafka's class; None if the type itself is unknown."""
     count: int = 1
-    type: Literal["unknown-records"] = "unknown-records"
 
 
 LogEvent: TypeAlias = (
@@ -258,3 +240,28 @@ LogEvent: TypeAlias = (
     | Undecodable
     | UnknownRecords
 )
+
+LOG_EVENT_TYPES: Final[Mapping[type, str]] = {
+    SnapshotBegan: "snapshot-began",
+    SnapshotEnded: "snapshot-ended",
+    LeaderChanged: "leader-changed",
+    KRaftVersionSet: "kraft-version-set",
+    VotersReplaced: "voters-replaced",
+    FeatureLevelSet: "feature-level-set",
+    ControllerRegistration: "controller-registered",
+    BrokerRegistration: "broker-registered",
+    BrokerChanged: "broker-changed",
+    BrokerUnregistered: "broker-unregistered",
+    ControllerUnregistered: "controller-unregistered",
+    TopicCreated: "topic-created",
+    TopicRemoved: "topic-removed",
+    PartitionSet: "partition-set",
+    PartitionChanged: "partition-changed",
+    ElrCleared: "elr-cleared",
+    TransactionBegan: "transaction-began",
+    TransactionEnded: "transaction-ended",
+    LogAdvanced: "log-advanced",
+    Undecodable: "undecodable",
+    UnknownRecords: "unknown-records",
+}
+"""The names that these events have in JSON and in DataFrames."""

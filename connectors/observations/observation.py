@@ -10,14 +10,14 @@
 - all others: `to_json` of the event in `EVENT_OF_KIND`, without its times: they are those of observations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from struct import Struct
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union, get_args
 
-from connectors.observations.log_event import LogEvent
+from connectors.observations.log_event import LOG_EVENT_TYPES, LogEvent
 from rules.model.monitoring import ContractViolation, FailedObservation, LeaderView, Probe
 from rules.model.quorum import Poll
 
@@ -98,7 +98,6 @@ class ObservationsAudited:
     first_sequence: int
     last_sequence: int
     broken: tuple[ContractViolation, ...]
-    type: Literal["audited"] = "audited"
 
 
 ObservationEvent: TypeAlias = Poll | Probe | LeaderView | FailedObservation | ObservationsAudited
@@ -128,12 +127,55 @@ TIMES = frozenset(
 _NOT_STORED: dict[str, Any] = {**dict.fromkeys(TIMES, True), "broken": {"__all__": {*TIMES}}}
 
 
+_TYPES: Final[Mapping[type, str]] = {
+    **LOG_EVENT_TYPES,
+    Poll: "quorum-polled",
+    Probe: "endpoint-probed",
+    LeaderView: "leader-view-polled",
+    FailedObservation: "observation-failed",
+    ObservationsAudited: "audited",
+}
+"""The names that events have in JSON and in DataFrames: no event knows how it is stored."""
+
+
+def event_type(event: Event) -> str:
+    """Returns the name of an event's type."""
+    return _TYPES[type(event)]
+
+
+def _tagged(union: Any) -> Any:
+    """Returns a union of events for pydantic, which in JSON have the name of their type as `type`."""
+    # Not every command that names an observation reads one: pydantic takes 0.2 s to load.
+    from pydantic import Discriminator, Tag, WrapSerializer
+
+    events = [
+        Annotated[each, WrapSerializer(partial(_with_type, _TYPES[each])), Tag(_TYPES[each])]
+        for each in get_args(union)
+    ]
+    return Annotated[Union[tuple(events)], Discriminator(_type_name)]  # noqa: UP007 - of a tuple
+
+
+def _with_type(name: str, event: Event, fields: Callable[[Event], dict[str, Any]]) -> dict[str, Any]:
+    return {**fields(event), "type": name}
+
+
+def _type_name(value: Any) -> Any:
+    return value.get("type") if isinstance(value, dict) else _TYPES.get(type(value))
+
+
+def list_json(union: Any) -> "TypeAdapter[list[Any]]":
+    """Returns pydantic's adapter of lists of the events of a union."""
+    from pydantic import TypeAdapter
+
+    any_list: Any = list
+    return TypeAdapter(any_list[_tagged(union)])
+
+
 @cache
 def _event_json() -> "TypeAdapter[Event]":
-    # Not every command that names an observation reads one: pydantic takes 0.2 s to load.
-    from pydantic import Field, TypeAdapter
+    from pydantic import TypeAdapter
 
-    return TypeAdapter(Annotated[Event, Field(discriminator="type")])
+    return TypeAdapter(_tagged(Event))
 
 
 def to_json(event: Event) -> bytes:

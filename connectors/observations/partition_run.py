@@ -6,7 +6,7 @@ as long as reading it; `events` returns the same events as the decoder by schema
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from connectors.observations.log_event import PartitionChanged, PartitionSet, TopicCreated
 from connectors.observations.observation import Event
@@ -42,7 +42,6 @@ class PartitionRun:
     timestamp_ms: int
     snapshot: bool
     rows: list[RunRow] = field(default_factory=list)
-    type: Literal["partition-run"] = "partition-run"
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -81,7 +80,7 @@ DecodedItem: TypeAlias = Event | PartitionRun
 def each_event(items: Iterable[DecodedItem]) -> Iterator[Event]:
     """Yields every event by itself, those of runs included."""
     for item in items:
-        if item.type == "partition-run":
+        if isinstance(item, PartitionRun):
             yield from item.events()
         else:
             yield item

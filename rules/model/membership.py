@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 
@@ -47,7 +46,6 @@ class ControllerRegistration:
 
     From a snapshot: its last contained timestamp, that is "at least since".
     """
-    type: Literal["controller-registered"] = "controller-registered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +68,6 @@ class BrokerRegistration:
     features: tuple[FeatureRange, ...] = ()
     """The supported levels, as in a controller's registration."""
     features_since_timestamp_ms: Millis | None = None
-    type: Literal["broker-registered"] = "broker-registered"
 
     @property
     def alive(self) -> bool:

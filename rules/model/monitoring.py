@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
 from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
@@ -84,7 +83,6 @@ class Probe:
     detail: str = ""
     certificate: ServerCertificate | None = None
     """None without TLS, or if none was presented."""
-    type: Literal["endpoint-probed"] = "endpoint-probed"
 
 
 def probe_key(node: NodeId, endpoint: Endpoint) -> str:
@@ -191,7 +189,6 @@ class LeaderView:
     """Set if the controller leads itself."""
     other_voters: tuple[ReplicaKey, ...] = ()
     """The voters that it leads, if they are not those of the quorum that is monitored: the cluster id is the same."""
-    type: Literal["leader-view-polled"] = "leader-view-polled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +205,6 @@ class FailedObservation:
     last_at_ms: Millis = START
     node: NodeId | None = None
     """The node of that endpoint, if known."""
-    type: Literal["observation-failed"] = "observation-failed"
 
 
 class Invariant(StrEnum):

@@ -12,7 +12,7 @@ in KIP-595, KIP-836 and KIP-853.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from rules.model.history import OpenTransaction, RecentHistory, Recovery
 from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
@@ -63,7 +63,6 @@ class Poll:
     nodes: Mapping[NodeId, tuple[Endpoint, ...]] = field(default_factory=dict)
     clock_ahead_ms: int = 0
     """By how much `observed_at_ms` is ahead of the clock of kraftwatch's host, which was set back."""
-    type: Literal["quorum-polled"] = "quorum-polled"
 
     @cached_property
     def leader(self) -> Replica | None:

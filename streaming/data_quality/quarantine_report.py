@@ -15,7 +15,7 @@ from connectors.metadata.record_framing import framed_records, value_header
 from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.redaction import is_blanked
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, event_type
 from connectors.store.journal_reader import JournalReader
 from rules.finding import Plain
 from streaming.replay.decoded_row import decode_observation
@@ -120,7 +120,7 @@ def _retry(one: QuarantinedItem, row: Observation) -> RetryResult:
     if still or one.reason.startswith(NOT_APPLIED):
         return RetryResult(one, NOT_YET, (*still, one.reason)[0], row)
     at = [getattr(getattr(each, "at", None), "offset", None) for each in events]
-    found = [each.type for each, offset in zip(events, at, strict=True) if one.offset in (None, offset)]
+    found = [event_type(each) for each, offset in zip(events, at, strict=True) if one.offset in (None, offset)]
     return RetryResult(one, DECODES, (*found, "nothing that a rule needs")[0], row)
 
 

@@ -14,7 +14,7 @@ from connectors.gather.commit_buffer import BUFFER_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import PartitionChanged, PartitionSet, Undecodable, VotersReplaced
-from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind
+from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind, event_type
 from connectors.store.alert_store import AlertStore
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import parse_json
@@ -94,7 +94,7 @@ class ObservationRows:
             "high_watermark": row.high_watermark,
             "oversized_payload": f"{size} bytes" if size > PAYLOAD_BYTES_MAX else None,
             "unblanked": _unblanked(row),
-            "misfiled": ("nothing" if first is None else first.type) if misfiled else None,
+            "misfiled": ("nothing" if first is None else event_type(first)) if misfiled else None,
             **_of_the_log(row, before),
         }
 

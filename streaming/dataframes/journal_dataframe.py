@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from connectors.errors import UsageError
 from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet, Undecodable
-from connectors.observations.observation import Event, Observation, to_json
+from connectors.observations.observation import Event, Observation, event_type, to_json
 from connectors.observations.partition_run import each_event
 from connectors.store.journal_reader import JournalReader
 from rules.model.membership import RecordPosition
@@ -86,8 +86,8 @@ def event_columns(event: Event) -> dict[str, Any]:
     """Returns the columns of an event that are not null, without its keys and its time as a timestamp."""
     if isinstance(event, PartitionSet | PartitionChanged):
         values = {name: getattr(event, name) for name in _PARTITION if hasattr(event, name)}
-        return {"type": event.type, **_position(event.at), "leader_set": True, **values}
-    row: dict[str, Any] = {"type": event.type, "snapshot": False, "body": to_json(event).decode()}
+        return {"type": event_type(event), **_position(event.at), "leader_set": True, **values}
+    row: dict[str, Any] = {"type": event_type(event), "snapshot": False, "body": to_json(event).decode()}
     if isinstance(event, LogAdvanced):
         return row | {
             "offset": event.last_offset,

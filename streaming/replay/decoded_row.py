@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation, ObservationKind, from_json
-from connectors.observations.partition_run import DecodedEvents, DecodedItem
+from connectors.observations.partition_run import DecodedEvents, DecodedItem, PartitionRun
 from rules.model.identifiers import Millis, Offset
 from streaming.replay.contract_violations import failure_reason
 
@@ -32,7 +32,7 @@ class DecodedRow(NamedTuple):
     def first_offset(self) -> int | None:
         """The offset of the first event that has one."""
         for item in self.events:
-            if item.type == "partition-run":
+            if isinstance(item, PartitionRun):
                 return item.first_offset
             at = getattr(item, "at", None)
             offset = getattr(item, "offset", None) if at is None else at.offset
@@ -44,7 +44,7 @@ class DecodedRow(NamedTuple):
         """Yields each Undecodable after its ordinal, the number of events before it."""
         ordinal = 0
         for item in self.events:
-            if item.type == "undecodable":
+            if isinstance(item, Undecodable):
                 yield ordinal, item
             ordinal += _size(item)
 
@@ -90,4 +90,4 @@ def _stored_event(row: Observation) -> DecodedEvents:
 
 
 def _size(item: DecodedItem) -> int:
-    return len(item) if item.type == "partition-run" else 1
+    return len(item) if isinstance(item, PartitionRun) else 1

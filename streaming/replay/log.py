@@ -57,7 +57,7 @@ class Transaction:
 
     began: RecordPosition
     name: str | None
-    held: list[Annotated[Data, Field(discriminator="type")]] = field(default_factory=list)
+    held: list[Data] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -125,7 +125,7 @@ class Machine(MachineState):
             return True
         ordinal = 0
         for item in items:
-            if item.type == "partition-run":
+            if isinstance(item, PartitionRun):
                 self._apply_run(item)
                 size = len(item)
             else:
@@ -234,7 +234,7 @@ class Machine(MachineState):
     def _missing(self, items: Sequence[DecodedItem]) -> str | None:
         """Returns which offsets are missing between the log and an observation of it; None if none are."""
         last, position = items[-1] if items else None, self.log.position
-        if last is None or last.type != "log-advanced" or last.base_offset is None or position < 0:
+        if not isinstance(last, LogAdvanced) or last.base_offset is None or position < 0:
             return None
         if last.base_offset <= position + 1 or self.contract_violations.has(SKIPPED):
             # A row that was skipped may be the missing one: it is reported, and the log goes on.

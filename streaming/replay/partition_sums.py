@@ -9,7 +9,7 @@ from typing import Final
 
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.observations.partition_run import DecodedEvents
+from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from streaming.replay.log import Log, Record
 
 _PIECE_BYTES: Final = 4 << 20
@@ -20,7 +20,7 @@ def partition_sums(segment: bytes, *, snapshot: bool) -> dict[str, int]:
     log = Log()
     for piece in _pieces(segment):
         for item in _events(piece, snapshot=snapshot):
-            if item.type == "partition-run":
+            if isinstance(item, PartitionRun):
                 log.apply_run(item)
             elif isinstance(item, Record):
                 log.apply(item)

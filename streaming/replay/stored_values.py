@@ -10,10 +10,11 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias, get_type_hints
+from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
+from connectors.observations.observation import list_json
 from streaming.replay.image import Image
 from streaming.replay.log import Data, Transaction
 from streaming.replay.stored_topics import TABLE_MAGIC, PageStore, deflated, packed_part, part_content, parts_of
@@ -24,7 +25,7 @@ RECORDS: Final = 1_024
 _ADAPTERS: Final[Mapping[str, TypeAdapter[Any]]] = {
     name: TypeAdapter(get_type_hints(Image)[name]) for name in IMAGE_VALUES
 }
-_HELD: Final[TypeAdapter[list[Data]]] = TypeAdapter(list[Annotated[Data, Field(discriminator="type")]])
+_HELD: Final[TypeAdapter[list[Data]]] = list_json(Data)
 _Place: TypeAlias = tuple[str, str, int]
 """Of a part: whose it is, the field, and its number."""
 

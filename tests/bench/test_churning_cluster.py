@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from connectors.observations.observation import ObservationKind
+from connectors.observations.observation import ObservationKind, event_type
 from connectors.observations.partition_run import each_event
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
@@ -25,7 +25,7 @@ def test_churn_is_decoded_and_applied_without_a_refused_row() -> None:
     kinds: Counter[str] = Counter()
     for number, row in enumerate(rows):
         events = tuple(decode_observation(row).events())
-        kinds.update(event.type for event in each_event(events))
+        kinds.update(map(event_type, each_event(events)))
         outcome = monitor.apply([DecodedRow(number, Millis(row.observed_at_ms), events)])
         assert (outcome.failed, outcome.undecodable) == ((), ())
 

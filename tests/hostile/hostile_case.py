@@ -11,7 +11,7 @@ from random import Random
 
 from connectors.errors import UsageError
 from connectors.metadata.redaction import redact
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, event_type
 from streaming.replay.decoded_row import decode_observation
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.damaged_checkpoint import DamagedCheckpoint
@@ -121,7 +121,7 @@ class HostileCases:
     def _monitored(self, row: Observation, rng: Random) -> str:
         for event in decode_observation(row).events():
             impossible = impossible_value(event)
-            assert impossible is None, f"accepted a value that Kafka cannot write: {event.type}: {impossible}"
+            assert impossible is None, f"accepted a value that Kafka cannot write: {event_type(event)}: {impossible}"
         result = self._path.monitor(row, render=rng.randrange(_RENDER_EVERY) == 0)
         leaked = SECRET.encode() in result.output and SECRET.encode() not in row.payload
         assert not leaked, "a credential is in an alert, the status or the page"

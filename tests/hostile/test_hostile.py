@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.observations.log_event import VotersReplaced
 from streaming.config import loading
 from streaming.replay import probe_state
 from tests.hostile import flood_slope, hostile_case, monitored_path
@@ -39,7 +40,7 @@ def test_short_campaign_has_no_problem() -> None:
         (
             hostile_case,
             "impossible_value",
-            lambda event: "a value" if event.type == "voters-replaced" else None,
+            lambda event: "a value" if isinstance(event, VotersReplaced) else None,
             "cannot",
         ),
         (monitored_path, "from_json", lambda body: 1 / 0, "ZeroDivisionError"),

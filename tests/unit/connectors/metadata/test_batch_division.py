@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from connectors.metadata.batch_division import PIECE_BYTES, PIECE_RECORDS, divided
 from connectors.metadata.batches import RecordBatch, TornTail, scan
 from connectors.metadata.decoder import decode_records
-from connectors.observations.log_event import Undecodable
+from connectors.observations.log_event import LogAdvanced, Undecodable, UnknownRecords
 from connectors.observations.observation import Event
 from connectors.observations.partition_run import PartitionRun
 from tests.hostile.record_floods import flood
@@ -25,7 +25,7 @@ def events(payloads: Sequence[bytes]) -> list[Event]:
         for item in decode_records(payload, base_offset=None, last_offset=None, leader_epoch=1, high_watermark=None):
             if isinstance(item, PartitionRun):
                 found += item.events()
-            elif item.type != "log-advanced":
+            elif not isinstance(item, LogAdvanced):
                 found.append(item)
     return found
 
@@ -69,7 +69,7 @@ def comparable(found: list[Event]) -> list[Event]:
     return [
         replace(event, length=0) if isinstance(event, Undecodable) else event
         for event in found
-        if event.type != "unknown-records"
+        if not isinstance(event, UnknownRecords)
     ]
 
 

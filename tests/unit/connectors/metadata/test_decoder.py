@@ -17,12 +17,13 @@ from connectors.observations.log_event import (
     PartitionSet,
     SnapshotBegan,
     SnapshotEnded,
+    TopicCreated,
     TransactionBegan,
     TransactionEnded,
     Undecodable,
     UnknownRecords,
 )
-from connectors.observations.observation import Event
+from connectors.observations.observation import Event, event_type
 from rules.model.identifiers import Epoch, Offset
 from tests.older_build import build_that_ends_at
 from tests.unit.connectors.metadata.metadata_bytes import (
@@ -70,7 +71,7 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
     decoded = events(log, last=sidecar["last_offset"])
 
     written = sidecar["by_type"]
-    assert Counter(event.type for event in decoded) == {
+    assert Counter(map(event_type, decoded)) == {
         "broker-registered": written["REGISTER_BROKER_RECORD"],
         "broker-changed": written["BROKER_REGISTRATION_CHANGE_RECORD"],
         "controller-registered": written["REGISTER_CONTROLLER_RECORD"],
@@ -203,7 +204,7 @@ def test_an_undecodable_record_is_reported_and_the_next_is_read(value: bytes, re
     assert isinstance(bad, Undecodable)
     assert (bad.offset, bad.reason) == (5, reason)
     assert bad.length == len(record(value, 0))
-    assert good.type == "topic-created"
+    assert isinstance(good, TopicCreated)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_a_record_that_was_unknown_when_it_was_redacted_is_never_read_as_another
     with build_that_ends_at("4.3.1"):
         redacted = redact(batch([data(29, 0, bytes((0, 0, 0, 7, 0))), data(24, 0, b"\0")]))
     assert [(one.name, one.count) for one in unknown(redacted)] == [("UnregisterControllerRecord version 0", 1)]
-    assert [event.type for event in events(redacted)] == ["unknown-records", "transaction-ended", "log-advanced"]
+    assert [*map(event_type, events(redacted))] == ["unknown-records", "transaction-ended", "log-advanced"]
 
 
 def test_records_whose_whole_body_was_redacted_are_quarantined() -> None:
@@ -312,7 +313,7 @@ def test_records_of_an_invalid_shape_are_quarantined_one_by_one() -> None:
     assert [(event.offset, event.reason) for event in bad if isinstance(event, Undecodable)] == [
         *enumerate(reason for _, reason in shapes)
     ]
-    assert good.type == "topic-created"
+    assert isinstance(good, TopicCreated)
 
 
 @pytest.mark.parametrize("value", [data(2, 0, text("t") + TOPIC + b"\0"), CHANGE + b"\0"], ids=["topic", "partition"])

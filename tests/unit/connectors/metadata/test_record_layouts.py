@@ -18,8 +18,8 @@ from connectors.metadata.record_layouts import read_records
 from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.redaction import redact
-from connectors.observations.log_event import PartitionChanged, PartitionSet
-from connectors.observations.observation import Event
+from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet
+from connectors.observations.observation import Event, event_type
 from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import (
@@ -172,7 +172,7 @@ def test_a_refused_list_refuses_no_other_of_its_length(count: int) -> None:
     redacted(payload)
 
     types = ["partition-set", "undecodable", "partition-set", "log-advanced"]
-    assert [event.type for event in decode(payload).events()] == types
+    assert [*map(event_type, decode(payload).events())] == types
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
@@ -286,7 +286,7 @@ def test_records_of_known_values_are_read_by_their_ids_and_numbers(monkeypatch: 
     assert (first.partition, first.partition_leader_epoch, first.partition_epoch, first.leader) == (8, 40, 90, 1)
     assert isinstance(second, PartitionChanged)
     assert (second.partition, second.topic_id, second.isr) == (8, first.topic_id, (1, 2))
-    assert advanced.type == "log-advanced"
+    assert isinstance(advanced, LogAdvanced)
 
 
 def test_odd_partition_records_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

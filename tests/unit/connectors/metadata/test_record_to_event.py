@@ -235,7 +235,7 @@ def partition_changed(**given: Any) -> PartitionChanged:
         (change(1, isr=[2], leader=2), partition_changed(isr=nodes(2), leader=NodeId(2), leader_set=True)),
         (change(1, replicas=[1, 2]), partition_changed(replicas=NODES)),
     ],
-    ids=lambda value: getattr(value, "type", ""),
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_a_record_gives_its_event(record: bytes | tuple[bytes, bytes], expected: Event) -> None:
     assert one(record) == expected

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from connectors.observations.log_event import LogAdvanced
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.replay.decoded_row import DecodedRow
@@ -108,5 +109,5 @@ def test_a_row_that_is_skipped_is_no_missing_one() -> None:
 def from_offset(row: DecodedRow, offset: int) -> DecodedRow:
     """Returns a row of the log that was read from this offset on."""
     *records, end = row.events
-    assert end.type == "log-advanced"
+    assert isinstance(end, LogAdvanced)
     return row._replace(events=(*records, replace(end, base_offset=Offset(offset))))

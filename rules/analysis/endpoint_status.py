@@ -43,6 +43,15 @@ class EndpointFault(StrEnum):
         return self is not EndpointFault.REGISTRATION_DIFFERS
 
 
+class EndpointVerdict(StrEnum):
+    """Whether a voter's recorded endpoint reaches that voter."""
+
+    OK = "ok"
+    STALE = "stale"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointStatus:
     """What is known of one voter's recorded endpoint."""
@@ -63,6 +72,15 @@ class EndpointStatus:
     def refused(self) -> bool:
         """Whether the endpoint refuses connections: no process listens there."""
         return self.probe is not None and self.probe.connection is Connection.REFUSED
+
+    @property
+    def verdict(self) -> EndpointVerdict:
+        """Whether the endpoint reaches the voter."""
+        if self.faults:
+            return EndpointVerdict.STALE
+        if self.refused and self.liveness is not Liveness.FETCHING:
+            return EndpointVerdict.DOWN
+        return EndpointVerdict.OK if self.unknown_reason is None else EndpointVerdict.UNKNOWN
 
     @property
     def reachable(self) -> bool:

@@ -6,6 +6,7 @@ Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 from collections.abc import Callable
 from math import inf
 
+from rules.analysis.endpoint_status import EndpointVerdict
 from streaming.metrics.metric_spec import (
     NODE,
     REPLICA,
@@ -20,7 +21,7 @@ from streaming.metrics.metric_spec import (
 )
 from streaming.metrics.rates import Rates, node_of
 from streaming.status.cluster_status import ClusterStatus, QuorumMode
-from streaming.status.status_parts import BrokerCounts, EndpointVerdict, PendingVoters
+from streaming.status.status_parts import BrokerCounts, PendingVoters
 
 
 def _states(sample: ClusterSample) -> Values:

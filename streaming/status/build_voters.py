@@ -16,7 +16,7 @@ from rules.analysis.endpoint_status import (
 )
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
-from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness
+from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness, records_behind
 from rules.analysis.voter_status import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
 from rules.model.membership import VoterSet, majority
@@ -50,8 +50,7 @@ def _present_poll(state: ClusterState) -> Poll | None:
 
 def current_voters(poll: Poll | None) -> tuple[parts.VoterEndpoints, ...]:
     """Returns the leader's voter set with the endpoints that DescribeQuorum names."""
-    rows = poll.voters if poll else ()
-    return tuple(_voter_endpoints(row.key, poll.nodes.get(row.key.id, ()) if poll else ()) for row in rows)
+    return tuple(_voter_endpoints(row.key, poll.nodes.get(row.key.id, ())) for row in poll.voters) if poll else ()
 
 
 def committed_voters(quorum: Quorum) -> parts.CommittedVoters | None:
@@ -132,9 +131,9 @@ def endpoint_status(endpoint: EndpointStatus) -> parts.VoterEndpointStatus:
         directory_id=endpoint.voter.key.directory_id,
         recorded=None if endpoint.endpoint is None else str(endpoint.endpoint),
         registered=None if endpoint.registered is None else str(endpoint.registered),
-        verdict=endpoint_verdict(endpoint),
+        verdict=endpoint.verdict,
         probe_result=probe_outcome(endpoint),
-        faults=tuple(fault.value for fault in endpoint.faults),
+        faults=endpoint.faults,
         liveness=endpoint.liveness,
         addresses=tuple(endpoint.probe.addresses) if endpoint.probe else (),
     )
@@ -147,15 +146,6 @@ def certificates(quorum: Quorum) -> tuple[parts.CertificateStatus, ...]:
         for _, probe in sorted(quorum.probes.items(), key=lambda each: (each[1].node, each[0]))
         if probe.certificate is not None and probe.certificate.expires_at_ms is not None
     )
-
-
-def endpoint_verdict(endpoint: EndpointStatus) -> parts.EndpointVerdict:
-    """Returns whether a voter's recorded endpoint reaches it."""
-    if endpoint.faults:
-        return parts.EndpointVerdict.STALE
-    if endpoint.refused and endpoint.liveness is not Liveness.FETCHING:
-        return parts.EndpointVerdict.DOWN
-    return parts.EndpointVerdict.OK if endpoint.unknown_reason is None else parts.EndpointVerdict.UNKNOWN
 
 
 def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | None:
@@ -208,17 +198,13 @@ def replicas(state: ClusterState) -> tuple[parts.ReplicaStatus, ...]:
 
 
 def _replica(state: ClusterState, poll: Poll, row: Replica, role: parts.ReplicaRole) -> parts.ReplicaStatus:
-    quorum, leader = state.quorum, poll.leader
-    lag = None
-    if leader is not None and leader.log_end_offset is not None and row.log_end_offset is not None:
-        lag = leader.log_end_offset - row.log_end_offset
-    voter = quorum.committed.by_id(row.key.id) if quorum.committed else None
+    quorum, voter = state.quorum, state.quorum.voter(row.key.id)
     return parts.ReplicaStatus(
         node_id=row.key.id,
         directory_id=row.key.directory_id,
         log_end_offset=row.log_end_offset,
         log_end_epoch=quorum.histories[row.key].last_leader_epoch if row.key in quorum.histories else None,
-        lag=lag,
+        lag=records_behind(poll, row),
         last_fetch_timestamp_ms=row.last_fetch_ms,
         last_caught_up_timestamp_ms=row.last_caught_up_ms,
         status=role,

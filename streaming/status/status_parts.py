@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from rules.analysis.endpoint_status import EndpointFault, EndpointVerdict
 from rules.analysis.replica_lag import Liveness
 from rules.formatting import from_iso, iso
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
@@ -23,15 +24,6 @@ UtcTime: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """Milliseconds since the epoch in Python; ISO 8601 UTC with milliseconds in JSON."""
-
-
-class EndpointVerdict(StrEnum):
-    """Whether a voter's recorded endpoint resolves to that voter and accepts connections."""
-
-    OK = "ok"
-    STALE = "stale"
-    DOWN = "down"
-    UNKNOWN = "unknown"
 
 
 class ReplicaRole(StrEnum):
@@ -107,9 +99,8 @@ class VoterEndpointStatus:
     fetch; unknown: no probe decides it."""
     probe_result: str | None
     """What the newest probe found at the endpoint, as text."""
-    faults: tuple[str, ...]
-    """Why the endpoint is stale: name-gone, leads-elsewhere, registration-differs, refused-while-fetching,
-    certificate."""
+    faults: tuple[EndpointFault, ...]
+    """Why the endpoint is stale."""
     liveness: Liveness
     """Whether the voter fetches from the leader."""
     addresses: tuple[str, ...]

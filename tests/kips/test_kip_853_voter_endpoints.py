@@ -15,7 +15,6 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
 from rules.model.membership import ControllerRegistration
 from rules.model.quorum import Quorum
-from streaming.status.build_voters import endpoint_verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch
 from tests.unit.connectors.metadata.test_record_to_event import UUID, metadata, raft
@@ -87,7 +86,7 @@ def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
     assert findings(quorum, RULE) == []
     assert (RULE, "voter 1") in unknown(quorum)
     first = endpoint_statuses(quorum, quorum.poll, thresholds_for({})[RULE])[0]
-    assert endpoint_verdict(first) == "unknown"
+    assert first.verdict == "unknown"
     shown = status(quorum)["endpoints"][0]
     assert (shown["id"], shown["recorded"], shown["verdict"]) == (1, None, "unknown")
 

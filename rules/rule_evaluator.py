@@ -24,7 +24,7 @@ from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
 
 _MOVING: Mapping[type, tuple[str, ...]] = {
     Quorum: (
-        *("now_ms", "log_seen_at_ms", "high_watermark", "high_watermark_since_ms", "last_offset"),
+        *("now_ms", "log_fetched_at_ms", "high_watermark", "high_watermark_since_ms", "last_offset"),
         *("newest_timestamp_ms", "idle_ms", "silent_ms"),
     ),
     Poll: ("observed_at_ms", "high_watermark", "clock_ahead_ms"),

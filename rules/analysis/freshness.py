@@ -101,7 +101,7 @@ def log_read_problem(quorum: Quorum) -> str | None:
 
 def log_age_problem(quorum: Quorum, thresholds: Thresholds) -> str | None:
     """Returns when a leader last served the metadata log; None if at most `answer_age` ago, and after every gap."""
-    served = quorum.log_seen_at_ms
+    served = quorum.log_fetched_at_ms
     if served is not None and is_current(quorum, served, thresholds.ms(ANSWER_AGE.name)):
         return None
     return "the metadata log was " + ("never answered" if served is None else f"last answered at {utc_text(served)}")

@@ -77,7 +77,7 @@ def leader_answered_within(quorum: Quorum, age_ms: Millis) -> bool:
 
 
 def _leader_answers_ms(quorum: Quorum) -> list[Millis]:
-    times = [quorum.log_seen_at_ms, quorum.poll.observed_at_ms if quorum.poll else None]
+    times = [quorum.log_fetched_at_ms, quorum.poll.observed_at_ms if quorum.poll else None]
     return [at for at in times if at is not None]
 
 

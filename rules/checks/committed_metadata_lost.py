@@ -48,8 +48,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
                 {
                     "detail": each.detail,
                     "reported_by": each.endpoint or None,
-                    "first_seen_at_ms": each.first_at_ms,
-                    "last_seen_at_ms": each.last_at_ms,
+                    "first_reported_at_ms": each.first_at_ms,
+                    "last_reported_at_ms": each.last_at_ms,
                 }
                 for each in losses
             ],

@@ -155,7 +155,7 @@ def _tried_since_gap(quorum: Quorum, source: ObservationSource, answered_at_ms: 
 
 def _answers(quorum: Quorum) -> dict[ObservationSource, Millis | None]:
     polled = {ObservationSource.QUORUM: quorum.poll.observed_at_ms if quorum.poll else None}
-    return {ObservationSource.LOG: quorum.log_seen_at_ms, **polled} if quorum.access.log else polled
+    return {ObservationSource.LOG: quorum.log_fetched_at_ms, **polled} if quorum.access.log else polled
 
 
 def _stale(quorum: Quorum, thresholds: Thresholds) -> list[ObservationSource]:

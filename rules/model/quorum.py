@@ -193,7 +193,7 @@ class Quorum:
 
     None: it is not known, or the controllers write no NoOps (metadata.max.idle.interval.ms=0): nothing shows it then.
     """
-    log_seen_at_ms: Millis | None = None
+    log_fetched_at_ms: Millis | None = None
     """When a leader last served the log: records or an empty fetch."""
     poll: Poll | None = None
     """The newest DescribeQuorum answer of any age: compare its observed_at_ms with now_ms."""

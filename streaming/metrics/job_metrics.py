@@ -284,7 +284,7 @@ def _of_received(read: Callable[[JobSample, ReceivedStatus], float | None]) -> C
 
 
 def _staleness(job: JobSample, one: ReceivedStatus) -> float | None:
-    answered = [at_ms for at_ms in (one.status.log_seen_at_ms, one.status.described_at_ms) if at_ms is not None]
+    answered = [at_ms for at_ms in (one.status.log_fetched_at_ms, one.status.described_at_ms) if at_ms is not None]
     return max(0, job.now_ms - max(answered)) / 1000 if answered else None
 
 

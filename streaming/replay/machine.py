@@ -272,7 +272,7 @@ class Machine(MachineState):
         self.behind_since_ms = None
 
     def _apply_log_advanced(self, event: LogAdvanced) -> None:
-        self.log_seen_at_ms = self.now_ms
+        self.log_fetched_at_ms = self.now_ms
         self.probe_state.log_fetched()
         self.leadership.log_fetched(event, self.log, self._epoch_before, self.now_ms)
         if event.last_offset is not None and event.last_offset > self.log.position:

@@ -30,7 +30,7 @@ class MachineState:
     append_times: AppendTimes = field(default_factory=AppendTimes)
     behind_since_ms: Millis | None = None
     """Since when the log has been read less far than its high watermark."""
-    log_seen_at_ms: Millis | None = None
+    log_fetched_at_ms: Millis | None = None
     removals: tuple[VoterRemoval, ...] = ()
     leadership: Leadership = field(default_factory=Leadership)
     poll_history: PollHistory = field(default_factory=PollHistory)

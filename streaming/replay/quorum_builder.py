@@ -42,7 +42,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms + idle_ms),
         idle_ms=idle_ms,
         silent_ms=_silent_ms(state),
-        log_seen_at_ms=state.log_seen_at_ms,
+        log_fetched_at_ms=state.log_fetched_at_ms,
         poll=_poll(state.poll_history.newest, image),
         histories={one.history.key: one.history for one in state.poll_history.replicas},
         removals=state.removals,

@@ -148,7 +148,7 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         log_dir=None if state.log_dir is None else log_dir_status(state.log_dir),
         now_ms=quorum.now_ms,
         described_at_ms=poll.observed_at_ms if poll else None,
-        log_seen_at_ms=quorum.log_seen_at_ms,
+        log_fetched_at_ms=quorum.log_fetched_at_ms,
         newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms - quorum.idle_ms),
         leaderless=leaderless(quorum) is not None,
         registered_at_ms={node: one.at.timestamp_ms for node, one in quorum.controllers.items()},

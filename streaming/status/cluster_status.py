@@ -183,7 +183,7 @@ class ClusterStatus:
     """Time of the newest observation, milliseconds since the epoch; 0 where there is none."""
     described_at_ms: Millis | None
     """When DescribeQuorum was last answered, by the monitor's clock."""
-    log_seen_at_ms: Millis | None
+    log_fetched_at_ms: Millis | None
     """When the metadata log was last fetched, by the monitor's clock."""
     newest_timestamp_ms: Millis | None
     """Timestamp of the newest record that was applied, by the controllers' clock."""
@@ -234,7 +234,7 @@ class ClusterState:
     def answered(self) -> bool:
         """Whether a leader answered the log or DescribeQuorum since the query began."""
         since, quorum = self.queried_since_ms, self.quorum
-        answers = (quorum.log_seen_at_ms, quorum.poll.observed_at_ms if quorum.poll else None)
+        answers = (quorum.log_fetched_at_ms, quorum.poll.observed_at_ms if quorum.poll else None)
         return since is not None and any(at is not None and at >= since for at in answers)
 
     @property

@@ -100,7 +100,7 @@ class LiveCluster:
     def state(self) -> ClusterState:
         """Returns what is known now; the recorded state while no node has answered."""
         machine = self._monitor.machine
-        unanswered = machine.log_seen_at_ms is None and machine.poll_history.newest is None
+        unanswered = machine.log_fetched_at_ms is None and machine.poll_history.newest is None
         if unanswered:
             self._use_recorded()
         shown = self._recorded.monitor if unanswered and self._recorded is not None else self._monitor
@@ -129,7 +129,7 @@ class LiveCluster:
     def _missing(self) -> Iterable[str]:
         machine, log = self._monitor.machine, self._target.cluster.log
         quorum = machine.quorum()
-        if log and (quorum.log_seen_at_ms is None or quorum.log_seen_at_ms < self._since_ms):
+        if log and (quorum.log_fetched_at_ms is None or quorum.log_fetched_at_ms < self._since_ms):
             yield "the metadata log was not answered"
         elif log and (machine.behind or quorum.last_offset is None):
             yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"

@@ -144,7 +144,7 @@ def timeline(view: ClusterView, from_ms: Millis, to_ms: Millis) -> Timeline:
 def _clock_ahead_ms(view: ClusterView) -> Millis:
     """Returns how far the newest record is ahead of the time at which it was read; 0 up to two seconds."""
     newest = view.status.newest_timestamp_ms if view.status else None
-    read_at = view.status.log_seen_at_ms if view.status else None
+    read_at = view.status.log_fetched_at_ms if view.status else None
     ahead_ms = 0 if newest is None or read_at is None else newest - read_at
     return Millis(ahead_ms if ahead_ms > _AGREE_MS else 0)
 

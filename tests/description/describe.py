@@ -66,10 +66,10 @@ def _leadership(quorum: Quorum, times: Times) -> Iterator[Fact]:
         since = times.at(quorum.high_watermark_since_ms)
         watermark = f"high watermark {known(quorum.high_watermark)} since {since}"
         yield Fact("leader", f"{leader} in epoch {known(quorum.leader_epoch)}, {watermark}")
-    if (quorum.last_offset, quorum.newest_timestamp_ms, quorum.log_seen_at_ms) != (None,) * 3 or quorum.idle_ms:
+    if (quorum.last_offset, quorum.newest_timestamp_ms, quorum.log_fetched_at_ms) != (None,) * 3 or quorum.idle_ms:
         idle = f", {seconds(quorum.idle_ms)} of it idle" if quorum.idle_ms else ""
         applied = f"log applied up to {known(quorum.last_offset)} at log time {times.at(quorum.newest_timestamp_ms)}"
-        yield Fact("log", f"{applied}{idle}, read at {times.at(quorum.log_seen_at_ms)}")
+        yield Fact("log", f"{applied}{idle}, read at {times.at(quorum.log_fetched_at_ms)}")
     if quorum.silent_ms:
         yield Fact("silent", f"the leader has appended nothing for {seconds(quorum.silent_ms)}")
     if (committed := quorum.committed) is not None:

@@ -127,8 +127,8 @@ class MonitoredCluster:
         assert quorum.leader_id is not None
         assert quorum.poll is not None
         assert quorum.poll.observed_at_ms > since_ms
-        assert quorum.log_seen_at_ms is not None
-        assert quorum.log_seen_at_ms > since_ms
+        assert quorum.log_fetched_at_ms is not None
+        assert quorum.log_fetched_at_ms > since_ms
 
 
 @contextmanager

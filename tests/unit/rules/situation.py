@@ -102,7 +102,7 @@ def healthy(voters: int = 3) -> Quorum:
         last_offset=Offset(LOG_END - 1),
         newest_timestamp_ms=Millis(NOW - 300),
         silent_ms=0,
-        log_seen_at_ms=Millis(NOW - 100),
+        log_fetched_at_ms=Millis(NOW - 100),
         poll=Poll(
             observed_at_ms=Millis(NOW - 200),
             leader_id=NodeId(voters),
@@ -522,7 +522,7 @@ def failing(
 def not_observed_for(quorum: Quorum, log_ms: int | None = 14_000, poll_ms: int | None = 14_000) -> Quorum:
     """The log and DescribeQuorum were last answered this long ago; None: unchanged."""
     if log_ms is not None:
-        quorum = replace(quorum, log_seen_at_ms=Millis(NOW - log_ms))
+        quorum = replace(quorum, log_fetched_at_ms=Millis(NOW - log_ms))
     if poll_ms is not None and quorum.poll is not None:
         quorum = with_poll(quorum, observed_at_ms=Millis(NOW - poll_ms))
     return quorum
@@ -839,7 +839,7 @@ def later(quorum: Quorum, ms: int = 1_000, *, away: int | None = None) -> Quorum
     return replace(
         quorum,
         now_ms=moved(quorum.now_ms),
-        log_seen_at_ms=moved(quorum.log_seen_at_ms),
+        log_fetched_at_ms=moved(quorum.log_fetched_at_ms),
         high_watermark=two_records(quorum.high_watermark),
         high_watermark_since_ms=moved(quorum.high_watermark_since_ms),
         last_offset=two_records(quorum.last_offset),

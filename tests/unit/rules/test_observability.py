@@ -49,7 +49,7 @@ def without_leader_row(quorum: Quorum) -> Quorum:
         (Need.CURRENT_LOG, not_observed_for, "the metadata log was last answered at 2026-09-21 14:13:06 UTC"),
         (
             Need.CURRENT_LOG,
-            lambda quorum: replace(quorum, log_seen_at_ms=None),
+            lambda quorum: replace(quorum, log_fetched_at_ms=None),
             "the metadata log was never answered",
         ),
         (Need.FRESH_POLL, not_observed_for, "DescribeQuorum was last answered at 2026-09-21 14:13:06 UTC"),

@@ -90,7 +90,7 @@ PARTLY_BLIND = ["warning monitor-blind: quorum"]
         (failing(not_observed_for(healthy()), Reason.NOT_AUTHENTICATED, *ALL), BLIND),
         (failing(not_observed_for(healthy()), Reason.WRONG_CLUSTER, *ALL), BLIND),
         (not_observed_for(healthy()), BLIND),
-        (replace(healthy(), poll=None, log_seen_at_ms=None), BLIND),
+        (replace(healthy(), poll=None, log_fetched_at_ms=None), BLIND),
         (failing(not_observed_for(healthy(), poll_ms=None), Reason.DENIED, ALL[2]), PARTLY_BLIND),
         (
             failing(not_observed_for(healthy(), log_ms=None), Reason.DENIED, ALL[2], source=ObservationSource.QUORUM),
@@ -113,7 +113,7 @@ def test_leader_is_not_called_missing_while_the_monitor_did_not_run() -> None:
 
     def summary(failing_since_ms: Millis) -> str:
         failures = tuple(replace(one, first_at_ms=failing_since_ms) for one in quorum.failures)
-        restarted = replace(quorum, watched_since_ms=started_ms, log_seen_at_ms=seen_ms, failures=failures)
+        restarted = replace(quorum, watched_since_ms=started_ms, log_fetched_at_ms=seen_ms, failures=failures)
         (finding,) = findings(restarted, "no-leader")
         return finding.summary
 
@@ -356,7 +356,7 @@ def test_followers_that_could_not_have_elected_another_leader_are_not_enough(why
             "Every configured controller refuses connections. The last leader was controller 3.",
         ),
         (
-            replace(all_refuse(static(healthy())), poll=None, log_seen_at_ms=None),
+            replace(all_refuse(static(healthy())), poll=None, log_fetched_at_ms=None),
             "No leader: no metadata change is possible. Every configured controller refuses connections.",
         ),
     ],

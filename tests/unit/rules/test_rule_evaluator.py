@@ -71,7 +71,9 @@ class Moving:
         moved = replace(quorum, now_ms=max(now, quorum.now_ms))
         match random.randrange(5):
             case 0:
-                moved = replace(moved, log_seen_at_ms=now, newest_timestamp_ms=self._moved(quorum.newest_timestamp_ms))
+                moved = replace(
+                    moved, log_fetched_at_ms=now, newest_timestamp_ms=self._moved(quorum.newest_timestamp_ms)
+                )
                 moved = replace(moved, last_offset=self._moved(quorum.last_offset))
             case 1:
                 high_watermark = self._moved(quorum.high_watermark)
@@ -147,7 +149,7 @@ def test_an_age_alone_changes_the_evaluation_when_it_passes_its_threshold() -> N
     quorum = healthy()
     first = evaluator.evaluate(quorum)
     assert quorum.poll is not None
-    at_the_limit = replace(quorum, now_ms=Millis(quorum.poll.observed_at_ms + 10_000), log_seen_at_ms=quorum.now_ms)
+    at_the_limit = replace(quorum, now_ms=Millis(quorum.poll.observed_at_ms + 10_000), log_fetched_at_ms=quorum.now_ms)
 
     assert evaluator.evaluate(at_the_limit) is first
     past = evaluator.evaluate(replace(at_the_limit, now_ms=Millis(at_the_limit.now_ms + 1)))
@@ -204,7 +206,7 @@ def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(evaluated: 
 def test_polls_and_denied_fetches_in_turn_evaluate_the_rule_about_them_alone(evaluated: list[str]) -> None:
     """Each poll is newer than the failure before it and older than the next one."""
     evaluator = RuleEvaluator(THRESHOLDS)
-    polled = with_poll(replace(healthy(), log_seen_at_ms=None), observed_at_ms=Millis(healthy().now_ms - 3_000))
+    polled = with_poll(replace(healthy(), log_fetched_at_ms=None), observed_at_ms=Millis(healthy().now_ms - 3_000))
     before, after = (situation.failing(polled, Reason.DENIED, str(endpoint(2)), ago_ms=ago_ms) for ago_ms in (4_000, 0))
     evaluator.evaluate(before)
     evaluated.clear()
@@ -340,7 +342,7 @@ def without(name: str) -> Quorum:
     return replace(healthy(), **absent)
 
 
-@pytest.mark.parametrize("name", ["poll", "high_watermark", "last_offset", "newest_timestamp_ms", "log_seen_at_ms"])
+@pytest.mark.parametrize("name", ["poll", "high_watermark", "last_offset", "newest_timestamp_ms", "log_fetched_at_ms"])
 def test_what_was_absent_and_is_observed_evaluates_the_rules(name: str) -> None:
     evaluator = RuleEvaluator(THRESHOLDS)
 

@@ -100,7 +100,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> MetricsFixture:
         high_watermark=Offset(10_000),
         last_offset=Offset(9_899),
         newest_timestamp_ms=Millis(NOW - 4_000),
-        log_seen_at_ms=NOW,
+        log_fetched_at_ms=NOW,
     )
     first = {"slack": SinkResult(delivered=2, pending=1), "jsonl": SinkResult(delivered=3)}
     second = {"slack": SinkResult(retry=1, pending=4, silenced=2, failing="no"), "jsonl": SinkResult()}

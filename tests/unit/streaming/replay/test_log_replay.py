@@ -69,7 +69,7 @@ def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again(
 
     after = apply(replay, [later, replace_sequence(later, later.sequence + 1, later.observed_at_ms + 60_000)])
     assert (after.committed, after.last_offset) == (before.committed, before.last_offset)
-    assert after.log_seen_at_ms == before.log_seen_at_ms, "the log is not current"
+    assert after.log_fetched_at_ms == before.log_fetched_at_ms, "the log is not current"
     (violation,) = after.contract_violations
     assert (violation.contract, violation.rows, violation.grave) == ("no-offset-is-passed-over", 2, True)
     assert violation.example == "offsets 2 to 2 of the metadata log are missing"
@@ -82,7 +82,7 @@ def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again(
     )
     whole = apply(replay, list(read_again))
     assert (set(whole.brokers), set(present(whole.committed).keys)) == ({NodeId(101)}, {key("1-a"), key("2-b")})
-    assert (whole.failures, whole.log_seen_at_ms) == ((), at_ms)
+    assert (whole.failures, whole.log_fetched_at_ms) == ((), at_ms)
 
 
 def test_a_snapshot_keeps_since_when_a_broker_is_alive_only_if_it_was_alive() -> None:

@@ -137,7 +137,7 @@ def test_a_range_that_is_fetched_again_changes_only_the_time_of_the_last_fetch(
     refetched = tuple(event for row in rows[start:] for event in row.events)
     after = apply(replay, [DecodedRow(10_000, rows[-1].observed_at_ms, refetched)])
 
-    assert after == replace(before, log_seen_at_ms=after.log_seen_at_ms)
+    assert after == replace(before, log_fetched_at_ms=after.log_fetched_at_ms)
 
 
 def log_facts(quorum: Quorum) -> object:

@@ -49,10 +49,10 @@ def test_status_begins_with_its_cluster_source_and_time(shown: dict[str, Any]) -
 
 
 def test_status_has_times_of_three_observations(shown: dict[str, Any]) -> None:
-    assert selected(shown, "now_ms described_at_ms log_seen_at_ms newest_timestamp_ms") == {
+    assert selected(shown, "now_ms described_at_ms log_fetched_at_ms newest_timestamp_ms") == {
         "now_ms": NOW,
         "described_at_ms": NOW - 200,
-        "log_seen_at_ms": NOW - 100,
+        "log_fetched_at_ms": NOW - 100,
         "newest_timestamp_ms": NOW - 300,
     }
     idle = replace(in_the_middle_of_everything(), idle_ms=40)

@@ -115,7 +115,7 @@ def test_check_and_status_say_when_a_finding_fires() -> None:
 
 
 def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
-    nothing = state_of(replace(healthy(), poll=None, log_seen_at_ms=None), live=False)
+    nothing = state_of(replace(healthy(), poll=None, log_fetched_at_ms=None), live=False)
     for shown in (check_text(nothing).plain, printed_state(nothing)):
         assert "what to do: kraftwatch doctor, with the same options" in shown
     assert "kraftwatch doctor" not in printed_state(state_of(healthy()))

@@ -90,7 +90,7 @@ def test_alert_has_spans_for_pending_and_each_severity() -> None:
 def test_controllers_clock_that_is_ahead_is_subtracted(
     newest_ms: int, seen_ms: int, elected_ms: int, ahead_ms: int
 ) -> None:
-    times: dict[str, Any] = {"newest_timestamp_ms": Millis(newest_ms), "log_seen_at_ms": Millis(seen_ms)}
+    times: dict[str, Any] = {"newest_timestamp_ms": Millis(newest_ms), "log_fetched_at_ms": Millis(seen_ms)}
     line = timeline(view(elections=(election(elected_ms),), **times), FROM, TO)
     assert (line.ahead_ms, line.lanes[0].marks[0].at_ms) == (ahead_ms, NOON_MS)
 

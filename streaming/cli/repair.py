@@ -17,8 +17,9 @@ def repair(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print which database of a job is damaged and what would repair it; with --apply, repair it.
+    """Repair the damaged databases of a stopped job.
 
+    Prints what is damaged and what would repair it; with --apply, repairs it.
     Stop the job first. No alert is lost that can still be read, and none that
     the repaired ledger has is sent twice. Replaced files are kept: their names
     end in .damaged-N. Queries no cluster. Spark's state needs no repair: a job

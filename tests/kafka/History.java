@@ -220,7 +220,7 @@ public final class History {
             change.setDirectories(directories(nodes.size()));
         }
         if (random.nextInt(6) == 0) {
-            change.setLeaderRecoveryState((byte) random.nextInt(2));
+            change.setLeaderRecoveryState((byte) (random.nextInt(8) == 0 ? 1 : 0));
         }
         if (version == 2 && random.nextBoolean()) {
             change.setEligibleLeaderReplicas(some(nodes));

@@ -59,6 +59,10 @@ class Finding:
     hold_ms: Millis | None = None
     """How long it must last before its alert fires; None for the rule's `hold`."""
 
+    def hold(self, thresholds: "Thresholds") -> Millis:
+        """Returns how long it must last before its alert fires. `thresholds`: those of its rule."""
+        return thresholds.ms(HOLD) if self.hold_ms is None else self.hold_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownResult:

@@ -44,7 +44,7 @@ from typing import NamedTuple, TypeAlias
 
 from rules.alert import Alert, AlertState
 from rules.evaluate import ALL_RULES, MOST_FINDINGS, resolved_text
-from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
+from rules.finding import CLEAR, Evaluation, Finding, Plain, Severity, Thresholds
 from rules.firing import EndedAlert, Firing
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
@@ -294,7 +294,7 @@ def _fired_together(
     }
     together = dict(steps)
     for key, (finding, condition, _) in steps.items():
-        early_ms = min(_TOGETHER_MS, thresholds[finding.rule].ms(HOLD) // 6)
+        early_ms = min(_TOGETHER_MS, finding.hold(thresholds[finding.rule]) // 6)
         pending = condition.notified_severity is None
         if pending and finding.rule in begun and condition.due_at_ms - observed.now_ms <= early_ms:
             together[key] = _Step(finding, *_fired(condition, finding, observed, observed.now_ms))
@@ -323,7 +323,7 @@ def _with_finding(
     before: TrackedCondition | None, finding: Finding, observed: Observed, thresholds: Thresholds
 ) -> tuple[TrackedCondition, Alert | None]:
     now = observed.now_ms
-    hold = thresholds.ms(HOLD) if finding.hold_ms is None else finding.hold_ms
+    hold = finding.hold(thresholds)
     age = finding.condition_age_ms or 0
     if before and not before.notified_severity and finding.condition_age_ms is not None:
         # After a gap the age by the evidence alone counts: it may be another condition.

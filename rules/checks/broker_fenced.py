@@ -9,9 +9,10 @@ What it means
       a crash.
     - Info: the broker left by a controlled shutdown and has not come back.
 
-    The severity is one step higher if no registered broker is alive, because the cluster serves no client, or if the
-    broker may hold the only copy of acknowledged records after an unclean election: an alert that fires already is then
-    sent again, in the second case with the directories to copy before the broker starts.
+    The severity is one step higher if no registered broker is alive, because the cluster serves no client (the alert
+    then fires after a minute), or if the broker may hold the only copy of acknowledged records after an unclean
+    election: an alert that fires already is then sent again, in the second case with the directories to copy before the
+    broker starts.
 
 What to do
     1. If the alert says so, copy the named directories before the broker starts. After an unclean election it may hold
@@ -34,19 +35,26 @@ from collections.abc import Iterable
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
 from rules.analysis.start_conditions import copy_sentence
-from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.finding import FAILED_NODES, HOLD, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
+NONE_ALIVE_HOLD = Threshold(
+    name="none_alive_hold",
+    default=60.0,
+    meaning="as hold, and at most as long, while no registered broker is alive and this one has not left by a "
+    "controlled shutdown: the cluster serves no client. A broker that is restarted alone is back by then",
+)
+
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each fenced broker."""
     for _, broker in sorted(quorum.brokers.items()):
         if broker.fenced:
-            yield _finding(quorum, broker)
+            yield _finding(quorum, broker, thresholds)
 
 
 def _brokers_alive(quorum: Quorum) -> int:
@@ -62,7 +70,7 @@ def _starting(quorum: Quorum) -> frozenset[NodeId]:
     return frozenset(node for node, one in brokers.items() if one.restarted and one.ended_offset is None)
 
 
-def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
+def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds) -> Finding:
     node, left = broker.id, broker.in_controlled_shutdown
     starting = not left and node in quorum.derived(_starting)
     alive, copies = quorum.derived(_brokers_alive), copy_sentence(quorum, (node,))
@@ -97,6 +105,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
             describe_status(quorum),
         ),
         starts=(node,),
+        hold_ms=None if alive or left else min(thresholds.ms(NONE_ALIVE_HOLD.name), thresholds.ms(HOLD)),
     )
 
 
@@ -127,7 +136,7 @@ RULE = Rule(
     hold=hold(
         300.0, "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
     ),
-    further_thresholds=(ANSWER_AGE,),
+    further_thresholds=(NONE_ALIVE_HOLD, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     # An unclean election passes over a fenced broker, and one that flaps may stay fenced: one fault, one incident.

@@ -8,7 +8,7 @@ from connectors.logdir.log_dir_files import ElectionState
 from connectors.logdir.log_dir_reader import VoterSetInFile
 from rules.analysis.leadership import current_leader, leaderless
 from rules.evaluate import evaluate
-from rules.finding import HOLD, Evaluation, Thresholds
+from rules.finding import Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.history import Recovery, UncleanElections, VoterChange
 from rules.model.identifiers import Millis
@@ -84,7 +84,7 @@ def cluster_status(
             copied(parts.VoterChangeStatus, one, at_ms=one.timestamp_ms) for one in history.voter_changes
         ),
         findings=tuple(
-            copied(FindingStatus, one, hold_s=state.thresholds[one.rule][HOLD])
+            copied(FindingStatus, one, hold_s=one.hold(state.thresholds[one.rule]) / 1000)
             for one in worst_first(evaluation.findings)
         ),
         unknown=tuple(evaluation.unknown),

@@ -7,7 +7,7 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.store.stored_json import json_safe
 from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
-from rules.finding import HOLD, Finding, Plain, Thresholds
+from rules.finding import Finding, Plain, Thresholds
 from rules.formatting import and_join, visible
 from rules.model.identifiers import NodeId
 from streaming.status import status_tables
@@ -45,7 +45,7 @@ def check_text(state: ClusterState) -> Text:
     if at_risk is not None:
         text.append(f"  {at_risk}\n", "bold")
     for one in worst_first(evaluation.findings):
-        hold = status_tables.hold_text(state.thresholds[one.rule][HOLD])
+        hold = status_tables.hold_text(one.hold(state.thresholds[one.rule]) / 1000)
         text.append(f"  {one.severity} {one.rule} · {visible(one.subject)}{hold}\n", "bold")
         text.append(f"    {visible(one.summary)}\n")
         for step in one.remedy:
@@ -106,5 +106,5 @@ def _finding(state: ClusterState, one: Finding) -> dict[str, Plain]:
         "summary": one.summary,
         "evidence": json_safe(one.evidence),
         "remedy": [*one.remedy],
-        "hold_s": state.thresholds[one.rule][HOLD],
+        "hold_s": one.hold(state.thresholds[one.rule]) / 1000,
     }

@@ -31,6 +31,7 @@ from tests.unit.rules.situation import (
     refuses,
     unclean,
     voter_not_fetching,
+    with_broker,
 )
 from tests.unit.streaming.status.statuses import state_of
 from tests.unit.streaming.status.test_status_tables import printed_state
@@ -97,6 +98,12 @@ def test_headline_of_a_pending_fault_comes_before_what_its_consequences_leave_un
     # Also where no job tracks it.
     assert page(dying).headline.startswith("No leader since ")
     assert "inhibited" not in page(dying).headline
+
+
+def test_check_and_status_say_when_a_finding_with_a_hold_of_its_own_fires() -> None:
+    dead = with_broker(with_broker(healthy(), 101, fenced=True), 102, fenced=True)
+    for shown in (check_text(state_of(dead)).plain, printed_state(state_of(dead))):
+        assert "critical broker-fenced · broker 101 · fires once it has lasted 60 s" in shown
 
 
 def test_headline_where_nothing_answers_is_what_is_not_answered() -> None:

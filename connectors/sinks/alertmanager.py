@@ -3,13 +3,21 @@
 Firing alerts are re-sent every `REPEAT_S`: Alertmanager considers an alert resolved at its `endsAt`, `LASTS_S` after
 the last notification, and a restarted Alertmanager has no alerts. Grouping, silences and routing are done there. Each
 member of an Alertmanager cluster must be notified: each is a separate sink.
+
+Alertmanager accepts an alert that is over by its own clock, and drops it. So the times are given by its clock, which
+the Date of its answers shows, where the two clocks differ by more than CLOCKS_DIFFER_S.
 """
 
 import base64
+import logging
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr, model_validator
@@ -18,7 +26,7 @@ from connectors.alert_json import compact_json
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
-from connectors.sinks.http_request import outcome_of_response, post
+from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
@@ -27,16 +35,20 @@ from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.evidence_text import plain_evidence
 from rules.finding import Plain, Severity
-from rules.formatting import iso, late_text, shortened, visible
+from rules.formatting import iso, late_text, ms_text, shortened, visible
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
 
+log = logging.getLogger(__name__)
+
 REPEAT_S = 60.0
 """How often firing alerts are sent again."""
 LASTS_S = 300.0
 """How long an alert stays active there after the last notification: several repetitions and the longest retry delay."""
+CLOCKS_DIFFER_S = 250.0
+"""A difference of the clocks with which an alert ends before it is sent again, or stays for long after its end."""
 _PATH = "/api/v2/alerts"
 _API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
 _MAX_ANNOTATION = 2_000
@@ -116,6 +128,8 @@ class AlertmanagerSink(SerialSink[bytes]):
         An alert with a changed label is a different alert there, and the previous one must be ended. After a restart of
         the job the previous one ends at its `endsAt`.
         """
+        self._ahead_ms = 0
+        """By how much this clock is ahead of Alertmanager's; 0 for what does not matter."""
         _check_url(self._url)
         for secret in self._secrets():
             secret.read()
@@ -126,18 +140,48 @@ class AlertmanagerSink(SerialSink[bytes]):
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
         url = self._url.read().rstrip("/") + _PATH
         secrets = [secret.read() for secret in self._secrets()]
-        response = post(url, document, seconds=left_s, headers=self._authorization(), ca_file=self._section.ca_file)
+        options: Mapping[str, Any] = {"headers": self._authorization(), "ca_file": self._section.ca_file}
+        began = time.monotonic()
+        response = post(url, document, seconds=left_s, **options)
+        if isinstance(response, HttpResponse) and self._clock_differs(response, sent_at_ms):
+            left_s -= time.monotonic() - began
+            response = post(url, self._document(notification, sent_at_ms), seconds=left_s, **options)
         outcome = outcome_of_response(response, url, secrets, server="Alertmanager")
         if isinstance(outcome, Delivered):
             self._store_labels(notification)
         return outcome
 
+    def _clock_differs(self, response: HttpResponse, sent_at_ms: Millis) -> bool:
+        """Returns whether the times that were sent are wrong by the clock of whoever has answered; notes it."""
+        try:
+            theirs_ms = parsedate_to_datetime(response.headers["Date"]).timestamp() * 1000
+        except (LookupError, ValueError, TypeError, OverflowError):
+            return False
+        ahead_ms = round(sent_at_ms - theirs_ms)
+        if abs(ahead_ms) <= CLOCKS_DIFFER_S * 1000:
+            ahead_ms = 0
+        if abs(ahead_ms - self._ahead_ms) <= CLOCKS_DIFFER_S * 1000:
+            return False
+        difference = f"{ms_text(Millis(abs(ahead_ms)))} {'behind' if ahead_ms > 0 else 'ahead of'} this host's"
+        log.warning(
+            "sink %s: Alertmanager's clock is %s: %s",
+            self.options.name,
+            difference if ahead_ms else "right again",
+            "alerts are sent with its times; set the wrong clock"
+            if ahead_ms
+            else "alerts are sent with this host's times",
+        )
+        self._ahead_ms = ahead_ms
+        return True
+
     def _alerts(self, notification: Notification, sent_at_ms: Millis) -> Iterator[dict[str, Plain]]:
+        sent_at_ms = Millis(sent_at_ms - self._ahead_ms)
         active_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))
         incident, links = notification.incident, self._links
         label = deduplication_key(incident, notification.escalations)
         new = {alert.fingerprint for alert in notification.new_transitions}
-        for alert in notification.alerts:
+        for one in notification.alerts:
+            alert = replace(one, started_at_ms=Millis(one.started_at_ms - self._ahead_ms))
             labels = (alert.severity, label)
             before = self._changing_labels.get((incident, alert.fingerprint), labels)
             if before != labels:

@@ -216,6 +216,24 @@ def test_alert_from_before_the_clock_was_set_back_ends_at_once(
     eventually(lambda: assert_not_active(alertmanager, "ahead"), within_s=10)
 
 
+@pytest.mark.parametrize("minutes_ago", [60, 5, -60])
+def test_an_alert_is_active_and_ends_although_the_clock_of_this_host_is_wrong(
+    alertmanager: RealAlertmanager, delivery: TimedDelivery, minutes_ago: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Alertmanager answers 200 for an alert that is over by its own clock, and drops it."""
+    subject = f"clock {minutes_ago}"
+    began = fired(subject, minutes_ago=minutes_ago)
+    assert delivery.deliver(began, minutes_ago=minutes_ago) is None
+    active = alertmanager.active_alerts()[subject, "critical"]
+    # It keeps the earlier of two starts.
+    assert abs(datetime.fromisoformat(active["startsAt"]).timestamp() * 1000 - now_ms()) < 6 * _MINUTE_MS
+    assert "ahead of this host's" in caplog.text if minutes_ago > 0 else "behind this host's" in caplog.text
+
+    over = alert(subject, started_at_ms=began.started_at_ms, cluster_id="kP1x", resolved=True)
+    assert delivery.deliver(over, minutes_ago=minutes_ago) is None
+    eventually(lambda: (subject, "critical") not in alertmanager.active_alerts(), within_s=10)
+
+
 def assert_not_active(alertmanager: RealAlertmanager, subject: str) -> None:
     assert (subject, "critical") not in alertmanager.active_alerts()
 

@@ -3,6 +3,8 @@
 What it means
     This alert is about the next failure:
 
+    - A quorum that lost two voters or more within an hour and tolerates no failure any more (warning, at once):
+      whoever removed them, three voters that became one are a single point of failure.
     - Two voters (warning) are worse than one: the quorum stops when either of them fails.
     - One voter (info) is a single point of failure. That is right for a laptop.
     - An even number of four or more (info) tolerates no more failures than the odd number below it, and every election
@@ -11,22 +13,24 @@ What it means
       failures do not happen in practice.
 
 What to do
-    Use three voters, or five if the quorum must survive a second failure during maintenance.
+    Use three voters, or five if the quorum must survive a second failure during maintenance. If voters were removed
+    that still run, make them voters again: the remedy has the commands.
 
 What not to do
     Do not remove a voter while another voter is down: bring that one back first. Do not change two voters at once.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeAlias
 
 from rules.analysis.freshness import POLL_AGE, fresh_poll, poll_problem
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority, tolerated_failures
 from rules.model.quorum import Quorum
-from rules.remedies.remedy_commands import describe_status
+from rules.remedies.remedy_commands import add_controller, describe_status
 
 MOST = Threshold(
     name="most",
@@ -36,15 +40,53 @@ MOST = Threshold(
 )
 
 
+_RECENT_MS = 3_600_000
+
+
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if its number of voters is unwise."""
     voters = _voters(quorum, thresholds)
     if voters is None:
         yield UnknownResult(why=poll_problem(quorum))
         return
+    lost = _lost(quorum)
+    if len(lost) > 1 and not tolerated_failures(len(voters)):
+        yield _lost_voters(quorum, voters, lost)
+        return
     advice = _advice(len(voters), int(thresholds[MOST.name]))
     if advice is not None:
         yield _finding(quorum, voters, *advice)
+
+
+def _lost(quorum: Quorum) -> list[NodeId]:
+    """Returns the controllers that were removed within the last hour of the log and are no voters now.
+
+    Those that a forced change removed are in `forced-reconfiguration`.
+    """
+    since_ms = (quorum.newest_timestamp_ms or 0) - _RECENT_MS
+    changes = quorum.history.voter_changes
+    recent = [change for change in changes if change.timestamp_ms > since_ms and not change.forced]
+    return sorted({key.id for change in recent for key in change.removed} - quorum.voter_ids)
+
+
+def _lost_voters(quorum: Quorum, voters: list[NodeId], lost: list[NodeId]) -> Finding:
+    advised = _advice(len(voters), 0)
+    assert advised is not None, "it tolerates no failure"
+    whole = _finding(quorum, voters, Severity.WARNING, advised[1], advised[2])
+    running = [node for node in lost if node in quorum.controllers]
+    return replace(
+        whole,
+        summary=f"{len(voters) + len(lost)} voters became {len(voters)} within an hour: {and_join(lost)} "
+        f"{'was' if len(lost) == 1 else 'were'} removed. The quorum tolerates no failure. {advised[1]}",
+        evidence={**whole.evidence, "no_longer_voters": [*lost]},
+        remedy=(
+            "# If they were removed by mistake, make them voters again, one after the other: wait until each is caught "
+            "up as an observer, and each addition is committed",
+            *(step for node in running for step in add_controller(quorum, node)),
+            *whole.remedy[1:],
+        ),
+        hold_ms=Millis(0),
+    )
 
 
 def _voters(quorum: Quorum, thresholds: Thresholds) -> list[NodeId] | None:

@@ -193,6 +193,12 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "ghost-registration.info.level-33": ("controller 9", replace(registered(KAFKA_4_4, 9), metadata_version=33)),
     "quorum-shape.info": ("quorum", healthy(4)),
     "quorum-shape.info.one": ("quorum", static(healthy(1))),
+    "quorum-shape.warning.removed": (
+        "quorum",
+        forced_change(
+            forced_change(healthy(1), before=(1, 2, 3), after=(1, 2)), before=(1, 2), after=(1,), ago_ms=30_000
+        ),
+    ),
     "quorum-shape.warning": ("quorum", healthy(2)),
     "open-transaction.warning": ("metadata log", in_transaction(healthy(), for_ms=61_000)),
     "broker-fenced.critical": ("broker 101", recovering(unclean(FENCED_BROKER, 0, 3), 0, 3)),

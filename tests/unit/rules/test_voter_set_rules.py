@@ -1,9 +1,11 @@
 """voter-change-stuck, forced-reconfiguration, ghost-registration and quorum-shape: the rules about the voter set."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
+from rules.finding import Severity
 from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.quorum import LagSample, Quorum
 from tests.unit.rules.situation import (
@@ -44,6 +46,26 @@ def removing(quorum: Quorum, node: int) -> Quorum:
     left = tuple(row for row in poll.voters if row.key.id != node)
     gone = next(row for row in poll.voters if row.key.id == node)
     return with_poll(quorum, voters=left, observers=(*poll.observers, gone))
+
+
+def shrunk(*sets: tuple[int, ...], ago_ms: int) -> Quorum:
+    """Returns a quorum of the last of these voter sets, each of which followed the one before, all at this time."""
+    quorum = healthy(len(sets[-1]))
+    for before, after in pairwise(sets):
+        quorum = forced_change(quorum, before=before, after=after, ago_ms=ago_ms)
+    return quorum
+
+
+def test_two_voters_that_were_removed_within_an_hour_are_a_warning_at_once() -> None:
+    (finding,) = findings(shrunk((1, 2, 3), (1, 2), (1,), ago_ms=3_599_000), "quorum-shape")
+    assert (finding.severity, finding.hold_ms) == (Severity.WARNING, 0)
+    assert finding.summary.startswith("3 voters became 1 within an hour: 2 and 3 were removed.")
+
+    later = shrunk((1, 2, 3), (1, 2), (1,), ago_ms=3_600_001)
+    assert [(one.severity, one.hold_ms) for one in findings(later, "quorum-shape")] == [(Severity.INFO, None)]
+    assert findings(shrunk((1, 2, 3, 4, 5), (1, 2, 3, 4), (1, 2, 3), ago_ms=1_000), "quorum-shape") == []
+    at_once = shrunk((1, 2, 3), (1,), ago_ms=1_000)
+    assert [one.severity for one in findings(at_once, "quorum-shape")] == [Severity.INFO], "forced-reconfiguration"
 
 
 def test_a_pending_change_names_the_voters_that_are_added_and_removed() -> None:

@@ -1,5 +1,6 @@
 """What is known of a voter that does not fetch: whether its process runs, and its recorded endpoint."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from rules.analysis.endpoint_status import (
@@ -12,8 +13,9 @@ from rules.analysis.endpoint_status import (
     other_responder,
 )
 from rules.analysis.freshness import DEFAULT_AGES, PROBE_AGE, recent_probe
+from rules.analysis.replica_lag import Liveness, liveness
 from rules.formatting import and_join
-from rules.model.identifiers import Endpoint, NodeId
+from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 
@@ -66,6 +68,24 @@ def _times_out(quorum: Quorum, endpoint: str) -> bool:
         and quorum.now_ms - each.last_at_ms <= DEFAULT_AGES.ms(PROBE_AGE.name)
         for each in quorum.failures
     )
+
+
+def replaced_disks(quorum: Quorum) -> Mapping[NodeId, ReplicaKey]:
+    """Returns the voters that ran with another disk at the newest poll: by node id, what the poll listed instead.
+
+    Such a controller has no vote: a vote is that of a node id and a directory id (KIP-853).
+    """
+    poll, committed = quorum.poll, quorum.committed
+    if poll is None or committed is None:
+        return {}
+    found = {}
+    for row in poll.observers:
+        voter = committed.by_id(row.key.id)
+        if voter is None or row.key.directory_id is None or voter.key.directory_id in (None, row.key.directory_id):
+            continue
+        if liveness(quorum, poll, voter.key, DEFAULT_AGES) is Liveness.NOT_FETCHING:
+            found[row.key.id] = row.key
+    return found
 
 
 def endpoint_sentence(quorum: Quorum, node: NodeId) -> str:

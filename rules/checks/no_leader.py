@@ -40,7 +40,7 @@ What not to do
     Do not restart the controllers that still answer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rules.analysis.electability import forecast_election, restarted_voters, without_refusing_voters
 from rules.analysis.endpoint_status import (
@@ -58,12 +58,12 @@ from rules.analysis.leadership import (
     leaderless,
     unreachable_leader,
 )
-from rules.analysis.missing_voter import VoterProcess, certificate_steps, voter_process
+from rules.analysis.missing_voter import VoterProcess, certificate_steps, replaced_disks, voter_process
 from rules.analysis.now import in_sync_text, leads
 from rules.analysis.replica_lag import Liveness
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
 from rules.model.quorum import Quorum
@@ -140,7 +140,9 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     missing = [node for node, process in processes.items() if process in _MISSING]
     lost = [one.voter.key.id for one in statuses if EndpointFault.NAME_NOT_FOUND in one.faults]
     refused = [one for one in statuses if not one.can_lead]
+    replaced = replaced_disks(quorum)
     sentences = [
+        *_without_vote(quorum, len(statuses)),
         *(
             f"{_controllers(nodes)} {what}."
             for state, what in _MISSING.items()
@@ -153,13 +155,26 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             if one.probe
         ),
     ]
-    running = len(statuses) - len({*missing, *lost, *(one.voter.key.id for one in refused)})
+    running = len(statuses) - len({*missing, *lost, *replaced, *(one.voter.key.id for one in refused)})
     needed = majority(len(statuses))
     if not sentences:
         if _all_accept(statuses):
             return f"All {len(statuses)} voters accept connections, and none of them wins an election."
         return f"None of the {len(statuses)} voters wins an election."
-    return f"{' '.join(sentences)} {running} of {len(statuses)} voters can be reached; {needed} are needed."
+    reached = "run with their recorded disk at most" if replaced else "can be reached"
+    return f"{' '.join(sentences)} {running} of {len(statuses)} voters {reached}; {needed} are needed."
+
+
+def _without_vote(quorum: Quorum, voters: int) -> Iterable[str]:
+    replaced = replaced_disks(quorum)
+    if voters - len(replaced) < majority(voters):
+        yield "The disks of a majority of the voters are lost."
+    if replaced:
+        one = len(replaced) == 1
+        yield (
+            f"{_controllers(sorted(replaced))} running with {'another disk' if one else 'other disks'}, "
+            f"{and_join([str(key) for key in replaced.values()])}, without a vote."
+        )
 
 
 def _all_accept(statuses: tuple[EndpointStatus, ...]) -> bool:
@@ -234,6 +249,9 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
 
 def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
     needed = majority(len(statuses))
+    if replaced := replaced_disks(quorum):
+        yield from _steps_without_disks(replaced, statuses, needed)
+        return
     if all(status.reachable and not _does_not_answer(quorum, status) for status in statuses):
         yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(statuses)} votes"
     else:
@@ -252,6 +270,29 @@ def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Ite
             f"# If fewer than {needed} of the voters' disks are left, there is no safe recovery: committed metadata "
             "may be lost, and an override of the voters does not help"
         )
+
+
+def _steps_without_disks(
+    replaced: Mapping[NodeId, ReplicaKey], statuses: tuple[EndpointStatus, ...], needed: int
+) -> Iterable[str]:
+    """Yields what is true where voters run with other disks: these have no vote, however many controllers run."""
+    former = [status.voter.key for status in statuses if status.voter.key.id in replaced]
+    left = [status.voter.key for status in statuses if status.voter.key.id not in replaced]
+    yield (
+        f"# If the former disk of {and_join([str(key) for key in former])} still exists, start the controller with it: "
+        "only a disk with this directory.id in meta.properties has the vote"
+    )
+    if len(left) >= needed:
+        which = "All" if len(left) == needed else f"{needed}"
+        yield (
+            f"# {which} of {and_join([str(key) for key in left])} are needed, each with the disk of this directory.id: "
+            "then a leader is elected. Check it in meta.properties before you start a controller"
+        )
+    yield (
+        f"# If fewer than {needed} of the voters' disks are left, no leader can be elected, and there is no safe "
+        "recovery: committed metadata may be lost. Copy every disk that is left, and read what it has with "
+        "`kraftwatch rescue plan`, before anything is formatted"
+    )
 
 
 def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:

@@ -142,7 +142,8 @@ class RecordImage:
             case BrokerRegistration():
                 self.brokers[event.id] = event
             case BrokerChanged():
-                self.brokers[event.id] = _changed(self.brokers[event.id], event, "fenced", "in_controlled_shutdown")
+                names = ("fenced", "in_controlled_shutdown", "log_dirs")
+                self.brokers[event.id] = _changed(self.brokers[event.id], event, *names)
             case BrokerUnregistered():
                 del self.brokers[event.id]
             case TopicCreated():
@@ -166,7 +167,8 @@ class RecordImage:
             case PartitionChanged():
                 position = (event.topic_id, event.partition)
                 was = self.partitions[position]
-                now = _changed(_next_epoch(was), event, "replicas", "isr", "elr", "last_known_elr", "recovering")
+                names = ("replicas", "isr", "elr", "last_known_elr", "recovering", "directories")
+                now = _changed(_next_epoch(was), event, *names)
                 if event.leader_set:
                     now = replace(now, leader=event.leader, partition_leader_epoch=was.partition_leader_epoch + 1)
                 self.partitions[position] = now

@@ -80,34 +80,27 @@ class RecordLayout:
         pick = itemgetter(*at)
         return (lambda values: pick(values + others)) if others else pick
 
-    def narrowed(self, names: Sequence[str], ignored: str) -> "NarrowLayout":
-        """Returns a layout that unpacks only these fields.
-
-        Args:
-            names: at least two fields that have bytes in the records.
-            ignored: a field that may have any value.
-        """
-        spans = {name: self.spans[name] for name in (*names, ignored) if name in self.spans}
-        formats, order, at = "", [], 0
-        for name, (start, end) in sorted(spans.items(), key=lambda item: item[1]):
+    def narrowed(self, names: Sequence[str]) -> "NarrowLayout":
+        """Returns a layout that unpacks only these fields, at least two; one without bytes in the records is b""."""
+        formats, at = "", 0
+        order: list[str | None] = []
+        for name in sorted(names, key=lambda name: self.spans.get(name, (self.size, self.size))):
+            start, end = self.spans.get(name, (self.size, self.size))
             if start > at:
                 formats += f"{start - at}s"
-                order.append(ignored)
-            if name == ignored:
-                formats += f"{end - start}x"
-            else:
-                formats += self._formats[self.index[name]]
-                order.append(name)
+                order.append(None)
+            formats += self._formats[self.index[name]] if name in self.index else "0s"
+            order.append(name)
             at = end
         if self.size > at:
             formats += f"{self.size - at}s"
-            order.append(ignored)
+            order.append(None)
         return NarrowLayout(
             size=self.size,
             format=formats,
             unpack=Struct(">" + formats).unpack_from,
             fields=itemgetter(*map(order.index, names)),
-            rest=itemgetter(*(index for index, name in enumerate(order) if name == ignored)),
+            rest=itemgetter(*(index for index, name in enumerate(order) if name is None)),
         )
 
     def holds(self, name: str) -> bool:
@@ -130,7 +123,7 @@ class NarrowLayout(NamedTuple):
     fields: Callable[[Raw], Raw]
     """Returns the fields out of the values of a record."""
     rest: Callable[[Raw], object]
-    """Returns all other bytes, without those of the ignored field."""
+    """Returns all other bytes."""
 
 
 FoundRecord: TypeAlias = tuple[int, int, RecordLayout | None, Any]

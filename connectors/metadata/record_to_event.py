@@ -16,6 +16,7 @@ from connectors.metadata.value_limits import (
     MOST_FEATURES,
     MOST_LISTENERS,
     MOST_LOG_DIRECTORIES,
+    MOST_REPLICAS,
     valid_count,
     valid_node,
     valid_nodes,
@@ -38,7 +39,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from connectors.observations.observation import Event
-from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, TopicId
 from rules.model.membership import (
     MOST_VOTERS,
     BrokerRegistration,
@@ -104,7 +105,6 @@ def _controller_registered(at: RecordPosition, values: Values) -> Event:
 
 
 def _broker_registered(at: RecordPosition, values: Values) -> Event:
-    valid_count("log directories", values.get("log_dirs") or (), MOST_LOG_DIRECTORIES)
     return BrokerRegistration(
         at=at,
         id=valid_node("broker id", values["broker_id"]),
@@ -113,6 +113,7 @@ def _broker_registered(at: RecordPosition, values: Values) -> Event:
         fenced=values["fenced"],
         in_controlled_shutdown=values["in_controlled_shutdown"],
         features=_features(values["features"]),
+        log_dirs=_log_dirs(values),
     )
 
 
@@ -133,7 +134,15 @@ def _broker_changed(at: RecordPosition, values: Values) -> Event:
         id=valid_node("broker id", values["broker_id"]),
         fenced=_FENCED[fenced],
         in_controlled_shutdown=_SHUTTING_DOWN[shutdown],
+        log_dirs=_log_dirs(values) or None,
     )
+
+
+def _log_dirs(values: Values) -> tuple[DirectoryId, ...]:
+    """Returns the ids of the log directories that are online; none before Kafka 3.7."""
+    listed = values.get("log_dirs") or ()
+    valid_count("log directories", listed, MOST_LOG_DIRECTORIES)
+    return tuple(sorted(DirectoryId(one) for one in listed if one is not None))
 
 
 def _partition_set(at: RecordPosition, values: Values) -> Event:
@@ -152,6 +161,7 @@ def _partition_set(at: RecordPosition, values: Values) -> Event:
         partition_leader_epoch=valid_number("leader epoch", values["leader_epoch"], ABSENT),
         partition_epoch=valid_number("partition epoch", values["partition_epoch"], ABSENT),
         recovering=state,
+        directories=_directories(values) or (),
     )
 
 
@@ -169,7 +179,17 @@ def _partition_changed(at: RecordPosition, values: Values) -> Event:
         leader=_leader(leader),
         leader_set=leader != UNCHANGED_LEADER,
         recovering=recovering(values["leader_recovery_state"], absent=UNCHANGED_STATE),
+        directories=_directories(values),
     )
+
+
+def _directories(values: Values) -> tuple[DirectoryId | None, ...] | None:
+    """Returns the directory of each replica; None if the record has none, as before Kafka 3.7."""
+    listed = values.get("directories")
+    if not listed:
+        return None
+    valid_count("directories", listed, MOST_REPLICAS)
+    return tuple(None if one is None else DirectoryId(one) for one in listed)
 
 
 def _topic(values: Values) -> TopicId:

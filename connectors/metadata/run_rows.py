@@ -13,8 +13,8 @@ from connectors.metadata.batches import RecordBatch
 from connectors.metadata.field_readers import uuid_text
 from connectors.metadata.record_layouts import OFFSET_DELTA, NarrowLayout, Raw, RecordLayout, zigzag
 from connectors.metadata.value_limits import MOST_REPLICAS
-from connectors.observations.partition_run import PartitionValues, RunRow
-from rules.model.identifiers import NodeId, TopicId
+from connectors.observations.partition_run import Directories, PartitionValues, RunRow
+from rules.model.identifiers import DirectoryId, NodeId, TopicId
 
 UNCHANGED_LEADER: Final = -2
 """PartitionChangeRecord.leader if the leader is unchanged; -1 is no leader."""
@@ -33,8 +33,10 @@ _MOST_BEGINNINGS: Final = 64
 _MOST_ALIKE: Final = 16
 """Layouts of records that begin with the same bytes: each of them is tried."""
 _NODE: Final = Struct(">i")
+_UUID_BYTES: Final = 16
 _KEY: Final = ("topic_id", "partition_id")
 _EPOCHS: Final = ("leader_epoch", "partition_epoch")
+_DIRECTORIES: Final = "directories"
 _VALUES: Final = (
     "replicas",
     "isr",
@@ -79,15 +81,16 @@ def read_known(chunk: bytes, batch: RecordBatch, position: int, delta: int, rows
             if values is None:
                 continue
             if has_epochs:
-                encoded, topic, partition, leader_epoch, partition_epoch = fields(raw)
+                encoded, topic, partition, packed, leader_epoch, partition_epoch = fields(raw)
                 if leader_epoch < _ABSENT or partition_epoch < _ABSENT:
                     continue
             else:
-                encoded, topic, partition = fields(raw)
+                encoded, topic, partition, packed = fields(raw)
                 leader_epoch = partition_epoch = None
             topic_id = _topic_id(topic)
             if encoded == zigzag(delta) and topic_id is not None and partition >= 0:
-                rows.append((delta, topic_id, partition, values, leader_epoch, partition_epoch))
+                directories = _directories(packed) if packed else None
+                rows.append((delta, topic_id, partition, values, leader_epoch, partition_epoch, directories))
                 position = after
                 break
         else:
@@ -101,9 +104,9 @@ def row_of(layout: RecordLayout) -> RowOf | None:
     """Returns the function that makes the rows of a layout; None for records of other types."""
     match layout.schema.name:
         case "PartitionRecord":
-            return _partition_row(layout, (*_KEY, *_EPOCHS))
+            return _partition_row(layout, (*_KEY, _DIRECTORIES, *_EPOCHS))
         case "PartitionChangeRecord":
-            return _partition_row(layout, _KEY)
+            return _partition_row(layout, (*_KEY, _DIRECTORIES))
         case "TopicRecord":
             return _topic_row(layout)
         case _:
@@ -112,17 +115,19 @@ def row_of(layout: RecordLayout) -> RowOf | None:
 
 def _partition_row(layout: RecordLayout, names: tuple[str, ...]) -> RowOf:
     pick, pick_values = layout.picker(names), layout.picker(_VALUES)
-    narrow, head = layout.narrowed((OFFSET_DELTA, *names), "directories"), layout.expected[0][:2]
+    narrow, head = layout.narrowed((OFFSET_DELTA, *names)), layout.expected[0][:2]
+    is_change = layout.schema.name == "PartitionChangeRecord"
 
     def row(chunk: bytes, position: int, delta: int, raw: Raw) -> RunRow | None:
-        topic, partition, *epochs = pick(raw)
-        values, topic_id = _values(*pick_values(raw), changes=names == _KEY), _topic_id(topic)
+        topic, partition, packed, *epochs = pick(raw)
+        values, topic_id = _values(*pick_values(raw), changes=is_change), _topic_id(topic)
         if topic_id is None or values is None or partition < 0 or any(epoch < _ABSENT for epoch in epochs):
             return None
-        known = _known_records(narrow, head, has_epochs=names != _KEY)
+        directories = _directories(packed) if packed else None
+        known = _known_records(narrow, head, has_epochs=not is_change)
         known.values[narrow.rest(narrow.unpack(chunk, position))] = values
         leader_epoch, partition_epoch = epochs or (None, None)
-        return delta, topic_id, partition, values, leader_epoch, partition_epoch
+        return delta, topic_id, partition, values, leader_epoch, partition_epoch, directories
 
     return row
 
@@ -148,7 +153,7 @@ def _topic_row(layout: RecordLayout) -> RowOf:
         topic, name = pick(raw)
         topic_id = _topic_id(topic)
         try:
-            return None if topic_id is None else (delta, topic_id, 0, name.decode(), None, None)
+            return None if topic_id is None else (delta, topic_id, 0, name.decode(), None, None, None)
         except UnicodeDecodeError:
             return None
 
@@ -160,6 +165,18 @@ def _topic_id(raw: bytes) -> TopicId | None:
     """Returns a topic's UUID as Kafka prints it; None for the zero UUID. Cached: adjacent records share it."""
     printed = uuid_text(raw)
     return None if printed is None else TopicId(printed)
+
+
+@lru_cache(maxsize=1 << 15)
+def _directories(packed: bytes) -> Directories:
+    """Returns directory ids. Cached: partitions with the same replicas often have the same directories."""
+    return tuple(_directory(packed[start : start + _UUID_BYTES]) for start in range(0, len(packed), _UUID_BYTES))
+
+
+@lru_cache(maxsize=1 << 14)
+def _directory(raw: bytes) -> DirectoryId | None:
+    printed = uuid_text(raw)
+    return None if printed is None else DirectoryId(printed)
 
 
 def _values(*raw: bytes | int | None, changes: bool) -> PartitionValues | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, Voter
 
 
@@ -74,6 +74,8 @@ class BrokerChanged:
     id: NodeId
     fenced: bool | None
     in_controlled_shutdown: bool | None
+    log_dirs: tuple[DirectoryId, ...] | None = None
+    """The ids of the log directories that are online now (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,8 @@ class PartitionSet:
     recovering: bool
     last_known_elr: tuple[NodeId, ...] = ()
     partition_epoch: int | None = None
+    directories: tuple[DirectoryId | None, ...] = ()
+    """The log directory of each replica (KIP-858), None for the zero UUID; empty before Kafka 3.7."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +144,7 @@ class PartitionChanged:
     leader_set: bool
     recovering: bool | None
     last_known_elr: tuple[NodeId, ...] | None = None
+    directories: tuple[DirectoryId | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

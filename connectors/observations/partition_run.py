@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from connectors.observations.log_event import PartitionChanged, PartitionSet, TopicCreated
 from connectors.observations.observation import Event
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import RecordPosition
 
 
@@ -26,10 +26,13 @@ class PartitionValues(NamedTuple):
     recovering: bool | None
 
 
-RunRow: TypeAlias = tuple[int, TopicId, int, PartitionValues | str, int | None, int | None]
-"""Offset minus the base offset, topic id, partition, its values, leader epoch, partition epoch.
+Directories: TypeAlias = tuple[DirectoryId | None, ...]
+"""The log directory of each replica (KIP-858), in the order of the replicas; None for the zero UUID."""
+RunRow: TypeAlias = tuple[int, TopicId, int, PartitionValues | str, int | None, int | None, Directories | None]
+"""Offset minus the base offset, topic id, partition, its values, leader epoch, partition epoch, directories.
 
-A PartitionChangeRecord has no epochs. A TopicRecord has the topic's name instead of values.
+A PartitionChangeRecord has no epochs, and directories only if they change. A TopicRecord has the topic's name instead
+of values.
 """
 
 
@@ -55,23 +58,32 @@ class PartitionRun:
         """Yields an event for each record."""
         return map(self.event, self.rows)
 
-    def event(self, row: RunRow) -> PartitionSet | PartitionChanged | TopicCreated:
-        """Returns the event of one of the rows."""
-        delta, topic_id, partition, values, leader_epoch, partition_epoch = row
-        at = RecordPosition(
-            offset=Offset(self.base_offset + delta),
+    def position(self, row: RunRow) -> RecordPosition:
+        """Returns the position of the record of a row."""
+        return RecordPosition(
+            offset=Offset(self.base_offset + row[0]),
             leader_epoch=Epoch(self.leader_epoch),
             timestamp_ms=Millis(self.timestamp_ms),
             snapshot=self.snapshot,
         )
+
+    def event(self, row: RunRow) -> PartitionSet | PartitionChanged | TopicCreated:
+        """Returns the event of one of the rows."""
+        _, topic_id, partition, values, leader_epoch, partition_epoch, directories = row
+        at = self.position(row)
         if isinstance(values, str):
             return TopicCreated(at=at, topic_id=topic_id, name=values)
         given = {"at": at, "topic_id": topic_id, "partition": partition, **values._asdict()}
         if leader_epoch is None:
-            return PartitionChanged(**given)
+            return PartitionChanged(**given, directories=directories)
         # A PartitionRecord gives every value.
         del given["leader_set"]
-        return PartitionSet(**given, partition_leader_epoch=leader_epoch, partition_epoch=partition_epoch)
+        return PartitionSet(
+            **given,
+            partition_leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            directories=directories or (),
+        )
 
 
 DecodedItem: TypeAlias = Event | PartitionRun

@@ -250,6 +250,11 @@ def format_disk(jvm: Jvm, node: Node, cluster_id: str, *, initial: Sequence[str]
 def copy_format(formatted: Node, node: Node, *, directory_id: str) -> None:
     """Formats a disk as that of a node of the same roles, with other ids: the tool's Java takes a second for each."""
     shutil.copytree(formatted.data, node.data, dirs_exist_ok=True)
+    write_ids(node, directory_id=directory_id)
+
+
+def write_ids(node: Node, *, directory_id: str) -> None:
+    """Writes a node's id and the id of its log directory into meta.properties, which is that of another one."""
     meta = node.data / "meta.properties"
     text = re.sub(r"(?m)^node\.id=.*$", f"node.id={node.id}", meta.read_text(encoding="utf-8"))
     meta.write_text(re.sub(r"(?m)^directory\.id=.*$", f"directory.id={directory_id}", text), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 What it means
     A fenced broker leads no partition and serves no client, and its replicas are in no ISR. Every partition that it
-    holds has one replica less. A partition whose only replica is on this broker is offline.
+    holds has one replica less. `partitions-offline` reports those that nobody leads.
 
     - Warning: the broker crashed, is cut off from the controllers, or has started and is not ready. A broker registers
       first, and is fenced until it has caught up with the metadata and recovered its logs, which can take an hour after

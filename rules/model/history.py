@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,47 @@ class Recovery:
 
     None if unknown: a snapshot and a PartitionRecord only carry the state over.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPartition:
+    """One partition of a topic; the name is None until its TopicRecord is read."""
+
+    topic_id: TopicId
+    topic: str | None
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflinePartitions:
+    """The partitions without a leader of which the same replicas may become the leader, as a sum."""
+
+    holders: tuple[ReplicaKey, ...]
+    """The replicas in the ISR and the ELR (KIP-966), or the last known ELR if there are none; sorted. Each with its
+    directory, if the log names it (KIP-858).
+
+    Empty if the log names none, as after a ClearElrRecord: then only an unclean election by hand makes a leader.
+    """
+    partitions: int
+    since_timestamp_ms: Millis
+    """When the first of them lost its leader, by the timestamps in the log."""
+    at_least: bool
+    """True if a snapshot contains the state: it began at `since_timestamp_ms` or long before."""
+    examples: tuple[TopicPartition, ...]
+    """Some of them, the first ones first; replay bounds their number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineDirectory:
+    """A log directory that holds replicas and that its broker, which is registered, does not list (KIP-858).
+
+    It is offline: a broker registers the directories that are online, and moves the replicas of one that was removed
+    from log.dirs.
+    """
+
+    broker: NodeId
+    directory_id: DirectoryId
+    replicas: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

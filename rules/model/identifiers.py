@@ -17,7 +17,7 @@ Offset = NewType("Offset", int)
 
 
 DirectoryId = NewType("DirectoryId", str)
-"""The UUID of a metadata log directory (KIP-853), 22 characters of URL-safe base64 as Kafka prints it."""
+"""The UUID of a log directory (KIP-853, KIP-858), 22 characters of URL-safe base64 as Kafka prints it."""
 
 
 TopicId = NewType("TopicId", str)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +68,8 @@ class BrokerRegistration:
     features: tuple[FeatureRange, ...] = ()
     """The supported levels, as in a controller's registration."""
     features_since_timestamp_ms: Millis | None = None
+    log_dirs: tuple[DirectoryId, ...] = ()
+    """The ids of its log directories that are online (KIP-858); empty if the log has none, as before Kafka 3.7."""
 
     @property
     def alive(self) -> bool:

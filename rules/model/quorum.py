@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from rules.model.history import OpenTransaction, RecentHistory, Recovery
+from rules.model.history import OfflineDirectory, OfflinePartitions, OpenTransaction, RecentHistory, Recovery
 from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import BrokerRegistration, ControllerRegistration, Voter, VoterRemoval, VoterSet
 from rules.model.monitoring import (
@@ -207,6 +207,10 @@ class Quorum:
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
+    offline: tuple[OfflinePartitions, ...] = ()
+    """The partitions without a leader; ordered by `holders`."""
+    offline_directories: tuple[OfflineDirectory, ...] = ()
+    """Ordered by broker and directory id."""
     open_transaction: OpenTransaction | None = None
     history: RecentHistory = field(default_factory=RecentHistory)
     probes: Mapping[str, Probe] = field(default_factory=dict)

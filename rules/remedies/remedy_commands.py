@@ -120,6 +120,22 @@ def describe_topic(quorum: Quorum, topic: str, leaders: Iterable[NodeId]) -> str
     return f"kafka-topics.sh {where} --describe --topic {shlex.quote(topic)}"
 
 
+def describe_offline(quorum: Quorum) -> str:
+    """Returns the command that lists the partitions without a leader."""
+    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum))
+    return f"kafka-topics.sh {where} --describe --unavailable-partitions"
+
+
+def directory_steps(quorum: Quorum, broker: NodeId) -> tuple[str, ...]:
+    """Returns the steps that bring an offline log directory of a broker that runs back."""
+    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum, (broker,)))
+    return (
+        f"# Find the path: the log directory with an error (the reason is in the server.log of broker {broker})",
+        f"kafka-log-dirs.sh {where} --describe --broker-list {broker}",
+        f"# Repair or mount the disk with its content, then restart broker {broker}",
+    )
+
+
 def allow(quorum: Quorum, operations: Iterable[str]) -> tuple[str, ...]:
     """Returns the command that allows the monitor's principal these operations on CLUSTER; none if it is unknown."""
     principal = quorum.access.principal

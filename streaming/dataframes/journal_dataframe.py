@@ -54,6 +54,7 @@ EVENT = StructType(
         StructField("partition_leader_epoch", IntegerType()),
         StructField("partition_epoch", IntegerType()),
         StructField("recovering", BooleanType()),
+        StructField("directories", ArrayType(StringType())),
         StructField("body", StringType()),
     ]
 )

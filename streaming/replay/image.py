@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from connectors.observations.log_event import BrokerChanged, UnknownRecords
-from rules.model.history import RecentHistory, Recovery
+from rules.model.history import OfflineDirectory, OfflinePartitions, RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import (
     BrokerRegistration,
@@ -40,6 +40,8 @@ class Image:
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
+    offline: tuple[OfflinePartitions, ...] = ()
+    offline_directories: tuple[OfflineDirectory, ...] = ()
     unknown_records: Mapping[str, UnknownRecordType] = field(default_factory=dict)
     """By the name of their type and version."""
     history: RecentHistory = field(default_factory=RecentHistory)
@@ -117,6 +119,7 @@ def changed_broker(previous: BrokerRegistration, event: BrokerChanged, origin: R
         in_controlled_shutdown=(
             previous.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
         ),
+        log_dirs=event.log_dirs or previous.log_dirs,
     )
 
 

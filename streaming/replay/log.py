@@ -142,18 +142,22 @@ class Log:
                 image = replace(image, history=recent_history.with_elected_recovered(image.history, one))
         if self.partitions.unclean and self.origin is None:
             image = replace(image, history=recent_history.with_unclean(image.history, self.partitions.unclean))
-        self.partitions.end_observation()
-        recovering = self.partitions.recovering
+        self.partitions.end_observation(image.brokers)
+        of_partitions: dict[str, Any] = {
+            "recovering": self.partitions.recovering,
+            "offline": self.partitions.offline,
+            "offline_directories": self.partitions.offline_directories,
+        }
         if last_offset is not None and last_offset > self.position:
             self.position = last_offset
             image = replace(
                 image,
                 last_offset=last_offset,
                 newest_timestamp_ms=image.newest_timestamp_ms if newest_timestamp_ms is None else newest_timestamp_ms,
-                recovering=recovering,
+                **of_partitions,
             )
-        elif recovering is not image.recovering:
-            image = replace(image, recovering=recovering)
+        elif any(value is not getattr(image, name) for name, value in of_partitions.items()):
+            image = replace(image, **of_partitions)
         self.image = image
 
     def _end_transaction(self, ended: TransactionEnded) -> None:
@@ -211,6 +215,7 @@ class Log:
                     self._set_broker(before, changed_broker(before, record, origin), record.at)
             case BrokerUnregistered():
                 self._unregister("brokers", record.id)
+                self.partitions.directories_changed()
 
     def _set_feature(self, record: FeatureLevelSet) -> None:
         """Applies a FeatureLevelRecord: level 0 removes the feature."""
@@ -238,6 +243,8 @@ class Log:
     def _set_broker(self, before: BrokerRegistration | None, after: BrokerRegistration, at: RecordPosition) -> None:
         """Keeps a registration; a record of the log, unlike one of a snapshot, is also history."""
         self._own("brokers")[after.id] = after
+        if before is None or before.log_dirs != after.log_dirs:
+            self.partitions.directories_changed()
         if self.origin is None:
             history = recent_history.with_broker(self.image.history, before, after, at)
             self.image = replace(self.image, history=history)

@@ -1,9 +1,10 @@
-"""Partitions: every partition in the log, and which of them are RECOVERING (KIP-704).
+"""Partitions: every partition in the log, which of them are RECOVERING (KIP-704), and how many have no leader.
 
 All partitions are kept, because a PartitionChangeRecord holds only the changed fields: the in-sync replicas before an
 unclean election are in an earlier record.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,10 +21,12 @@ from connectors.observations.log_event import (
     Undecodable,
 )
 from connectors.observations.partition_run import PartitionRun, PartitionValues
-from rules.model.history import ElectedRecovered, Recovery
-from rules.model.identifiers import Millis, NodeId, Offset, TopicId
-from rules.model.membership import RecordPosition
+from rules.model.history import ElectedRecovered, OfflineDirectory, OfflinePartitions, Recovery
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.replay.copied import copied
+from streaming.replay.directory_numbers import DirectoryNumbers
+from streaming.replay.offline_sums import OfflineSums
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
     UNKNOWN,
@@ -40,7 +43,7 @@ PartitionOrTopic: TypeAlias = PartitionChanged | PartitionSet | TopicCreated | T
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""
 _assigned = attrgetter(*PartitionValues._fields[:5], "partition_leader_epoch", "partition_epoch")
-"""Returns the fields of the Assignment that a PartitionSet makes."""
+"""Returns the fields of the Assignment that a PartitionSet makes, without its directories."""
 _values = attrgetter(*PartitionValues._fields)
 
 
@@ -52,12 +55,19 @@ class Partitions:
     """
 
     __slots__ = (
-        *("_crashed", "_packed", "_pages", "_recovering", "_recovering_count", "_renamed", "_sorted_recovering"),
+        *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
+        *("_registered_changed", "_renamed", "_offline_replicas", "_sorted_recovering"),
         *("_topics", "_with_elr", "elected_recovered", "refused", "unclean"),
     )
 
     def __init__(
-        self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None, pages: PageStore | None = None
+        self,
+        *,
+        recovering: tuple[Recovery, ...] = (),
+        offline: tuple[OfflinePartitions, ...] = (),
+        offline_directories: tuple[OfflineDirectory, ...] = (),
+        packed: bytes | None = None,
+        pages: PageStore | None = None,
     ) -> None:
         """`packed` is what `pack` returned; `pages` holds its pages."""
         self._topics: StoredTopics | None = None
@@ -67,6 +77,11 @@ class Partitions:
         for one in recovering:
             self._recovering.setdefault(one.topic_id, {})[one.partition] = one
         self._recovering_count = len(recovering)
+        self._offline = OfflineSums(offline)
+        self._offline_directories: tuple[OfflineDirectory, ...] | None = offline_directories
+        self._offline_replicas: dict[tuple[NodeId, int], int] = {}
+        """By broker and number of the directory; as many as were read since the topics were restored."""
+        self._registered_changed = False
         self._renamed: dict[TopicId, str] = {}
         """Topics with another name than their recoveries."""
         self._sorted_recovering: tuple[Recovery, ...] | None = recovering
@@ -96,9 +111,32 @@ class Partitions:
         return self._sorted_recovering
 
     @property
+    def offline(self) -> tuple[OfflinePartitions, ...]:
+        """The partitions without a leader, as sums."""
+        return self._offline.current
+
+    @property
+    def offline_directories(self) -> tuple[OfflineDirectory, ...]:
+        """The directories that hold replicas and that their broker has not registered, ordered by broker and id."""
+        if self._offline_directories is None:
+            directories = self._restored().directories
+            found = (
+                OfflineDirectory(broker=broker, directory_id=directory, replicas=replicas)
+                for (broker, number), replicas in self._offline_replicas.items()
+                if replicas > 0 and (directory := directories.directory(broker, number)) is not None
+            )
+            self._offline_directories = tuple(sorted(found, key=lambda one: (one.broker, one.directory_id)))
+        return self._offline_directories
+
+    @property
     def topics(self) -> Mapping[TopicId, Topic]:
         """Every topic by its id."""
         return self._restored().by_id
+
+    @property
+    def directories(self) -> DirectoryNumbers:
+        """The log directories that the numbers in the partitions mean."""
+        return self._restored().directories
 
     def pack(self, pages: PageStore | None = None) -> bytes:
         """Returns the topics as bytes; the original bytes if nothing changed. Their pages are kept in `pages`."""
@@ -120,18 +158,78 @@ class Partitions:
                 self._renamed[topic_id] = name
                 self._sorted_recovering = None
 
-    def remove(self, topic_id: TopicId) -> None:
+    def remove(self, topic_id: TopicId, at: RecordPosition) -> None:
         """Applies a RemoveTopicRecord: drops the topic and its partitions."""
-        self._for_change().remove(topic_id)
+        topics = self._for_change()
+        topic = topics.by_id.get(topic_id)
+        if topic is not None and (self._offline or self._offline_replicas):
+            for number, held in topic.partitions.items():
+                self._offline.changed((topic_id, number), topic.name, held, None, at, topics.directories)
+                self._count_offline_replicas(held, None)
+        topics.remove(topic_id)
         if (recovered := self._recovering.pop(topic_id, None)) is not None:
             self._recovering_count -= len(recovered)
             self._sorted_recovering = None
 
-    def end_observation(self) -> None:
-        """Ends the lists of elections: they are in the history."""
+    def end_observation(self, brokers: Mapping[NodeId, BrokerRegistration]) -> None:
+        """Ends the lists of elections, which are in the history, and finds the offline directories."""
+        if self._registered_changed or (self._topics is not None and self._topics.directories.added):
+            self._find_offline_directories(brokers)
+        if self._offline.overflowed_ms is not None:
+            self._count_offline_again(self._offline.overflowed_ms)
         self.elected_recovered.clear()
         self.unclean.clear()
         self._crashed.clear()
+
+    def directories_changed(self) -> None:
+        """Notes that the directories that a broker has registered have changed, or its registration is new or gone."""
+        self._registered_changed = True
+
+    def _find_offline_directories(self, brokers: Mapping[NodeId, BrokerRegistration]) -> None:
+        """Finds the directories that hold replicas and that their broker has not registered.
+
+        Only if there is another one than before, all partitions are read: where nothing fails, nothing is counted.
+        """
+        topics = self._restored()
+        self._registered_changed = topics.directories.added = False
+        offline = {
+            (node, number)
+            for node, ids in topics.directories.of_broker.items()
+            if node in brokers and (online := {*brokers[node].log_dirs})
+            for directory, number in ids.items()
+            if directory not in online
+        }
+        if new := offline - self._offline_replicas.keys():
+            found = Counter(
+                place
+                for topic in topics.by_id.values()
+                for held in topic.partitions.values()
+                for place in zip(held.replicas, held.directories, strict=False)
+                if place in new
+            )
+            self._offline_replicas |= {place: found[place] for place in new}
+        for place in self._offline_replicas.keys() - offline:
+            del self._offline_replicas[place]
+        self._offline_directories = None
+
+    def _count_offline_again(self, overflowed_ms: Millis) -> None:
+        topics = self._restored()
+        since_ms = min((one.since_timestamp_ms for one in self._offline.current), default=overflowed_ms)
+        at = RecordPosition(offset=Offset(0), leader_epoch=Epoch(0), timestamp_ms=since_ms, snapshot=True)
+        self._offline = OfflineSums()
+        for topic_id, topic in topics.by_id.items():
+            for number, held in topic.partitions.items():
+                if held.leader is None:
+                    self._offline.changed((topic_id, number), topic.name, None, held, at, topics.directories)
+
+    def _count_offline_replicas(self, before: Assignment | None, now: Assignment | None) -> None:
+        if not self._offline_replicas:
+            return
+        for one, count in ((before, -1), (now, 1)):
+            for place in zip(one.replicas, one.directories, strict=False) if one is not None else ():
+                if place in self._offline_replicas:
+                    self._offline_replicas[place] += count
+                    self._offline_directories = None
 
     def broker_registered(self, broker: NodeId, timestamp_ms: Millis) -> None:
         """Applies a RegisterBrokerRecord: it shows which elections just before it passed over no other replica."""
@@ -142,7 +240,7 @@ class Partitions:
             if known is not None and {*(known.previous_isr or ()), *(known.previous_elr or ())} == {broker}:
                 self._keep_recovery(replace(known, last_leader=True))
 
-    def clear_elr(self, name: str | None) -> None:
+    def clear_elr(self, name: str | None, at: RecordPosition) -> None:
         """Applies a ClearElrRecord: clears the ELRs of the topic with this name, or of every topic if None (KIP-966).
 
         For a partition with an ELR it counts as a change (TopicDelta.maybeClearElr).
@@ -160,7 +258,9 @@ class Partitions:
                 held = by_id[topic_id].partitions.get(number, UNKNOWN) if topic_id in by_id else UNKNOWN
                 if held.elr or held.last_known_elr:
                     now = held._replace(elr=(), last_known_elr=(), partition_epoch=raised(held.partition_epoch))
-                    topics.to_change(topic_id).partitions[number] = now
+                    topic = topics.to_change(topic_id)
+                    topic.partitions[number] = now
+                    self._offline.changed((topic_id, number), topic.name, held, now, at, topics.directories)
                     known = self._recovering.get(topic_id, {}).get(number)
                     if known is not None:
                         self._keep_recovery(replace(known, partition_epoch=now.partition_epoch))
@@ -172,10 +272,11 @@ class Partitions:
         """
         recovering, topics = self._recovering, self._for_change()
         by_id, changed_pages, with_elr = topics.by_id, topics.changed, self._with_elr
+        numbers_of, offline_replicas = topics.directories.numbers, self._offline_replicas
         # A record may add a topic and a partition.
         full = topics.count + 2 * len(run) > MOST_PARTITIONS
         for row in run.rows:
-            delta, topic_id, partition, values, leader_epoch, partition_epoch = row
+            delta, topic_id, partition, values, leader_epoch, partition_epoch, directories = row
             if isinstance(values, str):
                 self.create(topic_id, values, Offset(run.base_offset + delta))
                 continue
@@ -189,11 +290,21 @@ class Partitions:
             if held is None:
                 topics.partition_added(topic)
             if leader_epoch is None:
-                topic.partitions[partition] = changed(held or UNKNOWN, values)
+                now = changed(held or UNKNOWN, values)
+                if directories is not None:
+                    now = now._replace(directories=numbers_of(now.replicas, directories))
             else:
-                topic.partitions[partition] = _assignment((*values[:5], leader_epoch, partition_epoch))
+                assert values.replicas is not None
+                numbers = () if directories is None else numbers_of(values.replicas, directories)
+                now = _assignment((*values[:5], leader_epoch, partition_epoch, numbers))
+            topic.partitions[partition] = now
+            if offline_replicas:
+                self._count_offline_replicas(held, now)
+            if now.leader is None or (held is not None and held.leader is None):
+                at = origin or run.position(row)
+                self._offline.changed((topic_id, partition), topic.name, held, now, at, topics.directories)
             if with_elr is not None:
-                self._note_elr(topic_id, partition, topic.partitions[partition])
+                self._note_elr(topic_id, partition, now)
 
     def apply(self, record: PartitionOrTopic, at: RecordPosition) -> None:
         """Applies one record; `at`: its position, or that of the snapshot that it is part of."""
@@ -203,9 +314,9 @@ class Partitions:
             case TopicCreated():
                 self.create(record.topic_id, record.name, record.at.offset)
             case TopicRemoved():
-                self.remove(record.topic_id)
+                self.remove(record.topic_id, at)
             case ElrCleared():
-                self.clear_elr(record.topic)
+                self.clear_elr(record.topic, at)
 
     def _apply_partition(self, event: PartitionSet | PartitionChanged, at: RecordPosition) -> None:
         topics = self._for_change()
@@ -215,12 +326,17 @@ class Partitions:
             return
         topic = topics.to_change(event.topic_id)
         if isinstance(event, PartitionSet):
-            now = _assignment(_assigned(event))
+            now = _assignment((*_assigned(event), ()))
         else:
             now = changed(before or UNKNOWN, PartitionValues(*_values(event)))
+        if event.directories:
+            now = now._replace(directories=topics.directories.numbers(now.replicas, event.directories))
         if before is None:
             topics.partition_added(topic)
         topic.partitions[event.partition] = now
+        self._count_offline_replicas(before, now)
+        if now.leader is None or (before is not None and before.leader is None):
+            self._offline.changed((event.topic_id, event.partition), topic.name, before, now, at, topics.directories)
         self._note_elr(event.topic_id, event.partition, now)
         if event.recovering or event.topic_id in self._recovering:
             self._update_recovery(event, topic.name, before, now, at)
@@ -310,12 +426,15 @@ class Partitions:
     def _restored(self) -> StoredTopics:
         if self._topics is None:
             self._topics = StoredTopics.restored(self._packed or b"", self._pages)
+            numbers = self._topics.directories.of_broker
+            for one in self._offline_directories or ():
+                self._offline_replicas[one.broker, numbers[one.broker][one.directory_id]] = one.replicas
         return self._topics
 
 
 def changed(before: Assignment, change: PartitionValues) -> Assignment:
     """Returns a partition after a change: absent values are unchanged, epochs rise (PartitionRegistration.merge)."""
-    replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch = before
+    replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch, directories = before
     new_replicas, new_isr, new_elr, new_last_known_elr, new_leader, leader_set, _ = change
     if leader_set:
         leader = new_leader
@@ -329,5 +448,6 @@ def changed(before: Assignment, change: PartitionValues) -> Assignment:
             leader,
             leader_epoch,
             None if partition_epoch is None else partition_epoch + 1,
+            directories,
         )
     )

@@ -49,6 +49,8 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         controllers=image.controllers,
         brokers=image.brokers,
         recovering=image.recovering,
+        offline=image.offline,
+        offline_directories=image.offline_directories,
         open_transaction=_open_transaction(state),
         history=image.history,
         probes=_by_name(state.probe_state.probes),

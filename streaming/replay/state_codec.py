@@ -215,7 +215,13 @@ def _add_tables(state: MachineState, tables: Sequence[bytes], pages: PageStore |
     for name, log, packed_topics, packed_image, packed_held in logs:
         if log is not None:
             log.image = values.unpack_image(name, log.image, packed_image, pages)
-            log.partitions = Partitions(recovering=log.image.recovering, packed=packed_topics, pages=pages)
+            log.partitions = Partitions(
+                recovering=log.image.recovering,
+                offline=log.image.offline,
+                offline_directories=log.image.offline_directories,
+                packed=packed_topics,
+                pages=pages,
+            )
             if log.transaction is not None:
                 values.unpack_held(name, log.transaction, packed_held, pages)
     state.visible_image = (

@@ -4,9 +4,10 @@ A topic belongs to one page; new topics go to the newest page until it is full, 
 Storing encodes only the pages that changed. Large states keep their pages outside, in a PageStore, so that the state
 itself stays small. A page never changes: its reference is the hash of its content.
 
-A stored table is TABLE_MAGIC and one part for each page: a byte that says whether the page or its reference follows,
-the length, and that. A page is deflated JSON: for each topic its id, its name, and of each partition the number and the
-fields of its Assignment.
+A stored table is TABLE_MAGIC, one part for the directories of the brokers (`DirectoryNumbers`), and one for each page:
+a byte that says whether the content or its reference follows, the length, and that. A page is deflated JSON: for each
+topic its id, its name, and of each partition the number and the fields of its Assignment, with the place of its
+directories in the list that follows: few partitions of a page differ in them.
 """
 
 import json
@@ -14,10 +15,12 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, Protocol
 
 from rules.model.identifiers import NodeId, TopicId
+from streaming.replay.directory_numbers import DirectoryNumbers, Numbers
 
 TABLE_MAGIC: Final = b"kpt1"
 """A table that is stored in parts begins with it."""
@@ -78,9 +81,9 @@ SMALL_PAGE: Final = 4_096
 
 
 class Assignment(NamedTuple):
-    """A partition's replicas, in-sync replicas, eligible leader replicas (KIP-966) and leader.
+    """A partition's replicas, in-sync replicas, eligible leader replicas (KIP-966), leader and directories.
 
-    Kafka's PartitionRegistration without directories, adding replicas and removing replicas.
+    Kafka's PartitionRegistration without adding replicas and removing replicas.
     """
 
     replicas: tuple[NodeId, ...]
@@ -92,6 +95,8 @@ class Assignment(NamedTuple):
     """Raised by every change that sets the leader, also to no leader; None until a PartitionRecord is read."""
     partition_epoch: int | None
     """Raised by every change; None until a PartitionRecord is read."""
+    directories: Numbers = ()
+    """In the order of the replicas."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,6 +126,9 @@ class StoredTopics:
         """How many topics and partitions there are."""
         self._open = 0
         """The page of new topics."""
+        self.directories = DirectoryNumbers()
+        self._stored_directories: tuple[int, bytes] = (0, b"")
+        """How many there were, which never decreases, and the part that they were stored as."""
 
     @classmethod
     def restored(cls, stored: bytes, store: PageStore | None) -> "StoredTopics":
@@ -130,9 +138,13 @@ class StoredTopics:
             MissingPageError: one of the pages is missing or damaged.
             ValueError: the bytes are not a stored table.
         """
-        topics = cls()
-        if parts := parts_of(stored):
-            topics._parts = parts
+        topics, parts = cls(), parts_of(stored)
+        if parts:
+            topics.directories = DirectoryNumbers(part_content(parts[0], store))
+            topics._stored_directories = topics.directories.count, parts[0]
+        # A log without topics has no page.
+        if len(parts) > 1:
+            topics._parts = parts[1:]
             topics._pages = [_decoded(part_content(part, store), page) for page, part in enumerate(topics._parts)]
             topics.sizes = [len(page) + sum(len(topic.partitions) for topic in page.values()) for page in topics._pages]
             topics.count = sum(topics.sizes)
@@ -148,7 +160,11 @@ class StoredTopics:
         for page in sorted(self.changed):
             self._parts[page] = packed_part(_encoded(self._pages[page]), store, small=SMALL_PAGE if page == 0 else 0)
         self.changed.clear()
-        return TABLE_MAGIC + b"".join(self._parts)
+        count, part = self._stored_directories
+        if not part or count < self.directories.count:
+            part = packed_part(deflated(self.directories.to_json()), store)
+            self._stored_directories = self.directories.count, part
+        return TABLE_MAGIC + part + b"".join(self._parts)
 
     def add(self, topic_id: TopicId) -> Topic:
         """Adds a topic that is unknown, without name and partitions."""
@@ -249,23 +265,40 @@ def part_content(part: bytes, store: PageStore | None) -> bytes:
 
 
 def _encoded(page: dict[TopicId, Topic]) -> bytes:
+    directories: dict[Numbers, int] = {}
     topics = [
-        (topic_id, topic.name, [(number, *held) for number, held in topic.partitions.items()])
+        (
+            topic_id,
+            topic.name,
+            [
+                (number, *held[:-1], directories.setdefault(held.directories, len(directories)))
+                for number, held in topic.partitions.items()
+            ],
+        )
         for topic_id, topic in page.items()
     ]
-    return deflated(json.dumps(topics, separators=(",", ":")).encode())
+    return deflated(json.dumps((topics, [*directories]), separators=(",", ":")).encode())
 
 
 def _decoded(content: bytes, page: int) -> dict[TopicId, Topic]:
+    topics, listed = json.loads(zlib.decompress(content))
+    directories = [_same(tuple(each)) for each in listed]
     return {
-        TopicId(topic_id): Topic(name=name, partitions=dict(_partitions(stored)), page=page)
-        for topic_id, name, stored in json.loads(zlib.decompress(content))
+        TopicId(topic_id): Topic(name=name, partitions=dict(_partitions(stored, directories)), page=page)
+        for topic_id, name, stored in topics
     }
 
 
-def _partitions(stored: list[list[Any]]) -> Iterator[tuple[int, Assignment]]:
-    for number, replicas, isr, elr, last_known_elr, *numbers in stored:
+def _partitions(stored: list[list[Any]], directories: list[Numbers]) -> Iterator[tuple[int, Assignment]]:
+    for number, replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch, place in stored:
         same = tuple(replicas)
         # One object where the values are the same, as in nearly all partitions.
         in_sync = same if isr == replicas else tuple(isr)
-        yield number, Assignment(same, in_sync, tuple(elr), tuple(last_known_elr), *numbers)
+        fields = (same, in_sync, tuple(elr), tuple(last_known_elr), leader, leader_epoch, partition_epoch)
+        yield number, Assignment(*fields, directories[place])
+
+
+@lru_cache(maxsize=1 << 14)
+def _same(directories: Numbers) -> Numbers:
+    """Returns one object for equal directories: most partitions have one of few."""
+    return directories

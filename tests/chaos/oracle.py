@@ -62,6 +62,7 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "observer-lagging": ((*_BROKERS, *_MEMBERS), (*_CLUSTER, Kind.BUSY)),
     "partition-stuck-recovering": ((), (Kind.RECOVERING,)),
     "unclean-election": ((), (Kind.RECOVERING, *_BROKERS)),
+    "partitions-offline": (_BROKERS, (Kind.RECOVERING, *_CLUSTER, Kind.BUSY)),
     "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
     "monitor-degraded": ((), (Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),

@@ -9,7 +9,9 @@ from rules.model.history import (
     ElectedRecovered,
     Election,
     Interruption,
+    OfflinePartitions,
     Recovery,
+    TopicPartition,
     UncleanElections,
     VoterChange,
 )
@@ -24,13 +26,18 @@ Past: TypeAlias = (
 
 
 def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
-    """Yields registrations by node id, recovering partitions, the open transaction, and the history, oldest first."""
+    """Yields registrations by node id, partitions, the open transaction, and the history, oldest first."""
     for _, controller in sorted(quorum.controllers.items()):
         yield Fact(f"controller {controller.id}", _controller(controller, times))
     for _, broker in sorted(quorum.brokers.items()):
         yield Fact(f"broker {broker.id}", _broker(broker, times))
     for recovery in quorum.recovering:
         yield Fact(f"recovery of {recovery.topic_id}-{recovery.partition}", _recovery(recovery, times))
+    for offline in quorum.offline:
+        yield Fact(f"offline on {keys(offline.holders)}", _offline(offline, times))
+    for directory in quorum.offline_directories:
+        place = f"log directory {directory.directory_id} of broker {directory.broker}"
+        yield Fact(place, f"{place} offline with {directory.replicas} replicas")
     if (open_ := quorum.open_transaction) is not None:
         since = times.record(open_.since_offset, open_.since_timestamp_ms)
         held = f"{open_.records} records held back"
@@ -74,6 +81,7 @@ def _broker(one: BrokerRegistration, times: Times) -> str:
             f"broker {one.id} {alive}",
             *(["shutting down"] if one.in_controlled_shutdown else []),
             f"at {endpoints(one.endpoints)}",
+            *([f"log directories {listed(one.log_dirs)}"] if one.log_dirs else []),
             f"registered by {times.position(one.at)} as {one.incarnation_id}",
             *supported(one.features, one.features_since_timestamp_ms, one.at.timestamp_ms, times),
         ]
@@ -98,7 +106,16 @@ def _recovery(one: Recovery, times: Times) -> str:
     return ", ".join(words)
 
 
-def _partition(one: Recovery | ElectedRecovered) -> str:
+def _offline(one: OfflinePartitions, times: Times) -> str:
+    least = "at the latest " if one.at_least else ""
+    examples = listed(map(_partition, one.examples))
+    return (
+        f"{one.partitions} partitions without a leader {least}since {times.at(one.since_timestamp_ms)}, "
+        f"held by {keys(one.holders)}: {examples}"
+    )
+
+
+def _partition(one: Recovery | ElectedRecovered | TopicPartition) -> str:
     return f"{known(one.topic)}-{one.partition} ({one.topic_id})"
 
 

@@ -36,6 +36,7 @@ import org.apache.kafka.server.common.MetadataVersion;
 public final class History {
     private static final int BROKERS = 12;
     private static final short NEWEST = MetadataVersion.LATEST_PRODUCTION.featureLevel();
+    private static final List<Uuid> RESERVED = List.of(new Uuid(0, 0), new Uuid(0, 1), new Uuid(0, 2));
     private static final long BEGAN = 1_790_000_000_000L;
 
     /** What the writer must know to write nothing that Kafka refuses. */
@@ -189,7 +190,7 @@ public final class History {
                 .setPartitionId(number)
                 .setReplicas(replicas)
                 .setIsr(some(replicas))
-                .setDirectories(directories(replicas.size()))
+                .setDirectories(directories(replicas))
                 .setEligibleLeaderReplicas(random.nextInt(3) == 0 ? some(replicas) : null)
                 .setLastKnownElr(random.nextInt(3) == 0 ? some(replicas) : null)
                 .setLeader(random.nextInt(8) == 0 ? -1 : replicas.get(0))
@@ -217,7 +218,7 @@ public final class History {
         }
         if (reassigned) {
             change.setReplicas(nodes).setAddingReplicas(some(nodes)).setRemovingReplicas(some(nodes));
-            change.setDirectories(directories(nodes.size()));
+            change.setDirectories(directories(nodes));
         }
         if (random.nextInt(6) == 0) {
             change.setLeaderRecoveryState((byte) (random.nextInt(8) == 0 ? 1 : 0));
@@ -250,8 +251,9 @@ public final class History {
                             .setBrokerId(id)
                             .setBrokerEpoch(brokerEpoch)
                             .setFenced((byte) (random.nextInt(3) - 1))
-                            .setInControlledShutdown((byte) random.nextInt(2)),
-                    1);
+                            .setInControlledShutdown((byte) random.nextInt(2))
+                            .setLogDirs(random.nextInt(4) == 0 ? logDirs(id) : List.of()),
+                    2);
         }
     }
 
@@ -276,8 +278,9 @@ public final class History {
                         .setEndPoints(listeners)
                         .setFeatures(features)
                         .setFenced(random.nextBoolean())
-                        .setInControlledShutdown(random.nextInt(4) == 0),
-                1);
+                        .setInControlledShutdown(random.nextInt(4) == 0)
+                        .setLogDirs(logDirs(id)),
+                3);
     }
 
     private void controller() throws Exception {
@@ -396,12 +399,17 @@ public final class History {
         return nodes.subList(0, random.nextInt(nodes.size() + 1));
     }
 
-    private List<Uuid> directories(int count) {
-        List<Uuid> all = new ArrayList<>();
-        while (all.size() < count) {
-            all.add(uuid());
-        }
-        return all;
+    /** One of each broker's directories, or an id that Kafka reserves: not yet assigned, or lost. */
+    private List<Uuid> directories(List<Integer> nodes) {
+        return nodes.stream().map(node -> random.nextInt(5) == 0 ? RESERVED.get(random.nextInt(3)) : logDir(node)).toList();
+    }
+
+    private List<Uuid> logDirs(int id) {
+        return List.of(logDir(id), logDir(id)).stream().distinct().toList();
+    }
+
+    private Uuid logDir(int id) {
+        return new Uuid(id, 100 + random.nextInt(4));
     }
 
     private String host(int id) {

@@ -258,6 +258,7 @@ public final class Image {
             print(
                     "fact", "broker", "id", broker.id(), "incarnation_id", broker.incarnationId().toString(),
                     "fenced", broker.fenced(), "in_controlled_shutdown", broker.inControlledShutdown(),
+                    "log_dirs", broker.directories().stream().map(Uuid::toString).sorted().toList(),
                     "endpoints", endpoints(broker.listeners().values()),
                     "features", features(broker.supportedFeatures()));
         }
@@ -276,6 +277,7 @@ public final class Image {
                         "fact", "partition", "topic_id", topic.id().toString(), "partition", each.getKey(),
                         "replicas", partition.replicas, "isr", partition.isr, "elr", partition.elr,
                         "last_known_elr", partition.lastKnownElr,
+                        "directories", Arrays.stream(partition.directories).map(Uuid::toString).toList(),
                         "leader", partition.leader < 0 ? null : partition.leader,
                         "leader_epoch", partition.leaderEpoch, "partition_epoch", partition.partitionEpoch,
                         "recovering", partition.leaderRecoveryState == LeaderRecoveryState.RECOVERING);

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deploy.lab.addresses import Ports
-from deploy.lab.node import Node, format_disk
+from deploy.lab.node import Node, format_disk, new_uuid, write_ids
 from tests.lab import Lab
 
 
@@ -18,6 +18,21 @@ def start_new_controller(lab: Lab) -> int:
     lab.start(node.id)
     lab.await_observer(node)
     return node.id
+
+
+def add_log_directory(lab: Lab, broker: int) -> Node:
+    """Restarts a broker with a second, empty log directory; returns the node with it as its data."""
+    node = lab.node(broker)
+    lab.stop(broker)
+    second = replace(node, disk=node.folder / "second", process=None)
+    second.data.mkdir(parents=True)
+    (second.data / "meta.properties").write_bytes((node.data / "meta.properties").read_bytes())
+    write_ids(second, directory_id=new_uuid())
+    text = node.properties_file.read_text(encoding="utf-8")
+    both = f"log.dirs={node.data},{second.data}\nmetadata.log.dir={node.data}\n"
+    node.properties_file.write_text(text.replace(f"log.dirs={node.data}\n", both), encoding="utf-8")
+    lab.start(broker)
+    return second
 
 
 @contextmanager

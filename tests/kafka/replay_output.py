@@ -10,8 +10,9 @@ from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS
 from connectors.observations.partition_run import DecodedEvents
 from rules.model.identifiers import Endpoint, Millis, TopicId
-from rules.model.membership import FeatureRange, VoterSet
+from rules.model.membership import BrokerRegistration, FeatureRange, VoterSet
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.directory_numbers import MIGRATING, UNASSIGNED, UNASSIGNED_ID, DirectoryNumbers
 from streaming.replay.machine import Machine
 from streaming.replay.stored_topics import Assignment
 
@@ -117,17 +118,28 @@ def _image(machine: Machine) -> Iterator[Fact]:
     for kind, registered, names in (("broker", quorum.brokers, states), ("controller", quorum.controllers, states[:2])):
         for node in registered.values():
             found = {"endpoints": _endpoints(node.endpoints), "features": _features(node.features)}
+            if isinstance(node, BrokerRegistration):
+                found["log_dirs"] = [*node.log_dirs]
             yield _fact(kind, node, *names, **found)
     recovering = {(one.topic_id, one.partition) for one in quorum.recovering}
     for topic_id, topic in machine.log.partitions.topics.items():
         yield {"fact": "topic", "id": topic_id, "name": topic.name}
         for number, held in topic.partitions.items():
-            yield _partition(topic_id, number, held, recovering=(topic_id, number) in recovering)
+            is_recovering = (topic_id, number) in recovering
+            directories = _directories(machine.log.partitions.directories, held)
+            yield _partition(topic_id, number, held, recovering=is_recovering, directories=directories)
 
 
-def _partition(topic_id: TopicId, number: int, held: Assignment, *, recovering: bool) -> Fact:
+def _directories(numbers: DirectoryNumbers, held: Assignment) -> list[str]:
+    """Returns the ids of a partition's directories; Kafka assumes the zero UUID where a record has none."""
+    reserved = {MIGRATING: "A" * 22, UNASSIGNED: UNASSIGNED_ID}
+    of_replicas = zip(held.replicas, held.directories or [MIGRATING] * len(held.replicas), strict=True)
+    return [reserved.get(number) or str(numbers.directory(node, number)) for node, number in of_replicas]
+
+
+def _partition(topic_id: TopicId, number: int, held: Assignment, **of_partition: object) -> Fact:
     replicas = {name: [*getattr(held, name)] for name in ("replicas", "isr", "elr", "last_known_elr")}
-    of = {"topic_id": topic_id, "partition": number, "recovering": recovering}
+    of = {"topic_id": topic_id, "partition": number, **of_partition}
     return _fact("partition", held, "leader", "leader_epoch", "partition_epoch", **replicas, **of)
 
 

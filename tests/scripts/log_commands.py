@@ -14,7 +14,7 @@ from connectors.observations.log_event import (
     UnknownRecords,
 )
 from rules.model.identifiers import NodeId, Offset
-from tests.scripts.script_words import Words, endpoint, feature_range, nodes, topic_and_partition, voter
+from tests.scripts.script_words import Words, directories, endpoint, feature_range, nodes, topic_and_partition, voter
 from tests.unit.streaming.replay.log_script import LogScript
 
 
@@ -58,14 +58,22 @@ def _controller(log: LogScript, words: Words) -> None:
 
 
 def _broker(log: LogScript, words: Words) -> None:
-    """broker 101 [alive] [incarnation x] [supports metadata.version=7-29]: it registers, fenced unless alive."""
+    """broker 101 [alive] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers, fenced or alive."""
     alive, incarnation, supports = words.flag("alive"), words.option("incarnation"), words.option("supports")
+    log_dirs = words.directories("dirs")
     log.broker(
         int(words.word()),
         fenced=not alive,
         incarnation=incarnation,
         features=() if supports is None else (feature_range(supports),),
+        log_dirs=log_dirs or (),
     )
+
+
+def _log_dirs(log: LogScript, words: Words) -> None:
+    """log-dirs 101 a,b: these log directories of the broker are online, and no others (KIP-858)."""
+    node = int(words.word())
+    log.broker_change(node, log_dirs=directories(words.word()))
 
 
 def _broker_change(*, fenced: bool | None = None, shutdown: bool | None = None) -> Callable[[LogScript, Words], None]:
@@ -102,15 +110,20 @@ def _remove_topic(log: LogScript, words: Words) -> None:
 
 
 def _partition(log: LogScript, words: Words) -> None:
-    """partition orders-0 101,102 [elr 103] [recovering]: a PartitionRecord; all replicas are in sync."""
-    elr, recovering = words.nodes("elr"), words.flag("recovering")
+    """partition orders-0 101,102 [elr 103] [recovering] [dirs a,c]: a PartitionRecord; all replicas are in sync."""
+    elr, recovering, dirs = words.nodes("elr"), words.flag("recovering"), words.directories("dirs")
     topic, number = topic_and_partition(words.word())
-    log.partition(topic, number, *nodes(words.word()), elr=elr or (), recovering=recovering)
+    replicas = nodes(words.word())
+    log.partition(topic, number, *replicas, elr=elr or (), recovering=recovering, directories=dirs or ())
 
 
 def _change(log: LogScript, words: Words) -> None:
-    """change orders-0 [isr 101] [leader 101|none] [recovering yes|no] [replicas ..] [elr ..] [last-known-elr ..]."""
+    """change orders-0 [isr 101] [leader 101|none] [recovering yes|no], and what else has changed.
+
+    These are [replicas ..] [elr ..] [last-known-elr ..] [dirs a,c].
+    """
     isr, leader, recovering = words.nodes("isr"), words.option("leader"), words.option("recovering")
+    dirs = words.directories("dirs")
     sets = _further_sets(words)
     log.change(
         *topic_and_partition(words.word()),
@@ -118,6 +131,7 @@ def _change(log: LogScript, words: Words) -> None:
         leader=None if leader in (None, "none") else int(leader),
         leaderless=leader == "none",
         recovering=None if recovering is None else {"yes": True, "no": False}[recovering],
+        directories=dirs,
         **sets,
     )
 
@@ -195,6 +209,7 @@ RECORDS: Mapping[str, Callable[[LogScript, Words], None]] = {
     "feature": _feature,
     "controller": _controller,
     "broker": _broker,
+    "log-dirs": _log_dirs,
     "fence": _broker_change(fenced=True),
     "unfence": _broker_change(fenced=False),
     "shut-down": _broker_change(shutdown=True),

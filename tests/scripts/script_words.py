@@ -53,6 +53,11 @@ class Words:
         value = self.option(name)
         return None if value is None else nodes(value)
 
+    def directories(self, name: str) -> tuple[DirectoryId, ...] | None:
+        """Takes an option that is a list of directory ids."""
+        value = self.option(name)
+        return None if value is None else directories(value)
+
     def end(self) -> None:
         """Asserts that every word was understood."""
         assert not self._left, f"unknown words: {' '.join(self._left)}"
@@ -61,6 +66,11 @@ class Words:
 def numbers(text: str) -> list[int]:
     """Returns the numbers of `1,2,3`; none for `none`."""
     return [] if text in ("", "none") else [int(number) for number in text.split(",")]
+
+
+def directories(text: str) -> tuple[DirectoryId, ...]:
+    """Returns the directory ids in `a,b`."""
+    return tuple(map(DirectoryId, text.split(",")))
 
 
 def nodes(text: str) -> tuple[NodeId, ...]:

@@ -102,11 +102,19 @@ class IncidentSimulation(Simulation):
         self.write(ControllerRegistration, **names, endpoints=(endpoint,), features=features)
 
     def change(
-        self, topic: TopicId, *, isr: tuple[int, ...], leader: int | None = None, recovering: bool | None = None
+        self,
+        topic: TopicId,
+        *,
+        isr: tuple[int, ...],
+        leader: int | None = None,
+        recovering: bool | None = None,
+        **further: object,
     ) -> None:
         """Writes a change of partition 0 of a topic."""
         changed = {"isr": isr, "leader": leader, "leader_set": leader is not None, "recovering": recovering}
-        self.write(PartitionChanged, topic_id=topic, partition=0, replicas=None, elr=None, **changed)
+        self.write(
+            PartitionChanged, **{"topic_id": topic, "partition": 0, "replicas": None, "elr": None, **changed, **further}
+        )
 
     def voters_without(self, *removed: SimulatedController) -> tuple[Voter, ...]:
         """Returns the leader's voters without these."""

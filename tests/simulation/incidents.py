@@ -18,7 +18,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.analysis.freshness import VIEW_AGE
-from rules.model.identifiers import Endpoint, Millis, NodeId, TopicId
+from rules.model.identifiers import DirectoryId, Endpoint, Millis, NodeId, TopicId
 from tests.simulation.gatherer import MONITOR_ID
 from tests.simulation.incident_simulation import NOTICED_MS, Incident, IncidentSimulation, incident
 from tests.simulation.metadata import new_partition
@@ -175,6 +175,51 @@ def elect_uncleanly(scene: IncidentSimulation) -> Iterator[int]:
         yield 2_000
         scene.write(TopicRemoved, topic_id=topic)
     yield int(KEEP_FIRING_S * 1_000) - stuck_ms + NOTICED_MS
+
+
+@incident("partitions-offline", static=True)
+def lose_the_only_replica(scene: IncidentSimulation) -> Iterator[int]:
+    """The log directory of the only replica fails; then the topic is deleted, or the directory is back."""
+    topic, broker = _in_directories(scene, 101), NodeId(101)
+    scene.change(topic, isr=(), elr=(broker,), last_known_elr=(broker,), leader_set=True)
+    _register_directories(scene, broker, "a")
+    yield scene.fires("partitions-offline", "broker 101")
+    if scene.choices.random() < 0.5:
+        _register_directories(scene, broker, "a", "b")
+        scene.change(topic, isr=(101,), elr=(), last_known_elr=(), leader=101)
+        yield 2_000
+    scene.write(TopicRemoved, topic_id=topic)
+
+
+@incident("log-directory-offline", static=True)
+def lose_one_replica(scene: IncidentSimulation) -> Iterator[int]:
+    """A log directory fails whose partitions other brokers lead; then the disk is replaced, and has them again."""
+    topic, broker = _in_directories(scene, 102, 101), NodeId(101)
+    scene.change(topic, isr=(102,))
+    _register_directories(scene, broker, "a")
+    yield scene.fires("log-directory-offline", "broker 101")
+    _register_directories(scene, broker, "a", "c")
+    scene.change(topic, isr=(102,), directories=(DirectoryId("z"), DirectoryId("c")))
+    scene.change(topic, isr=(102, 101))
+    yield 2_000
+    scene.write(TopicRemoved, topic_id=topic)
+
+
+def _in_directories(scene: IncidentSimulation, *replicas: int) -> TopicId:
+    """Creates a topic whose last replica, of broker 101, is in its second log directory; returns its id."""
+    name, nodes = f"in-directories-{scene.at.offset}", tuple(map(NodeId, replicas))
+    topic, directories = TopicId(f"id-{name}"), (DirectoryId("z"), DirectoryId("b"))[-len(replicas) :]
+    _register_directories(scene, NodeId(101), "a", "b")
+    scene.write(TopicCreated, topic_id=topic, name=name)
+    partition = new_partition(topic, 0, nodes, in_sync=len(nodes))
+    scene.write(PartitionSet, **{**partition, "directories": directories})
+    return topic
+
+
+def _register_directories(scene: IncidentSimulation, broker: NodeId, *directories: str) -> None:
+    """Writes that these log directories of a broker are online."""
+    log_dirs = tuple(map(DirectoryId, directories))
+    scene.write(BrokerChanged, id=broker, fenced=None, in_controlled_shutdown=None, log_dirs=log_dirs)
 
 
 @incident("recovery-invariant-broken", static=True, also=("unclean-election",))

@@ -16,8 +16,11 @@ from rules.model.history import (
     Interruption,
     KRaftUpgrade,
     NodeKind,
+    OfflineDirectory,
+    OfflinePartitions,
     OpenTransaction,
     Recovery,
+    TopicPartition,
     UncleanElections,
     VoterChange,
 )
@@ -630,6 +633,35 @@ def with_broker(quorum: Quorum, node: int, *, fenced: bool = False, alive_for_ms
     return replace(
         quorum, brokers={**quorum.brokers, NodeId(node): broker(node, fenced=fenced, alive_for_ms=alive_for_ms)}
     )
+
+
+def offline(
+    quorum: Quorum, *holders: ReplicaKey, partitions: int = 4, ago_ms: int = 90_000, at_least: bool = False
+) -> Quorum:
+    """So many partitions of orders have no leader; only these replicas may become it."""
+    names = tuple(TopicPartition(topic_id=TOPIC, topic="orders", partition=number) for number in range(partitions))
+    added = OfflinePartitions(
+        holders=holders,
+        partitions=partitions,
+        since_timestamp_ms=Millis(NOW - 300 - ago_ms),
+        at_least=at_least,
+        examples=names[:20],
+    )
+    return replace(quorum, offline=(*quorum.offline, added))
+
+
+def with_log_dirs(quorum: Quorum, node: int, *directories: str) -> Quorum:
+    """The log directories of an alive broker that are online."""
+    log_dirs = tuple(present(key(node, directory).directory_id) for directory in directories)
+    changed = replace(broker(node), log_dirs=log_dirs)
+    return replace(quorum, brokers={**quorum.brokers, NodeId(node): changed})
+
+
+def offline_directory(quorum: Quorum, node: int, directory: str, replicas: int = 8) -> Quorum:
+    """A log directory with replicas is not among those that the broker has registered."""
+    of = present(key(node, directory).directory_id)
+    added = OfflineDirectory(broker=NodeId(node), directory_id=of, replicas=replicas)
+    return replace(quorum, offline_directories=(*quorum.offline_directories, added))
 
 
 def flapping(quorum: Quorum, node: int, times: int, *, restarted: bool = False) -> Quorum:

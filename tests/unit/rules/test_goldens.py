@@ -46,6 +46,8 @@ from tests.unit.rules.situation import (
     name_not_found,
     not_observed_for,
     observer,
+    offline,
+    offline_directory,
     probed,
     recovering,
     refuses,
@@ -72,6 +74,7 @@ from tests.unit.rules.situation import (
     with_certificates,
     with_contract_violation,
     with_invariant_violation,
+    with_log_dirs,
     with_protocols,
     with_views,
 )
@@ -83,6 +86,7 @@ ALL = [str(endpoint(node)) for node in (1, 2, 3)]
 REPLACED_DISK = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
 FENCED_BROKER = with_broker(healthy(), 101, fenced=True)
 
+ONE_DIRECTORY = with_log_dirs(healthy(), 101, "dirA")
 KAFKA_4_4 = upgraded(healthy(), 33)
 """The level is still 27."""
 
@@ -132,6 +136,15 @@ CASES: dict[str, tuple[str, Quorum]] = {
         recovering(with_broker(healthy(), 101, alive_for_ms=4_000), 0, at_least=True, previous_isr=None),
     ),
     "partition-stuck-recovering.info": ("topic orders", recovering(healthy(), 0, replicas=(102,), previous_isr=None)),
+    "partitions-offline.critical": ("broker 101", offline(FENCED_BROKER, key(101))),
+    "partitions-offline.critical.directory": ("broker 101", offline(ONE_DIRECTORY, key(101, "dirB"), partitions=33)),
+    "partitions-offline.critical.left": (
+        "broker 101",
+        offline(shut_down(healthy(), 101), key(101), ago_ms=301_000, at_least=True),
+    ),
+    "partitions-offline.critical.unregistered": ("broker 9", offline(healthy(), key(9), partitions=1)),
+    "partitions-offline.critical.no-replica": ("partitions without an eligible replica", offline(healthy())),
+    "log-directory-offline.warning": ("broker 101", offline_directory(ONE_DIRECTORY, 101, "dirB")),
     "no-leader.critical": ("quorum", leaderless(refuses(healthy(), 1, 2), 3)),
     "no-leader.critical.all-refuse": ("quorum", all_refuse(refuses(healthy(), 1, 2, 3))),
     "no-leader.critical.no-votes": ("quorum", leaderless(healthy(), 1, 2, 3)),
@@ -301,7 +314,7 @@ def test_each_step_is_one_command_or_one_sentence(case: str) -> None:
     for step in (step for alert in alerts(CASES[case][1]) for step in alert.remedy):
         assert "\n" not in step
         assert re.match(
-            r"# |kafka-(metadata-quorum|topics|features|cluster|storage|server-start|server-stop)\.sh ", step
+            r"# |kafka-(log-dirs|metadata-quorum|topics|features|cluster|storage|server-start|server-stop)\.sh ", step
         )
         assert not step.startswith("#") or not f"{step} ".count(". "), "one sentence"
         assert "$BOOTSTRAP" not in step

@@ -159,7 +159,7 @@ def partition_changed(**given: Any) -> PartitionChanged:
             ),
             BrokerRegistration(
                 at=AT, id=NodeId(4), incarnation_id="", endpoints=(), fenced=False, in_controlled_shutdown=True,
-                features=(SUPPORTED,),
+                features=(SUPPORTED,), log_dirs=(DirectoryId(PRINTED),),
             ),
         ),
         (
@@ -173,6 +173,12 @@ def partition_changed(**given: Any) -> PartitionChanged:
         (
             metadata_value(17, 1, broker_id=0, fenced=1, in_controlled_shutdown=0),
             BrokerChanged(at=AT, id=NodeId(0), fenced=True, in_controlled_shutdown=None),
+        ),
+        (
+            metadata_value(17, 2, broker_id=4, log_dirs=[UUID]),
+            BrokerChanged(
+                at=AT, id=NodeId(4), fenced=None, in_controlled_shutdown=None, log_dirs=(DirectoryId(PRINTED),)
+            ),
         ),
         (metadata_value(7, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=True, in_controlled_shutdown=None)),
         (metadata_value(8, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=False, in_controlled_shutdown=None)),
@@ -206,6 +212,11 @@ def partition_changed(**given: Any) -> PartitionChanged:
                 partition_epoch=13,
             ),
         ),
+        (
+            partition(1, replicas=[2, 1], directories=[UUID, bytes(16)]),
+            partition_set(replicas=nodes(2, 1), directories=(DirectoryId(PRINTED), None)),
+        ),
+        (change(1, directories=[UUID]), partition_changed(directories=(DirectoryId(PRINTED),))),
         (partition(0), partition_set()),
         (partition(1, leader_recovery_state=1), partition_set(recovering=True)),
         (partition(2, isr=[1], last_known_elr=[-1]), partition_set(isr=nodes(1))),

@@ -22,7 +22,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from connectors.observations.observation import Event
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
 from rules.model.monitoring import (
     Answer,
@@ -215,6 +215,7 @@ class LogScript:
         where: Endpoint | None = None,
         incarnation: str | None = None,
         features: tuple[FeatureRange, ...] = (),
+        log_dirs: tuple[DirectoryId, ...] = (),
     ) -> BrokerRegistration:
         at = self.at()
         return self.write(
@@ -226,11 +227,23 @@ class LogScript:
                 fenced=fenced,
                 in_controlled_shutdown=False,
                 features=features,
+                log_dirs=log_dirs,
             )
         )
 
-    def broker_change(self, node: int, *, fenced: bool | None = None, shutdown: bool | None = None) -> BrokerChanged:
-        return self.write(BrokerChanged(at=self.at(), id=NodeId(node), fenced=fenced, in_controlled_shutdown=shutdown))
+    def broker_change(
+        self,
+        node: int,
+        *,
+        fenced: bool | None = None,
+        shutdown: bool | None = None,
+        log_dirs: tuple[DirectoryId, ...] | None = None,
+    ) -> BrokerChanged:
+        return self.write(
+            BrokerChanged(
+                at=self.at(), id=NodeId(node), fenced=fenced, in_controlled_shutdown=shutdown, log_dirs=log_dirs
+            )
+        )
 
     def topic(self, name: str) -> TopicCreated:
         return self.write(TopicCreated(at=self.at(), topic_id=TopicId(f"id-of-{name}"), name=name))
@@ -239,7 +252,13 @@ class LogScript:
         return self.write(TopicRemoved(at=self.at(), topic_id=TopicId(f"id-of-{name}")))
 
     def partition(
-        self, topic: str, number: int, *replicas: int, elr: tuple[int, ...] = (), recovering: bool = False
+        self,
+        topic: str,
+        number: int,
+        *replicas: int,
+        elr: tuple[int, ...] = (),
+        recovering: bool = False,
+        directories: tuple[DirectoryId | None, ...] = (),
     ) -> PartitionSet:
         return self.write(
             PartitionSet(
@@ -253,6 +272,7 @@ class LogScript:
                 partition_leader_epoch=0,
                 partition_epoch=0,
                 recovering=recovering,
+                directories=directories,
             )
         )
 
@@ -268,6 +288,7 @@ class LogScript:
         leader: int | None = None,
         leaderless: bool = False,
         recovering: bool | None = None,
+        directories: tuple[DirectoryId | None, ...] | None = None,
     ) -> PartitionChanged:
         """Writes what is given; `leaderless`: no replica leads from now on."""
         return self.write(
@@ -282,6 +303,7 @@ class LogScript:
                 leader_set=leaderless or leader is not None,
                 recovering=recovering,
                 last_known_elr=None if last_known_elr is None else ids(*last_known_elr),
+                directories=directories,
             )
         )
 

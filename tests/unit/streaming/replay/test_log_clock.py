@@ -172,7 +172,7 @@ def test_a_run_of_partitions_is_corrected_as_each_record_is() -> None:
         leader_epoch=Epoch(1),
         timestamp_ms=script.log_ms,
         snapshot=False,
-        rows=[(0, TopicId("id-of-orders"), 0, values, 0, 0)],
+        rows=[(0, TopicId("id-of-orders"), 0, values, 0, 0, None)],
     )
     script.noops(1)
     row = script.read()

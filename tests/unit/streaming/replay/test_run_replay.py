@@ -21,14 +21,16 @@ from connectors.observations.log_event import (
     TransactionEnded,
     Undecodable,
 )
-from connectors.observations.partition_run import DecodedEvents, PartitionRun, PartitionValues, RunRow
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from connectors.observations.partition_run import DecodedEvents, Directories, PartitionRun, PartitionValues, RunRow
+from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.replay import stored_topics
+from streaming.replay.directory_numbers import UNASSIGNED_ID
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import again, machine
 
 TOPICS = [TopicId(f"{name:_<{22}}") for name in ("orders", "payments", "audit")]
+DIRECTORIES = st.none() | st.sampled_from([DirectoryId(one) for one in ("a", "b", "c", UNASSIGNED_ID)])
 NODES = st.sampled_from([1, 2, 3, 4, 5, 65_534, 65_535, 70_000])
 
 
@@ -49,6 +51,7 @@ class Step(NamedTuple):
     leader: int | None
     flag: bool | None
     epoch: int
+    directories: Directories
 
 
 USUAL = ["set"] * 4 + ["change"] * 6
@@ -65,6 +68,7 @@ STEPS = st.builds(
     leader=st.none() | st.sampled_from([-1, 1, 1, 2, 3]) | NODES,
     flag=st.none() | st.booleans(),
     epoch=st.sampled_from([0, 0, 0, 1, 7, 2**31 - 1]),
+    directories=st.just(()) | st.lists(DIRECTORIES, max_size=4).map(tuple),
 )
 
 
@@ -113,10 +117,11 @@ class Script:
                 endpoints=(),
                 fenced=bool(flag),
                 in_controlled_shutdown=False,
+                log_dirs=tuple(one for one in step.directories if one is not None),
             )
 
     def _partition_event(self, step: Step) -> LogEvent:
-        what, topic, partition, replicas, isr, elr, last_known_elr, leader, flag, epoch = step
+        what, topic, partition, replicas, isr, elr, last_known_elr, leader, flag, epoch, directories = step
         node = None if leader is None or leader < 0 else NodeId(leader)
         if what == "set":
             return PartitionSet(
@@ -131,6 +136,7 @@ class Script:
                 partition_leader_epoch=epoch,
                 partition_epoch=epoch,
                 recovering=bool(flag) and partition == 0,
+                directories=directories,
             )
         return PartitionChanged(
             at=self._at(),
@@ -143,6 +149,7 @@ class Script:
             leader=node,
             leader_set=leader is not None,
             recovering=flag if partition < 2 else None,
+            directories=directories or None,
         )
 
 
@@ -172,7 +179,8 @@ def runs_of(events: Sequence[LogEvent]) -> DecodedEvents:
 
 def row_of(event: PartitionSet | PartitionChanged | TopicCreated, delta: int) -> RunRow:
     if isinstance(event, TopicCreated):
-        return delta, event.topic_id, 0, event.name, None, None
+        return delta, event.topic_id, 0, event.name, None, None, None
+    topic_id, partition, directories = event.topic_id, event.partition, event.directories or None
     values = PartitionValues(
         event.replicas,
         event.isr,
@@ -183,8 +191,8 @@ def row_of(event: PartitionSet | PartitionChanged | TopicCreated, delta: int) ->
         recovering=event.recovering,
     )
     if isinstance(event, PartitionSet):
-        return delta, event.topic_id, event.partition, values, event.partition_leader_epoch, event.partition_epoch
-    return delta, event.topic_id, event.partition, values, None, None
+        return delta, topic_id, partition, values, event.partition_leader_epoch, event.partition_epoch, directories
+    return delta, topic_id, partition, values, None, None, directories
 
 
 class Replays:
@@ -238,7 +246,7 @@ def test_a_random_log_is_replayed_alike(observations: list[list[Step]], stored: 
 
 
 def step(what: str, *, isr: tuple[NodeId, ...] | None = None, leader: int | None = None, epoch: int = 0) -> Step:
-    return Step(what, TOPICS[0], 3, (NodeId(1), NodeId(2), NodeId(3)), isr, None, None, leader, None, epoch)
+    return Step(what, TOPICS[0], 3, (NodeId(1), NodeId(2), NodeId(3)), isr, None, None, leader, None, epoch, ())
 
 
 @pytest.mark.parametrize(

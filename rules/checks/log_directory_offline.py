@@ -1,0 +1,79 @@
+"""A log directory of a broker is offline, with the replicas in it.
+
+What it means
+    A broker keeps partitions in several log directories, usually one for each disk, and goes on without one that fails
+    (KIP-858): it counts as alive and serves the others. The replicas in the failed one are in no ISR, so their
+    partitions have one replica less. Other replicas lead them; otherwise `partitions-offline` fires instead.
+
+    The log names directories by their id, not by their path.
+
+What to do
+    1. Read in the broker's server.log why the directory is offline: "Stopping serving logs in dir". The path is there.
+    2. If the disk can be repaired or mounted with its content, do that, then restart the broker: it uses a failed
+       directory only after a restart.
+    3. If not, replace the disk, or remove the directory from log.dirs, and restart the broker. It copies the replicas
+       from their leaders again.
+
+What not to do
+    Do not restart another broker that holds the same partitions before these replicas are back in the ISR.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.now import node_of
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.formatting import plural
+from rules.model.history import OfflineDirectory
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.quorum import Quorum
+from rules.remedies.remedy_commands import directory_steps
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each broker with offline log directories."""
+    leaderless = {holder for one in quorum.offline for holder in one.holders}
+    for broker, of_broker in groupby(quorum.offline_directories, key=lambda one: one.broker):
+        directories = [*of_broker]
+        # One cause, one alert: that of partitions-offline.
+        if all(ReplicaKey(id=broker, directory_id=one.directory_id) not in leaderless for one in directories):
+            yield _finding(quorum, broker, directories)
+
+
+def _finding(quorum: Quorum, broker: NodeId, offline: Sequence[OfflineDirectory]) -> Finding:
+    replicas, online = sum(one.replicas for one in offline), len(quorum.brokers[broker].log_dirs)
+    which = "A log directory" if len(offline) == 1 else f"{len(offline)} log directories"
+    return Finding(
+        subject=f"broker {broker}",
+        severity=Severity.WARNING,
+        summary=f"{which} of broker {broker} {'is' if len(offline) == 1 else 'are'} offline, with "
+        f"{plural(replicas, 'replica')}. Log directories online: {online}.",
+        evidence={
+            "broker": broker,
+            "log_directories_offline": {str(one.directory_id): one.replicas for one in offline},
+            "log_directories_online": [*quorum.brokers[broker].log_dirs],
+        },
+        remedy=directory_steps(quorum, broker),
+        starts=(broker,),
+    )
+
+
+def _resolved(quorum: Quorum, subject: str) -> str:
+    broker = node_of(subject)
+    if broker not in quorum.brokers:
+        return f"Broker {broker} is no longer registered."
+    if any(one.broker == broker for one in quorum.offline_directories):
+        return f"Partitions with a replica in the offline log directory of broker {broker} have no leader now."
+    return f"Every replica of broker {broker} is in a log directory that is online."
+
+
+RULE = Rule(
+    title="A log directory is offline",
+    resolved=_resolved,
+    hold=hold(60.0, "a broker that was restarted without a directory moves its replicas within seconds"),
+    further_thresholds=(ANSWER_AGE,),
+    needs=(Need.CURRENT_LOG,),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
+    grouped_with=("partitions-offline",),
+)

@@ -1,0 +1,212 @@
+"""Partitions are offline: no live broker leads them.
+
+What it means
+    No client can write to these partitions or read from them. Other partitions, also of the same topics, are served.
+    Only a replica with every acknowledged record may become the leader: one in the ISR or the ELR (KIP-966), or the one
+    that led last. All of those are unavailable. Nothing is lost yet: once one is available, it leads within a second.
+
+    There is one alert for each broker that has to come back, because of what is wrong with it:
+
+    - It is fenced: its process is down, cut off from the controllers, or still starting.
+    - It is alive, but the log directory with these partitions is offline (KIP-858): the disk failed, is full, or is not
+      mounted. The broker serves its other directories.
+    - It is not registered: it was unregistered although it had the last replica.
+
+    A further alert is about partitions for which Kafka elects no leader by itself: the log names no replica that has
+    every acknowledged record, for example because a change of min.insync.replicas cleared the ELR.
+
+What to do
+    1. Bring the broker or the directory back. Nothing else keeps every record.
+    2. Of a directory, read in the broker's server.log why it is offline ("Stopping serving logs in dir"). Repair or
+       mount the disk with its content, then restart the broker: it uses a failed directory only after a restart.
+    3. If it will not come back, copy what is left of the disk first. Partitions with another replica can then be led
+       again by an unclean election, which loses the records that this replica lacks.
+    4. Partitions without another replica are lost: restore the topic from a backup, or delete it and create it again.
+
+What not to do
+    Do not start the broker with an empty disk while the records are needed: it then leads these partitions, which are
+    empty, and clients go on as if nothing was missing. Do not unregister the broker either.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.now import node_of
+from rules.finding import (
+    FAILED_NODES,
+    Finding,
+    Need,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    UnknownResult,
+    hold,
+)
+from rules.formatting import and_join, plural, topic_text, utc_text
+from rules.model.history import OfflinePartitions, TopicPartition
+from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
+from rules.model.quorum import Quorum
+from rules.remedies.remedy_commands import describe_offline, directory_steps
+
+RESTART = Threshold(
+    name="restart",
+    default=300.0,
+    meaning="how long partitions may be offline whose broker left by a controlled shutdown, instead of `hold`: each "
+    "step of a rolling restart takes partitions with one replica offline, and is finished by then",
+)
+NO_REPLICA = "partitions without an eligible replica"
+"""The subject of the finding that is about no broker."""
+_ELECT = (
+    "Elect another replica with kafka-leader-election.sh --election-type unclean: acknowledged records that it lacks "
+    "are lost"
+)
+_MAX_LISTED = 20
+_MAX_NAMED = 3
+
+
+class _Cause(Enum):
+    """Why a replica cannot become the leader. Of several, the first one is the easiest to end."""
+
+    FENCED = 0
+    DIRECTORY = 1
+    NOT_LEADING = 2
+    UNREGISTERED = 3
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each broker that holds the replicas which may lead offline partitions."""
+    newest = quorum.newest_timestamp_ms
+    if newest is None:
+        if quorum.offline:
+            yield UnknownResult(why="no timestamp of the metadata log has been read")
+        return
+    of_broker: dict[NodeId | None, list[tuple[_Cause, ReplicaKey | None, OfflinePartitions]]] = {}
+    for one in quorum.offline:
+        causes = [(_cause(quorum, holder), holder) for holder in one.holders]
+        cause, holder = min(causes, key=lambda each: (each[0].value, each[1].id), default=(_Cause.NOT_LEADING, None))
+        if cause is _Cause.NOT_LEADING:
+            holder = None
+        of_broker.setdefault(None if holder is None else holder.id, []).append((cause, holder, one))
+    for broker, sums in sorted(of_broker.items(), key=lambda item: -1 if item[0] is None else item[0]):
+        yield _finding(quorum, broker, sums, newest, thresholds)
+
+
+def _cause(quorum: Quorum, holder: ReplicaKey) -> _Cause:
+    broker = quorum.brokers.get(holder.id)
+    if broker is None:
+        return _Cause.UNREGISTERED
+    if broker.fenced or broker.in_controlled_shutdown:
+        return _Cause.FENCED
+    offline = holder.directory_id is not None and broker.log_dirs and holder.directory_id not in broker.log_dirs
+    return _Cause.DIRECTORY if offline else _Cause.NOT_LEADING
+
+
+def _left(quorum: Quorum) -> frozenset[NodeId]:
+    """Returns the brokers that left by a controlled shutdown and are not back, also while they start again."""
+    newest = {one.id: one for one in quorum.history.interruptions}
+    left = {node for node, one in newest.items() if one.announced and one.ended_offset is None}
+    return frozenset(left | {one.id for one in quorum.brokers.values() if one.in_controlled_shutdown})
+
+
+def _finding(
+    quorum: Quorum,
+    broker: NodeId | None,
+    sums: list[tuple[_Cause, ReplicaKey | None, OfflinePartitions]],
+    newest: Millis,
+    thresholds: Thresholds,
+) -> Finding:
+    count = sum(one.partitions for _, _, one in sums)
+    first = min((one for _, _, one in sums), key=lambda one: one.since_timestamp_ms)
+    examples = [each for _, _, one in sums for each in one.examples]
+    directories = sorted(
+        {holder.directory_id for _, holder, _ in sums if holder is not None and holder.directory_id is not None}
+    )
+    cause, left = sums[0][0], broker in quorum.derived(_left)
+    since = f"{'before ' if first.at_least else ''}{utc_text(first.since_timestamp_ms)}"
+    return Finding(
+        subject=NO_REPLICA if broker is None else f"broker {broker}",
+        severity=Severity.CRITICAL,
+        summary=f"{plural(count, 'partition')} {'is' if count == 1 else 'are'} offline: "
+        f"{_why(cause, broker, directories, left=left)}. No client is served there since {since}: "
+        f"{_named(examples, count)}.",
+        evidence={
+            "partitions_offline": count,
+            "since": since,
+            "partitions": [_name(each) for each in examples[:_MAX_LISTED]],
+            "partitions_not_listed": max(0, count - len(examples[:_MAX_LISTED])),
+            "broker": broker,
+            **({FAILED_NODES: [broker]} if broker is not None and cause is _Cause.FENCED else {}),
+            "log_directories": [*directories],
+        },
+        remedy=tuple(_remedy(quorum, cause, broker)),
+        starts=() if broker is None else (broker,),
+        condition_age_ms=Millis(max(0, newest - first.since_timestamp_ms)),
+        hold_ms=thresholds.ms(RESTART.name) if cause is _Cause.FENCED and left else None,
+    )
+
+
+def _why(cause: _Cause, broker: NodeId | None, directories: list[DirectoryId], *, left: bool) -> str:
+    match cause:
+        case _Cause.FENCED:
+            return f"broker {broker} {'left by a controlled shutdown' if left else 'is fenced'}"
+        case _Cause.DIRECTORY:
+            which = "a log directory" if len(directories) == 1 else f"{len(directories)} log directories"
+            return f"{which} of broker {broker} {'is' if len(directories) == 1 else 'are'} offline"
+        case _Cause.UNREGISTERED:
+            return f"broker {broker}, which has the last replica, is not registered"
+        case _Cause.NOT_LEADING:
+            return "no replica is known to have every acknowledged record"
+
+
+def _name(one: TopicPartition) -> str:
+    return f"{topic_text(one.topic, one.topic_id)}-{one.partition}"
+
+
+def _named(examples: list[TopicPartition], count: int) -> str:
+    named = [_name(one) for one in examples[:_MAX_NAMED]]
+    if not named:
+        return "kafka-topics.sh lists them"
+    return and_join(named) if len(named) == count else f"{', '.join(named)} and {count - len(named)} more"
+
+
+def _remedy(quorum: Quorum, cause: _Cause, broker: NodeId | None) -> Iterator[str]:
+    yield describe_offline(quorum)
+    match cause:
+        case _Cause.FENCED:
+            yield f"# Start broker {broker}, or check in its log why its heartbeats to the active controller fail"
+        case _Cause.DIRECTORY:
+            assert broker is not None
+            yield from directory_steps(quorum, broker)
+        case _Cause.UNREGISTERED:
+            yield f"# Start broker {broker} with its own disks: it registers again, and its replicas lead"
+        case _Cause.NOT_LEADING:
+            yield "# Find the replica with the most records: compare the ends of its log on each broker that holds one"
+            yield f"# {_ELECT}"
+            return
+    yield "# Only if it will not come back, copy what is left of its disk, and go on"
+    yield f"# {_ELECT}"
+
+
+def _resolved(quorum: Quorum, subject: str) -> str:
+    count = sum(one.partitions for one in quorum.offline)
+    if subject == NO_REPLICA:
+        now = "No partition lacks an eligible replica"
+    else:
+        now = f"No partition waits for broker {node_of(subject)}"
+    return f"{now}. Partitions offline: {count}."
+
+
+RULE = Rule(
+    title="Partitions are offline",
+    resolved=_resolved,
+    hold=hold(
+        60.0, "by the timestamps in the log; the controllers elect a leader within a second if a replica may lead"
+    ),
+    further_thresholds=(RESTART, ANSWER_AGE),
+    needs=(Need.CURRENT_LOG,),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
+    grouped_with=("broker-fenced", "log-directory-offline", "partition-stuck-recovering", "unclean-election"),
+)

@@ -1,0 +1,122 @@
+"""OfflineSums: the partitions without a leader, counted by the replicas that may become their leader.
+
+A broker may hold a hundred thousand partitions: nothing is kept for each of them. Which sum counts a partition follows
+from its Assignment alone, so a change takes it from one sum and adds it to another.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from rules.model.history import OfflinePartitions, TopicPartition
+from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey, TopicId
+from rules.model.membership import RecordPosition
+from streaming.replay.directory_numbers import MIGRATING, DirectoryNumbers
+from streaming.replay.stored_topics import Assignment
+
+Holders: TypeAlias = tuple[tuple[NodeId, DirectoryId | None], ...]
+MOST_SUMS: Final = 10_000
+"""Further partitions are counted with those of which the log names no holder, until all are counted again."""
+_MOST_EXAMPLES: Final = 20
+
+
+@dataclass(slots=True)
+class _Sum:
+    since_timestamp_ms: Millis
+    at_least: bool
+    partitions: int = 0
+    examples: dict[tuple[TopicId, int], str | None] = field(default_factory=dict)
+    """The topics' names."""
+
+
+class OfflineSums:
+    """The sums of one log."""
+
+    def __init__(self, stored: tuple[OfflinePartitions, ...] = ()) -> None:
+        """`stored` is what `current` returned."""
+        self._sums = {
+            tuple((each.id, each.directory_id) for each in one.holders): _Sum(
+                one.since_timestamp_ms,
+                one.at_least,
+                one.partitions,
+                {(each.topic_id, each.partition): each.topic for each in one.examples},
+            )
+            for one in stored
+        }
+        self._current: tuple[OfflinePartitions, ...] | None = stored
+        full = len(stored) > MOST_SUMS
+        self.overflowed_ms = min(one.since_timestamp_ms for one in stored) if full else None
+        """Since when a partition may be counted in another sum than that of its holders; None: none is.
+
+        Then all partitions must be counted again.
+        """
+
+    def __bool__(self) -> bool:
+        return bool(self._sums)
+
+    @property
+    def current(self) -> tuple[OfflinePartitions, ...]:
+        """The sums, ordered by holders; the same object while nothing changes."""
+        if self._current is None:
+            frozen = (_frozen(holders, counted) for holders, counted in self._sums.items())
+            self._current = tuple(sorted(frozen, key=lambda one: one.holders))
+        return self._current
+
+    def changed(
+        self,
+        key: tuple[TopicId, int],
+        topic: str | None,
+        before: Assignment | None,
+        now: Assignment | None,
+        at: RecordPosition,
+        directories: DirectoryNumbers,
+    ) -> None:
+        """Counts a partition that has changed; `before` or `now` has no leader. None: it is unknown, or removed."""
+        was, is_ = _holders(before, directories), _holders(now, directories)
+        if was == is_:
+            return
+        if was is not None:
+            self._remove(was, key)
+        if is_ is not None:
+            self._add(is_, key, topic, at)
+        self._current = None
+
+    def _add(self, holders: Holders, key: tuple[TopicId, int], topic: str | None, at: RecordPosition) -> None:
+        if holders not in self._sums:
+            if len(self._sums) >= MOST_SUMS:
+                holders, self.overflowed_ms = (), at.timestamp_ms
+            self._sums.setdefault(holders, _Sum(at.timestamp_ms, at.snapshot))
+        counted = self._sums[holders]
+        counted.partitions += 1
+        if len(counted.examples) < _MOST_EXAMPLES:
+            counted.examples[key] = topic
+
+    def _remove(self, holders: Holders, key: tuple[TopicId, int]) -> None:
+        holders = holders if holders in self._sums else ()
+        counted = self._sums.get(holders)
+        if counted is not None:
+            counted.partitions -= 1
+            counted.examples.pop(key, None)
+            if counted.partitions <= 0:
+                del self._sums[holders]
+
+
+def _frozen(holders: Holders, counted: _Sum) -> OfflinePartitions:
+    return OfflinePartitions(
+        holders=tuple(ReplicaKey(id=node, directory_id=directory) for node, directory in holders),
+        partitions=counted.partitions,
+        since_timestamp_ms=counted.since_timestamp_ms,
+        at_least=counted.at_least,
+        examples=tuple(
+            TopicPartition(topic_id=topic_id, topic=topic, partition=partition)
+            for (topic_id, partition), topic in counted.examples.items()
+        ),
+    )
+
+
+def _holders(one: Assignment | None, directories: DirectoryNumbers) -> Holders | None:
+    """Returns the replicas that may become the leader of a partition without one; None if it has one, or is unknown."""
+    if one is None or one.leader is not None or one.leader_epoch is None:
+        return None
+    number_of = dict(zip(one.replicas, one.directories, strict=False))
+    nodes = {*one.isr, *one.elr} or {*one.last_known_elr}
+    return tuple((node, directories.directory(node, number_of.get(node, MIGRATING))) for node in sorted(nodes))

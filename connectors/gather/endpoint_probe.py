@@ -24,6 +24,7 @@ _IDENTIFY_RETRY_S = 15.0
 """After a second inconclusive answer."""
 _ANSWER = {
     **dict.fromkeys((Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY), Answer.NOT_ALLOWED),
+    Reason.WRONG_PROTOCOL: Answer.NOT_ALLOWED,
     Reason.WRONG_CLUSTER: Answer.OTHER_CLUSTER,
     Reason.UNDECODABLE: Answer.NOT_KAFKA,
     Reason.INVALID_RESPONSE: Answer.NOT_KAFKA,
@@ -117,7 +118,7 @@ class EndpointProbe:
         except ObservationError as problem:
             answer = _ANSWER.get(problem.reason, Answer.NO_ANSWER)
             certificate = self._client.server_certificate(ObservationSource.PROBE, address)
-            if certificate is None and answer is Answer.NOT_ALLOWED:
+            if certificate is None and answer is Answer.NOT_ALLOWED and problem.reason is not Reason.WRONG_PROTOCOL:
                 certificate = await self._refused_certificate(address, problem)
             return replace(probed, answer=answer, detail=problem.detail, certificate=certificate)
         probed = replace(probed, certificate=self._client.server_certificate(ObservationSource.PROBE, address))

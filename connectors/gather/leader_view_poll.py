@@ -35,7 +35,9 @@ _SNAPSHOT_FETCH_VERSION = 16
 exists in 3.5 too)."""
 _HEADER_BYTES = 64 * 1024
 """Enough for the first batch of a snapshot: header, kraft.version and voters."""
-_REFUSED = frozenset({Reason.UNSUPPORTED, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
+_REFUSED = frozenset(
+    {Reason.UNSUPPORTED, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL}
+)
 """Answers of a broker, or of a controller that denies access: polled again only after _REFUSED_RETRY_S."""
 _PROBED = frozenset({Reason.REFUSED, Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TOO_FEW_DESCRIPTORS})
 """Failures that the endpoint probe reports."""

@@ -5,10 +5,11 @@ after any error it starts an endless Metadata bootstrap, which controllers do no
 a failed login. This module keeps one connection per (observation source, address) and one backoff per address.
 """
 
-from collections.abc import Iterator, Sequence
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.net.connection import KafkaConnection
@@ -17,8 +18,9 @@ from connectors.errors import ObservationError
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.credentials import KerberosLogins, kafka_python_options, sasl_password, uses_tls, with_expiry
-from connectors.kafka.error_classification import classify
+from connectors.kafka.error_classification import NO_TLS, classify
 from connectors.kafka.event_loop import MOST_S, EventLoop, TypedFuture, extension_s
+from connectors.kafka.protocol_gate import ProtocolGate, Visit
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import PlainTransport, open_transport
@@ -27,6 +29,12 @@ from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2, "GSSAPI": 4}
 """SaslHandshake and one round of SaslAuthenticate, with GSSAPI three; SCRAM takes two."""
 _GRACE_S = 1.0
+_PLAINTEXT = {"security_protocol": "PLAINTEXT"}
+_PLAINTEXT_S = 1.0
+"""How long a node is waited for that is asked without TLS."""
+_NO_TLS_ANSWER = (ssl.SSLEOFError, ConnectionError, kafka_errors.KafkaTimeoutError)
+"""How a TLS handshake ends with a node that does not use TLS, and with one that fails."""
+_NO_SASL: Final = "the listener closes the connection after ApiVersions: it uses SASL, but security_protocol does not"
 MAX_CONNECTIONS = 512
 """Of one cluster: a node that reports other addresses in each answer must not take every file descriptor."""
 
@@ -34,14 +42,15 @@ MAX_CONNECTIONS = 512
 class _Connection(KafkaConnection):  # type: ignore[misc]
     """A connection that counts its requests and waits for the rate limiter before it logs in."""
 
-    def __init__(self, client: "Client", address: Address) -> None:
+    def __init__(self, client: "Client", address: Address, visit: Visit, options: Mapping[str, Any]) -> None:
         super().__init__(
             client.loop.net,
             node_id=str(address),
             max_in_flight_requests_per_connection=2,
-            **kafka_python_options(client.options),
+            **kafka_python_options(options),
         )
         self._client = client
+        self.visit = visit
         self.has_served_request = False
         """True once the node answered a request other than ApiVersions and login."""
 
@@ -95,6 +104,7 @@ class Client:
         self.kerberos = KerberosLogins(loop, timeout_s=self.setup_s)
         self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
         self._backoff = AddressBackoff(loop.now)
+        self._gate = ProtocolGate(loop)
         self._closed = False
 
     async def send(
@@ -120,14 +130,17 @@ class Client:
                 result = await response
         except kafka_errors.IncompatibleBrokerVersion as problem:
             # Nothing was sent: an older Kafka that does not support this request still answers others.
+            connection.visit.end()
             raise classify(problem) from problem
         except Exception as problem:
-            failure = _with_sasl_hint(connection, classify(problem))
+            failure = self._with_sasl_hint(connection, address, classify(problem))
             connection.close(failure)
             if not connection.has_served_request:
-                self._backoff.fail(address, failure)
+                failure = self._failed(address, failure)
+            connection.visit.end()
             raise failure from problem
         connection.has_served_request = True
+        self._gate.prove()
         self._backoff.succeed(address)
         return result
 
@@ -158,9 +171,76 @@ class Client:
     async def open_transport(
         self, addresses: Sequence[str], address: Address, *, verify: bool = True
     ) -> PlainTransport:
-        """Opens a connection to a node within the time of a request: see `transport.open_transport`."""
+        """Opens a connection to a node within the time of a request: see `transport.open_transport`.
+
+        Raises:
+            ObservationError: the failure of the connection or of the handshake.
+        """
+        visit = await self._gate.enter()
+        try:
+            return await self._open_transport(visit, addresses, address, verify=verify)
+        except Exception as problem:
+            raise self._gate.fail(address, classify(problem)) from problem
+        finally:
+            visit.end()
+
+    async def _open_transport(
+        self, visit: Visit, addresses: Sequence[str], address: Address, *, verify: bool = True
+    ) -> PlainTransport:
+        asked = False
+
+        async def connected() -> float:
+            nonlocal asked
+            await visit.connected()
+            if uses_tls(self.options) and self._is_doubtful(address):
+                asked = True
+                await self._require_tls(visit, addresses, address)
+            return self.loop.now() + self.setup_s
+
         deadline = self.loop.now() + self.setup_s
-        return await open_transport(self.loop, addresses, address, self.options, deadline=deadline, verify=verify)
+        try:
+            return await open_transport(
+                self.loop, addresses, address, self.options, deadline=deadline, connected=connected, verify=verify
+            )
+        except _NO_TLS_ANSWER:
+            if not asked:
+                await self._require_tls(visit, addresses, address)
+            raise
+
+    def _is_doubtful(self, address: Address) -> bool:
+        """Returns whether a node may not use TLS: none has shown that it does, or this one has shown the opposite."""
+        last = self._backoff.newest(address)
+        unknown = not self._gate.is_proved and not self._gate.tls_seen
+        return unknown or (last is not None and last.reason is Reason.WRONG_PROTOCOL)
+
+    async def _require_tls(self, visit: Visit, addresses: Sequence[str], address: Address) -> None:
+        """Asks a node without TLS, which is harmless to both kinds of listeners.
+
+        Raises:
+            ObservationError: WRONG_PROTOCOL, because it answers; or it accepts no connection.
+        """
+        limit_s = min(self.setup_s, _PLAINTEXT_S)
+
+        async def connected() -> float:
+            await visit.connected()
+            return self.loop.now() + limit_s
+
+        transport = await open_transport(
+            self.loop, addresses, address, _PLAINTEXT, deadline=self.loop.now() + limit_s, connected=connected
+        )
+        connection = _Connection(self, address, visit, {**self.options, **_PLAINTEXT})
+        try:
+            await self.rate_limiter.acquire(self.loop)
+            connection.connection_made(transport)
+            await connection.initialize(timeout_at=self.loop.now() + limit_s)
+            await connection.init_future
+        except Exception as problem:  # noqa: BLE001 - whatever it does, it does not answer without TLS
+            self._gate.tls_seen |= classify(problem).reason is Reason.WRONG_PROTOCOL
+            return
+        finally:
+            connection.close(_closed_by_us())
+            transport.abort()
+        raise ObservationError(Reason.WRONG_PROTOCOL, NO_TLS)
 
     def disconnect(self, source: ObservationSource, address: Address) -> None:
         """Closes the connection of this source to this address, if one is open."""
@@ -182,7 +262,7 @@ class Client:
         if existing is not None and existing.is_done and (existing.failed() or existing.value.closed):
             existing = None
         if existing is None:
-            if (problem := self._backoff.problem(address)) is not None:
+            if (problem := self._gate.problem() or self._backoff.problem(address)) is not None:
                 raise problem
             existing = self.loop.spawn(self._open(address))
         # The newest is the last: the first is the one that was unused for the longest time.
@@ -193,13 +273,16 @@ class Client:
         return await existing
 
     async def _open(self, address: Address) -> _Connection:
+        visit: Visit | None = None
         transport: PlainTransport | None = None
         connection: _Connection | None = None
         try:
-            transport = await self.open_transport(await self.resolver.addresses(address.host), address)
+            addresses = await self.resolver.addresses(address.host)
+            visit = await self._gate.enter()
+            transport = await self._open_transport(visit, addresses, address)
             await self.rate_limiter.acquire(self.loop)
             deadline = self.loop.now() + self.setup_s
-            connection = _Connection(self, address)
+            connection = _Connection(self, address, visit, self.options)
             connection.connection_made(transport)
             await connection.initialize(timeout_at=deadline)
             await connection.init_future
@@ -213,9 +296,28 @@ class Client:
                 transport.abort()
             if not isinstance(problem, Exception):
                 raise
-            self._backoff.fail(address, failure)
+            failure = self._failed(address, failure)
+            if visit is not None:
+                visit.end()
             raise failure from problem
         return connection
+
+    def _failed(self, address: Address, failure: ObservationError) -> ObservationError:
+        """Notes that an address does not answer, and returns what to report."""
+        failure = self._gate.fail(address, failure)
+        self._backoff.fail(address, failure)
+        return failure
+
+    def _with_sasl_hint(self, connection: _Connection, address: Address, problem: ObservationError) -> ObservationError:
+        """A listener that requires SASL answers ApiVersions and then closes the connection at the first other request.
+
+        So does a node that is being stopped: of a cluster that has answered, it must happen twice.
+        """
+        if problem.reason is not Reason.CLOSED or connection.has_served_request or connection.sasl_enabled:
+            return problem
+        last = self._backoff.newest(address)
+        certain = not self._gate.is_proved or (last is not None and last.detail == _NO_SASL)
+        return ObservationError(Reason.WRONG_PROTOCOL if certain else Reason.NOT_AUTHENTICATED, _NO_SASL)
 
     def _require_open(self) -> None:
         # A loop that ends still runs coroutines that are ready: a connection opened then would never be closed.
@@ -232,14 +334,3 @@ def short_client(cluster: ClusterConnection) -> Iterator[tuple[EventLoop, Client
 
 def _closed_by_us() -> ObservationError:
     return ObservationError(Reason.CLOSED, "kraftwatch closed the connection")
-
-
-def _with_sasl_hint(connection: _Connection, problem: ObservationError) -> ObservationError:
-    """A listener that requires SASL answers ApiVersions and then closes the connection at the first other request."""
-    if problem.reason is Reason.CLOSED and not connection.has_served_request and not connection.sasl_enabled:
-        detail = (
-            "the node answers ApiVersions and then closes the connection: "
-            "does this listener require SASL (security_protocol)?"
-        )
-        return ObservationError(Reason.NOT_AUTHENTICATED, detail)
-    return problem

@@ -23,7 +23,7 @@ _CLUSTER_ID = 255
 """Kafka writes 22 characters; an administrator may choose others."""
 _REFUSED = (Reason.DENIED, Reason.UNSUPPORTED)
 """The node does not say to which cluster it belongs."""
-_FINAL = (Reason.WRONG_CLUSTER, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, *_REFUSED)
+_FINAL = (Reason.WRONG_CLUSTER, Reason.WRONG_PROTOCOL, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, *_REFUSED)
 
 
 def describe_cluster_request(*, controllers: bool) -> Any:
@@ -103,6 +103,7 @@ async def _identify(loop: EventLoop, client: Client, cluster: ClusterConnection,
     concurrent_query = ConcurrentQuery(loop, lambda address: _cluster_id(client, address, cluster.cluster_id))
     addresses = [Address(host, port) for host, port in cluster.bootstrap]
     deadline = loop.now() + timeout_s
+    reasons = dict[Address, ObservationError]()
     while True:
         results = await concurrent_query.query(
             addresses, timeout_s=max(0.0, deadline - loop.now()), accept=lambda _: True
@@ -114,7 +115,9 @@ async def _identify(loop: EventLoop, client: Client, cluster: ClusterConnection,
                 detail = f"{address} belongs to cluster {result}, not to {cluster.cluster_id}"
                 raise ObservationError(Reason.WRONG_CLUSTER, detail)
         failures = {address: result for address, result in results.items() if isinstance(result, ObservationError)}
-        address, worst = min(failures.items(), key=lambda one: MOST_SPECIFIC_FIRST.index(one[1].reason))
+        # One that the end of the round left without an answer has failed with a reason before.
+        reasons |= {at: one for at, one in failures.items() if one.reason is not Reason.TIMED_OUT or at not in reasons}
+        address, worst = min(reasons.items(), key=lambda one: MOST_SPECIFIC_FIRST.index(one[1].reason))
         final = all(problem.reason in _FINAL for problem in failures.values())
         if final or loop.now() + _RETRY_S >= deadline:
             raise ObservationError(worst.reason, f"{address}: {worst.detail}")

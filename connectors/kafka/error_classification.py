@@ -40,11 +40,12 @@ _ALERT = {
     "SSLV3_ALERT_HANDSHAKE_FAILURE": (
         "the node ended the TLS handshake: no client certificate (ssl_certfile)? no common cipher?"
     ),
-    "WRONG_VERSION_NUMBER": "the node does not speak TLS",
-    "RECORD_LAYER_FAILURE": "the node does not speak TLS",
     "NO_CERTIFICATE_OR_CRL_FOUND": "a configured certificate file holds no certificate",
     "KEY_VALUES_MISMATCH": "ssl_keyfile is not the key of ssl_certfile",
 }
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
+NO_TLS = "the listener does not use TLS, but security_protocol does"
+"""Detail of a WRONG_PROTOCOL."""
 _UNREACHABLE = {
     errno.ENETUNREACH,
     errno.EHOSTUNREACH,
@@ -63,6 +64,7 @@ _DESCRIPTORS = {
 }
 MOST_SPECIFIC_FIRST = (
     Reason.WRONG_CLUSTER,
+    Reason.WRONG_PROTOCOL,
     Reason.DENIED,
     Reason.NOT_AUTHENTICATED,
     Reason.TLS_FAILED,
@@ -172,19 +174,22 @@ def _tls(cause: BaseException) -> ObservationError | None:
         return ObservationError(Reason.TLS_FAILED, "the node ended the TLS handshake: is this a plaintext listener?")
     if isinstance(cause, ssl.SSLError):
         reason = str(cause.reason or "unknown")
+        if reason in _NOT_TLS:
+            return ObservationError(Reason.WRONG_PROTOCOL, NO_TLS)
         return ObservationError(Reason.TLS_FAILED, _ALERT.get(reason, reason.replace("_", " ").lower()))
     return None
 
 
 _LOGIN = {
     kafka_errors.UnsupportedSaslMechanismError: "the node does not offer the configured sasl_mechanism",
-    kafka_errors.IllegalSaslStateError: "the listener does not use SASL (security_protocol)",
     kafka_errors.SaslAuthenticationFailedError: "the node rejected the login",
     kafka_errors.KafkaConfigurationError: "invalid client options: {}",
 }
 
 
 def _login(cause: BaseException) -> ObservationError | None:
+    if isinstance(cause, kafka_errors.IllegalSaslStateError):
+        return ObservationError(Reason.WRONG_PROTOCOL, "the listener does not use SASL, but security_protocol does")
     detail = next((text.format(cause) for type_, text in _LOGIN.items() if isinstance(cause, type_)), None)
     return None if detail is None else ObservationError(Reason.NOT_AUTHENTICATED, detail)
 
@@ -200,7 +205,8 @@ def _frame(cause: BaseException) -> ObservationError | None:
     if isinstance(cause, kafka_errors.InvalidReceiveError):
         length = int(str(cause.args[0]).rpartition(" ")[2])
         if (length >> 24) & 0xFF in _TLS_RECORD_TYPES:
-            return ObservationError(Reason.TLS_FAILED, "the listener uses TLS (security_protocol=SSL or SASL_SSL)")
+            detail = "the listener uses TLS, but security_protocol does not"
+            return ObservationError(Reason.WRONG_PROTOCOL, detail)
         return ObservationError(
             Reason.UNDECODABLE, f"the node does not speak the Kafka protocol (a frame of {length} bytes)"
         )

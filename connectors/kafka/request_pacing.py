@@ -21,6 +21,9 @@ _RATE = 12.0
 _BURST = MAX_REQUESTS_PER_SECOND - _RATE
 MAX_ADDRESSES: Final = 1_000
 """A node that reports other addresses in each answer must not fill the memory: the oldest failure is forgotten."""
+WRONG_PROTOCOL_S: Final = 300.0
+"""A node that uses another protocol is contacted again only after this time: only a changed configuration helps, and a
+TLS handshake may cost a plaintext listener 369 MB."""
 _PERSISTENT: Final = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
 
 
@@ -91,13 +94,25 @@ class AddressBackoff:
         """Notes a failure; each one in a row doubles the time, up to a limit."""
         before = self._failed.pop(address, None)
         failures = 1 if before is None else before.failures + 1
-        # A rejected login is retried less often: it may lock the account, and a controller logs a stack trace for it.
-        first_s, max_s = (1.0, 5.0) if problem.reason in _PERSISTENT else (0.2, 1.0)
+        first_s, max_s = _pauses_s(problem.reason)
         delay = min(max_s, first_s * 2 ** min(failures - 1, 10))
         self._failed[address] = _Backoff(failures, self._clock() + delay, problem.copy())
         if len(self._failed) > MAX_ADDRESSES:
             del self._failed[next(iter(self._failed))]
 
+    def newest(self, address: tuple[str, int]) -> ObservationError | None:
+        """Returns the newest failure since the address last answered, also after its time."""
+        backoff = self._failed.get(address)
+        return None if backoff is None else backoff.problem
+
     def succeed(self, address: tuple[str, int]) -> None:
         """Forgets the failures of an address that answered."""
         self._failed.pop(address, None)
+
+
+def _pauses_s(reason: Reason) -> tuple[float, float]:
+    """Returns the pause after a first failure, and the longest one."""
+    if reason is Reason.WRONG_PROTOCOL:
+        return WRONG_PROTOCOL_S, WRONG_PROTOCOL_S
+    # A rejected login is retried less often: it may lock the account, and a controller logs a stack trace for it.
+    return (1.0, 5.0) if reason in _PERSISTENT else (0.2, 1.0)

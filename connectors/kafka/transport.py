@@ -16,7 +16,7 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -184,9 +184,13 @@ async def open_transport(
     options: Mapping[str, Any],
     *,
     deadline: float,
+    connected: Callable[[], Awaitable[float]],
     verify: bool = True,
 ) -> PlainTransport:
     """Connects to a node, whose host has these addresses: plaintext or TLS, depending on `security_protocol`.
+
+    `deadline` is that of the TCP connection. `connected` is awaited before the first byte, and returns that of the TLS
+    handshake.
 
     The node's certificate is verified against the host, the configured name, not against the resolved address. Without
     `verify` any certificate is accepted, and no client certificate is sent: the handshake fails if a node with TLS 1.2
@@ -198,12 +202,13 @@ async def open_transport(
     with ExitStack() as opened:
         sock = await connect(loop, addresses, address.port, deadline=deadline)
         opened.callback(sock.close)
+        handshake_deadline = await connected()
         transport = PlainTransport(loop.net, sock, host=address.host)
         if uses_tls(options):
             context = tls_context(options) if verify else _context_without_trust()
             transport = tls = TlsTransport(loop.net, sock, host=address.host, ssl_context=context)
             opened.callback(tls.abort)
-            await tls.handshake_by(deadline)
+            await tls.handshake_by(handshake_deadline)
         opened.pop_all()
     return transport
 

@@ -36,7 +36,7 @@ _UNREACHABLE_MS = 60_000
 _UNREACHABLE_REASONS = frozenset(
     {
         *(Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TIMED_OUT, Reason.UNREACHABLE, Reason.CLOSED),
-        *(Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.REFUSED),
+        *(Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL, Reason.REFUSED),
         *(Reason.WRONG_CLUSTER, Reason.UNSUPPORTED, Reason.UNDECODABLE, Reason.INVALID_RESPONSE),
         Reason.TOO_FEW_DESCRIPTORS,
     }

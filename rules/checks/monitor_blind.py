@@ -62,6 +62,7 @@ ADVICE: dict[Reason, str] = {
     Reason.DENIED: "Allow the monitor's principal {operations} on CLUSTER: it is denied at {where}",
     Reason.NOT_AUTHENTICATED: "Fix the monitor's login: it is rejected at {where}",
     Reason.TLS_FAILED: "Fix TLS between the monitor and {where}: certificate, certificate authority or host name",
+    Reason.WRONG_PROTOCOL: "Correct security_protocol in the monitor's settings: another protocol is used at {where}",
     Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}",
     Reason.UNSUPPORTED: "Check which Kafka version runs at {where}: it does not support the request",
     Reason.UNDECODABLE: "Check that a controller listens at {where}; if one does, report this as a bug of kraftwatch",
@@ -91,6 +92,7 @@ _CONFIGURATION_ERRORS = {
     Reason.DENIED,
     Reason.NOT_AUTHENTICATED,
     Reason.TLS_FAILED,
+    Reason.WRONG_PROTOCOL,
     Reason.WRONG_CLUSTER,
     Reason.UNSUPPORTED,
 }

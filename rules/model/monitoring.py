@@ -119,6 +119,8 @@ class Reason(StrEnum):
     DENIED = "denied"
     NOT_AUTHENTICATED = "not-authenticated"
     TLS_FAILED = "tls-failed"
+    WRONG_PROTOCOL = "wrong-protocol"
+    """The node uses TLS or SASL where the monitor's `security_protocol` does not, or the reverse."""
     WRONG_CLUSTER = "wrong-cluster"
     UNSUPPORTED = "unsupported"
     UNDECODABLE = "undecodable"

@@ -34,6 +34,7 @@ _FIXES = {
     Reason.INVALID_RESPONSE: "find out what answers there: it sends what no Kafka node sends, and is refused",
     Reason.TOO_FEW_DESCRIPTORS: "raise the file descriptor limit of this process (ulimit -n; LimitNOFILE in systemd)",
     Reason.TLS_FAILED: "correct the TLS settings (security_protocol, ssl_cafile, ssl_certfile) or the bootstrap name",
+    Reason.WRONG_PROTOCOL: "correct security_protocol in the settings: the listener uses another protocol",
     Reason.NOT_AUTHENTICATED: "correct the login: security_protocol, sasl_mechanism, user, password, token or keytab",
     Reason.NOT_READY: "wait until a leader is elected; until then only users in super.users get an answer",
     Reason.WRONG_CLUSTER: "correct the address or the cluster_id",

@@ -28,6 +28,7 @@ IDENTIFY_AGAIN_S = 3.0
 
 _FIX = {
     Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password, token or keytab)",
+    Reason.WRONG_PROTOCOL: "correct security_protocol: the listener uses another protocol",
     Reason.TLS_FAILED: "correct the TLS settings (ssl_cafile, or the name that the certificate is for)",
 }
 """What to do about failures that a correct address does not fix."""

@@ -89,6 +89,7 @@ PARTLY_BLIND = ["warning monitor-blind: quorum"]
         (failing(not_observed_for(healthy()), Reason.UNRESOLVABLE, *ALL), BLIND),
         (failing(not_observed_for(healthy()), Reason.NOT_AUTHENTICATED, *ALL), BLIND),
         (failing(not_observed_for(healthy()), Reason.WRONG_CLUSTER, *ALL), BLIND),
+        (failing(not_observed_for(healthy()), Reason.WRONG_PROTOCOL, *ALL), BLIND),
         (not_observed_for(healthy()), BLIND),
         (replace(healthy(), poll=None, log_fetched_at_ms=None), BLIND),
         (failing(not_observed_for(healthy(), poll_ms=None), Reason.DENIED, ALL[2]), PARTLY_BLIND),
@@ -299,7 +300,7 @@ def with_unreachable_leader(quorum: Quorum, *followers: int, reason: Reason = Re
     [
         *(Reason.TIMED_OUT, Reason.TLS_FAILED, Reason.UNREACHABLE, Reason.NOT_AUTHENTICATED, Reason.REFUSED),
         *(Reason.TOO_FEW_DESCRIPTORS, Reason.UNDECODABLE, Reason.INVALID_RESPONSE, Reason.WRONG_CLUSTER),
-        Reason.UNSUPPORTED,
+        *(Reason.UNSUPPORTED, Reason.WRONG_PROTOCOL),
     ],
 )
 def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason: Reason) -> None:

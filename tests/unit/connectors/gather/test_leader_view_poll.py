@@ -216,7 +216,7 @@ def test_node_of_another_cluster_is_a_view_and_a_timeout_a_failure(loop: EventLo
     assert failures == {(ObservationSource.LEADER_VIEW, 2, "c2:9093", Reason.TIMED_OUT, "detail")}
 
 
-@pytest.mark.parametrize("reason", [Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.DENIED])
+@pytest.mark.parametrize("reason", [Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL, Reason.DENIED])
 def test_a_login_that_fails_is_repeated_before_its_failure_expires(loop: EventLoop, reason: Reason) -> None:
     controllers = client(loop, {C1: follower_response(1), C2: fails_with(reason)})
 

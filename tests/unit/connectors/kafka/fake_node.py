@@ -53,8 +53,10 @@ def _complete_handshake(peer: ssl.SSLSocket) -> bool:
     """Completes the TLS handshake; after a failure waits until the client disconnects, else the TLS alert is lost."""
     try:
         peer.do_handshake()
-    except ssl.SSLError:
+    except ssl.SSLError as problem:
         peer.settimeout(60)
+        if problem.reason == "WRONG_VERSION_NUMBER":
+            socket.socket.send(peer, bytes.fromhex("15030300020250"))  # Java's alert for a request without TLS
         while socket.socket.recv(peer, 4096):
             pass
         return False

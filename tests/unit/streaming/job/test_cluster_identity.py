@@ -59,6 +59,7 @@ def test_a_cluster_has_the_id_that_it_answers_or_that_is_known(
         ),
         (Reason.DENIED, "DescribeCluster needs ALTER", "set cluster_id"),
         (Reason.NOT_AUTHENTICATED, "rejected the login", r"\(rejected the login\).*; correct the login [^;]*\)$"),
+        (Reason.WRONG_PROTOCOL, "uses TLS", r"\(uses TLS\).*; correct security_protocol: [^;]*$"),
         (Reason.TLS_FAILED, "has expired", r"\(has expired\).*; correct the TLS settings [^;]*\)$"),
         (Reason.TIMED_OUT, "the node did not answer in time", "check the addresses"),
     ],

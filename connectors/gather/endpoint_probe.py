@@ -2,8 +2,8 @@
 
 An established connection does not show that its host name still resolves: every probe resolves again and opens a new
 connection, which a controller neither logs nor counts. The node is identified with real requests, so only if the
-addresses or the outcome changed, after an inconclusive answer (at once, then every 15 s), and once a minute; in between
-the last answer is used.
+addresses or the outcome changed, after an inconclusive answer (at once, then every 15 s), and every 30 s, on a
+connection of its own; in between the last answer is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,14 @@ from connectors.kafka.transport import connect
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Probe, Reason, Resolution, ServerCertificate
 
-_IDENTIFY_EVERY_S = 60.0
+_IDENTIFY_EVERY_S = 30.0
+"""No longer than a probe counts as current (`probe_age`): a node may stop serving new connections."""
 _IDENTIFY_RETRY_S = 15.0
 """After a second inconclusive answer."""
 _ANSWER = {
     **dict.fromkeys((Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY), Answer.NOT_ALLOWED),
     Reason.WRONG_PROTOCOL: Answer.NOT_ALLOWED,
+    Reason.TOO_FEW_DESCRIPTORS: Answer.NOT_ASKED,
     Reason.WRONG_CLUSTER: Answer.OTHER_CLUSTER,
     Reason.UNDECODABLE: Answer.NOT_KAFKA,
     Reason.INVALID_RESPONSE: Answer.NOT_KAFKA,

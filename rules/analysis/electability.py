@@ -34,7 +34,7 @@ from rules.model.quorum import Quorum
 Position: TypeAlias = tuple[Epoch, Offset]
 """Where a log ends, compared as an election compares logs: epoch first."""
 
-CANNOT_FOLLOW = "it does not accept the candidate's certificate"
+CANNOT_FOLLOW = "it cannot connect to the candidate"
 """Why the vote of a voter does not count: it could not fetch from the candidate."""
 CAUGHT_UP_MS = Millis(5_000)
 """A replica that had caught up this recently counts as level with the leader. An idle follower is half a second
@@ -68,7 +68,7 @@ class RestartedController:
     last_election: LastElection | None = None
     """None if unknown: assumed to be the same for all controllers."""
     can_lead: bool = True
-    """Other controllers accept its certificate: they can fetch from it if it is elected."""
+    """Other controllers accept its certificate and it serves new connections: they can fetch from it if it leads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ def without_refusing_voters(
 def without_unverified_voters(
     controllers: Iterable[RestartedController], unverified: Iterable[NodeId]
 ) -> tuple[RestartedController, ...]:
-    """Returns the same voters, as if no other controller accepted the certificates of these."""
+    """Returns the same voters, as if no other controller could connect to these, or accepted their certificates."""
     nodes = {*unverified}
     return tuple(replace(one, unreachable=True, can_lead=False) if one.key.id in nodes else one for one in controllers)
 

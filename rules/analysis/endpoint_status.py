@@ -2,9 +2,13 @@
 
 An endpoint is *stale* if one of these holds: its host name does not resolve (NXDOMAIN); another node, another cluster
 or no Kafka answers there; the controller registered another endpoint; it presents a certificate that no other
-controller accepts; or it refuses connections while the voter fetches, that is while the voter runs. An endpoint that
-refuses while the voter does not fetch is *down*. A resolver failure, a time-out or a refused login is no fault of the
-endpoint: the monitor cannot observe it then.
+controller accepts; or it refuses or does not serve new connections while the voter fetches, that is while the voter
+runs. An endpoint that refuses while the voter does not fetch is *down*. A resolver failure, a time-out or a refused
+login is no fault of the endpoint: the monitor cannot observe it then.
+
+A voter does not serve new connections if one is accepted and not answered, or if it times out while an older one is
+answered; and if another voter's endpoint answers, so that it is not the path from the monitor's host. It may have no
+file descriptor left, or no thread. It fetches over its own connections, but gives no vote and cannot be followed.
 
 A certificate that the monitor does not accept is the voter's fault if the monitor accepts another voter's: its own
 truststore is right. An expired one, or one that is not yet valid, is the voter's fault also by the leader's clock. If
@@ -26,6 +30,9 @@ from rules.model.quorum import Poll, Quorum
 
 _POLL_LATENCY_MS = 500
 """How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
+_OLDER_MS = 15_000
+"""So long before a probe that times out an answer over an older connection may be: each controller answers every 10 s.
+An answer from before a network failure is older soon."""
 
 
 class EndpointFault(StrEnum):
@@ -36,11 +43,17 @@ class EndpointFault(StrEnum):
     REGISTRATION_DIFFERS = "registration-differs"
     REFUSED_WHILE_FETCHING = "refused-while-fetching"
     CERTIFICATE = "certificate"
+    NOT_SERVING = "not-serving"
+    """It accepts new connections and does not answer them, or drops them."""
 
     @property
     def found_by_probe(self) -> bool:
         """Whether a probe from the monitor's vantage point found it, and not the log."""
         return self is not EndpointFault.REGISTRATION_DIFFERS
+
+
+CURED_BY_RESTART = frozenset({EndpointFault.CERTIFICATE, EndpointFault.NOT_SERVING})
+"""Faults of the process, wherever it listens: no replica can fetch from it, and its own restart ends them."""
 
 
 class EndpointVerdict(StrEnum):
@@ -65,6 +78,8 @@ class EndpointStatus:
     """The newest probe; None if it is too old."""
     liveness: Liveness
     faults: tuple[EndpointFault, ...] = ()
+    unserved: bool = False
+    """Whether a new connection is not answered, and the path is not to blame: a fault, once the voter has fetched."""
     unknown_reason: str | None
     """Why the endpoint's state is unknown; None if it is known."""
 
@@ -92,7 +107,24 @@ class EndpointStatus:
         """Whether other replicas could fetch from this voter. A controller announces its endpoint when it is elected,
         wherever it is, but it presents the same certificate everywhere.
         """
-        return EndpointFault.CERTIFICATE not in self.faults
+        return CURED_BY_RESTART.isdisjoint(self.faults)
+
+    @property
+    def only_its_restart_helps(self) -> bool:
+        """Whether all that is wrong ends with a restart of this voter: the other voters need no change."""
+        return bool(self.faults) and CURED_BY_RESTART.issuperset(self.faults)
+
+    @property
+    def answered(self) -> bool:
+        """Whether a node of this cluster answers a new connection."""
+        return self.probe is not None and _answered(self.probe)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether no new connection is answered here, and it is unknown whether the path or the voter is at fault."""
+        return (
+            not self.faults and self.unknown_reason is not None and self.probe is not None and _unanswered(self.probe)
+        )
 
     @property
     def unverified(self) -> bool:
@@ -147,7 +179,10 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
         )
     probe = fresh_probe(quorum, voter, thresholds)
     refused = probe is not None and probe.connection is Connection.REFUSED
-    fetched_since = refused and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
+    unserved = probe is not None and _unserved(quorum, probe)
+    silent = refused or unserved
+    fetched_since = silent and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
+    others_answer = unserved and any(_answers(quorum, one, thresholds) for one in quorum.voters if one is not voter)
     replaced = fetching_replacement(quorum, poll, voter.key, thresholds) is not None
     registration = None if replaced else quorum.controllers.get(voter.key.id)
     registered = at_listener(registration.endpoints, endpoint.listener) if registration else None
@@ -155,6 +190,8 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
     faults = _faults(endpoint, registered, probe, fetched_since=fetched_since)
     if unverified is None and probe is not None and certificate_fault(probe) is not None:
         faults = (*faults, EndpointFault.CERTIFICATE)
+    if fetched_since and others_answer:
+        faults = (*faults, EndpointFault.NOT_SERVING)
     return EndpointStatus(
         voter=voter,
         endpoint=endpoint,
@@ -162,10 +199,48 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
         probe=probe,
         liveness=alive,
         faults=faults,
+        unserved=unserved and others_answer,
         unknown_reason=_unobserved(probe, quorum.vantage)
         or unverified
-        or _undecided(probe, alive, fetched_since=fetched_since),
+        or _undecided(probe, alive, fetched_since=fetched_since)
+        or (_unknown_silence(probe, alive, others_answer=others_answer) if not faults else None),
     )
+
+
+def _unanswered(probe: Probe) -> bool:
+    """Returns whether a new connection got no answer: it was not accepted, or accepted and then closed or ignored."""
+    if probe.connection is Connection.ACCEPTED:
+        return probe.answer is Answer.NO_ANSWER
+    return probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE)
+
+
+def _unserved(quorum: Quorum, probe: Probe) -> bool:
+    """Returns whether the process at this endpoint leaves a new connection unanswered, unless the path does."""
+    if probe.connection is Connection.ACCEPTED:
+        return _unanswered(probe)
+    return probe.connection is Connection.TIMED_OUT and any(
+        view.node == probe.node and view.this_cluster and probe.observed_at_ms - view.observed_at_ms <= _OLDER_MS
+        for view in quorum.leader_views.values()
+    )
+
+
+def _answers(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> bool:
+    probe = fresh_probe(quorum, voter, thresholds)
+    return probe is not None and _answered(probe)
+
+
+def _answered(probe: Probe) -> bool:
+    return probe.connection is Connection.ACCEPTED and probe.answer is Answer.THIS_CLUSTER
+
+
+def _unknown_silence(probe: Probe | None, alive: Liveness, *, others_answer: bool) -> str | None:
+    """Returns why it is unknown what keeps an accepted connection unanswered; None if it is answered."""
+    if probe is None or probe.connection is not Connection.ACCEPTED or not _unanswered(probe):
+        return None
+    if alive is Liveness.NOT_FETCHING:
+        return None
+    why = "it is not known yet whether the voter still fetches" if others_answer else "no other voter answers either"
+    return f"{probe.endpoint} accepts connections and does not answer, and {why}"
 
 
 def _fetched_since(quorum: Quorum, poll: Poll | None, voter: Voter, probe: Probe | None) -> bool:
@@ -308,6 +383,8 @@ def fault_text(fault: EndpointFault, status: EndpointStatus) -> str:
             return f"is outdated: the controller registered {status.registered}"
         case EndpointFault.REFUSED_WHILE_FETCHING:
             return "refuses connections although the voter fetches"
+        case EndpointFault.NOT_SERVING:
+            return "serves no new connection although the voter fetches"
         case EndpointFault.CERTIFICATE:
             assert status.probe is not None
             return f"presents a certificate that {certificate_text(status.probe)}"

@@ -43,7 +43,7 @@ def recorded_endpoint(quorum: Quorum, node: NodeId) -> Endpoint | None:
 def voter_process(quorum: Quorum, node: NodeId) -> VoterProcess:
     """Returns the state of a voter's process by the newest probe, unless that is older than 30 s.
 
-    A probe identifies the node only once a minute, so a request to the endpoint that timed out since counts too.
+    A probe identifies the node only every half minute, so a request to the endpoint that timed out since counts.
     """
     voter = quorum.voter(node)
     probe = None if voter is None else recent_probe(quorum, voter)
@@ -110,7 +110,7 @@ def endpoint_steps(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
             f"# Make {endpoint.host}{was} resolve again on every controller and broker, unless it does so by itself "
             f"when controller {node} runs",
         )
-    if not status.can_lead:
+    if EndpointFault.CERTIFICATE in status.faults:
         return certificate_steps(status)
     if EndpointFault.OTHER_RESPONDER in status.faults:
         return (reach_step(quorum, status),)

@@ -28,6 +28,7 @@ from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
 
 _REFUSES = "refuses connections at its recorded endpoint"
+_SERVES_NONE = "serves no new connection at its recorded endpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +63,10 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
         return RestartSafety(node=node, against=(poll,), notes=(), remaining=None, votes_needed=None)
     statuses = endpoint_statuses(quorum, poll, thresholds)
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
-    refusing = {status.voter.key.id for status in statuses if status.refused}
+    silent = {status.voter.key.id: _REFUSES for status in statuses if status.refused}
+    silent |= {status.voter.key.id: _SERVES_NONE for status in statuses if EndpointFault.NOT_SERVING in status.faults}
     problems = {
-        key.id: _not_in_sync(quorum, poll, key, thresholds) or (_REFUSES if key.id in refusing else None)
-        for key in voters
-        if key.id != node
+        key.id: _not_in_sync(quorum, poll, key, thresholds) or silent.get(key.id) for key in voters if key.id != node
     }
     remaining = [other for other, problem in problems.items() if problem is None]
     needed = majority(len(voters))
@@ -130,10 +130,15 @@ def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus]) -> Iter
     for status in statuses:
         if _needs_restart(node, status):
             continue
-        if not status.can_lead and status.probe is not None:
+        if EndpointFault.CERTIFICATE in status.faults and status.probe is not None:
             yield (
                 f"voter {status.voter.key.id} presents a certificate at {status.endpoint} that "
                 f"{certificate_text(status.probe)}: the other voters cannot reach it, and cannot fetch from it"
+            )
+        elif status.faults == (EndpointFault.NOT_SERVING,):
+            yield (
+                f"voter {status.voter.key.id} serves no new connection at {status.endpoint} ({probe_outcome(status)}): "
+                "a restarted controller could not connect to it, and it would give no vote"
             )
         elif status.faults:
             found = f"{', '.join(fault.value for fault in status.faults)}; {probe_outcome(status)}"
@@ -146,8 +151,8 @@ def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus]) -> Iter
 
 
 def _needs_restart(node: NodeId, status: EndpointStatus) -> bool:
-    """Returns whether this is the voter to restart, and only its certificate is wrong: a new one needs a restart."""
-    return status.voter.key.id == node and status.faults == (EndpointFault.CERTIFICATE,)
+    """Returns whether this is the voter to restart, and what is wrong with it ends with its restart."""
+    return status.voter.key.id == node and status.only_its_restart_helps
 
 
 def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Iterable[str]:
@@ -190,7 +195,11 @@ def _notes(
             "last"
         )
     for status in statuses:
-        if _needs_restart(node, status) and status.probe is not None:
+        if not _needs_restart(node, status) or status.probe is None:
+            continue
+        if EndpointFault.NOT_SERVING in status.faults:
+            yield "it serves no new connection: take a thread dump, and count its open files, before you restart it"
+        if EndpointFault.CERTIFICATE in status.faults:
             yield f"its certificate {certificate_text(status.probe)}: install a new one before you restart it"
     if node in quorum.brokers:
         yield f"node {node} is a broker as well: whether its partitions stay available is not evaluated here"

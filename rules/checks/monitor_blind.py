@@ -11,6 +11,10 @@ What it means
     - `controller N`: one of several voters does not answer the monitor (its login or TLS fails, a permission is denied
       there, or it is silent) while others do, and it fetches. If it becomes the leader, the quorum is not observed. A
       voter that is down, or whose recorded endpoint is stale, is reported by the rules for that instead.
+      So is one that fetches and answers no new connection of the monitor: whether the other controllers could connect
+      to it, and get its vote, is unknown then.
+    - `connections`: no voter answers a new connection of the monitor, while those that are open are answered: the path
+      from this host changed, or something limits connections.
     - `names`: the resolver on the monitor's host fails, so names that no longer exist would not be noticed.
     - `rule NAME`: that rule failed, and is not evaluated until it is fixed.
 
@@ -26,16 +30,16 @@ What not to do
     Do not restart controllers because of this alert alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from rules.analysis.endpoint_status import endpoint_statuses
+from rules.analysis.endpoint_status import EndpointStatus, endpoint_statuses, probe_outcome
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, PROBE_AGE, VIEW_AGE, fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.silent_controllers import SilentController, silent_controllers
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Resolution, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import allow, describe_status
@@ -99,7 +103,7 @@ _CONFIGURATION_ERRORS = {
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns at most one finding about the quorum, one about each controller, and one about name resolution."""
+    """Returns findings about the quorum, each controller, new connections and name resolution, at most one of each."""
     yield from _quorum(quorum, thresholds)
     yield from _controllers(quorum, thresholds)
     yield from _names(quorum, thresholds)
@@ -210,10 +214,13 @@ def _reason_with_endpoints(reason: Reason, failures: list[FailedObservation]) ->
 
 def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     silent = [*silent_controllers(quorum, thresholds)]
+    poll = fresh_poll(quorum, thresholds)
+    statuses = endpoint_statuses(quorum, poll, thresholds)
+    if not _stale(quorum, thresholds):
+        yield from _new_connections(quorum, statuses, {each.key.id for each in silent}, thresholds)
     if not silent:
         return
-    poll = fresh_poll(quorum, thresholds)
-    faulty = {each.voter.key.id for each in endpoint_statuses(quorum, poll, thresholds) if each.faults}
+    faulty = {each.voter.key.id for each in statuses if each.faults or each.unserved}
     leader_answers = not _stale(quorum, thresholds)
     for each in silent:
         why = None
@@ -255,6 +262,57 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
             f"# {advice}",
             f"# Compare controller {node}'s listeners, certificates, logins and super.users with those of {others}",
             describe_status(quorum, excluding=node),
+        ),
+        hold_ms=thresholds.ms(CONTROLLER_HOLD.name),
+    )
+
+
+def _new_connections(
+    quorum: Quorum, statuses: Sequence[EndpointStatus], silent: Collection[NodeId], thresholds: Thresholds
+) -> Iterable[Finding]:
+    """Yields the voters that fetch and answer only older connections: one finding if no voter answers a new one."""
+    unanswered = [each for each in statuses if each.unanswered and each.liveness is Liveness.FETCHING]
+    unknown = "Whether the other controllers could connect to {}, and get {} vote{}, is unknown."
+    if unanswered and not any(each.answered for each in statuses):
+        yield _connection_finding(
+            quorum,
+            "connections",
+            unanswered,
+            "No controller answers a new connection of the monitor, while older ones are answered: "
+            + and_join((f"{each.endpoint} {probe_outcome(each)}" for each in unanswered), 4)
+            + f". {unknown.format('them', 'their', 's')}",
+            thresholds,
+        )
+        return
+    for each in unanswered:
+        node = each.voter.key.id
+        if node not in silent and not each.unserved:
+            yield _connection_finding(
+                quorum,
+                f"controller {node}",
+                [each],
+                f"Controller {node} answers no new connection of the monitor, while older ones are answered: "
+                f"{each.endpoint} {probe_outcome(each)}. {unknown.format('it', 'its', '')}",
+                thresholds,
+            )
+
+
+def _connection_finding(
+    quorum: Quorum, subject: str, unanswered: Sequence[EndpointStatus], summary: str, thresholds: Thresholds
+) -> Finding:
+    endpoints = and_join((str(each.endpoint) for each in unanswered), 4)
+    return Finding(
+        subject=subject,
+        severity=Severity.WARNING,
+        summary=summary,
+        evidence={
+            "vantage": quorum.vantage.value,
+            "unanswered": {str(each.voter.key): f"{each.endpoint}: {probe_outcome(each)}" for each in unanswered},
+        },
+        remedy=(
+            f"# Check the network and firewalls between the monitor and {endpoints}, and limits of connections there",
+            "# Do not restart a controller until new connections are answered: it may not be able to rejoin the quorum",
+            describe_status(quorum),
         ),
         hold_ms=thresholds.ms(CONTROLLER_HOLD.name),
     )

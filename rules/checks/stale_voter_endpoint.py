@@ -3,10 +3,10 @@
 What it means
     In an election the controllers reach each other only at the endpoints in the committed VotersRecord. One of these
     endpoints is stale: its name does not resolve (NXDOMAIN), another process answers there, the controller registered
-    another endpoint, it refuses connections although the voter fetches, or it presents a certificate that no client
-    accepts: expired, not yet valid, for another host name, or not of a trusted certificate authority. Established
-    connections do not use DNS or check dates again, and a voter fetches over its own connections, so the quorum may
-    work for days and then fail at the next restart or election.
+    another endpoint, it refuses or does not serve new connections although the voter fetches, or it presents a
+    certificate that no client accepts: expired, not yet valid, for another host name, or not of a trusted certificate
+    authority. Established connections do not use DNS or check dates again, and a voter fetches over its own
+    connections, so the quorum may work for days and then fail at the next restart or election.
 
     - Warning: if all controllers restarted now, at least one of them could still win an election.
     - Critical: if all controllers restarted now, none could win an election. From outside the cluster's network a
@@ -15,6 +15,10 @@ What it means
     A voter that does not fetch and whose name does not resolve is reported by `failure-tolerance` or `voter-lagging`:
     a pod that is down often has no DNS name. This rule reports it only if no leader could be elected.
     Without a leader, `no-leader` reports the endpoints and inhibits this rule.
+
+    A voter that accepts connections and does not answer them, or drops them while it answers an older one, may have no
+    file descriptor or thread left. This rule reports it while another voter's endpoint answers; if none does, the path
+    from the monitor's host may be the cause, and `monitor-blind` reports it.
 
     A certificate counts against the voter if kraftwatch accepts that of another voter, or if its dates are wrong by the
     leader's clock too. If kraftwatch accepts no certificate at all, its own truststore or clock may be wrong: this rule
@@ -27,6 +31,8 @@ What to do
        new endpoint is recorded. Remove the old names only then.
     4. If a certificate is wrong: replace the certificate of that controller, and restart this controller alone. While
        it is wrong the other voters cannot reach the controller: it gives no vote, and they cannot fetch from it.
+
+    5. If it serves no new connections: free its file descriptors or threads, or restart this controller alone.
 
     A single changed endpoint needs no action if the controller can reach the leader's recorded endpoint: the controller
     then updates its record within seconds.
@@ -42,7 +48,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.analysis.electability import ElectionForecast, forecast_election, restarted_voters
-from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, endpoint_statuses, fault_text, probe_outcome
+from rules.analysis.endpoint_status import (
+    CURED_BY_RESTART,
+    EndpointFault,
+    EndpointStatus,
+    endpoint_statuses,
+    fault_text,
+    probe_outcome,
+)
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_polled_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
@@ -52,7 +65,7 @@ from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Connection, ServerCertificate, Vantage
+from rules.model.monitoring import Answer, Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
@@ -134,9 +147,7 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
         evidence=_evidence(endpoints, status),
         remedy=tuple(_remedy(endpoints, status)),
         starts=tuple(
-            each.voter.key.id
-            for each in endpoints.statuses
-            if each is status or status.faults != (EndpointFault.CERTIFICATE,)
+            each.voter.key.id for each in endpoints.statuses if each is status or not status.only_its_restart_helps
         ),
     )
 
@@ -163,7 +174,9 @@ def _verdict(election: ElectionForecast, statuses: tuple[EndpointStatus, ...]) -
 
 
 def _works(status: EndpointStatus) -> bool:
-    return status.reachable and status.probe is not None and status.probe.connection is Connection.ACCEPTED
+    probe = status.probe
+    accepted = probe is not None and probe.connection is Connection.ACCEPTED and probe.answer is not Answer.NO_ANSWER
+    return status.reachable and accepted
 
 
 def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, Plain]:
@@ -200,9 +213,9 @@ def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]
     if unresolved:
         yield from _restore_names(endpoints, unresolved)
     for fault in status.faults:
-        if not unresolved or fault is EndpointFault.CERTIFICATE:
+        if not unresolved or fault in CURED_BY_RESTART:
             yield from _fix(endpoints, status, fault)
-    if status.faults == (EndpointFault.CERTIFICATE,):
+    if status.only_its_restart_helps:
         return
     yield "# Check the recorded endpoints: CurrentVoters must show each controller's real endpoint"
     yield describe_status(endpoints.quorum, excluding=status.voter.key.id)
@@ -249,6 +262,13 @@ def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFaul
             yield from _update_record(endpoints, node)
         case EndpointFault.CERTIFICATE:
             yield from certificate_steps(status)
+        case EndpointFault.NOT_SERVING:
+            yield f"# Do not restart another controller: it could not connect to controller {node}, nor get its vote"
+            yield (
+                f"# Count the open files of controller {node}'s process, and compare them with its limit (ulimit -n); "
+                "take a thread dump; check max.connections, and what is between the controllers"
+            )
+            yield f"# Then restart controller {node} alone, if `kraftwatch safe-to-restart {node}` permits it"
 
 
 def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:

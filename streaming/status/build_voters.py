@@ -152,14 +152,14 @@ def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | N
     """Returns whether a leader could be elected if all controllers restarted now; without a leader, by those that run.
 
     Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down.
-    None if it depends on certificates that only the monitor may not accept.
+    None if it depends on certificates that only the monitor may not accept, or on voters that only it may not reach.
     """
     voters = restarted_voters(quorum, endpoints)
     if leaderless(quorum) is not None:
         voters = without_refusing_voters(voters, endpoints)
     could = forecast_election(voters).electable
-    unverified = without_unverified_voters(voters, (one.voter.key.id for one in endpoints if one.unverified))
-    return could if forecast_election(unverified).electable == could else None
+    doubtful = (one.voter.key.id for one in endpoints if one.unverified or one.unanswered)
+    return could if forecast_election(without_unverified_voters(voters, doubtful)).electable == could else None
 
 
 def max_follower_lag(state: ClusterState) -> tuple[int | None, Millis | None]:

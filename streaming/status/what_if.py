@@ -53,6 +53,8 @@ class Controllers:
     """Why nothing can be predicted, as a sentence; None if something can."""
     unverified: frozenset[NodeId] = frozenset()
     """The controllers whose certificates the monitor does not accept; whether the others do is unknown."""
+    unanswered: frozenset[NodeId] = frozenset()
+    """The controllers that answer no new connection of the monitor; whether they answer the others is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers
         leader=quorum.leader_id,
         assumed=tuple(_assumed(members, statuses)),
         unverified=frozenset(status.voter.key.id for status in statuses if status.unverified),
+        unanswered=frozenset(status.voter.key.id for status in statuses if status.unanswered),
     )
 
 
@@ -171,10 +174,13 @@ def _unknown(forecast: ElectionForecast, controllers: Sequence[RestartedControll
 def _undecided(
     forecast: ElectionForecast, controllers: Controllers, after: Sequence[RestartedController]
 ) -> str | None:
-    """Returns the sentence about certificates on which the outcome depends; None if it depends on none."""
-    refused = without_unverified_voters(after, controllers.unverified)
-    if not forecast.electable or forecast_election(refused).electable:
+    """Returns the sentence about what is unknown and decides the outcome; None if nothing does."""
+    doubtful = controllers.unverified | controllers.unanswered
+    if not forecast.electable or forecast_election(without_unverified_voters(after, doubtful)).electable:
         return None
+    if controllers.unanswered:
+        nodes = and_join(sorted(controllers.unanswered))
+        return f"{nodes} answer no new connection of the monitor: whether they answer the other controllers is unknown"
     nodes = and_join(sorted(controllers.unverified))
     return f"the monitor does not accept the certificates of {nodes}: whether the other controllers do is unknown"
 
@@ -198,8 +204,9 @@ def _staying_leader(controllers: Controllers, change: Change, after: Sequence[Re
         return None
     if leader in change.restarted or leader in change.lost or leader in change.moved:
         return None
-    # Open connections outlast a certificate: a voter that is restarted cannot connect to such a leader again.
-    can_lead = {one.key.id for one in after if one.can_lead}
+    # Open connections outlast a certificate: a voter that is restarted cannot connect to such a leader again, nor to
+    # one that serves no new connection.
+    can_lead = {one.key.id for one in after if one.can_lead} - controllers.unanswered
     alive = [one.key.id for one in after if one.alive and (leader in can_lead or one.key.id not in change.restarted)]
     return leader if leader in alive and len(alive) >= controllers.voters.majority else None
 

@@ -196,7 +196,8 @@ def test_an_epoch_that_decreases_within_one_observation_is_found(lower: int) -> 
 
 def test_a_hanging_majority_raises_no_endpoint_alert() -> None:
     """Endpoint remedies would not help here; names that do not resolve are in the remedy of `no-leader`."""
-    hung = probed(probed(healthy(), 1, answer=Answer.NO_ANSWER), 2, answer=Answer.NO_ANSWER)
+    silent = voter_not_fetching(voter_not_fetching(healthy(), 1), 2)
+    hung = probed(probed(silent, 1, answer=Answer.NO_ANSWER), 2, answer=Answer.NO_ANSWER)
     (no_leader,) = findings(leaderless(hung, 3), "no-leader")
     assert findings(leaderless(hung, 3), STALE) == findings(hung, STALE) == []
     assert no_leader.severity == "critical"

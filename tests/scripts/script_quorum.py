@@ -111,6 +111,8 @@ class ScriptedQuorum:
     """End offset of the newest snapshot and the newest time it contains."""
     hanging: set[int] = field(default_factory=set)
     """Controllers whose event thread hangs: they append nothing, and answer."""
+    unserved: dict[int, Connection] = field(default_factory=dict)
+    """Controllers that answer older connections and no new ones, which they accept or drop."""
     noops: bool = True
     """Whether metadata.max.idle.interval.ms is above 0."""
     read_end: int = 0
@@ -175,6 +177,7 @@ class ScriptedQuorum:
         """Starts the process: it registers, and fetches when there is a leader."""
         node = self.nodes[number]
         node.up, node.stopped_at_ms = True, None
+        self.unserved.pop(number, None)
         self.hanging.discard(number)
         self.stopped.pop(node.key, None)
         voter = self.voters.get(number)
@@ -497,6 +500,9 @@ class ScriptedQuorum:
         if there is not None:
             connection = Connection.ACCEPTED
             answer = Answer.THIS_CLUSTER if there.id == node else Answer.OTHER_NODE
+            if there.id in self.unserved:
+                connection = self.unserved[there.id]
+                answer = Answer.NO_ANSWER if connection is Connection.ACCEPTED else Answer.NOT_ASKED
         return Probe(
             node=NodeId(node),
             endpoint=endpoint,
@@ -504,7 +510,7 @@ class ScriptedQuorum:
             addresses=() if lost else (f"10.0.0.{node}",),
             connection=connection,
             answer=answer,
-            answered_by=NodeId(there.id) if there is not None else None,
+            answered_by=NodeId(there.id) if there is not None and there.id not in self.unserved else None,
             detail="",
         )
 

@@ -10,7 +10,7 @@ from connectors.observations.observation import ObservationsAudited
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
-from rules.model.monitoring import ContractViolation, FailedObservation, ObservationSource, Reason, Vantage
+from rules.model.monitoring import Connection, ContractViolation, FailedObservation, ObservationSource, Reason, Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
@@ -58,6 +58,7 @@ class ScriptRun:
             "observer": lambda node: self.cluster.observe(int(node)),
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
+            "serve-none": self.serve_none,
             "hang": lambda node: self.cluster.hang(int(node)),
             "noops": self.noops,
             "resign": self.cluster.resign,
@@ -99,6 +100,10 @@ class ScriptRun:
     def append(self, *record: str) -> None:
         """append unfence 101: a record of the metadata log (`log_commands.RECORDS`), which nothing here caused."""
         append(self.cluster.records, " ".join(record))
+
+    def serve_none(self, how: str, *nodes: str) -> None:
+        """serve-none accepted 1 2, serve-none timed-out 1: a controller answers no new connection, until it starts."""
+        self.cluster.unserved |= {int(node): Connection(how) for node in nodes}
 
     def tick(self, duration: str) -> Iterator[str]:
         """tick 30s: time passes; prints the alerts in that time."""

@@ -95,6 +95,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "stale-voter-endpoint.warning.name-gone": ("voter 1", name_not_found(healthy(), 1)),
     "stale-voter-endpoint.warning.registration-differs": ("voter 1", registered_elsewhere(healthy(), 1)),
     "stale-voter-endpoint.warning.refused-while-fetching": ("voter 1", refuses(healthy(), 1)),
+    "stale-voter-endpoint.warning.not-serving": ("voter 3", probed(healthy(), 3, answer=Answer.NO_ANSWER)),
     "certificate-expiring.warning": ("certificates", with_certificates(healthy(), days={1: 9.5, 2: 12.0})),
     "certificate-expiring.critical": ("certificates", with_certificates(healthy(), days={1: 0.5})),
     "stale-voter-endpoint.warning.certificate": (

@@ -1,6 +1,7 @@
 """no-leader and monitor-blind: distinguished from each other, and from an election."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -452,6 +453,11 @@ def silent(quorum: Quorum, node: int, reason: Reason = Reason.NOT_AUTHENTICATED,
     return replace(failed, leader_views=views, failures=(*others, replace(newest, node=NodeId(node))))
 
 
+def everywhere(**result: Any) -> Quorum:
+    """The newest probe of each voter has this result."""
+    return probed(probed(probed(healthy(), 1, **result), 2, **result), 3, **result)
+
+
 ONE_SILENT = ["warning monitor-blind: controller 2"]
 
 
@@ -475,12 +481,25 @@ ONE_SILENT = ["warning monitor-blind: controller 2"]
         (silent(healthy(), 4), []),
         # Without leader views, the probes count.
         (probed(replace(healthy(), leader_views={}), 2, answer=Answer.NOT_ALLOWED), ONE_SILENT),
-        (probed(replace(healthy(), leader_views={}), 2, answer=Answer.NO_ANSWER), ONE_SILENT),
         (probed(replace(healthy(), leader_views={}), 2, connection=Connection.TIMED_OUT), ONE_SILENT),
+        # It answers an older connection and no new one: stale-voter-endpoint reports it.
         (probed(healthy(), 2, connection=Connection.TIMED_OUT), []),
+        (probed(healthy(), 2, answer=Answer.NO_ANSWER), []),
+        # What is between it and the monitor rejects new connections.
+        (probed(healthy(), 2, connection=Connection.UNREACHABLE), ONE_SILENT),
+        (replace(probed(healthy(), 2, connection=Connection.UNREACHABLE), vantage=Vantage.OUTSIDE), []),
+        # No voter answers a new connection, and all answer older ones: the path from the monitor's host.
+        *(
+            (everywhere(**result), ["warning monitor-blind: connections"])
+            for result in (
+                {"connection": Connection.TIMED_OUT},
+                {"connection": Connection.UNREACHABLE},
+                {"answer": Answer.NO_ANSWER},
+            )
+        ),
         # The view of a controller that is not a voter says nothing of the voters.
         (
-            probed(with_views(silent(replace(healthy(), leader_views={}), 2), view(4)), 2, answer=Answer.NO_ANSWER),
+            probed(with_views(silent(replace(healthy(), leader_views={}), 2), view(4)), 2, answer=Answer.NOT_ALLOWED),
             ONE_SILENT,
         ),
         (probed(replace(healthy(), leader_views={}), 2, answer=Answer.NOT_ALLOWED, ago_ms=31_000), []),
@@ -495,12 +514,30 @@ def test_one_of_several_controllers_that_does_not_answer_is_a_warning(quorum: Qu
     assert [line for line in finding_lines(quorum) if "monitor-blind" in line] == firing
 
 
+def test_unanswered_new_connections_are_reported_with_what_is_unknown_then() -> None:
+    (path,) = findings(everywhere(connection=Connection.TIMED_OUT), "monitor-blind")
+    assert path.summary == (
+        "No controller answers a new connection of the monitor, while older ones are answered: "
+        f"{and_join(f'{one} the connection timed out' for one in ALL)}. "
+        "Whether the other controllers could connect to them, and get their votes, is unknown."
+    )
+    assert path.remedy[0] == (
+        f"# Check the network and firewalls between the monitor and {and_join(ALL)}, and limits of connections there"
+    )
+    (one,) = findings(probed(healthy(), 2, connection=Connection.UNREACHABLE), "monitor-blind")
+    assert one.hold_ms == 300_000
+    assert one.summary == (
+        f"Controller 2 answers no new connection of the monitor, while older ones are answered: {ALL[1]} unreachable. "
+        "Whether the other controllers could connect to it, and get its vote, is unknown."
+    )
+
+
 @pytest.mark.parametrize(("other_ago_ms", "firing"), [(1_000, []), (3_000, ONE_SILENT)])
 @pytest.mark.parametrize("host", ["a.test", "z.test"])
 def test_of_two_endpoints_of_a_controller_the_newest_probe_counts(
     host: str, other_ago_ms: int, firing: list[str]
 ) -> None:
-    quorum = probed(replace(healthy(), leader_views={}), 2, answer=Answer.NO_ANSWER)
+    quorum = probed(replace(healthy(), leader_views={}), 2, answer=Answer.NOT_ALLOWED)
     probes = {f"2@{host}:9093": answered_at(quorum, host, other_ago_ms), **quorum.probes}
 
     by_name = replace(quorum, probes={name: probes[name] for name in sorted(probes)})

@@ -63,6 +63,14 @@ def _because(finding: Finding) -> str:
         (probed(healthy(), 1, answer=Answer.THIS_CLUSTER, answered_by=2), ["warning voter 1: leads-elsewhere"]),
         (probed(healthy(), 1, answer=Answer.NOT_KAFKA), ["warning voter 1: leads-elsewhere"]),
         (name_not_found(registered_elsewhere(healthy(), 1), 1), ["warning voter 1: registration-differs, name-gone"]),
+        (probed(healthy(), 1, answer=Answer.NO_ANSWER), ["warning voter 1: not-serving"]),
+        (probed(healthy(), 3, answer=Answer.NO_ANSWER), ["warning voter 3: not-serving"]),
+        # It answers an older connection: the backlog of connections that it does not accept is full.
+        (probed(healthy(), 1, connection=Connection.TIMED_OUT), ["warning voter 1: not-serving"]),
+        (
+            probed(probed(healthy(), 1, answer=Answer.NO_ANSWER), 2, answer=Answer.NO_ANSWER),
+            ["critical voter 1: not-serving", "critical voter 2: not-serving"],
+        ),
         # The leader does not fetch and is known to run.
         (refuses(healthy(), 3), ["warning voter 3: refused-while-fetching"]),
     ],
@@ -81,8 +89,8 @@ def test_stale_endpoint_is_reported_with_its_reason(quorum: Quorum, expected: li
         probed(healthy(), 1, answer=Answer.NOT_ALLOWED),
         probed(healthy(), 1, answer=Answer.NOT_ASKED),
         probed(healthy(), 1, answer=Answer.THIS_CLUSTER, answered_by=None),
-        # Accepted without an answer: a process that hangs is at its recorded endpoint.
-        probed(healthy(), 1, answer=Answer.NO_ANSWER),
+        # Accepted without an answer, and it does not fetch either: a process that hangs is at its recorded endpoint.
+        probed(voter_not_fetching(healthy(), 1), 1, answer=Answer.NO_ANSWER),
         # Host names are case-insensitive.
         with_controller(healthy(), registration(1, endpoint(1, host="C1.TEST"))),
         # The registration lists other listeners: only the listener with the same name is compared.
@@ -107,7 +115,10 @@ def test_endpoint_that_is_not_stale_is_not_reported(quorum: Quorum) -> None:
     "quorum",
     [
         resolver_fails(healthy(), 1),
-        probed(healthy(), 1, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED),
+        # It may be the path: no older connection is answered.
+        probed(replace(healthy(), leader_views={}), 1, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED),
+        # It has not fetched since the probe.
+        probed(healthy(), 1, answer=Answer.NO_ANSWER, ago_ms=100),
         probed(healthy(), 1, connection=Connection.UNREACHABLE, answer=Answer.NOT_ASKED),
         probed(healthy(), 1, ago_ms=31_000),
         replace(healthy(), probes={name: probe for name, probe in healthy().probes.items() if probe.node != 1}),

@@ -9,7 +9,7 @@ from rules.analysis.safe_to_restart import RestartSafety, known_controllers, saf
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis, NodeId
-from rules.model.monitoring import Access, CertificateFault
+from rules.model.monitoring import Access, Answer, CertificateFault, Connection
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
@@ -21,6 +21,7 @@ from tests.unit.rules.situation import (
     not_observed_for,
     observer,
     present,
+    probed,
     refuses,
     registered_elsewhere,
     removed,
@@ -104,6 +105,19 @@ NEW_DISK = "has a new directory id and is not a voter with it yet: finish the di
             ),
         ),
         (
+            lambda quorum: probed(quorum, 2, answer=Answer.NO_ANSWER),
+            (
+                "controller 2 serves no new connection at its recorded endpoint: bring it back first",
+                ONE_REMAINS,
+                "voter 2 serves no new connection at c2.test:9093 (accepts connections and does not answer): "
+                "a restarted controller could not connect to it, and it would give no vote",
+            ),
+        ),
+        (
+            lambda quorum: probed(replace(quorum, leader_views={}), 2, connection=Connection.TIMED_OUT),
+            ("unknown whether voter 2 can be reached: c2.test:9093: timed-out from the monitor's host",),
+        ),
+        (
             lambda quorum: resolver_fails(quorum, 2),
             ("unknown whether voter 2 can be reached: the resolver of the monitor's host failed on c2.test",),
         ),
@@ -149,6 +163,14 @@ def test_reasons_against_a_restart(situation: Callable[[Quorum], Quorum], agains
     assert not result.safe
     assert result.against == against
     assert (result.node, result.notes) == (NodeId(1), ())
+
+
+def test_a_voter_that_serves_no_new_connection_may_be_restarted_itself() -> None:
+    result = restart_of(probed(healthy(), 2, answer=Answer.NO_ANSWER), 2)
+    assert result.safe
+    assert result.notes == (
+        "it serves no new connection: take a thread dump, and count its open files, before you restart it",
+    )
 
 
 @pytest.mark.parametrize(("lag_ms", "safe"), [(5_000, True), (5_001, False)])

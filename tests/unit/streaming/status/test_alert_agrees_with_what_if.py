@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterator
 from itertools import combinations
+from typing import Any
+
+import pytest
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, CertificateFault
+from rules.model.monitoring import Answer, CertificateFault, Connection
 from rules.model.quorum import Quorum
 from streaming.status.what_if import Change, controllers_of_quorum, what_if
 from tests.unit.rules.situation import (
@@ -103,3 +106,22 @@ def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_cert
         for some in ((1,), (1, 2))
     )
     assert (one.leader_stays, two.leader_stays) == (3, None)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"answer": Answer.NO_ANSWER},
+        {"connection": Connection.TIMED_OUT, "answer": Answer.NOT_ASKED},
+        {"connection": Connection.UNREACHABLE, "answer": Answer.NOT_ASKED},
+    ],
+    ids=["no-answer", "timed-out", "unreachable"],
+)
+def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: dict[str, Any]) -> None:
+    """Whether the vote of controller 1 counts is unknown: 2 needs it once 3 is lost."""
+    controllers = controllers_of_quorum(probed(healthy(), 1, **result), THRESHOLDS[RULE])
+    lost = what_if(controllers, Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None))
+    assert lost.electable is None
+    assert lost.unknown is not None
+    assert "answer no new connection of the monitor" in lost.unknown
+    assert what_if(controllers, Change(moved={}, lost=frozenset(), restarted=None)).electable

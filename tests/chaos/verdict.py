@@ -14,6 +14,8 @@ CLEARED_S = 60.0
 """An alert may stay so long after its last explanation and AFTER_S."""
 SETTLED_S = 15.0
 """A condition that was certain from so long before to so long after a moment was so at that moment."""
+REPEATED_S = 30.0
+"""How long after its kill a job sends again what it had not recorded."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,9 +104,15 @@ def _resolved_too_early(course: Course, expected: Sequence[Expected]) -> Iterato
 
 
 def _notified_twice(course: Course) -> Iterator[str]:
-    """Yields a second beginning or end of the same incident."""
+    """Yields a second beginning or end of the same incident.
+
+    A job that is killed after the service accepted a notification, and before the ledger has that, sends it again.
+    """
+    off = course.facts.of(Kind.MONITOR_OFF)
     for first, second in _pairs_of_incidents(course.notified):
-        if first.reason == second.reason and second.reason in ("firing", "resolved"):
+        again = first.reason == second.reason and second.reason in ("firing", "resolved")
+        killed = second.at - first.at <= REPEATED_S and any(each.overlaps(first.at, second.at) for each in off)
+        if again and not killed:
             yield f"incident {first.incident} {second.reason} at {_time(first.at)} and {_time(second.at)}"
 
 

@@ -219,7 +219,9 @@ def _unserved(quorum: Quorum, probe: Probe) -> bool:
     if probe.connection is Connection.ACCEPTED:
         return _unanswered(probe)
     return probe.connection is Connection.TIMED_OUT and any(
-        view.node == probe.node and view.this_cluster and probe.observed_at_ms - view.observed_at_ms <= _OLDER_MS
+        view.endpoint == str(probe.endpoint)
+        and view.this_cluster
+        and probe.observed_at_ms - view.observed_at_ms <= _OLDER_MS
         for view in quorum.leader_views.values()
     )
 

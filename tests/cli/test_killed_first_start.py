@@ -48,7 +48,7 @@ def test_next_start_works_and_repair_finds_nothing(tmp_path: Path) -> None:
         checkpoint.journal.mkdir(exist_ok=True)
         files = {path.name: path.stat().st_size for path in checkpoint.journal.iterdir()}
 
-        repair = kraftwatch("checkpoint", "repair", "--checkpoint", checkpoint.folder)
+        repair = kraftwatch("repair", "--checkpoint", checkpoint.folder)
         assert (repair.exit_code, repair.stdout) == (0, ""), f"{calls}: {files}: {repair.output} {repair.exception}"
         assert checkpoint.why_no_state() is None
         first_start(checkpoint.journal)

@@ -39,8 +39,12 @@ RULE = "stale-voter-endpoint"
 
 @pytest.mark.parametrize(("vantage", "unobserved"), [(Vantage.INSIDE, True), (Vantage.OUTSIDE, False)])
 def test_a_connection_that_times_out_is_unknown_only_from_inside(vantage: Vantage, unobserved: bool) -> None:
-    """From outside the network of the controllers no connection is expected to succeed."""
-    quorum = replace(probed(healthy(), 1, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED), vantage=vantage)
+    """From outside the network of the controllers no connection is expected to succeed.
+
+    No older connection to this endpoint is answered.
+    """
+    times_out = probed(healthy(), 1, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED)
+    quorum = replace(times_out, vantage=vantage, leader_views={})
 
     assert findings(quorum, RULE) == []
     assert ((RULE, "voter 1") in unknown(quorum)) is unobserved

@@ -94,7 +94,7 @@ class ChildProcess:
     @property
     def alive(self) -> bool:
         """True while it runs or is paused; False as soon as it has ended."""
-        return self._child.poll() is None
+        return not self.wait(0)
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal; does nothing if the process has ended."""

@@ -13,7 +13,7 @@ from rules.analysis.endpoint_status import (
     other_responder,
 )
 from rules.analysis.freshness import DEFAULT_AGES, PROBE_AGE, recent_probe
-from rules.analysis.replica_lag import Liveness, liveness
+from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
@@ -78,14 +78,13 @@ def replaced_disks(quorum: Quorum) -> Mapping[NodeId, ReplicaKey]:
     poll, committed = quorum.poll, quorum.committed
     if poll is None or committed is None:
         return {}
-    found = {}
-    for row in poll.observers:
-        voter = committed.by_id(row.key.id)
-        if voter is None or row.key.directory_id is None or voter.key.directory_id in (None, row.key.directory_id):
-            continue
-        if liveness(quorum, poll, voter.key, DEFAULT_AGES) is Liveness.NOT_FETCHING:
-            found[row.key.id] = row.key
-    return found
+    missing = [
+        voter.key
+        for voter in committed.voters
+        if liveness(quorum, poll, voter.key, DEFAULT_AGES) is Liveness.NOT_FETCHING
+    ]
+    found = {key.id: fetching_replacement(quorum, poll, key, DEFAULT_AGES) for key in missing}
+    return {node: key for node, key in found.items() if key is not None}
 
 
 def endpoint_sentence(quorum: Quorum, node: NodeId) -> str:

@@ -27,6 +27,7 @@ from typing import TypeAlias
 from rules.analysis.freshness import POLL_AGE, fresh_poll, poll_problem
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
+from rules.model.history import VoterChange
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority, tolerated_failures
 from rules.model.quorum import Quorum
@@ -49,35 +50,33 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if voters is None:
         yield UnknownResult(why=poll_problem(quorum))
         return
-    lost = _lost(quorum)
-    if len(lost) > 1 and not tolerated_failures(len(voters)):
-        yield _lost_voters(quorum, voters, lost)
+    recent = _recent_changes(quorum)
+    largest = max((len(change.before) for change in recent), default=0)
+    if voters and largest - len(voters) > 1 and not tolerated_failures(len(voters)):
+        yield _lost_voters(quorum, voters, recent, largest)
         return
     advice = _advice(len(voters), int(thresholds[MOST.name]))
     if advice is not None:
         yield _finding(quorum, voters, *advice)
 
 
-def _lost(quorum: Quorum) -> list[NodeId]:
-    """Returns the controllers that were removed within the last hour of the log and are no voters now.
-
-    Those that a forced change removed are in `forced-reconfiguration`.
-    """
+def _recent_changes(quorum: Quorum) -> list[VoterChange]:
+    """Returns the changes within the last hour of the log; forced ones are in `forced-reconfiguration`."""
     since_ms = (quorum.newest_timestamp_ms or 0) - _RECENT_MS
     changes = quorum.history.voter_changes
-    recent = [change for change in changes if change.timestamp_ms > since_ms and not change.forced]
-    return sorted({key.id for change in recent for key in change.removed} - quorum.voter_ids)
+    return [change for change in changes if change.timestamp_ms > since_ms and not change.forced]
 
 
-def _lost_voters(quorum: Quorum, voters: list[NodeId], lost: list[NodeId]) -> Finding:
+def _lost_voters(quorum: Quorum, voters: list[NodeId], recent: list[VoterChange], largest: int) -> Finding:
+    lost = sorted({key.id for change in recent for key in change.removed} - quorum.voter_ids)
     advised = _advice(len(voters), 0)
     assert advised is not None, "it tolerates no failure"
     whole = _finding(quorum, voters, Severity.WARNING, advised[1], advised[2])
     running = [node for node in lost if node in quorum.controllers]
     return replace(
         whole,
-        summary=f"{len(voters) + len(lost)} voters became {len(voters)} within an hour: {and_join(lost)} "
-        f"{'was' if len(lost) == 1 else 'were'} removed. The quorum tolerates no failure. {advised[1]}",
+        summary=f"{largest} voters became {len(voters)} within an hour: {and_join(lost)} were removed. "
+        f"The quorum tolerates no failure. {advised[1]}",
         evidence={**whole.evidence, "no_longer_voters": [*lost]},
         remedy=(
             "# If they were removed by mistake, make them voters again, one after the other: wait until each is caught "

@@ -64,6 +64,9 @@ def test_two_voters_that_were_removed_within_an_hour_are_a_warning_at_once() -> 
     later = shrunk((1, 2, 3), (1, 2), (1,), ago_ms=3_600_001)
     assert [(one.severity, one.hold_ms) for one in findings(later, "quorum-shape")] == [(Severity.INFO, None)]
     assert findings(shrunk((1, 2, 3, 4, 5), (1, 2, 3, 4), (1, 2, 3), ago_ms=1_000), "quorum-shape") == []
+    # Voters that are replaced one by one, the old one removed first: two are left for a while.
+    replaced = shrunk((7, 8, 1), (8, 1), (8, 1, 2), (1, 2), ago_ms=1_000)
+    assert [one.hold_ms for one in findings(replaced, "quorum-shape")] == [None]
     at_once = shrunk((1, 2, 3), (1,), ago_ms=1_000)
     assert [one.severity for one in findings(at_once, "quorum-shape")] == [Severity.INFO], "forced-reconfiguration"
 

@@ -23,6 +23,7 @@ from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.python_worker import shared_token
 from streaming.pipeline.query import JobError, Query, StateError
+from streaming.pipeline.spark_files import SparkFiles
 from streaming.pipeline.spark_session import empty_folder
 from streaming.pipeline.step import Step
 
@@ -44,7 +45,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         self._early: EarlyEvaluation | None = None
         self._spark: SparkSession | None = None
         self._query: Query | None = None
-        self._begun_anew = False
+        self._has_new_state = False
 
     def __exit__(self, *_: object) -> None:
         self._end_early_evaluation()
@@ -82,14 +83,21 @@ class Monitoring(AbstractContextManager["Monitoring"]):
     def start_query(self, spark: SparkSession, deliver: Deliver, notifying: Notifying) -> None:
         """Starts the streaming query; with a new state, if it cannot continue with the stored one."""
         self._spark = spark
-        files = spark_files(spark, self.checkpoint)
-        record_spark_uri(self.checkpoint, files)
-        # Of files on this machine the start-up has found it.
-        why = self.checkpoint.why_no_state(self._config.pipeline.partitions, files)
-        if why is not None:
-            self._set_state_aside(why)
+        if self.checkpoint.uri is not None:
+            # Of files on this machine the start-up has done it.
+            self._check_remote_state(spark_files(spark, self.checkpoint))
         self._query = Query(spark, self.checkpoint, deliver, query_topic(self._config, self.checkpoint))
         self._start_step(self._query, notifying)
+
+    def _check_remote_state(self, files: SparkFiles) -> None:
+        record_spark_uri(self.checkpoint, files)
+        try:
+            why = self.checkpoint.why_no_state(self._config.pipeline.partitions, files)
+        except UsageError as problem:
+            # The file system may answer later: a supervisor must start the job again.
+            raise JobError(str(problem)) from problem
+        if why is not None:
+            self._set_state_aside(why)
 
     def wait(self, seconds: int, notifying: Notifying) -> None:
         """Waits while the query runs. Starts it with a new state, once, if it cannot read the stored one.
@@ -112,18 +120,22 @@ class Monitoring(AbstractContextManager["Monitoring"]):
 
     def _why_no_state(self, query: Query, problem: JobError) -> str | None:
         """Returns why a query that ended cannot continue with its state; None if a restart of the job is enough."""
-        if query.has_evaluated or self._begun_anew:
+        if query.has_evaluated or self._has_new_state:
             return None
         if isinstance(problem, StateError):
             return problem.why
         assert self._spark is not None, "it has started the query"
-        return unreadable_state(self._spark, self.checkpoint)
+        try:
+            return unreadable_state(self._spark, self.checkpoint)
+        except UsageError:
+            # A file system that does not answer says nothing about the state.
+            return None
 
     def _set_state_aside(self, why: str) -> None:
-        self._begun_anew = True
+        self._has_new_state = True
         if not self.gathers:
             # First: without a baseline, nothing would replace the state.
-            answered = identify_in_topics(self._config, self.checkpoint, anew=True)
+            answered = identify_in_topics(self._config, self.checkpoint, new_state=True)
             for problem in answered.unavailable.values():
                 raise JobError(f"Spark cannot continue with its state ({why}), and a new one cannot begin: {problem}")
             record_ids(self.checkpoint, self.checkpoint.cluster_ids(), answered)

@@ -91,7 +91,7 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     recorded = checkpoint.cluster_ids()
     _check_files(config, checkpoint)
     why = checkpoint.why_no_state(config.pipeline.partitions)
-    answered = _identified(config, spec, checkpoint, recorded, anew=why is not None)
+    answered = _identified(config, spec, checkpoint, recorded, new_state=why is not None)
     if not (may_wait and recorded and answered.ids):
         answered.require_all()
     if answered.unavailable:
@@ -122,11 +122,11 @@ def _check_files(config: Config, checkpoint: Checkpoint) -> None:
 
 
 def _identified(
-    config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str], *, anew: bool
+    config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str], *, new_state: bool
 ) -> ClusterIds:
     """Returns the clusters' ids: from the clusters, or from the relay's topic."""
     if config.source == KAFKA:
-        return identify_in_topics(config, checkpoint, anew=anew)
+        return identify_in_topics(config, checkpoint, new_state=new_state)
     return identify_clusters(spec.clusters, recorded, identify)
 
 

@@ -56,19 +56,19 @@ class RelayedInput:
             log.warning("cluster %s: the audit of its rows in the topic found broken contracts: %s", cluster, names)
 
 
-def identify_in_topics(config: Config, checkpoint: Checkpoint, *, anew: bool = False) -> ClusterIds:
+def identify_in_topics(config: Config, checkpoint: Checkpoint, *, new_state: bool = False) -> ClusterIds:
     """Returns the clusters' ids and where each one's rows begin. Surveys the topics for what is not recorded yet.
 
     A topic that cannot be used concerns its own clusters only. Raises UsageError if the checkpoint belongs to another
     source.
 
-    `anew`: Spark begins with a new state, and so with each cluster's newest baseline.
+    `new_state`: Spark begins with a new state, and so with each cluster's newest baseline.
     """
     section = _section(config)
     topics = {one.name: section.topic_of(one.name) for one in config.watched}
     wanted = CheckpointSource(kind=KAFKA, starting_offsets={topic: {} for topic in topics.values()})
     source = require_source(checkpoint, wanted)
-    new = anew or is_new(checkpoint, source)
+    new = new_state or is_new(checkpoint, source)
     if new:
         source = replace(source, starting_offsets={}, baselines={}, uri=None)
     recorded = checkpoint.cluster_ids()

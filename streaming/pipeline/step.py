@@ -6,7 +6,7 @@ rows in the batch is neither decoded nor encoded. All decisions are in `streamin
 An exception here would end the query for all clusters, and again after each restart. So whatever raises while one
 cluster's rows are decoded, applied, evaluated or rendered is contained: it becomes a violated data contract of that
 cluster, and the row goes into quarantine. Only a stored state ends the query: one of another version, or whose pages
-are lost, is begun anew (`UnusableStateError`); about one of another cluster only an operator can decide.
+are lost, is replaced by a new one (`UnusableStateError`); about one of another cluster only an operator can decide.
 """
 
 import json

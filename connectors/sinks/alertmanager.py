@@ -143,7 +143,7 @@ class AlertmanagerSink(SerialSink[bytes]):
         options: Mapping[str, Any] = {"headers": self._authorization(), "ca_file": self._section.ca_file}
         began = time.monotonic()
         response = post(url, document, seconds=left_s, **options)
-        if isinstance(response, HttpResponse) and self._clock_differs(response, sent_at_ms):
+        if isinstance(response, HttpResponse) and self._adopt_clock(response, sent_at_ms):
             left_s -= time.monotonic() - began
             response = post(url, self._document(notification, sent_at_ms), seconds=left_s, **options)
         outcome = outcome_of_response(response, url, secrets, server="Alertmanager")
@@ -151,8 +151,8 @@ class AlertmanagerSink(SerialSink[bytes]):
             self._store_labels(notification)
         return outcome
 
-    def _clock_differs(self, response: HttpResponse, sent_at_ms: Millis) -> bool:
-        """Returns whether the times that were sent are wrong by the clock of whoever has answered; notes it."""
+    def _adopt_clock(self, response: HttpResponse, sent_at_ms: Millis) -> bool:
+        """Takes the clock of whoever has answered, if it differs; returns whether the sent times were wrong."""
         try:
             theirs_ms = parsedate_to_datetime(response.headers["Date"]).timestamp() * 1000
         except (LookupError, ValueError, TypeError, OverflowError):

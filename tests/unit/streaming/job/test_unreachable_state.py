@@ -1,0 +1,74 @@
+"""The files of a state in HDFS or S3 do not answer: the job ends with its error, and a supervisor starts it again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.errors import UsageError
+from streaming.config import Config
+from streaming.job import monitoring as module
+from streaming.job.monitoring import Monitoring
+from streaming.job.start_up import JobSpec
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.query import JobError
+from streaming.pipeline.spark_files import Folder, SparkFiles
+
+AWAY = "checkpoint s3a://bucket/job: Spark cannot read it: the connection was refused"
+
+
+class UnreachableFolder(Folder):
+    """A folder of a file system that does not answer."""
+
+    place = "s3a://bucket/job"
+
+    def names(self, folder: str) -> list[str]:
+        raise UsageError(AWAY)
+
+    def text(self, file: str) -> str:
+        raise UsageError(AWAY)
+
+
+class FailedQuery:
+    """A query that has failed before it evaluated anything."""
+
+    has_evaluated = False
+
+    def wait(self, seconds: int) -> None:
+        raise JobError("the streaming query failed")
+
+
+@pytest.fixture
+def monitoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Monitoring:
+    relay = {"bootstrap": ["k:9092"], "topic": "observations"}
+    config = Config.model_validate(
+        {
+            "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
+            "source": "kafka",
+            "relay": relay,
+            "checkpoint": "s3a://bucket/job",
+            "work_dir": str(tmp_path),
+        }
+    )
+    monkeypatch.setattr(module, "spark_files", lambda *_: SparkFiles(folder=UnreachableFolder()))
+    return Monitoring(config, JobSpec.of(config), Checkpoint(folder=tmp_path, uri="s3a://bucket/job"))
+
+
+def test_files_that_do_not_answer_at_the_start_are_no_invalid_input(monitoring: Monitoring) -> None:
+    unused: Any = None
+    with pytest.raises(JobError, match="the connection was refused"):
+        monitoring.start_query(unused, unused, unused)
+
+
+def test_the_error_of_a_query_is_not_hidden_by_files_that_do_not_answer(
+    monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> str:
+        raise UsageError(AWAY)
+
+    unused: Any = None
+    monkeypatch.setattr(module, "unreadable_state", away)
+    monkeypatch.setattr(monitoring, "_query", FailedQuery())
+    monkeypatch.setattr(monitoring, "_spark", object())
+    with pytest.raises(JobError, match="the streaming query failed"):
+        monitoring.wait(1, unused)

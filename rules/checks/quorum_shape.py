@@ -51,9 +51,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(why=poll_problem(quorum))
         return
     recent = _recent_changes(quorum)
+    removed = sorted({key.id for change in recent for key in change.removed} - quorum.voter_ids)
     largest = max((len(change.before) for change in recent), default=0)
-    if voters and largest - len(voters) > 1 and not tolerated_failures(len(voters)):
-        yield _lost_voters(quorum, voters, recent, largest)
+    fewer = min(len(removed), largest - len(voters))
+    if voters and fewer > 1 and not tolerated_failures(len(voters)):
+        yield _lost_voters(quorum, voters, removed, largest)
         return
     advice = _advice(len(voters), int(thresholds[MOST.name]))
     if advice is not None:
@@ -67,17 +69,16 @@ def _recent_changes(quorum: Quorum) -> list[VoterChange]:
     return [change for change in changes if change.timestamp_ms > since_ms and not change.forced]
 
 
-def _lost_voters(quorum: Quorum, voters: list[NodeId], recent: list[VoterChange], largest: int) -> Finding:
-    lost = sorted({key.id for change in recent for key in change.removed} - quorum.voter_ids)
+def _lost_voters(quorum: Quorum, voters: list[NodeId], removed: list[NodeId], largest: int) -> Finding:
     advised = _advice(len(voters), 0)
     assert advised is not None, "it tolerates no failure"
     whole = _finding(quorum, voters, Severity.WARNING, advised[1], advised[2])
-    running = [node for node in lost if node in quorum.controllers]
+    running = [node for node in removed if node in quorum.controllers]
     return replace(
         whole,
-        summary=f"{largest} voters became {len(voters)} within an hour: {and_join(lost)} were removed. "
+        summary=f"{largest} voters became {len(voters)} within an hour: {and_join(removed)} were removed. "
         f"The quorum tolerates no failure. {advised[1]}",
-        evidence={**whole.evidence, "no_longer_voters": [*lost]},
+        evidence={**whole.evidence, "no_longer_voters": [*removed]},
         remedy=(
             "# If they were removed by mistake, make them voters again, one after the other: wait until each is caught "
             "up as an observer, and each addition is committed",

@@ -6,7 +6,7 @@ What it means
 
     - Warning: the broker crashed, is cut off from the controllers, or has started and is not ready. A broker registers
       first, and is fenced until it has caught up with the metadata and recovered its logs, which can take an hour after
-      a crash.
+      a crash. One that fetches the metadata log and does not register again is refused: its own log says why.
     - Info: the broker left by a controlled shutdown and has not come back.
 
     The severity is one step higher if no registered broker is alive, because the cluster serves no client (the alert
@@ -32,12 +32,13 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE
-from rules.analysis.now import node_of
+from rules.analysis.freshness import ANSWER_AGE, fresh_poll
+from rules.analysis.now import NOW, node_of
+from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import FAILED_NODES, HOLD, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import START, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
@@ -75,7 +76,12 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
     starting = not left and node in quorum.derived(_starting)
     alive, copies = quorum.derived(_brokers_alive), copy_sentence(quorum, (node,))
     where = f" at {and_join(broker.endpoints, 2)}" if broker.endpoints else ""
+    fetches = not left and _fetches(quorum, node)
     why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
+    if fetches and not starting:
+        why = (
+            "it runs and fetches the metadata log, and is still starting, or its registration or heartbeats are refused"
+        )
     if starting:
         why = "it has registered again and is still starting, or has failed since"
     return Finding(
@@ -90,12 +96,14 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
             "registered_at_offset": broker.at.offset,
             "registered_endpoints": [str(endpoint) for endpoint in broker.endpoints],
             "left_by_controlled_shutdown": left,
+            "fetches_the_metadata_log": fetches,
             "brokers_registered": len(quorum.brokers),
             "brokers_alive": alive,
             "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
         },
         remedy=(
             *(_wait_for_start(node) if starting else ()),
+            *(_refused(node) if fetches and not starting else ()),
             f"# Start broker {node}{where} if it is meant to run"
             if left
             else f"# Start broker {node}{where}, or check in its log why its heartbeats to the active controller fail",
@@ -113,6 +121,23 @@ def _wait_for_start(node: NodeId) -> tuple[str, ...]:
     return (
         f"# If broker {node} runs and its log shows progress, wait and do not restart it: after a crash it recovers "
         "its logs first, which can take an hour",
+    )
+
+
+def _fetches(quorum: Quorum, node: NodeId) -> bool:
+    """Returns whether it has fetched since it was fenced, and does so now: its process runs."""
+    poll = fresh_poll(quorum, NOW)
+    fenced_ms = max((one.timestamp_ms for one in quorum.history.interruptions if one.id == node), default=START)
+    return any(
+        liveness(quorum, poll, row.key, NOW) is Liveness.FETCHING and (row.last_fetch_ms or START) > fenced_ms
+        for row in (poll.observers_by_id.get(node, ()) if poll else ())
+    )
+
+
+def _refused(node: NodeId) -> tuple[str, ...]:
+    return (
+        f"# Read in the log of broker {node} how far its start is, or why it is refused: an unsupported feature level, a "
+        "node id that another process has, a missing permission",
     )
 
 

@@ -166,6 +166,16 @@ class Interruption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unregistration:
+    """An UnregisterBrokerRecord or UnregisterControllerRecord: the registration of a node was deleted."""
+
+    kind: NodeKind
+    id: NodeId
+    offset: Offset
+    timestamp_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DoubleRegistration:
     """A process that another one had replaced in the registration of its node id registered again: both run."""
 
@@ -262,6 +272,8 @@ class RecentHistory:
     interruptions: tuple[Interruption, ...] = ()
     double_registrations: tuple[DoubleRegistration, ...] = ()
     """One for each node id."""
+    unregistrations: tuple[Unregistration, ...] = ()
+    """The newest one is kept for however long."""
     unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()
     voter_changes: tuple[VoterChange, ...] = ()

@@ -27,7 +27,8 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from connectors.observations.partition_run import PartitionRun
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.history import NodeKind
+from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
 from streaming.replay.copied import copied
@@ -203,7 +204,7 @@ class Log:
             case ControllerRegistration():
                 self._register_controller(record, origin)
             case ControllerUnregistered():
-                self._unregister("controllers", record.id)
+                self._unregister("controllers", NodeKind.CONTROLLER, record)
             case BrokerRegistration():
                 self.partitions.broker_registered(record.id, origin.timestamp_ms)
                 before = self.image.brokers.get(record.id)
@@ -214,7 +215,7 @@ class Log:
                 if (before := self.image.brokers.get(record.id)) is not None:
                     self._set_broker(before, changed_broker(before, record, origin), record.at)
             case BrokerUnregistered():
-                self._unregister("brokers", record.id)
+                self._unregister("brokers", NodeKind.BROKER, record)
                 self.partitions.directories_changed()
 
     def _set_feature(self, record: FeatureLevelSet) -> None:
@@ -249,9 +250,17 @@ class Log:
             history = recent_history.with_broker(self.image.history, before, after, at)
             self.image = replace(self.image, history=history)
 
-    def _unregister(self, mapping: Literal["controllers", "brokers"], node: NodeId) -> None:
-        if (before := self._own(mapping).pop(node, None)) is not None:
+    def _unregister(
+        self,
+        mapping: Literal["controllers", "brokers"],
+        kind: NodeKind,
+        record: BrokerUnregistered | ControllerUnregistered,
+    ) -> None:
+        if (before := self._own(mapping).pop(record.id, None)) is not None:
             self._registered = self._count() - _size(before)
+            if self.origin is None:
+                history = recent_history.with_unregistration(self.image.history, kind, record.id, record.at)
+                self.image = replace(self.image, history=history)
 
     def _is_accepted(
         self,

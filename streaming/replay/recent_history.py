@@ -18,6 +18,7 @@ from rules.model.history import (
     NodeKind,
     RecentHistory,
     UncleanElections,
+    Unregistration,
     VoterChange,
 )
 from rules.model.identifiers import Millis, NodeId, Offset, TopicId
@@ -46,7 +47,9 @@ NODES = 100
 _ONE_REQUEST, _ONE_REQUEST_MS = 32, 1_000
 """How far apart in the log the records of one request to upgrade features may be: Kafka writes kraft.version first and
 then one record for each feature, in the same millisecond or a few later."""
-_Entry = TypeVar("_Entry", bound=Election | ControllerStart | Interruption | DoubleRegistration | ElectedRecovered)
+_Entry = TypeVar(
+    "_Entry", bound=Election | ControllerStart | Interruption | Unregistration | DoubleRegistration | ElectedRecovered
+)
 
 
 class UncleanElection(NamedTuple):
@@ -166,6 +169,12 @@ def with_broker(
                 one = replace(one, ended_offset=at.offset, ended_timestamp_ms=at.timestamp_ms)
             return replace(history, interruptions=(*known[:index], one, *known[index + 1 :]))
     return history
+
+
+def with_unregistration(history: RecentHistory, kind: NodeKind, node: NodeId, at: RecordPosition) -> RecentHistory:
+    """Adds the end of a registration."""
+    one = Unregistration(kind=kind, id=node, offset=at.offset, timestamp_ms=at.timestamp_ms)
+    return replace(history, unregistrations=_bounded(history.unregistrations, one))
 
 
 def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet, at: RecordPosition) -> RecentHistory:

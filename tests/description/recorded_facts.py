@@ -13,6 +13,7 @@ from rules.model.history import (
     Recovery,
     TopicPartition,
     UncleanElections,
+    Unregistration,
     VoterChange,
 )
 from rules.model.membership import BrokerRegistration, ControllerRegistration
@@ -20,7 +21,14 @@ from rules.model.quorum import Quorum
 from tests.description.fact_words import Fact, Times, endpoints, keys, known, listed, seconds, supported
 
 Past: TypeAlias = (
-    Election | ControllerStart | Interruption | DoubleRegistration | UncleanElections | ElectedRecovered | VoterChange
+    Election
+    | ControllerStart
+    | Interruption
+    | Unregistration
+    | DoubleRegistration
+    | UncleanElections
+    | ElectedRecovered
+    | VoterChange
 )
 """What a RecentHistory holds."""
 
@@ -50,6 +58,7 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         *history.elections,
         *history.starts,
         *history.interruptions,
+        *history.unregistrations,
         *history.double_registrations,
         *history.unclean,
         *history.elected_recovered,
@@ -130,6 +139,9 @@ def _past(past: Past, times: Times) -> Fact:
             return Fact(f"start of {past.id} at {past.offset} as {past.incarnation_id}", sentence)
         case Interruption():
             return Fact(f"interruption of {past.id} at {past.offset}", _interruption(past, times))
+        case Unregistration():
+            record = times.record(past.offset, past.timestamp_ms)
+            return Fact(f"unregistration at {past.offset}", f"{past.kind} {past.id} unregistered by {record}")
         case DoubleRegistration():
             return Fact(f"two {past.kind}s {past.id}", _double_registration(past, times))
         case UncleanElections():

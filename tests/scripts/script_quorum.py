@@ -221,6 +221,14 @@ class ScriptedQuorum:
         """Starts a controller that was formatted without initial controllers: it is an observer."""
         self._register(self._install(number))
 
+    def refuse(self, number: int) -> None:
+        """Starts a process whose registration is refused: it fetches."""
+        self._install(number, broker=True)
+
+    def register(self, number: int) -> None:
+        """The registration is accepted now."""
+        self._register(self.nodes[number])
+
     def add(self, number: int) -> None:
         """Runs add-controller."""
         self.voters[number] = self._voter(number)

@@ -56,6 +56,8 @@ class ScriptRun:
             "standalone": lambda node, directory: self.cluster.make_standalone(int(node), directory),
             "restore": lambda node, offset, duration: self.cluster.restore(int(node), int(offset), _seconds(duration)),
             "observer": lambda node: self.cluster.observe(int(node)),
+            "refused": lambda node: self.cluster.refuse(int(node)),
+            "register": lambda node: self.cluster.register(int(node)),
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
             "serve-none": self.serve_none,

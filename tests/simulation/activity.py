@@ -42,6 +42,8 @@ class SimulatedBroker:
     fetches: bool = True
     applies: bool = True
     """False: it fetches, and always the same offset."""
+    refused: bool = False
+    """Whether it fetches also while it is not registered."""
 
     @property
     def key(self) -> ReplicaKey:
@@ -80,10 +82,11 @@ class ClusterActivity:
                 self._metadata(now_ms, leader)
 
     def _fetch_as_brokers(self, now_ms: int, leader: SimulatedController) -> None:
-        """Fetches from this leader as each broker that is registered and alive."""
+        """Fetches from this leader as each broker that is registered and alive, or whose registration is refused."""
         for broker in self.brokers:
             registered, held = self.oracle.brokers.get(broker.id), leader.progress.get(broker.key)
-            if registered is None or registered.fenced or not broker.fetches:
+            serves = registered is not None and not registered.fenced
+            if not broker.fetches or not (serves or broker.refused):
                 continue
             leader.record_fetch(now_ms, broker.key, len(leader.log) if broker.applies or not held else held.end_offset)
 

@@ -8,7 +8,7 @@ from connectors.observations.log_event import LogEvent, PartitionChanged
 from rules.alert import AlertState
 from rules.finding import HOLD
 from rules.model.identifiers import Endpoint, NodeId, TopicId
-from rules.model.membership import ControllerRegistration, RecordPosition, Voter
+from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, Voter
 from tests.simulation.activity import Phase
 from tests.simulation.controller import SimulatedController
 from tests.simulation.ground_truth import BrokenInvariant
@@ -100,6 +100,18 @@ class IncidentSimulation(Simulation):
         features = self.ground_truth.oracle.controllers[self.leader.id].features
         names = {"id": NodeId(node), "incarnation_id": incarnation}
         self.write(ControllerRegistration, **names, endpoints=(endpoint,), features=features)
+
+    def register_broker(self, broker: int) -> None:
+        """Writes the registration of a broker that starts, alive."""
+        self.write(
+            BrokerRegistration,
+            id=NodeId(broker),
+            incarnation_id=f"start of {broker} at {self.now_ms}",
+            endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{broker}.test", port=9092),),
+            fenced=False,
+            in_controlled_shutdown=False,
+            features=self.ground_truth.oracle.controllers[self.leader.id].features,
+        )
 
     def change(
         self,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from connectors.observations.log_event import (
     BrokerChanged,
+    BrokerUnregistered,
     ControllerUnregistered,
     PartitionSet,
     TopicCreated,
@@ -47,6 +48,25 @@ def fence_broker(scene: IncidentSimulation) -> Iterator[int]:
     scene.write(BrokerChanged, id=broker, fenced=True, in_controlled_shutdown=None)
     yield scene.fires("broker-fenced", f"broker {broker}")
     scene.write(BrokerChanged, id=broker, fenced=False, in_controlled_shutdown=None)
+
+
+@incident("node-not-registered", static=True)
+def unregister_running_broker(scene: IncidentSimulation) -> Iterator[int]:
+    broker = scene.choices.choice(scene.brokers)
+    broker.refused = True
+    scene.write(BrokerUnregistered, id=NodeId(broker.id))
+    yield scene.fires("node-not-registered", f"node {broker.id}")
+    broker.refused = False
+    scene.register_broker(broker.id)
+
+
+@incident("no-broker", static=True)
+def unregister_all_brokers(scene: IncidentSimulation) -> Iterator[int]:
+    for broker in scene.brokers:
+        scene.write(BrokerUnregistered, id=NodeId(broker.id))
+    yield scene.fires("no-broker", "brokers")
+    for broker in scene.brokers:
+        scene.register_broker(broker.id)
 
 
 @incident("broker-flapping", static=True)

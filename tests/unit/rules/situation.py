@@ -22,6 +22,7 @@ from rules.model.history import (
     Recovery,
     TopicPartition,
     UncleanElections,
+    Unregistration,
     VoterChange,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
@@ -447,6 +448,26 @@ def observer(
     rows = (*present(quorum.poll).observers, row(replica, lag_ms=lags[-1], fetched_ago_ms=fetched_ago_ms))
     quorum = with_history(with_poll(quorum, observers=rows), history(replica, lags=lags))
     return with_controller(quorum, registration(node)) if registered else quorum
+
+
+def unregistered(quorum: Quorum, node: int) -> Quorum:
+    """The registration of this broker was deleted a minute ago."""
+    one = Unregistration(
+        kind=NodeKind.BROKER, id=NodeId(node), offset=Offset(9_000), timestamp_ms=Millis(NOW - 300 - 60_000)
+    )
+    return replace(quorum, history=replace(quorum.history, unregistrations=(one,)))
+
+
+def without_brokers(quorum: Quorum) -> Quorum:
+    """No broker is registered, and none fetches."""
+    return with_poll(replace(quorum, brokers={}), observers=())
+
+
+def begun(quorum: Quorum, *, ago_ms: int) -> Quorum:
+    """The quorum was created so long ago."""
+    since = Millis(NOW - 300 - ago_ms)
+    controllers = {node: replace(one, features_since_timestamp_ms=since) for node, one in quorum.controllers.items()}
+    return replace(quorum, committed=replace(present(quorum.committed), timestamp_ms=since), controllers=controllers)
 
 
 def adding(quorum: Quorum, node: int) -> Quorum:

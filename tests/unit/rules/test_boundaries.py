@@ -11,6 +11,7 @@ from rules.model.monitoring import Answer, Connection
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
+    begun,
     broker_lagging,
     elected,
     epoch_jumped,
@@ -43,6 +44,7 @@ from tests.unit.rules.situation import (
     with_certificates,
     with_contract_violation,
     with_views,
+    without_brokers,
 )
 
 
@@ -96,6 +98,12 @@ BOUNDARIES: dict[str, tuple[int, str, Callable[[int], Quorum]]] = {
         LAST_WARNING,
         lambda ms: broker_lagging(healthy(), 101, for_ms=ms, silent=True),
     ),
+    "node-not-registered.fetch_age": (
+        10_000,
+        UP_TO_WARNING,
+        lambda ms: observer(healthy(), 103, registered=False, lags=(ms,) * 30, fetched_ago_ms=ms),
+    ),
+    "no-broker.new_for": (3_600_000, FROM_WARNING, lambda ms: without_brokers(begun(healthy(), ago_ms=ms))),
     "controller-stuck.still": (12_000, "no, no, critical", lambda ms: silent(healthy(), for_ms=ms)),
     "high-watermark-stalled.still": (10_000, "no, no, critical", lambda ms: stalled(healthy(), for_ms=ms)),
     "voter-disk-replaced.fetch_age": (

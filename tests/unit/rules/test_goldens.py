@@ -66,6 +66,7 @@ from tests.unit.rules.situation import (
     static,
     unclean,
     unknown_records,
+    unregistered,
     upgraded,
     view,
     voter_not_fetching,
@@ -77,6 +78,7 @@ from tests.unit.rules.situation import (
     with_log_dirs,
     with_protocols,
     with_views,
+    without_brokers,
 )
 from tests.unit.rules.test_voter_without_controller import without_controller
 
@@ -146,6 +148,9 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "partitions-offline.critical.unregistered": ("broker 9", offline(healthy(), key(9), partitions=1)),
     "partitions-offline.critical.no-replica": ("partitions without an eligible replica", offline(healthy())),
     "log-directory-offline.warning": ("broker 101", offline_directory(ONE_DIRECTORY, 101, "dirB")),
+    "node-not-registered.warning": ("node 103", observer(healthy(), 103, registered=False)),
+    "no-broker.warning": ("brokers", without_brokers(healthy())),
+    "no-broker.critical": ("brokers", unregistered(without_brokers(healthy()), 101)),
     "no-leader.critical": ("quorum", leaderless(refuses(healthy(), 1, 2), 3)),
     "no-leader.critical.all-refuse": ("quorum", all_refuse(refuses(healthy(), 1, 2, 3))),
     "no-leader.critical.no-votes": ("quorum", leaderless(healthy(), 1, 2, 3)),

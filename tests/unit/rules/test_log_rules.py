@@ -77,7 +77,7 @@ def test_a_broker_that_registered_again_and_is_not_ready_is_starting(
         restarted=restarted,
         ended_offset=None if ended is None else Offset(ended),
     )
-    quorum = with_past(FENCED, interruptions=(one,))
+    quorum = with_poll(with_past(FENCED, interruptions=(one,)), observers=())
     (finding,) = findings(quorum, "broker-fenced")
 
     assert ("it has registered again and is still starting, or has failed since." in finding.summary) is starting

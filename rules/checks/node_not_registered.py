@@ -1,0 +1,112 @@
+"""A process fetches the metadata log and is registered as nothing: the active controller refuses its registration.
+
+What it means
+    A broker registers with the active controller when it starts, and a controller does from metadata.version 3.7 on.
+    This node fetches the metadata log, so it runs and reaches the quorum, but the log has no registration of its id. A
+    broker like this serves no client and holds no replica; a controller like this cannot become a voter.
+
+    Its own log has the reason. The usual ones:
+
+    - it lacks a feature at the finalized level, because its version is too old (UNSUPPORTED_VERSION);
+    - another process has its node id and is alive (DUPLICATE_BROKER_REGISTRATION);
+    - it was formatted for another cluster (INCONSISTENT_CLUSTER_ID);
+    - it may not do so (CLUSTER_AUTHORIZATION_FAILED);
+    - it was unregistered while it ran: it registers again only when it is restarted.
+
+What to do
+    1. Read in its log why its registration is refused, and correct that.
+    2. Restart it.
+    3. If it should not be part of this cluster, stop it: the leader lists it for five more minutes.
+
+What not to do
+    Do not delete its disk before you know the reason: it may be a broker whose registration was removed by mistake.
+"""
+
+from collections.abc import Iterable
+
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
+from rules.analysis.now import node_of
+from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
+from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.formatting import and_join
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.quorum import Poll, Quorum
+from rules.remedies.remedy_commands import describe_features, describe_status
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each node that fetches and is neither a voter nor registered."""
+    poll = needed(quorum.poll)
+    for node, rows in sorted(poll.rows_by_id.items()):
+        if is_registered(quorum, poll, node):
+            continue
+        keys = [row.key for row in rows if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING]
+        if keys:
+            yield _finding(quorum, poll, node, keys)
+
+
+def is_registered(quorum: Quorum, poll: Poll, node: NodeId) -> bool:
+    """Returns whether the log knows this node: as a voter, a controller or a broker."""
+    voter = node in quorum.voter_ids or any(row.key.id == node for row in poll.voters)
+    return voter or node in quorum.controllers or node in quorum.brokers
+
+
+def _finding(quorum: Quorum, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> Finding:
+    left = next((one for one in reversed(quorum.history.unregistrations) if one.id == node), None)
+    return Finding(
+        subject=f"node {node}",
+        severity=Severity.WARNING,
+        summary=f"Node {node} fetches the metadata log and is not registered, neither as a broker nor as a controller: "
+        "it serves no client. "
+        + ("It was unregistered while it ran." if left else "The active controller refuses its registration."),
+        evidence={
+            "node": node,
+            FAILED_NODES: [node],
+            "directories": [str(key) for key in keys],
+            "last_fetch": last_fetch_text(quorum, poll, keys[0]),
+            "unregistered_at_offset": left.offset if left else None,
+            "metadata_version": quorum.metadata_version,
+            "leader": poll.leader_id,
+            "leader_epoch": poll.leader_epoch,
+        },
+        remedy=(
+            *(
+                (f"# Restart node {node} if it is meant to run: it registers only at its start",)
+                if left
+                else (
+                    f"# Read in the log of node {node} why its registration is refused: an unsupported feature level, "
+                    "a node id that another process has, another cluster id, a missing permission",
+                )
+            ),
+            f"# If node {node} does not belong to this cluster, stop it",
+            "# Compare the finalized levels with those that its version supports",
+            describe_features(quorum),
+            describe_status(quorum),
+        ),
+        starts=(node,),
+    )
+
+
+def _resolved(quorum: Quorum, subject: str) -> str:
+    node = node_of(subject)
+    roles = [
+        role
+        for role, there in (
+            ("a voter", node in quorum.voter_ids),
+            ("a controller", node in quorum.controllers),
+            ("a broker", node in quorum.brokers),
+        )
+        if there
+    ]
+    return f"Node {node} is {and_join(roles)}." if roles else f"Node {node} does not fetch the metadata log any more."
+
+
+RULE = Rule(
+    title="A node is not registered",
+    resolved=_resolved,
+    hold=hold(120.0, "a node that starts registers within seconds after it fetches"),
+    further_thresholds=(FETCH_AGE, POLL_AGE, ANSWER_AGE),
+    needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
+    inhibited_by=("no-leader", "high-watermark-stalled", "controller-stuck", "open-transaction"),
+    grouped_with=("duplicate-node-id", "version-drift", "committed-metadata-lost"),
+)

@@ -26,6 +26,7 @@ from connectors.observations.log_event import (
     TransactionBegan,
     TransactionEnded,
     VotersReplaced,
+    ZkMigrationChanged,
 )
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition
@@ -64,6 +65,7 @@ class RecordImage:
     topics: dict[str, TopicCreated] = field(default_factory=dict)
     partitions: dict[Position, PartitionSet] = field(default_factory=dict)
     recoveries: dict[Position, RecoveryBeginning] = field(default_factory=dict)
+    zk_migration: dict[type, ZkMigrationChanged] = field(default_factory=dict)
     transaction: OpenTransaction | None = None
 
     @property
@@ -90,7 +92,10 @@ class RecordImage:
 
     def records(self) -> list[LogEvent]:
         """Returns the newest record of each entity: what a snapshot contains."""
-        kinds = (self.quorum, self.levels, self.controllers, self.brokers, self.topics, self.partitions)
+        kinds = (
+            *(self.quorum, self.levels, self.zk_migration),
+            *(self.controllers, self.brokers, self.topics, self.partitions),
+        )
         return [record for kind in kinds for record in kind.values()]
 
     def reset(self) -> None:
@@ -133,6 +138,8 @@ class RecordImage:
     def apply_effective(self, event: LogEvent) -> None:
         """Applies a record that is not held in a transaction."""
         match event:
+            case ZkMigrationChanged():
+                self.zk_migration[type(event)] = event
             case FeatureLevelSet():
                 self.levels[event.name] = event
             case ControllerRegistration():
@@ -167,7 +174,7 @@ class RecordImage:
             case PartitionChanged():
                 position = (event.topic_id, event.partition)
                 was = self.partitions[position]
-                names = ("replicas", "isr", "elr", "last_known_elr", "recovering", "directories")
+                names = ("replicas", "isr", "elr", "last_known_elr", "recovering", "directories", "adding", "removing")
                 now = _changed(_next_epoch(was), event, *names)
                 if event.leader_set:
                     now = replace(now, leader=event.leader, partition_leader_epoch=was.partition_leader_epoch + 1)

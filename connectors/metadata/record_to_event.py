@@ -37,8 +37,10 @@ from connectors.observations.log_event import (
     TransactionBegan,
     TransactionEnded,
     VotersReplaced,
+    ZkMigrationChanged,
 )
 from connectors.observations.observation import Event
+from rules.model.history import ZkMigrationState
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, TopicId
 from rules.model.membership import (
     MOST_VOTERS,
@@ -119,6 +121,13 @@ def _broker_registered(at: RecordPosition, values: Values) -> Event:
 
 _PROTOCOLS: Final[Mapping[int | None, str]] = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 """Kafka's SecurityProtocol, by its id."""
+_ZK_MIGRATIONS: Final[Mapping[int, ZkMigrationState]] = {
+    0: ZkMigrationState.NONE,
+    1: ZkMigrationState.MIGRATION,
+    2: ZkMigrationState.PRE_MIGRATION,
+    3: ZkMigrationState.POST_MIGRATION,
+}
+"""ZkMigrationState. Kafka 3.4, with which no migration can end, has 1 and 2 the other way round."""
 _FENCED: Final[Mapping[int, bool | None]] = {-1: False, 0: None, 1: True}
 """BrokerRegistrationFencingChange: UNFENCE, NONE, FENCE."""
 _SHUTTING_DOWN: Final[Mapping[int, bool | None]] = {0: None, 1: True}
@@ -145,10 +154,16 @@ def _log_dirs(values: Values) -> tuple[DirectoryId, ...]:
     return tuple(sorted(DirectoryId(one) for one in listed if one is not None))
 
 
+def _zk_migration(at: RecordPosition, values: Values) -> Event:
+    state = values["zk_migration_state"]
+    if state not in _ZK_MIGRATIONS:
+        raise UndecodableError(f"has ZooKeeper migration state {state}, which Kafka does not define")
+    return ZkMigrationChanged(at=at, state=_ZK_MIGRATIONS[state])
+
+
 def _partition_set(at: RecordPosition, values: Values) -> Event:
     state = recovering(values["leader_recovery_state"], absent=None)
     assert state is not None
-    _reassigned(values)
     return PartitionSet(
         at=at,
         topic_id=_topic(values),
@@ -162,12 +177,13 @@ def _partition_set(at: RecordPosition, values: Values) -> Event:
         partition_epoch=valid_number("partition epoch", values["partition_epoch"], ABSENT),
         recovering=state,
         directories=_directories(values) or (),
+        adding=_nodes("adding replica", values["adding_replicas"]) or (),
+        removing=_nodes("removing replica", values["removing_replicas"]) or (),
     )
 
 
 def _partition_changed(at: RecordPosition, values: Values) -> Event:
     leader = valid_number("leader", values["leader"], UNCHANGED_LEADER)
-    _reassigned(values)
     return PartitionChanged(
         at=at,
         topic_id=_topic(values),
@@ -180,6 +196,8 @@ def _partition_changed(at: RecordPosition, values: Values) -> Event:
         leader_set=leader != UNCHANGED_LEADER,
         recovering=recovering(values["leader_recovery_state"], absent=UNCHANGED_STATE),
         directories=_directories(values),
+        adding=_nodes("adding replica", values["adding_replicas"]),
+        removing=_nodes("removing replica", values["removing_replicas"]),
     )
 
 
@@ -219,12 +237,6 @@ def _last_known_elr(values: list[int] | None) -> tuple[NodeId, ...] | None:
     It stores -1 if a partition had none any more, as after a ClearElrRecord, and its reassignment is cancelled.
     """
     return _nodes("last known ELR replica", [] if values == [ABSENT] else values)
-
-
-def _reassigned(values: Values) -> None:
-    """Checks the replicas of a reassignment: no rule needs them."""
-    _nodes("removing replica", values["removing_replicas"])
-    _nodes("adding replica", values["adding_replicas"])
 
 
 def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:
@@ -284,6 +296,7 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
     "UnregisterControllerRecord": lambda at, values: ControllerUnregistered(
         at=at, id=valid_node("controller id", values["controller_id"])
     ),
+    "ZkMigrationStateRecord": _zk_migration,
     "ClearElrRecord": lambda at, values: ElrCleared(at=at, topic=values["topic_name"] or None),
 }
 """By Kafka's class: the metadata records that rules need. All others are skipped by their length."""

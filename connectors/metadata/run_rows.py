@@ -184,16 +184,22 @@ def _values(*raw: bytes | int | None, changes: bool) -> PartitionValues | None:
     *packed, leader, state = raw
     assert isinstance(leader, int)
     try:
-        lists = [_nodes(each) for each in packed][:4]
+        lists = [_nodes(each) for each in packed]
     except UndecodableError:
         return None
     states = (UNCHANGED_STATE, _RECOVERED, _RECOVERING) if changes else (_RECOVERED, _RECOVERING)
     if lists[0] == () or leader < (UNCHANGED_LEADER if changes else _ABSENT) or state not in states:
         return None
-    replicas, isr, elr, last_known_elr = lists if changes else [nodes or () for nodes in lists]
+    replicas, isr, elr, last_known_elr, removing, adding = lists if changes else [nodes or () for nodes in lists]
     led, is_set = None if leader < 0 else NodeId(leader), leader != UNCHANGED_LEADER
     recovers = None if state == UNCHANGED_STATE else state == _RECOVERING
-    return PartitionValues(replicas, isr, elr, last_known_elr, led, leader_set=is_set, recovering=recovers)
+    return PartitionValues(
+        *(replicas, isr, elr, last_known_elr, led),
+        leader_set=is_set,
+        recovering=recovers,
+        adding=adding,
+        removing=removing,
+    )
 
 
 @lru_cache(maxsize=1 << 15)

@@ -42,6 +42,8 @@ MOST_OF_A_NAME: Final = 8
 """Topics that have one name: Kafka has at most one at a time."""
 MOST_RECOVERING: Final = 10_000
 """Partitions that recover from an unclean election (KIP-704) at the same time."""
+MOST_REASSIGNED: Final = 1_000
+"""Partitions of which it is kept since when they are reassigned (KIP-455): the first ones of more."""
 MOST_HELD: Final = 250_000
 """Records of an open transaction (KIP-868). Only a migration from ZooKeeper has many, and ZooKeeper had at most 200,000
 partitions."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from rules.model.history import ZkMigrationState
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, Voter
 
@@ -128,6 +129,9 @@ class PartitionSet:
     partition_epoch: int | None = None
     directories: tuple[DirectoryId | None, ...] = ()
     """The log directory of each replica (KIP-858), None for the zero UUID; empty before Kafka 3.7."""
+    adding: tuple[NodeId, ...] = ()
+    """The replicas that a reassignment adds (KIP-455), as `removing` those that it will remove."""
+    removing: tuple[NodeId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +149,8 @@ class PartitionChanged:
     recovering: bool | None
     last_known_elr: tuple[NodeId, ...] | None = None
     directories: tuple[DirectoryId | None, ...] | None = None
+    adding: tuple[NodeId, ...] | None = None
+    removing: tuple[NodeId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +159,14 @@ class ElrCleared:
 
     at: RecordPosition
     topic: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZkMigrationChanged:
+    """ZkMigrationStateRecord (KIP-866)."""
+
+    at: RecordPosition
+    state: ZkMigrationState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +253,7 @@ LogEvent: TypeAlias = (
     | PartitionSet
     | PartitionChanged
     | ElrCleared
+    | ZkMigrationChanged
     | TransactionBegan
     | TransactionEnded
     | LogAdvanced
@@ -263,6 +278,7 @@ LOG_EVENT_TYPES: Final[Mapping[type, str]] = {
     PartitionSet: "partition-set",
     PartitionChanged: "partition-changed",
     ElrCleared: "elr-cleared",
+    ZkMigrationChanged: "zk-migration-changed",
     TransactionBegan: "transaction-began",
     TransactionEnded: "transaction-ended",
     LogAdvanced: "log-advanced",

@@ -24,6 +24,8 @@ class PartitionValues(NamedTuple):
     leader: NodeId | None
     leader_set: bool
     recovering: bool | None
+    adding: tuple[NodeId, ...] | None
+    removing: tuple[NodeId, ...] | None
 
 
 Directories: TypeAlias = tuple[DirectoryId | None, ...]

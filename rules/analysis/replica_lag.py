@@ -15,6 +15,12 @@ WINDOW = Threshold(
     meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
     "evaluates that minute, a value below 12 less",
 )
+CATCHING_UP_FOR = Threshold(
+    name="catching_up_for",
+    default=3_600.0,
+    meaning="a replica whose lag shrinks is not reported before it has lagged this long: a snapshot of a large cluster "
+    "is copied in minutes",
+)
 NEAR_RECORDS = 100
 """A replica that is so many records behind the leader at most is near. An idle leader appends two a second."""
 SLOW_FETCH_MS = Millis(60_000)

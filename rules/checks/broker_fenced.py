@@ -136,8 +136,8 @@ def _fetches(quorum: Quorum, node: NodeId) -> bool:
 
 def _refused(node: NodeId) -> tuple[str, ...]:
     return (
-        f"# Read in the log of broker {node} how far its start is, or why it is refused: an unsupported feature level, a "
-        "node id that another process has, a missing permission",
+        f"# Read in the log of broker {node} how far its start is, or why it is refused: an unsupported feature level, "
+        "a node id that another process has, a missing permission",
     )
 
 

@@ -4,8 +4,8 @@ What it means
     The metadata quorum works, and no broker belongs to it.
 
     - Critical: brokers were registered, and the last one was unregistered. What they stored is on their disks.
-    - Warning: the quorum is older than an hour and has never had a broker, as far as the log shows. The brokers were not
-      started, or they follow another quorum: one with the same configuration that was formatted by itself.
+    - Warning: the quorum is older than an hour and has never had a broker, as far as the log shows. The brokers were
+      not started, or they follow another quorum: one with the same configuration that was formatted by itself.
 
 What to do
     1. Start the brokers. One that was unregistered registers again with its data when it is restarted.

@@ -5,8 +5,8 @@ What it means
     broker lags in the metadata log or does not fetch it at all: it does not know new topics, configurations, ACLs and
     leaders. It sends its clients to the wrong brokers, and still grants permissions that were removed.
 
-    A broker whose lag shrinks over a window of polls is not reported. A new leader lists a broker from its first fetch
-    on: one that is still not listed after `lag` does not fetch.
+    A broker whose lag shrinks over a window of polls is not reported before it has lagged for an hour. A new leader
+    lists a broker from its first fetch on: one that is still not listed after `lag` does not fetch.
 
 What to do
     1. Check whether other brokers are reported too: then the cause is the leader or the network, not this broker.
@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
 from rules.analysis.now import node_of
 from rules.analysis.replica_lag import (
+    CATCHING_UP_FOR,
     WINDOW,
     Liveness,
     Readiness,
@@ -91,7 +92,8 @@ def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thres
         return
     window = int(thresholds[WINDOW.name])
     state = readiness(lag_samples(quorum, row.key), limit_ms=limit, window=window)
-    if fetching and (lag is None or state is Readiness.CATCHING_UP):
+    catches_up = state is Readiness.CATCHING_UP and lag is not None and lag < thresholds.ms(CATCHING_UP_FOR.name)
+    if fetching and (lag is None or catches_up):
         why = "its lag is not known yet" if lag is None else "it is catching up"
         yield UnknownResult(subject=f"broker {row.key.id}", why=why)
     else:
@@ -144,7 +146,7 @@ RULE = Rule(
     title="A broker works with outdated metadata",
     resolved=_resolved,
     hold=hold(120.0, "a broker that loads a snapshot after its start is done by then"),
-    further_thresholds=(LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
+    further_thresholds=(LAG, CATCHING_UP_FOR, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     grouped_with=("broker-fenced",),

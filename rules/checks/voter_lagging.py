@@ -3,8 +3,8 @@
 What it means
     One voter does not fetch, or it fetches and lags behind the leader.
 
-    The rule does not report a voter that is catching up (its lag decreases over a window of polls), nor a voter with a
-    new log directory, which `voter-disk-replaced` reports.
+    The rule does not report a voter that is catching up (its lag decreases over a window of polls) before it has lagged
+    for an hour, nor a voter with a new log directory, which `voter-disk-replaced` reports.
 
     A fetch that takes longer than Kafka's request timeout (2 s) is given up and repeated with a new connection every
     few seconds; such a voter fetches and gets no further.
@@ -26,7 +26,15 @@ from collections.abc import Iterable
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
 from rules.analysis.now import in_sync_text, node_of, now_statuses, over
-from rules.analysis.replica_lag import WINDOW, Readiness, lag_samples, readiness
+from rules.analysis.replica_lag import (
+    CATCHING_UP_FOR,
+    WINDOW,
+    Readiness,
+    lag_ms,
+    lag_samples,
+    readiness,
+    replica_row,
+)
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
@@ -51,7 +59,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             continue
         samples = lag_samples(quorum, status.key)
         state = readiness(samples, limit_ms=thresholds.ms(CAUGHT_UP_AGE.name), window=window)
-        if status.activity is VoterActivity.LAGGING and state is Readiness.CATCHING_UP:
+        row = replica_row(poll, status.key)
+        lag = lag_ms(poll, row) if row else None
+        catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < thresholds.ms(CATCHING_UP_FOR.name))
+        if status.activity is VoterActivity.LAGGING and catches_up:
             yield UnknownResult(subject=subject, why="it is catching up")
         else:
             yield _finding(quorum, poll, (in_sync, len(statuses)), status, state)
@@ -105,7 +116,7 @@ RULE = Rule(
     title="A voter lags or is down",
     resolved=_resolved,
     hold=hold(300.0, "long enough for a reboot, because nothing is at stake yet"),
-    further_thresholds=(CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
+    further_thresholds=(CAUGHT_UP_AGE, CATCHING_UP_FOR, FETCH_AGE, POLL_AGE, WINDOW),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
     outlives_cause=True,

@@ -59,6 +59,44 @@ class TopicPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition that is moved to other replicas (KIP-455), and since when by the log's timestamps."""
+
+    topic_id: TopicId
+    topic: str | None
+    partition: int
+    adding: tuple[NodeId, ...]
+    """They copy the partition. It ends when all of them are in sync."""
+    removing: tuple[NodeId, ...]
+    since_timestamp_ms: Millis
+    at_least: bool
+    """True if a snapshot contains the state: it began at `since_timestamp_ms` or long before."""
+
+
+class ZkMigrationState(StrEnum):
+    """Where a migration from ZooKeeper is (KIP-866)."""
+
+    NONE = "none"
+    """The cluster was never in ZooKeeper."""
+    PRE_MIGRATION = "pre-migration"
+    """The controllers wait for the brokers to register; the metadata is still in ZooKeeper alone."""
+    MIGRATION = "migration"
+    """The metadata is written to both, until every broker is restarted in KRaft mode, and then every controller."""
+    POST_MIGRATION = "post-migration"
+    """It has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZkMigration:
+    """The state of a migration from ZooKeeper, and since when by the log's timestamps."""
+
+    state: ZkMigrationState
+    since_timestamp_ms: Millis
+    at_least: bool
+    """True if a snapshot contains it: it began at `since_timestamp_ms` or long before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OfflinePartitions:
     """The partitions without a leader of which the same replicas may become the leader, as a sum."""
 

@@ -65,6 +65,11 @@ class BrokerRegistration:
     False. It stays while the broker is unfenced, and is None while it is fenced. From a snapshot: the snapshot's last
     contained timestamp, that is "at least since". None also if unknown.
     """
+    leaving_since_timestamp_ms: Millis | None = None
+    """Timestamp of the record with which its controlled shutdown began; None while it is in none.
+
+    From a snapshot: its last contained timestamp, that is "at least since".
+    """
     features: tuple[FeatureRange, ...] = ()
     """The supported levels, as in a controller's registration."""
     features_since_timestamp_ms: Millis | None = None

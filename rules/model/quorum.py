@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from rules.model.history import OfflineDirectory, OfflinePartitions, OpenTransaction, RecentHistory, Recovery
+from rules.model.history import (
+    OfflineDirectory,
+    OfflinePartitions,
+    OpenTransaction,
+    Reassignment,
+    RecentHistory,
+    Recovery,
+    ZkMigration,
+)
 from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import BrokerRegistration, ControllerRegistration, Voter, VoterRemoval, VoterSet
 from rules.model.monitoring import (
@@ -211,6 +219,10 @@ class Quorum:
     """The partitions without a leader; ordered by `holders`."""
     offline_directories: tuple[OfflineDirectory, ...] = ()
     """Ordered by broker and directory id."""
+    reassignments: tuple[Reassignment, ...] = ()
+    """Ordered by their beginning; replay bounds their number, and keeps the oldest ones."""
+    zk_migration: ZkMigration | None = None
+    """None: the log has no record of one."""
     open_transaction: OpenTransaction | None = None
     history: RecentHistory = field(default_factory=RecentHistory)
     probes: Mapping[str, Probe] = field(default_factory=dict)

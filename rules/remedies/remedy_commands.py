@@ -126,6 +126,12 @@ def describe_offline(quorum: Quorum) -> str:
     return f"kafka-topics.sh {where} --describe --unavailable-partitions"
 
 
+def list_reassignments(quorum: Quorum) -> str:
+    """Returns the command that lists the partitions that are being reassigned."""
+    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum))
+    return f"kafka-reassign-partitions.sh {where} --list"
+
+
 def directory_steps(quorum: Quorum, broker: NodeId) -> tuple[str, ...]:
     """Returns the steps that bring an offline log directory of a broker that runs back."""
     where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum, (broker,)))

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from connectors.observations.log_event import BrokerChanged, UnknownRecords
-from rules.model.history import OfflineDirectory, OfflinePartitions, RecentHistory, Recovery
+from rules.model.history import (
+    OfflineDirectory,
+    OfflinePartitions,
+    Reassignment,
+    RecentHistory,
+    Recovery,
+    ZkMigration,
+)
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import (
     BrokerRegistration,
@@ -42,6 +49,8 @@ class Image:
     recovering: tuple[Recovery, ...] = ()
     offline: tuple[OfflinePartitions, ...] = ()
     offline_directories: tuple[OfflineDirectory, ...] = ()
+    reassignments: tuple[Reassignment, ...] = ()
+    zk_migration: ZkMigration | None = None
     unknown_records: Mapping[str, UnknownRecordType] = field(default_factory=dict)
     """By the name of their type and version."""
     history: RecentHistory = field(default_factory=RecentHistory)
@@ -105,6 +114,7 @@ def registered_broker(
         event,
         at=origin,
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
+        leaving_since_timestamp_ms=origin.timestamp_ms if event.in_controlled_shutdown else None,
         features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
 
@@ -112,13 +122,14 @@ def registered_broker(
 def changed_broker(previous: BrokerRegistration, event: BrokerChanged, origin: RecordPosition) -> BrokerRegistration:
     """Returns the registration after a BrokerRegistrationChangeRecord: absent fields are unchanged."""
     fenced = previous.fenced if event.fenced is None else event.fenced
+    leaving = previous.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
+    began_ms = previous.leaving_since_timestamp_ms if previous.in_controlled_shutdown else origin.timestamp_ms
     return replace(
         previous,
         fenced=fenced,
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=fenced),
-        in_controlled_shutdown=(
-            previous.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
-        ),
+        in_controlled_shutdown=leaving,
+        leaving_since_timestamp_ms=began_ms if leaving else None,
         log_dirs=event.log_dirs or previous.log_dirs,
     )
 
@@ -131,7 +142,12 @@ def keep_alive_since(
     A snapshot holds whether a broker is alive, not since when. A broker that was alive before did not just restart.
     """
     alive = {
-        node: replace(one, alive_since_timestamp_ms=known[node].alive_since_timestamp_ms)
+        node: replace(
+            one,
+            alive_since_timestamp_ms=known[node].alive_since_timestamp_ms,
+            leaving_since_timestamp_ms=one.leaving_since_timestamp_ms
+            and (known[node].leaving_since_timestamp_ms or one.leaving_since_timestamp_ms),
+        )
         if one.alive and node in known and known[node].alive and known[node].incarnation_id == one.incarnation_id
         else one
         for node, one in read.items()
@@ -149,6 +165,11 @@ def keep_features_since(
         else one
         for node, one in read.items()
     }
+
+
+def keep_zk_migration(read: ZkMigration | None, known: ZkMigration | None) -> ZkMigration | None:
+    """Returns the state in a snapshot, with the known time since when it lasts."""
+    return known if read is not None and known is not None and known.state is read.state else read
 
 
 def _features_since(

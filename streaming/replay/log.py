@@ -25,9 +25,10 @@ from connectors.observations.log_event import (
     Undecodable,
     UnknownRecords,
     VotersReplaced,
+    ZkMigrationChanged,
 )
 from connectors.observations.partition_run import PartitionRun
-from rules.model.history import NodeKind
+from rules.model.history import NodeKind, ZkMigration
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
@@ -43,6 +44,7 @@ Registration: TypeAlias = (
     | BrokerRegistration
     | BrokerChanged
     | BrokerUnregistered
+    | ZkMigrationChanged
 )
 Data: TypeAlias = PartitionOrTopic | Registration
 Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded | UnknownRecords
@@ -148,6 +150,7 @@ class Log:
             "recovering": self.partitions.recovering,
             "offline": self.partitions.offline,
             "offline_directories": self.partitions.offline_directories,
+            "reassignments": self.partitions.reassignments,
         }
         if last_offset is not None and last_offset > self.position:
             self.position = last_offset
@@ -214,6 +217,8 @@ class Log:
             case BrokerChanged():
                 if (before := self.image.brokers.get(record.id)) is not None:
                     self._set_broker(before, changed_broker(before, record, origin), record.at)
+            case ZkMigrationChanged():
+                self._set_zk_migration(record, origin)
             case BrokerUnregistered():
                 self._unregister("brokers", NodeKind.BROKER, record)
                 self.partitions.directories_changed()
@@ -232,6 +237,12 @@ class Log:
             if self.origin is None:
                 history = recent_history.with_metadata_version(history, record)
             self.image = replace(self.image, metadata_version=record.level, history=history)
+
+    def _set_zk_migration(self, record: ZkMigrationChanged, origin: RecordPosition) -> None:
+        known = self.image.zk_migration
+        if known is None or known.state is not record.state:
+            known = ZkMigration(state=record.state, since_timestamp_ms=origin.timestamp_ms, at_least=origin.snapshot)
+            self.image = replace(self.image, zk_migration=known)
 
     def _register_controller(self, record: ControllerRegistration, origin: RecordPosition) -> None:
         before = self.image.controllers.get(record.id)

@@ -50,7 +50,7 @@ from rules.model.quorum import Poll, Quorum
 from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
-from streaming.replay.image import keep_alive_since, keep_features_since, removals
+from streaming.replay.image import keep_alive_since, keep_features_since, keep_zk_migration, removals
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
 from streaming.replay.machine_state import MachineState
@@ -340,6 +340,7 @@ class Machine(MachineState):
             newest_timestamp_ms=loading.origin.timestamp_ms,
             controllers=keep_features_since(loading.image.controllers, self.log.image.controllers),
             brokers=keep_alive_since(loading.image.brokers, self.log.image.brokers),
+            zk_migration=keep_zk_migration(loading.image.zk_migration, self.log.image.zk_migration),
             history=self.log.image.history,
         )
         self.log = Log(image=image, partitions=loading.partitions, position=last_contained, epoch=event.epoch)

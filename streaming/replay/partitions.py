@@ -11,7 +11,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Final, TypeAlias
 
-from connectors.metadata.value_limits import MOST_OF_A_NAME, MOST_PARTITIONS, MOST_RECOVERING
+from connectors.metadata.value_limits import MOST_OF_A_NAME, MOST_PARTITIONS, MOST_REASSIGNED, MOST_RECOVERING
 from connectors.observations.log_event import (
     ElrCleared,
     PartitionChanged,
@@ -21,7 +21,7 @@ from connectors.observations.log_event import (
     Undecodable,
 )
 from connectors.observations.partition_run import PartitionRun, PartitionValues
-from rules.model.history import ElectedRecovered, OfflineDirectory, OfflinePartitions, Recovery
+from rules.model.history import ElectedRecovered, OfflineDirectory, OfflinePartitions, Reassignment, Recovery
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.replay.copied import copied
@@ -56,7 +56,8 @@ class Partitions:
 
     __slots__ = (
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
-        *("_registered_changed", "_renamed", "_offline_replicas", "_sorted_recovering"),
+        *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_sorted_recovering"),
+        "_sorted_reassigned",
         *("_topics", "_with_elr", "elected_recovered", "refused", "unclean"),
     )
 
@@ -66,6 +67,7 @@ class Partitions:
         recovering: tuple[Recovery, ...] = (),
         offline: tuple[OfflinePartitions, ...] = (),
         offline_directories: tuple[OfflineDirectory, ...] = (),
+        reassignments: tuple[Reassignment, ...] = (),
         packed: bytes | None = None,
         pages: PageStore | None = None,
     ) -> None:
@@ -77,6 +79,10 @@ class Partitions:
         for one in recovering:
             self._recovering.setdefault(one.topic_id, {})[one.partition] = one
         self._recovering_count = len(recovering)
+        self._reassigned: dict[TopicId, dict[int, Reassignment]] = {}
+        for moved in reassignments:
+            self._reassigned.setdefault(moved.topic_id, {})[moved.partition] = moved
+        self._sorted_reassigned: tuple[Reassignment, ...] | None = reassignments
         self._offline = OfflineSums(offline)
         self._offline_directories: tuple[OfflineDirectory, ...] | None = offline_directories
         self._offline_replicas: dict[tuple[NodeId, int], int] = {}
@@ -109,6 +115,16 @@ class Partitions:
                 sorted(all_of_them, key=lambda one: (one.topic or "", one.topic_id, one.partition))
             )
         return self._sorted_recovering
+
+    @property
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        """Partitions that are moved to other replicas, ordered by their beginning."""
+        if self._sorted_reassigned is None:
+            all_of_them = (one for of_topic in self._reassigned.values() for one in of_topic.values())
+            self._sorted_reassigned = tuple(
+                sorted(all_of_them, key=lambda one: (one.since_timestamp_ms, one.topic_id, one.partition))
+            )
+        return self._sorted_reassigned
 
     @property
     def offline(self) -> tuple[OfflinePartitions, ...]:
@@ -167,6 +183,8 @@ class Partitions:
                 self._offline.changed((topic_id, number), topic.name, held, None, at, topics.directories)
                 self._count_offline_replicas(held, None)
         topics.remove(topic_id)
+        if self._reassigned.pop(topic_id, None) is not None:
+            self._sorted_reassigned = None
         if (recovered := self._recovering.pop(topic_id, None)) is not None:
             self._recovering_count -= len(recovered)
             self._sorted_recovering = None
@@ -268,9 +286,10 @@ class Partitions:
     def apply_run(self, run: PartitionRun, origin: RecordPosition | None) -> None:
         """Applies the records of a run; `origin`: of the snapshot that they are part of.
 
-        A record that concerns no recovery only replaces the partition, which is nearly all of the work of a large log.
+        A record that concerns no recovery and no reassignment only replaces the partition, which is nearly all of the
+        work of a large log.
         """
-        recovering, topics = self._recovering, self._for_change()
+        recovering, reassigned, topics = self._recovering, self._reassigned, self._for_change()
         by_id, changed_pages, with_elr = topics.by_id, topics.changed, self._with_elr
         numbers_of, offline_replicas = topics.directories.numbers, self._offline_replicas
         # A record may add a topic and a partition.
@@ -280,7 +299,8 @@ class Partitions:
             if isinstance(values, str):
                 self.create(topic_id, values, Offset(run.base_offset + delta))
                 continue
-            if full or values.recovering or topic_id in recovering:
+            followed = values.recovering or values.adding or values.removing
+            if full or followed or topic_id in recovering or topic_id in reassigned:
                 event = run.event(row)
                 self.apply(event, origin or event.at)
                 continue
@@ -340,6 +360,8 @@ class Partitions:
         self._note_elr(event.topic_id, event.partition, now)
         if event.recovering or event.topic_id in self._recovering:
             self._update_recovery(event, topic.name, before, now, at)
+        if event.adding or event.removing or event.topic_id in self._reassigned:
+            self._update_reassignment(event, topic.name, at)
 
     def _update_recovery(
         self,
@@ -372,6 +394,37 @@ class Partitions:
                 self._refuse(event.at.offset, f"{what} others: that is not kept")
             if began.elected:
                 self._add_unclean(unclean_election(event, topic, before, now, origin))
+
+    def _update_reassignment(
+        self, event: PartitionSet | PartitionChanged, topic: str | None, origin: RecordPosition
+    ) -> None:
+        """Updates the reassignments after a partition changed: one ends when nothing is added and removed."""
+        of_topic = self._reassigned.get(event.topic_id, {})
+        known = of_topic.get(event.partition)
+        adding, removing = event.adding, event.removing
+        if known is not None:
+            adding = known.adding if adding is None else adding
+            removing = known.removing if removing is None else removing
+        if not adding and not removing:
+            if of_topic.pop(event.partition, None) is not None:
+                self._sorted_reassigned = None
+            if not of_topic:
+                self._reassigned.pop(event.topic_id, None)
+        elif known is not None or sum(map(len, self._reassigned.values())) < MOST_REASSIGNED:
+            # Another target is another reassignment.
+            same = known is not None and (known.adding, known.removing) == (adding, removing)
+            if same and known is not None and known.topic == topic:
+                return
+            self._sorted_reassigned = None
+            self._reassigned.setdefault(event.topic_id, {})[event.partition] = Reassignment(
+                topic_id=event.topic_id,
+                topic=topic,
+                partition=event.partition,
+                adding=adding or (),
+                removing=removing or (),
+                since_timestamp_ms=known.since_timestamp_ms if same and known else origin.timestamp_ms,
+                at_least=known.at_least if same and known else origin.snapshot,
+            )
 
     def _add_unclean(self, one: UncleanElection) -> None:
         if one.last_leader and len(one.passed_over) == 1:
@@ -435,7 +488,7 @@ class Partitions:
 def changed(before: Assignment, change: PartitionValues) -> Assignment:
     """Returns a partition after a change: absent values are unchanged, epochs rise (PartitionRegistration.merge)."""
     replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch, directories = before
-    new_replicas, new_isr, new_elr, new_last_known_elr, new_leader, leader_set, _ = change
+    new_replicas, new_isr, new_elr, new_last_known_elr, new_leader, leader_set, *_ = change
     if leader_set:
         leader = new_leader
         leader_epoch = None if leader_epoch is None else leader_epoch + 1

@@ -51,6 +51,8 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         recovering=image.recovering,
         offline=image.offline,
         offline_directories=image.offline_directories,
+        reassignments=image.reassignments,
+        zk_migration=image.zk_migration,
         open_transaction=_open_transaction(state),
         history=image.history,
         probes=_by_name(state.probe_state.probes),

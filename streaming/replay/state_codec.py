@@ -219,6 +219,7 @@ def _add_tables(state: MachineState, tables: Sequence[bytes], pages: PageStore |
                 recovering=log.image.recovering,
                 offline=log.image.offline,
                 offline_directories=log.image.offline_directories,
+                reassignments=log.image.reassignments,
                 packed=packed_topics,
                 pages=pages,
             )

@@ -19,7 +19,10 @@ from streaming.replay.image import Image
 from streaming.replay.log import Data, Transaction
 from streaming.replay.stored_topics import TABLE_MAGIC, PageStore, deflated, packed_part, part_content, parts_of
 
-IMAGE_VALUES: Final = ("features", "controllers", "brokers", "recovering", "offline", "offline_directories", "history")
+IMAGE_VALUES: Final = (
+    *("features", "controllers", "brokers"),
+    *("recovering", "offline", "offline_directories", "reassignments", "history"),
+)
 """The fields of an image that are stored as parts."""
 RECORDS: Final = 1_024
 _ADAPTERS: Final[Mapping[str, TypeAdapter[Any]]] = {

@@ -10,6 +10,7 @@ from rules.model.history import (
     Election,
     Interruption,
     OfflinePartitions,
+    Reassignment,
     Recovery,
     TopicPartition,
     UncleanElections,
@@ -46,10 +47,7 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
     for directory in quorum.offline_directories:
         place = f"log directory {directory.directory_id} of broker {directory.broker}"
         yield Fact(place, f"{place} offline with {directory.replicas} replicas")
-    if (open_ := quorum.open_transaction) is not None:
-        since = times.record(open_.since_offset, open_.since_timestamp_ms)
-        held = f"{open_.records} records held back"
-        yield Fact("transaction", f"transaction {known(open_.name)} open since {since}, {held}")
+    yield from _operations(quorum, times)
     for one in quorum.unknown_records:
         of_class = "" if one.kafka_class is None else f" of {one.kafka_class}"
         yield Fact(one.name, f"{one.count} of {one.name}{of_class} not known, from offset {one.first_offset} on")
@@ -71,6 +69,19 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         yield Fact("kraft upgrade", f"kraft.version became {upgrade.version} by {record}{level}")
 
 
+def _operations(quorum: Quorum, times: Times) -> Iterator[Fact]:
+    for moved in quorum.reassignments:
+        yield Fact(f"reassignment of {moved.topic_id}-{moved.partition}", _reassignment(moved, times))
+    if (migration := quorum.zk_migration) is not None:
+        least = "at the latest " if migration.at_least else ""
+        since = f"{least}since {times.at(migration.since_timestamp_ms)}"
+        yield Fact("migration from ZooKeeper", f"migration from ZooKeeper in state {migration.state} {since}")
+    if (open_ := quorum.open_transaction) is not None:
+        since = times.record(open_.since_offset, open_.since_timestamp_ms)
+        held = f"{open_.records} records held back"
+        yield Fact("transaction", f"transaction {known(open_.name)} open since {since}, {held}")
+
+
 def _controller(one: ControllerRegistration, times: Times) -> str:
     return ", ".join(
         [
@@ -82,18 +93,27 @@ def _controller(one: ControllerRegistration, times: Times) -> str:
 
 
 def _broker(one: BrokerRegistration, times: Times) -> str:
-    alive = "fenced" if one.fenced else "alive"
+    alive, leaving = "fenced" if one.fenced else "alive", one.leaving_since_timestamp_ms
     if one.alive_since_timestamp_ms is not None:
         alive += f" since {times.at(one.alive_since_timestamp_ms)}"
     return ", ".join(
         [
             f"broker {one.id} {alive}",
             *(["shutting down"] if one.in_controlled_shutdown else []),
+            *([] if leaving is None else [f"leaving since {times.at(leaving)}"]),
             f"at {endpoints(one.endpoints)}",
             *([f"log directories {listed(one.log_dirs)}"] if one.log_dirs else []),
             f"registered by {times.position(one.at)} as {one.incarnation_id}",
             *supported(one.features, one.features_since_timestamp_ms, one.at.timestamp_ms, times),
         ]
+    )
+
+
+def _reassignment(one: Reassignment, times: Times) -> str:
+    least = "at the latest " if one.at_least else ""
+    return (
+        f"{_partition(one)} reassigned {least}since {times.at(one.since_timestamp_ms)}, "
+        f"adding {listed(one.adding)}, removing {listed(one.removing)}"
     )
 
 
@@ -124,7 +144,7 @@ def _offline(one: OfflinePartitions, times: Times) -> str:
     )
 
 
-def _partition(one: Recovery | ElectedRecovered | TopicPartition) -> str:
+def _partition(one: Recovery | Reassignment | ElectedRecovered | TopicPartition) -> str:
     return f"{known(one.topic)}-{one.partition} ({one.topic_id})"
 
 

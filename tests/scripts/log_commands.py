@@ -120,7 +120,7 @@ def _partition(log: LogScript, words: Words) -> None:
 def _change(log: LogScript, words: Words) -> None:
     """change orders-0 [isr 101] [leader 101|none] [recovering yes|no], and what else has changed.
 
-    These are [replicas ..] [elr ..] [last-known-elr ..] [dirs a,c].
+    These are [replicas ..] [adding ..] [removing ..] [elr ..] [last-known-elr ..] [dirs a,c].
     """
     isr, leader, recovering = words.nodes("isr"), words.option("leader"), words.option("recovering")
     dirs = words.directories("dirs")
@@ -154,20 +154,29 @@ class FurtherSets(TypedDict):
     replicas: tuple[NodeId, ...] | None
     elr: tuple[NodeId, ...] | None
     last_known_elr: tuple[NodeId, ...] | None
+    adding: tuple[NodeId, ...] | None
+    removing: tuple[NodeId, ...] | None
 
 
 def _further_sets(words: Words) -> FurtherSets:
-    """Takes `replicas 101,102`, `elr 103` and `last-known-elr 101`."""
+    """Takes `replicas 101,102`, `elr 103`, `last-known-elr 101`, `adding 103` and `removing 101`."""
     return {
         "replicas": words.nodes("replicas"),
         "elr": words.nodes("elr"),
         "last_known_elr": words.nodes("last-known-elr"),
+        "adding": words.nodes("adding"),
+        "removing": words.nodes("removing"),
     }
 
 
 def _clear_elr(log: LogScript, words: Words) -> None:
     """clear-elr orders: the eligible leader replicas of its partitions."""
     log.write(ElrCleared(at=log.at(), topic=words.word()))
+
+
+def _zk_migration(log: LogScript, words: Words) -> None:
+    """zk-migration migration: its state, which is also none, pre-migration or post-migration (KIP-866)."""
+    log.zk_migration(words.word())
 
 
 def _transaction(log: LogScript, words: Words) -> None:
@@ -223,6 +232,7 @@ RECORDS: Mapping[str, Callable[[LogScript, Words], None]] = {
     "unclean-election": _elect_uncleanly,
     "recovered": _recovered,
     "clear-elr": _clear_elr,
+    "zk-migration": _zk_migration,
     "transaction": _transaction,
     "noops": _noops,
     "undecodable": _undecodable,

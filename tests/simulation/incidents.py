@@ -30,6 +30,7 @@ from tests.simulation.simulated_monitor import (
     FLAPPING_WINDOW_S,
     KEEP_FIRING_S,
     RESTART_WINDOW_S,
+    SHUTTING_DOWN_FOR_S,
     SNAPSHOT_AGE_S,
 )
 
@@ -67,6 +68,14 @@ def unregister_all_brokers(scene: IncidentSimulation) -> Iterator[int]:
     yield scene.fires("no-broker", "brokers")
     for broker in scene.brokers:
         scene.register_broker(broker.id)
+
+
+@incident("operation-unfinished", static=True)
+def hang_in_controlled_shutdown(scene: IncidentSimulation) -> Iterator[int]:
+    broker = NodeId(scene.choices.choice((101, 102, 103)))
+    scene.write(BrokerChanged, id=broker, fenced=None, in_controlled_shutdown=True)
+    yield scene.fires("operation-unfinished", f"broker {broker}", after_s=SHUTTING_DOWN_FOR_S)
+    scene.register_broker(broker)
 
 
 @incident("broker-flapping", static=True)

@@ -20,6 +20,7 @@ CHURN_WINDOW_S = 120.0
 DUPLICATE_WINDOW_S = 90.0
 FLAPPING_WINDOW_S = 120.0
 RESTART_WINDOW_S = 120.0
+SHUTTING_DOWN_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
 OVERRIDES: Mapping[str, float] = {
     "broker-fenced.hold": 60.0,
@@ -37,6 +38,7 @@ OVERRIDES: Mapping[str, float] = {
     "observer-could-be-voter.hold": 60.0,
     "observer-could-be-voter.removed_for": 60.0,
     "observer-lagging.hold": 60.0,
+    "operation-unfinished.shutting_down_for": SHUTTING_DOWN_FOR_S,
     # Longer than the simulation goes on after an incident that leaves an even number of voters.
     "quorum-shape.hold": 150.0,
     "recovery-invariant-broken.keep_firing_for": KEEP_FIRING_S,

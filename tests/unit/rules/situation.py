@@ -19,11 +19,14 @@ from rules.model.history import (
     OfflineDirectory,
     OfflinePartitions,
     OpenTransaction,
+    Reassignment,
     Recovery,
     TopicPartition,
     UncleanElections,
     Unregistration,
     VoterChange,
+    ZkMigration,
+    ZkMigrationState,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import (
@@ -468,6 +471,33 @@ def begun(quorum: Quorum, *, ago_ms: int) -> Quorum:
     since = Millis(NOW - 300 - ago_ms)
     controllers = {node: replace(one, features_since_timestamp_ms=since) for node, one in quorum.controllers.items()}
     return replace(quorum, committed=replace(present(quorum.committed), timestamp_ms=since), controllers=controllers)
+
+
+def reassigned(quorum: Quorum, *, adding: tuple[int, ...] = (), ago_ms: int, partition: int = 0) -> Quorum:
+    """A partition of orders is moved to these replicas, away from broker 102."""
+    one = Reassignment(
+        topic_id=TOPIC,
+        topic="orders",
+        partition=partition,
+        adding=tuple(map(NodeId, adding)),
+        removing=(NodeId(102),),
+        since_timestamp_ms=Millis(NOW - 300 - ago_ms),
+        at_least=False,
+    )
+    return replace(quorum, reassignments=(*quorum.reassignments, one))
+
+
+def shutting_down(quorum: Quorum, node: int, *, ago_ms: int) -> Quorum:
+    """The broker began a controlled shutdown so long ago, and its process has not stopped."""
+    since = Millis(NOW - 300 - ago_ms)
+    one = replace(quorum.brokers[NodeId(node)], in_controlled_shutdown=True, leaving_since_timestamp_ms=since)
+    return replace(quorum, brokers={**quorum.brokers, one.id: one})
+
+
+def migrating(quorum: Quorum, state: ZkMigrationState, *, ago_ms: int) -> Quorum:
+    """The migration from ZooKeeper has been in this state for so long."""
+    since = Millis(NOW - 300 - ago_ms)
+    return replace(quorum, zk_migration=ZkMigration(state=state, since_timestamp_ms=since, at_least=False))
 
 
 def adding(quorum: Quorum, node: int) -> Quorum:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rules.evaluate import INHIBITED, RULES, thresholds_for
+from rules.model.history import ZkMigrationState
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Answer, Connection
 from rules.model.quorum import Quorum
@@ -24,14 +25,17 @@ from tests.unit.rules.situation import (
     leaders_clock,
     log_regressed,
     made_dynamic,
+    migrating,
     name_not_found,
     not_observed_for,
     observer,
     probed,
+    reassigned,
     recovering,
     removed,
     removed_repeatedly,
     restarting,
+    shutting_down,
     silent,
     snapshots,
     stalled,
@@ -92,11 +96,46 @@ BOUNDARIES: dict[str, tuple[int, str, Callable[[int], Quorum]]] = {
         "critical, critical, unknown",
         lambda ms: with_views(healthy(), view(1, leader=2, ago_ms=ms)),
     ),
+    "voter-lagging.catching_up_for": (
+        3_600_000,
+        "unknown, warning, warning",
+        lambda ms: voters_lagging(healthy(5), 2, for_ms=ms, lags=range(ms + 11, ms - 1, -1)),
+    ),
+    "observer-lagging.catching_up_for": (
+        3_600_000,
+        "unknown, warning, warning",
+        lambda ms: broker_lagging(healthy(), 101, for_ms=ms, lags=range(ms + 11, ms - 1, -1)),
+    ),
     "observer-lagging.lag": (30_000, LAST_WARNING, lambda ms: broker_lagging(healthy(), 101, for_ms=ms)),
     "observer-lagging.fetch_age": (
         10_000,
         LAST_WARNING,
         lambda ms: broker_lagging(healthy(), 101, for_ms=ms, silent=True),
+    ),
+    "operation-unfinished.reassigned_for": (
+        86_400_000,
+        FROM_WARNING,
+        lambda ms: reassigned(healthy(), adding=(101,), ago_ms=ms),
+    ),
+    "operation-unfinished.blocked_for": (
+        900_000,
+        FROM_WARNING,
+        lambda ms: reassigned(healthy(), adding=(109,), ago_ms=ms),
+    ),
+    "operation-unfinished.shutting_down_for": (
+        600_000,
+        FROM_WARNING,
+        lambda ms: shutting_down(healthy(), 101, ago_ms=ms),
+    ),
+    "operation-unfinished.prepared_for": (
+        86_400_000,
+        FROM_WARNING,
+        lambda ms: migrating(healthy(), ZkMigrationState.PRE_MIGRATION, ago_ms=ms),
+    ),
+    "operation-unfinished.migrated_for": (
+        604_800_000,
+        FROM_WARNING,
+        lambda ms: migrating(healthy(), ZkMigrationState.MIGRATION, ago_ms=ms),
     ),
     "node-not-registered.fetch_age": (
         10_000,

@@ -18,7 +18,7 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation, Rule, Severity
 from rules.lifecycle import TrackedConditions, advance
-from rules.model.history import NodeKind
+from rules.model.history import NodeKind, ZkMigrationState
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Answer, CertificateFault, Invariant, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
@@ -43,12 +43,14 @@ from tests.unit.rules.situation import (
     leaders_clock,
     log_regressed,
     made_dynamic,
+    migrating,
     name_not_found,
     not_observed_for,
     observer,
     offline,
     offline_directory,
     probed,
+    reassigned,
     recovering,
     refuses,
     registered,
@@ -60,6 +62,7 @@ from tests.unit.rules.situation import (
     restarting,
     second_quorum,
     shut_down,
+    shutting_down,
     silent,
     snapshots,
     stalled,
@@ -148,6 +151,16 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "partitions-offline.critical.unregistered": ("broker 9", offline(healthy(), key(9), partitions=1)),
     "partitions-offline.critical.no-replica": ("partitions without an eligible replica", offline(healthy())),
     "log-directory-offline.warning": ("broker 101", offline_directory(ONE_DIRECTORY, 101, "dirB")),
+    "operation-unfinished.warning": ("partition reassignment", reassigned(healthy(), adding=(101,), ago_ms=86_400_000)),
+    "operation-unfinished.warning.down": (
+        "partition reassignment",
+        reassigned(FENCED_BROKER, adding=(101,), ago_ms=900_000),
+    ),
+    "operation-unfinished.warning.shutdown": ("broker 101", shutting_down(healthy(), 101, ago_ms=600_000)),
+    "operation-unfinished.warning.migration": (
+        "migration from ZooKeeper",
+        migrating(healthy(), ZkMigrationState.MIGRATION, ago_ms=604_800_000),
+    ),
     "node-not-registered.warning": ("node 103", observer(healthy(), 103, registered=False)),
     "no-broker.warning": ("brokers", without_brokers(healthy())),
     "no-broker.critical": ("brokers", unregistered(without_brokers(healthy()), 101)),
@@ -320,7 +333,9 @@ def test_each_step_is_one_command_or_one_sentence(case: str) -> None:
     for step in (step for alert in alerts(CASES[case][1]) for step in alert.remedy):
         assert "\n" not in step
         assert re.match(
-            r"# |kafka-(log-dirs|metadata-quorum|topics|features|cluster|storage|server-start|server-stop)\.sh ", step
+            r"# |kafka-(log-dirs|metadata-quorum|reassign-partitions|topics|features|cluster|storage|server-start"
+            r"|server-stop)\.sh ",
+            step,
         )
         assert not step.startswith("#") or not f"{step} ".count(". "), "one sentence"
         assert "$BOOTSTRAP" not in step

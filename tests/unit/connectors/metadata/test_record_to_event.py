@@ -27,8 +27,10 @@ from connectors.observations.log_event import (
     TransactionEnded,
     Undecodable,
     VotersReplaced,
+    ZkMigrationChanged,
 )
 from connectors.observations.observation import Event
+from rules.model.history import ZkMigrationState
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
@@ -209,7 +211,7 @@ def partition_changed(**given: Any) -> PartitionChanged:
             ),
             partition_set(
                 replicas=nodes(5, 0, 3), isr=nodes(3, 0), leader=NodeId(0), partition_leader_epoch=12,
-                partition_epoch=13,
+                partition_epoch=13, adding=nodes(3), removing=nodes(5),
             ),
         ),
         (
@@ -233,7 +235,7 @@ def partition_changed(**given: Any) -> PartitionChanged:
             ),
             partition_changed(
                 partition=6, replicas=nodes(5, 0, 3), isr=nodes(3, 0), elr=nodes(5), leader=NodeId(0), leader_set=True,
-                recovering=False, last_known_elr=nodes(4),
+                recovering=False, last_known_elr=nodes(4), adding=nodes(3), removing=nodes(5),
             ),
         ),
         (
@@ -242,6 +244,12 @@ def partition_changed(**given: Any) -> PartitionChanged:
             partition_changed(replicas=NODES, isr=nodes(1), leader_set=True, last_known_elr=()),
         ),
         (change(0, partition_id=6), partition_changed(partition=6)),
+        (
+            change(0, adding_replicas=[], removing_replicas=[]),
+            partition_changed(adding=(), removing=()),
+        ),
+        (metadata_value(21, 0, zk_migration_state=1), ZkMigrationChanged(at=AT, state=ZkMigrationState.MIGRATION)),
+        (metadata_value(21, 0, zk_migration_state=2), ZkMigrationChanged(at=AT, state=ZkMigrationState.PRE_MIGRATION)),
         (change(0, leader=-1, leader_recovery_state=0), partition_changed(leader_set=True, recovering=False)),
         (change(1, isr=[2], leader=2), partition_changed(isr=nodes(2), leader=NodeId(2), leader_set=True)),
         (change(1, replicas=[1, 2]), partition_changed(replicas=NODES)),

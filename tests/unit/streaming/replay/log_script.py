@@ -20,8 +20,10 @@ from connectors.observations.log_event import (
     TransactionBegan,
     TransactionEnded,
     VotersReplaced,
+    ZkMigrationChanged,
 )
 from connectors.observations.observation import Event
+from rules.model.history import ZkMigrationState
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
 from rules.model.monitoring import (
@@ -289,6 +291,8 @@ class LogScript:
         leaderless: bool = False,
         recovering: bool | None = None,
         directories: tuple[DirectoryId | None, ...] | None = None,
+        adding: tuple[int, ...] | None = None,
+        removing: tuple[int, ...] | None = None,
     ) -> PartitionChanged:
         """Writes what is given; `leaderless`: no replica leads from now on."""
         return self.write(
@@ -304,8 +308,13 @@ class LogScript:
                 recovering=recovering,
                 last_known_elr=None if last_known_elr is None else ids(*last_known_elr),
                 directories=directories,
+                adding=None if adding is None else ids(*adding),
+                removing=None if removing is None else ids(*removing),
             )
         )
+
+    def zk_migration(self, state: str) -> ZkMigrationChanged:
+        return self.write(ZkMigrationChanged(at=self.at(), state=ZkMigrationState(state)))
 
     def begin(self) -> TransactionBegan:
         return self.write(TransactionBegan(at=self.at(), name="t"))

@@ -165,7 +165,7 @@ def test_a_run_of_partitions_is_corrected_as_each_record_is() -> None:
     script.clock_ahead_ms = 3 * HOUR_MS
     values = PartitionValues(
         replicas=(NodeId(101),), isr=(NodeId(101),), elr=(), last_known_elr=(), leader=NodeId(101), leader_set=True,
-        recovering=True,
+        recovering=True, adding=(), removing=(),
     )  # fmt: skip
     run = PartitionRun(
         base_offset=script.offset,

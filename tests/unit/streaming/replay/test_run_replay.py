@@ -52,6 +52,8 @@ class Step(NamedTuple):
     flag: bool | None
     epoch: int
     directories: Directories
+    moved: tuple[NodeId, ...] | None = None
+    """The replicas that are added and removed."""
 
 
 USUAL = ["set"] * 4 + ["change"] * 6
@@ -69,6 +71,7 @@ STEPS = st.builds(
     flag=st.none() | st.booleans(),
     epoch=st.sampled_from([0, 0, 0, 1, 7, 2**31 - 1]),
     directories=st.just(()) | st.lists(DIRECTORIES, max_size=4).map(tuple),
+    moved=st.none() | st.just(()) | node_lists(2),
 )
 
 
@@ -121,7 +124,7 @@ class Script:
             )
 
     def _partition_event(self, step: Step) -> LogEvent:
-        what, topic, partition, replicas, isr, elr, last_known_elr, leader, flag, epoch, directories = step
+        what, topic, partition, replicas, isr, elr, last_known_elr, leader, flag, epoch, directories, moved = step
         node = None if leader is None or leader < 0 else NodeId(leader)
         if what == "set":
             return PartitionSet(
@@ -137,6 +140,7 @@ class Script:
                 partition_epoch=epoch,
                 recovering=bool(flag) and partition == 0,
                 directories=directories,
+                adding=moved or (),
             )
         return PartitionChanged(
             at=self._at(),
@@ -150,6 +154,8 @@ class Script:
             leader_set=leader is not None,
             recovering=flag if partition < 2 else None,
             directories=directories or None,
+            adding=moved if flag else None,
+            removing=None if flag else moved,
         )
 
 
@@ -189,6 +195,8 @@ def row_of(event: PartitionSet | PartitionChanged | TopicCreated, delta: int) ->
         event.leader,
         leader_set=isinstance(event, PartitionSet) or event.leader_set,
         recovering=event.recovering,
+        adding=event.adding,
+        removing=event.removing,
     )
     if isinstance(event, PartitionSet):
         return delta, topic_id, partition, values, event.partition_leader_epoch, event.partition_epoch, directories

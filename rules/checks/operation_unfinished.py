@@ -1,0 +1,226 @@
+"""An operation that should end has lasted too long: a reassignment, a controlled shutdown, a migration from ZooKeeper.
+
+What it means
+    Kafka records these as states of the cluster that are meant to pass. While one lasts, what follows it has to wait:
+
+    - A reassignment of partitions (KIP-455): each one waits for new replicas to copy the partition. It never ends if a
+      new replica's broker is down or was unregistered, if the copies are throttled too much, or if the partition has no
+      leader. Until then the data is stored twice, and the same partitions cannot be moved elsewhere.
+    - A controlled shutdown: the broker has asked to leave, leads nothing any more and takes no new leadership, and has
+      not stopped. To its clients it looks alive.
+    - A migration from ZooKeeper (KIP-866): before it, the controllers wait for all brokers to register; in it, the
+      metadata is written to both. Kafka 4.0 has no ZooKeeper and refuses to start on such a log.
+
+    Other temporary states have rules of their own: `broker-fenced` (a start that does not end), `voter-change-stuck`,
+    `version-drift` (an upgrade that stopped halfway), `open-transaction`, `partition-stuck-recovering`,
+    `observer-lagging` and `voter-lagging` (catching up for more than an hour), `node-not-registered`.
+
+What to do
+    - Reassignment: start the brokers that the alert names, or cancel it. If all of them run, see whether a replication
+      throttle is left from the tool that began it.
+    - Controlled shutdown: read in the broker's log what it waits for, and end its process if it hangs.
+    - Migration: restart the brokers that are still in ZooKeeper mode, then the controllers without
+      `zookeeper.metadata.migration.enable`. Until then the way back is open.
+
+What not to do
+    Do not unregister a broker that holds the only in-sync replica of a partition to end its reassignment. Do not
+    upgrade to Kafka 4.0 or later during a migration.
+"""
+
+from collections.abc import Iterable
+
+from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.now import node_of, over
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.formatting import and_join, first_values, ms_text, plural, utc_text
+from rules.model.history import Reassignment, ZkMigration, ZkMigrationState
+from rules.model.identifiers import Millis, NodeId
+from rules.model.membership import BrokerRegistration
+from rules.model.quorum import Quorum
+from rules.remedies.remedy_commands import describe_features, list_reassignments
+
+REASSIGNMENT = "partition reassignment"
+MIGRATION = "migration from ZooKeeper"
+REASSIGNED_FOR = Threshold(
+    name="reassigned_for",
+    default=86_400.0,
+    meaning="how long one partition may be reassigned: a day is enough to copy terabytes",
+)
+BLOCKED_FOR = Threshold(
+    name="blocked_for",
+    default=900.0,
+    meaning="the same while one of its new replicas is on a broker that is fenced or not registered, which copies "
+    "nothing. A broker that is restarted is back by then",
+)
+SHUTTING_DOWN_FOR = Threshold(
+    name="shutting_down_for",
+    default=600.0,
+    meaning="how long a controlled shutdown may last: a broker gives it up and stops after five minutes",
+)
+PREPARED_FOR = Threshold(
+    name="prepared_for",
+    default=86_400.0,
+    meaning="how long the controllers may wait for the brokers before a migration from ZooKeeper",
+)
+MIGRATED_FOR = Threshold(
+    name="migrated_for",
+    default=604_800.0,
+    meaning="how long a migration from ZooKeeper may last: a week leaves time to observe it before the way back closes",
+)
+_STATE_LIMITS = {ZkMigrationState.PRE_MIGRATION: PREPARED_FOR, ZkMigrationState.MIGRATION: MIGRATED_FOR}
+_MOST_NAMED = 8
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for the reassignments, one for each controlled shutdown, and one for a migration."""
+    newest = quorum.newest_timestamp_ms
+    if newest is None:
+        return
+    if quorum.reassignments:
+        yield from _reassignments(quorum, newest, thresholds)
+    for _, broker in sorted(quorum.brokers.items()):
+        since = broker.leaving_since_timestamp_ms if broker.alive else None
+        if since is not None and newest - since >= thresholds.ms(SHUTTING_DOWN_FOR.name):
+            yield _shutdown(broker, since, newest)
+    migration = quorum.zk_migration
+    limit = _STATE_LIMITS.get(migration.state) if migration else None
+    if migration and limit and newest - migration.since_timestamp_ms >= thresholds.ms(limit.name):
+        yield _migration(quorum, migration, newest)
+
+
+def _reassignments(quorum: Quorum, newest: Millis, thresholds: Thresholds) -> Iterable[Finding]:
+    late: list[Reassignment] = []
+    for one in quorum.reassignments:
+        limit = BLOCKED_FOR if _down(quorum, one) else REASSIGNED_FOR
+        if newest - one.since_timestamp_ms >= thresholds.ms(limit.name):
+            late.append(one)
+    if late:
+        yield _reassignment(quorum, late, newest)
+
+
+def _down(quorum: Quorum, one: Reassignment) -> list[NodeId]:
+    """Returns the brokers that do not copy their new replicas, because they are fenced or not registered."""
+    return [node for node in one.adding if node not in quorum.brokers or quorum.brokers[node].fenced]
+
+
+def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> Finding:
+    down = sorted({node for one in late for node in _down(quorum, one)})
+    oldest, adding = late[0], sorted({node for one in late for node in one.adding})
+    waits = (
+        f" {'Broker' if len(down) == 1 else 'Brokers'} {and_join(down, _MOST_NAMED)}, which should copy "
+        f"{'it' if len(late) == 1 else 'them'}, {'is' if len(down) == 1 else 'are'} down or not registered."
+        if down
+        else f" New replicas are on {'broker' if len(adding) == 1 else 'brokers'} {and_join(adding, _MOST_NAMED)}."
+        if adding
+        else ""
+    )
+    least = " at least" if oldest.at_least else ""
+    return Finding(
+        subject=REASSIGNMENT,
+        severity=Severity.WARNING,
+        summary=f"{plural(len(late), 'partition')} {'has' if len(late) == 1 else 'have'} been in reassignment since "
+        f"{utc_text(oldest.since_timestamp_ms)}{least}, and it does not end.{waits}",
+        evidence={
+            "partitions_too_late": len(late),
+            "partitions_reassigned": len(quorum.reassignments),
+            "oldest_since": utc_text(oldest.since_timestamp_ms),
+            "brokers_with_new_replicas": [*adding],
+            "brokers_down": [*down],
+            "examples": first_values([f"{one.topic or one.topic_id}-{one.partition}" for one in late]),
+        },
+        remedy=(
+            *((f"# Start broker {and_join(down, _MOST_NAMED)}, or cancel the reassignment",) if down else ()),
+            list_reassignments(quorum),
+            "# If every broker runs, remove a replication throttle that is left: "
+            "leader.replication.throttled.rate and follower.replication.throttled.rate",
+            "# To go back, run kafka-reassign-partitions.sh --cancel with the JSON file that began it",
+        ),
+        starts=tuple(node for node in down if node in quorum.brokers),
+        condition_age_ms=Millis(newest - oldest.since_timestamp_ms),
+    )
+
+
+def _shutdown(broker: BrokerRegistration, since: Millis, newest: Millis) -> Finding:
+    return Finding(
+        subject=f"broker {broker.id}",
+        severity=Severity.WARNING,
+        summary=f"Broker {broker.id} has been shutting down since {utc_text(since)} and does not stop: it leads no "
+        "partition and still counts as alive.",
+        evidence={
+            "broker": broker.id,
+            "shutting_down_since": utc_text(since),
+            "incarnation_id": broker.incarnation_id,
+        },
+        remedy=(
+            f"# Read in the log of broker {broker.id} what its shutdown waits for",
+            f"# If its log stands still, take a thread dump and end its process, then start broker {broker.id}",
+        ),
+        starts=(broker.id,),
+        condition_age_ms=Millis(newest - since),
+    )
+
+
+def _migration(quorum: Quorum, migration: ZkMigration, newest: Millis) -> Finding:
+    age_ms = Millis(newest - migration.since_timestamp_ms)
+    least = " at least" if migration.at_least else ""
+    waits = migration.state is ZkMigrationState.PRE_MIGRATION
+    return Finding(
+        subject=MIGRATION,
+        severity=Severity.WARNING,
+        summary=f"The migration from ZooKeeper has been in state {migration.state} since "
+        f"{utc_text(migration.since_timestamp_ms)}{least}. "
+        + (
+            "The controllers wait for brokers to register: the metadata is still in ZooKeeper alone."
+            if waits
+            else "The metadata is written to ZooKeeper and to the log."
+        ),
+        evidence={
+            "state": migration.state.value,
+            "lasts": ms_text(age_ms),
+            "brokers_registered": len(quorum.brokers),
+            "metadata_version": quorum.metadata_version,
+        },
+        remedy=(
+            "# Restart each ZooKeeper-mode broker with zookeeper.metadata.migration.enable=true: the log of the active "
+            "controller lists those that it waits for"
+            if waits
+            else "# Restart each broker that still runs in ZooKeeper mode in KRaft mode (process.roles=broker)",
+            "# When all of them run in KRaft mode, restart the controllers without "
+            "zookeeper.metadata.migration.enable, one after the other: after that there is no way back",
+            describe_features(quorum),
+        ),
+        condition_age_ms=age_ms,
+    )
+
+
+def _resolved(quorum: Quorum, subject: str) -> str:
+    if subject == REASSIGNMENT:
+        left = len(quorum.reassignments)
+        return f"Partitions that are being reassigned: {left}." if left else "No partition is being reassigned."
+    if subject == MIGRATION:
+        state = quorum.zk_migration.state if quorum.zk_migration else ZkMigrationState.NONE
+        return f"The migration from ZooKeeper is in state {state}."
+    broker = quorum.brokers.get(node_of(subject))
+    if broker is None:
+        return f"Broker {node_of(subject)} is no longer registered."
+    if broker.fenced:
+        return f"Broker {broker.id} has left."
+    return over(subject) if broker.in_controlled_shutdown else f"Broker {broker.id} is alive."
+
+
+RULE = Rule(
+    title="An operation does not end",
+    resolved=_resolved,
+    hold=hold(60.0),
+    further_thresholds=(
+        REASSIGNED_FOR,
+        BLOCKED_FOR,
+        SHUTTING_DOWN_FOR,
+        PREPARED_FOR,
+        MIGRATED_FOR,
+        ANSWER_AGE,
+    ),
+    needs=(Need.CURRENT_LOG,),
+    inhibited_by=("no-leader", "high-watermark-stalled", "controller-stuck", "open-transaction"),
+    grouped_with=("broker-fenced", "partitions-offline", "node-not-registered"),
+)

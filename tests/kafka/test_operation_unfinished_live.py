@@ -1,0 +1,44 @@
+"""A reassignment that does not end, on a real quorum: its new replica is on a broker that is killed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.conftest import MakeLab
+from tests.kafka.monitored_cluster import MonitoredCluster
+from tests.lab import Lab
+
+pytestmark = pytest.mark.lab
+LIMITS = {"operation-unfinished.blocked_for": 5, "operation-unfinished.hold": 1}
+
+
+@pytest.fixture(scope="module")
+def lab(shared_lab: MakeLab) -> Lab:
+    return shared_lab(controllers=1, brokers=2, properties={"broker.session.timeout.ms": "4000"})
+
+
+def test_a_reassignment_to_a_killed_broker_ends_when_it_is_back(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    first, second = lab.brokers
+    lab.create_topic("orders", assignment=[[first]] * 2)
+    lab.produce("orders", 100_000)
+    monitor.start_scenario(LIMITS)
+
+    moves = [{"topic": "orders", "partition": number, "replicas": [second]} for number in range(2)]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}), encoding="utf-8")
+    execute = ["--execute", "--throttle", "1000", "--reassignment-json-file", str(plan)]
+    # The tool refuses a broker that is fenced: the broker is killed while it copies, which the throttle makes slow.
+    lab.jvm.tool("kafka-reassign-partitions", ["--bootstrap-server", lab.broker_bootstrap[0], *execute])
+    lab.kill(second)
+    fired = monitor.wait_for("operation-unfinished", within_s=60)
+    printed = lab.run_remedy(next(line for line in fired.remedy if not line.startswith("#")))
+    lab.start(second)
+    monitor.wait_for("operation-unfinished", "resolved", within_s=60)
+
+    assert (fired.subject, fired.severity) == ("partition reassignment", "warning")
+    assert fired.evidence["brokers_down"] == [second]
+    assert f"orders-1: replicas: {second},{first}. adding: {second}. removing: {first}." in str(printed)
+    assert monitor.rules == {"operation-unfinished"}

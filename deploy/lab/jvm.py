@@ -23,10 +23,6 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
     "kafka-features": ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand"),
     "kafka-jmx": ("org.apache.kafka.tools.JmxTool", "kafka.tools.JmxTool"),
     "kafka-leader-election": ("org.apache.kafka.tools.LeaderElectionCommand", "kafka.admin.LeaderElectionCommand"),
-    "kafka-reassign-partitions": (
-        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-        "kafka.admin.ReassignPartitionsCommand",
-    ),
     "kafka-log-dirs": ("org.apache.kafka.tools.LogDirsCommand", "kafka.admin.LogDirsCommand"),
     "kafka-metadata-quorum": ("org.apache.kafka.tools.MetadataQuorumCommand", "kafka.admin.MetadataQuorumCommand"),
     "kafka-reassign-partitions": (

@@ -5,11 +5,11 @@ What it means
 
     - A reassignment of partitions (KIP-455): each one waits for new replicas to copy the partition. It never ends if a
       new replica's broker is down or was unregistered, if the copies are throttled too much, or if the partition has no
-      leader. Until then the data is stored twice, and the same partitions cannot be moved elsewhere.
+      leader. Until then the data is stored twice, and tools that balance the cluster leave it as it is.
     - A controlled shutdown: the broker has asked to leave, leads nothing any more and takes no new leadership, and has
       not stopped. To its clients it looks alive.
     - A migration from ZooKeeper (KIP-866): before it, the controllers wait for all brokers to register; in it, the
-      metadata is written to both. Kafka 4.0 has no ZooKeeper and refuses to start on such a log.
+      metadata is written to both. It must have ended before an upgrade to Kafka 4.0, which has no ZooKeeper.
 
     Other temporary states have rules of their own: `broker-fenced` (a start that does not end), `voter-change-stuck`,
     `version-drift` (an upgrade that stopped halfway), `open-transaction`, `partition-stuck-recovering`,

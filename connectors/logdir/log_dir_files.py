@@ -95,6 +95,26 @@ def find_partition(folder: Path) -> Path:
     )
 
 
+def is_empty_log_dir(folder: Path) -> bool:
+    """Returns whether this is the log directory of a node that has written no metadata log yet.
+
+    Its disk is new, or it was formatted and never started. A folder with other things and without a meta.properties is
+    no log directory; `find_partition` then says so.
+
+    Raises:
+        UsageError: the folder cannot be listed.
+    """
+    with os_errors(f"cannot read {folder}"):
+        try:
+            names = {entry.name for entry in folder.iterdir()} - {"lost+found"}
+            partition = {entry.name for entry in (folder / PARTITION).iterdir()} if PARTITION in names else set()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+    if any(is_log_file(name) for name in names | partition):
+        return False
+    return not names or bool(names & {META_PROPERTIES, PARTITION, QUORUM_STATE}) or folder.name == PARTITION
+
+
 def is_log_file(name: str) -> bool:
     """Whether a file of this name is a segment or a snapshot."""
     return bool(_SEGMENT.fullmatch(name) or _SNAPSHOT.fullmatch(name))

@@ -69,9 +69,9 @@ def plan(
     """
     from streaming.rescue.plan_output import plan_json, plan_text, probed_endpoints, proposal
     from streaming.rescue.rescue_plan import make_plan
-    from streaming.status.from_log_dir import replay_log_dir
+    from streaming.status.from_log_dir import replay_or_empty
 
-    rescue_plan = make_plan([replay_log_dir(folder) for folder in log_dir], initial_controllers)
+    rescue_plan = make_plan([replay_or_empty(folder) for folder in log_dir], initial_controllers)
     voters = proposal(rescue_plan) if probe else ()
     probes = probed_endpoints(voters, rescue_plan.cluster_id, say=print_progress)
     if as_json:

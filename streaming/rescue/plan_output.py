@@ -23,6 +23,7 @@ from rules.model.monitoring import Answer, Connection, Probe, Resolution
 from rules.rescue.node_decisions import NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, transcript
+from streaming.status.from_log_dir import EmptyLogDir
 from streaming.status.status_tables import remedy_line
 
 _HEADLINES = {
@@ -77,6 +78,9 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
     out.append("; nothing was written\n", "dim")
     for one in plan.disks:
         out.append(f"  {_disk(one)}\n")
+    for empty in plan.empty:
+        of = empty.key or "unknown node"
+        out.append(f"  {visible(f'{of} (empty: not a voter, {empty.folder})')}\n")
     if plan.survival is not None:
         best = and_join(plan.survival.best)
         held = "every committed record" if plan.survival.holds_all_committed else "more than the other disks"
@@ -89,20 +93,24 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
         out.append(f"  probe: {visible(probed.text)}\n", style)
     for warning in plan.warnings:
         out.append(f"  warning: {visible(warning)}\n", "yellow")
-    if plan.provided is not None:
-        for one in plan.disks:
-            unchanged = plan.refusal is not None or plan.decision(one.key).action is not NodeAction.APPLY
-            if plan.outcome is OverrideOutcome.PASSED and unchanged:
-                # "Validation: PASSED" would contradict the plan, which does not change this node.
-                continue
-            out.append("\n")
-            for line in transcript(one, plan.provided):
-                out.append(f"  {visible(line)}\n", "dim")
+    for line in _transcripts(plan):
+        out.append(f"{line}\n", "dim")
     for step in steps(plan):
         line, style = remedy_line(step)
         out.append(f"  {line}\n", style)
     out.rstrip()
     return out
+
+
+def _transcripts(plan: RescuePlan) -> Iterable[str]:
+    """Yields what the override would print for each disk, after an empty line."""
+    for one in plan.disks if plan.provided is not None else ():
+        unchanged = plan.refusal is not None or plan.decision(one.key).action is not NodeAction.APPLY
+        if plan.outcome is OverrideOutcome.PASSED and unchanged:
+            # "Validation: PASSED" would contradict the plan, which does not change this node.
+            continue
+        yield ""
+        yield from (f"  {visible(line)}" for line in transcript(one, plan.provided or ()))
 
 
 def _headline(plan: RescuePlan) -> tuple[str, str, str]:
@@ -141,6 +149,7 @@ def plan_json(plan: RescuePlan) -> dict[str, Plain]:
         "absent_voters": [str(key) for key in survived.absent] if survived else [],
         "initial_controllers": initial_controllers(survived.voters.voters) if survived else None,
         "disks": [_disk_json(one, plan) for one in plan.disks],
+        "empty": [_empty_json(one) for one in plan.empty],
         "warnings": [*plan.warnings],
         "steps": [*steps(plan)],
     }
@@ -168,12 +177,32 @@ def _disk_json(one: AssessedDisk, plan: RescuePlan) -> dict[str, Plain]:
     }
 
 
+def _empty_json(one: EmptyLogDir) -> dict[str, Plain]:
+    key = one.key
+    return {
+        "folder": str(one.folder),
+        "node_id": key.id if key else None,
+        "directory_id": key.directory_id if key else None,
+    }
+
+
 def steps(plan: RescuePlan) -> Iterable[str]:
     """Yields what to do, in order: each item is one shell command, or a sentence that begins with `#`."""
     return map(printable_step, _steps(plan))
 
 
 def _steps(plan: RescuePlan) -> Iterable[str]:
+    yield from _of_given(plan)
+    if plan.survival is not None and plan.survival.electable:
+        for one in plan.empty:
+            node = f"node {one.key.id}" if one.key else f"the node of {one.folder}"
+            yield (
+                f"# Start {node} only after a leader is elected: its disk is empty. A controller is then an observer, "
+                "and `kraftwatch check` has the commands that make it a voter"
+            )
+
+
+def _of_given(plan: RescuePlan) -> Iterable[str]:
     if plan.startable:
         yield f"# No rescue is needed: start {_controllers(plan.startable)}"
         return

@@ -31,7 +31,7 @@ from rules.rescue.voter_override import (
     registered_voters,
     voter_set_text,
 )
-from streaming.status.from_log_dir import LogDirContents, cluster_of
+from streaming.status.from_log_dir import EmptyLogDir, LogDirContents, cluster_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +81,8 @@ class RescuePlan:
 
     cluster_id: str | None
     disks: tuple[AssessedDisk, ...]
+    empty: tuple[EmptyLogDir, ...]
+    """Log directories without a record: whatever their node was, they are not a voter's."""
     survival: DiskSurvival | None
     provided: tuple[Voter, ...] | None
     outcome: OverrideOutcome | None
@@ -121,16 +123,23 @@ class RescuePlan:
         return survival.present if survival is not None and survival.electable and unchanged and same else ()
 
 
-def make_plan(disks: Sequence[LogDirContents], wanted: str | None) -> RescuePlan:
+def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None) -> RescuePlan:
     """Assesses the disks of one cluster.
 
     Args:
-        disks: of controllers and brokers, each once.
+        found: of controllers and brokers, each once.
         wanted: the new voters as `--initial-controllers` takes them; None: only the disks are assessed.
 
     Raises:
-        UsageError: a disk belongs to a static quorum, to an unknown node or to another cluster; or the list is invalid.
+        UsageError: a disk belongs to a static quorum, to an unknown node or to another cluster; or the list is invalid;
+            or no disk holds a record.
     """
+    disks = [one for one in found if isinstance(one, LogDirContents)]
+    empty = tuple(one for one in found if isinstance(one, EmptyLogDir))
+    if not disks:
+        raise UsageError(
+            f"{and_join(one.folder for one in empty)}: empty, not a voter: no log directory with a record is given"
+        )
     keys, voter_sets = [read.key for read in disks], [_voters(read) for read in disks]
     cluster_id = cluster_of(disks)
     twice = sorted({key for key in keys if keys.count(key) > 1})
@@ -154,10 +163,11 @@ def make_plan(disks: Sequence[LogDirContents], wanted: str | None) -> RescuePlan
     return RescuePlan(
         cluster_id=cluster_id,
         disks=assessed,
+        empty=empty,
         survival=survived,
         provided=provided,
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
-        warnings=tuple(_warnings(assessed, survived)),
+        warnings=(*_warnings(assessed, survived), *_empty(empty, cluster_id, survived)),
         decisions=node_decisions(assessed, best.voters),
         proposed=registered if provided is None and registered != recorded else None,
     )
@@ -216,6 +226,17 @@ def _warnings(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> I
     yield from _views(disks)
     for one in disks:
         yield from _of_disk(one)
+
+
+def _empty(empty: Sequence[EmptyLogDir], cluster_id: str | None, survived: DiskSurvival | None) -> Iterable[str]:
+    for one in empty:
+        of = one.meta_properties.cluster_id if one.meta_properties else None
+        other = f", and it is formatted for cluster {of}" if of not in (None, cluster_id) else ""
+        lost = [
+            key for key in (survived.voters.keys if survived else ()) if one.key is not None and key.id == one.key.id
+        ]
+        instead = f" voter {lost[0]} is lost, unless its disk is elsewhere" if lost else ""
+        yield f"{one.folder} holds no record: empty, not a voter{other}" + (f";{instead}" if instead else "")
 
 
 def _ends(disks: Sequence[AssessedDisk], voters: VoterSet | None) -> Iterable[str]:

@@ -80,20 +80,33 @@ def pending_voters(quorum: Quorum) -> parts.PendingVoters | None:
 
 
 def possible_voters(state: ClusterState) -> tuple[parts.PossibleVoter, ...]:
-    """Returns the observers with a directory id whose node registered as a controller (KIP-853: CouldBeVoters)."""
+    """Returns the observers with a directory id whose node registered as a controller (KIP-853: CouldBeVoters).
+
+    Not a directory that was lost: a leader lists it for five minutes beside the node's other one, which fetches.
+    """
     quorum, poll = state.quorum, state.quorum.poll
     if poll is None:
         return ()
     voting = {row.key for row in poll.voters} | (quorum.committed.keys if quorum.committed else frozenset())
+    live = {
+        key: liveness(quorum, poll, key, state.thresholds[ENDPOINT_RULE])
+        for rows in poll.rows_by_id.values()
+        for key in {row.key for row in rows}
+    }
+    fetching = {key for key, how in live.items() if how is Liveness.FETCHING}
+    replaced = {key for key in live.keys() - fetching if any(other.id == key.id for other in fetching)}
     return tuple(
         parts.PossibleVoter(
             id=row.key.id,
             directory_id=row.key.directory_id,
-            liveness=liveness(quorum, poll, row.key, state.thresholds[ENDPOINT_RULE]),
+            liveness=live[row.key],
             lag_time_ms=lag_ms(poll, row),
         )
         for row in poll.observers
-        if row.key.directory_id is not None and row.key.id in quorum.controllers and row.key not in voting
+        if row.key.directory_id is not None
+        and row.key.id in quorum.controllers
+        and row.key not in voting
+        and row.key not in replaced
     )
 
 

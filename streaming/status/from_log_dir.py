@@ -81,6 +81,35 @@ class LogDirContents:
             yield f"{one.file} from byte {one.position} on: {one.reason} ({one.size} bytes {effect})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyLogDir:
+    """A log directory without a record: of a new disk, or of a node that was formatted and has fetched nothing."""
+
+    folder: Path
+    meta_properties: log_dir_files.MetaProperties | None
+    """None before the disk is formatted."""
+
+    @property
+    def key(self) -> ReplicaKey | None:
+        """The node that it was formatted for; None if it was not."""
+        return self.meta_properties.key if self.meta_properties else None
+
+
+def replay_or_empty(folder: Path) -> LogDirContents | EmptyLogDir:
+    """Reads a log directory that may hold no record.
+
+    Raises:
+        UsageError: it is no log directory, or may not be read.
+    """
+    if not log_dir_files.is_empty_log_dir(folder):
+        contents = replay_log_dir(folder)
+        # Kafka formats a disk with a snapshot that ends at offset 0.
+        if contents.end_offset or contents.damaged:
+            return contents
+    meta = log_dir_files.read_meta_properties(folder / log_dir_files.PARTITION)
+    return EmptyLogDir(folder=folder, meta_properties=meta or log_dir_files.read_meta_properties(folder))
+
+
 def cluster_of(disks: Sequence[LogDirContents]) -> str | None:
     """Returns the cluster id of disks; UsageError if they belong to several clusters."""
     ids = sorted({read.machine.cluster_id or "unknown" for read in disks})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from connectors.errors import UsageError
 from tests.cli.program import kraftwatch, log_dirs
 from tests.unit.connectors.logdir.log_dirs import MOVED
 
@@ -79,3 +80,49 @@ def test_every_command_of_the_page_prints_what_the_page_shows(stopped: Path, mon
         assert ended.exception is None or isinstance(ended.exception, SystemExit), block["command"]
         assert block["output"] in ended.stdout, block["command"]
     assert len(blocks) == 7
+
+
+@pytest.mark.parametrize("kind", ["new", "formatted", "started"])
+def test_an_empty_log_directory_is_not_a_voter_and_the_others_are_assessed(stopped: Path, kind: str) -> None:
+    folder = stopped / "node-3"
+    partition = folder / "__cluster_metadata-0"
+    for file in partition.iterdir():
+        file.unlink()
+    if kind == "started":
+        (partition / f"{0:020}.log").touch()
+        (partition / "quorum-state").touch()
+    else:
+        partition.rmdir()
+    if kind == "new":
+        for file in folder.iterdir():
+            file.unlink()
+        (folder / "lost+found").mkdir()
+
+    as_json, text = rescue_plan(stopped, (1, 2, 3), "--json"), rescue_plan(stopped, (1, 2, 3))
+
+    output = json.loads(as_json.stdout)
+    assert (as_json.exit_code, text.exit_code) == (0, 0)
+    assert [one["node_id"] for one in output["disks"]] == [1, 2]
+    assert output["empty"][0]["node_id"] == (None if kind == "new" else 3)
+    assert output["electable"]
+    assert output["absent_voters"] == ["3-Q6ZWoxLOS3O_aT7VKTK-sg"]
+    assert "(empty: not a voter," in " ".join(text.stdout.split())
+    assert any(step.startswith("# Start ") and "only after a leader is elected" in step for step in output["steps"])
+
+
+def test_only_empty_log_directories_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    ended = kraftwatch("rescue", "plan", "--log-dir", str(tmp_path))
+
+    assert isinstance(ended.exception, UsageError)
+    assert str(ended.exception) == f"{tmp_path}: empty, not a voter: no log directory with a record is given"
+
+
+def test_a_folder_with_other_things_is_no_log_directory(stopped: Path, tmp_path: Path) -> None:
+    other = tmp_path / "home"
+    other.mkdir()
+    (other / "notes.txt").touch()
+
+    ended = kraftwatch("rescue", "plan", *log_dirs(stopped, 1), "--log-dir", str(other))
+
+    assert isinstance(ended.exception, UsageError)
+    assert str(ended.exception).startswith(f"no metadata log is in {other}")

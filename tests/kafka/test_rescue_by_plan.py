@@ -99,18 +99,24 @@ def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path
     wanted = voters(quorum).replace("127.0.0.1:", "c.new:")
     for node in others:
         shutil.rmtree(quorum.node(node).data)
+    # The disk of one of them is new, and formatted.
+    (new,) = others[:1]
+    quorum.node(new).data.mkdir()
+    options = ["--config", str(quorum.node(new).properties_file), "--no-initial-controllers"]
+    quorum.jvm.tool("kafka-storage", ["format", "--cluster-id", quorum.cluster_id, *options])
 
-    text, as_json = (rescue_plan(quorum, wanted, survivor, as_json=as_json) for as_json in (False, True))
+    text, as_json = (rescue_plan(quorum, wanted, survivor, new, as_json=as_json) for as_json in (False, True))
     plan_file = tmp_path / "rescue-plan.json"
     plan_file.write_text(as_json.stdout)
     held = sorted(path.name for path in quorum.node(survivor).metadata_log.iterdir())
     apply = ["rescue", "apply", *log_dirs(quorum, survivor), "--initial-controllers", wanted]
     refused = kraftwatch(*apply, "--plan", str(plan_file), "--yes")
 
-    assert (text.exit_code, as_json.exit_code) == (2, 2)
+    assert (text.exit_code, as_json.exit_code) == (2, 2), text.exception
     assert "only 1 of 3 voters' disks are given, 2 are needed" in json.loads(as_json.stdout)["refused"]
     output = " ".join(text.stdout.split())
     assert "REFUSED" in output
+    assert f"{quorum.node(new).directory_id} (empty: not a voter," in output
     assert f"Find controllers {others[0]} and {others[1]}, or their disks: with 1 more" in output
     assert f"The most complete log that remains is of controller {survivor}, up to offset {end} of epoch" in output
     assert "Records that were committed after it are on the lost disks only" in output

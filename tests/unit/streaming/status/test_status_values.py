@@ -8,7 +8,7 @@ import pytest
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import NOW, failing, healthy, key, leaderless, refuses, static
+from tests.unit.rules.situation import NOW, failing, healthy, key, leaderless, observer, refuses, static
 from tests.unit.streaming.status.status_situations import (
     SITUATIONS,
     five_voters,
@@ -364,3 +364,11 @@ def test_replication_has_the_time_of_its_poll() -> None:
 
     assert replication(polled)["described_at"] == "2026-09-21T14:13:19.800Z"
     assert replication(replace(polled, poll=None, now_ms=Millis(NOW)))["described_at"] is None
+
+
+def test_a_lost_directory_that_is_still_listed_could_not_be_a_voter() -> None:
+    """The disk of controller 4 was replaced: the leader lists the former directory for five minutes more."""
+    both = observer(observer(healthy(), 4, directory="lost", fetched_ago_ms=60_000, lags=(60_000,) * 30), 4)
+    assert rows(status(both)["could_be_voters"], "id directory_id") == [[4, DIRECTORY[4]]]
+    alone = observer(healthy(), 4, fetched_ago_ms=60_000)
+    assert rows(status(alone)["could_be_voters"], "id directory_id") == [[4, DIRECTORY[4]]], "it may come back"

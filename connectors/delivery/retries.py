@@ -42,7 +42,7 @@ class RetrySchedule:
     def failed(self, retry_after_s: float, now_ms: Millis) -> float:
         """Starts the next delay and returns it in seconds; `retry_after_s`: what the service asked for, or 0."""
         doubled_ms = min(max(_FIRST_DELAY_MS, 2 * self._delay_ms), self._longest_ms)
-        self._delay_ms = max(doubled_ms, min(round(retry_after_s * 1000), _MAX_RETRY_AFTER_MS))
+        self._delay_ms = max(doubled_ms, round(min(retry_after_s * 1000, _MAX_RETRY_AFTER_MS)))
         self._failed_at_ms = now_ms
         return self._delay_ms / 1000
 

@@ -5,7 +5,10 @@ the last notification, and a restarted Alertmanager has no alerts. Grouping, sil
 member of an Alertmanager cluster must be notified: each is a separate sink.
 
 Alertmanager accepts an alert that is over by its own clock, and drops it. So the times are given by its clock, which
-the Date of its answers shows, where the two clocks differ by more than CLOCKS_DIFFER_S.
+the Date of its answers shows, where the two clocks differ by more than CLOCKS_DIFFER_S. A proxy may answer with a Date
+of its own, Alertmanager drops alerts beyond a limit, and any HTTP server may accept the request: what is new and
+firing is therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts
+cannot be read, accepted is delivered.
 """
 
 import base64
@@ -18,7 +21,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from pydantic import SecretStr, model_validator
 
@@ -26,8 +29,8 @@ from connectors.alert_json import compact_json
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
-from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
-from connectors.sinks.sink import Delivered, Outcome, SerialSink
+from connectors.sinks.http_request import HttpResponse, get, outcome_of_response, post
+from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
@@ -47,9 +50,14 @@ REPEAT_S = 60.0
 """How often firing alerts are sent again."""
 LASTS_S = 300.0
 """How long an alert stays active there after the last notification: several repetitions and the longest retry delay."""
-CLOCKS_DIFFER_S = 250.0
-"""A difference of the clocks with which an alert ends before it is sent again, or stays for long after its end."""
+CLOCKS_DIFFER_S = 200.0
+"""A larger difference of the clocks is corrected: an alert that ends early must still be sent again before its end,
+also after some failures."""
+_LIST_BYTES = 4 << 20
+"""How much of a list of alerts is read: an incident with some thousand alerts."""
 _PATH = "/api/v2/alerts"
+_ALL = {"active": "true", "silenced": "true", "inhibited": "true", "unprocessed": "true"}
+"""Whatever Alertmanager does with them."""
 _API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
 _MAX_ANNOTATION = 2_000
 """Characters of an annotation: it becomes part of mails and chat messages."""
@@ -130,6 +138,9 @@ class AlertmanagerSink(SerialSink[bytes]):
         """
         self._ahead_ms = 0
         """By how much this clock is ahead of Alertmanager's; 0 for what does not matter."""
+        self._unread: set[tuple[str, str]] = set()
+        """Firing alerts that were accepted, and not found or not read yet: by incident and fingerprint."""
+        self._unreadable = False
         _check_url(self._url)
         for secret in self._secrets():
             secret.read()
@@ -141,15 +152,70 @@ class AlertmanagerSink(SerialSink[bytes]):
         url = self._url.read().rstrip("/") + _PATH
         secrets = [secret.read() for secret in self._secrets()]
         options: Mapping[str, Any] = {"headers": self._authorization(), "ca_file": self._section.ca_file}
-        began = time.monotonic()
+        until = time.monotonic() + left_s
         response = post(url, document, seconds=left_s, **options)
         if isinstance(response, HttpResponse) and self._adopt_clock(response, sent_at_ms):
-            left_s -= time.monotonic() - began
+            left_s = until - time.monotonic()
             response = post(url, self._document(notification, sent_at_ms), seconds=left_s, **options)
-        outcome = outcome_of_response(response, url, secrets, server="Alertmanager")
+        outcome = outcome_of_response(response, url, secrets, server="Alertmanager", accepted=_accepted)
+        if isinstance(outcome, Delivered) and (expected := self._to_read(notification)):
+            # By the incident, whose key needs no escaping.
+            query = urlencode({"filter": f'incident="{self._key(notification)}"', **_ALL})
+            left_s = until - time.monotonic()
+            found = get(f"{url}?{query}", seconds=left_s, answer_bytes=_LIST_BYTES, **options)
+            outcome = self._outcome_of_list(found, expected, url, secrets)
         if isinstance(outcome, Delivered):
             self._store_labels(notification)
         return outcome
+
+    def _key(self, notification: Notification) -> str:
+        return deduplication_key(notification.incident, notification.escalations)
+
+    def _to_read(self, notification: Notification) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        """Returns the labels of the firing alerts of which it is not known yet that Alertmanager has them."""
+        incident, new = notification.incident, {alert.fingerprint for alert in notification.new_transitions}
+        return {
+            (incident, alert.fingerprint): _labels(alert, alert.severity, self._key(notification))
+            for alert in notification.alerts
+            if alert.state is AlertState.FIRING
+            and (alert.fingerprint in new or (incident, alert.fingerprint) in self._unread)
+        }
+
+    def _outcome_of_list(
+        self,
+        response: HttpResponse | Retry,
+        expected: Mapping[tuple[str, str], Mapping[str, str]],
+        url: str,
+        secrets: Sequence[str],
+    ) -> Outcome:
+        """Returns whether Alertmanager has these alerts, silenced and inhibited ones included."""
+        self._unread |= expected.keys()
+        problem = _unreadable(response, url, secrets)
+        if problem is not None:
+            if not self._unreadable:
+                log.warning("sink %s: what Alertmanager accepts cannot be read back: %s", self.options.name, problem)
+            self._unreadable = True
+            if isinstance(response, HttpResponse) and 300 <= response.status < 500 and response.status != 429:
+                self._unread -= expected.keys()
+            return Delivered()
+        self._unreadable = False
+        outcome = outcome_of_response(response, url, secrets, server="Alertmanager", accepted=_is_list)
+        if isinstance(outcome, Delivered) and isinstance(response, HttpResponse):
+            listed = [each["labels"] for each in response.json]
+            missing = [one for one in expected.values() if not any(one.items() <= each.items() for each in listed)]
+            if missing:
+                return Retry(reason=self._missing_text(missing))
+            self._unread -= expected.keys()
+        return outcome
+
+    def _missing_text(self, missing: Sequence[Mapping[str, str]]) -> str:
+        first = shortened(f"{missing[0]['alertname']} {missing[0].get('subject', '')}", 80)
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        difference = _difference(self._ahead_ms) if self._ahead_ms else "no difference to"
+        return (
+            f"Alertmanager accepted {first}{more} and does not have it: check its clock (the Date of its answers: "
+            f"{difference} this host's), its limits, and what is behind the URL"
+        )
 
     def _adopt_clock(self, response: HttpResponse, sent_at_ms: Millis) -> bool:
         """Takes the clock of whoever has answered, if it differs; returns whether the sent times were wrong."""
@@ -158,15 +224,14 @@ class AlertmanagerSink(SerialSink[bytes]):
         except (LookupError, ValueError, TypeError, OverflowError):
             return False
         ahead_ms = round(sent_at_ms - theirs_ms)
-        if abs(ahead_ms) <= CLOCKS_DIFFER_S * 1000:
-            ahead_ms = 0
         if abs(ahead_ms - self._ahead_ms) <= CLOCKS_DIFFER_S * 1000:
             return False
-        difference = f"{ms_text(Millis(abs(ahead_ms)))} {'behind' if ahead_ms > 0 else 'ahead of'} this host's"
+        if abs(ahead_ms) <= CLOCKS_DIFFER_S * 1000:
+            ahead_ms = 0
         log.warning(
             "sink %s: Alertmanager's clock is %s: %s",
             self.options.name,
-            difference if ahead_ms else "right again",
+            f"{_difference(ahead_ms)} this host's" if ahead_ms else "right again",
             "alerts are sent with its times; set the wrong clock"
             if ahead_ms
             else "alerts are sent with this host's times",
@@ -178,7 +243,7 @@ class AlertmanagerSink(SerialSink[bytes]):
         sent_at_ms = Millis(sent_at_ms - self._ahead_ms)
         active_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))
         incident, links = notification.incident, self._links
-        label = deduplication_key(incident, notification.escalations)
+        label = self._key(notification)
         new = {alert.fingerprint for alert in notification.new_transitions}
         for one in notification.alerts:
             alert = replace(one, started_at_ms=Millis(one.started_at_ms - self._ahead_ms))
@@ -192,12 +257,13 @@ class AlertmanagerSink(SerialSink[bytes]):
                 yield postable_alert(alert, *labels, sent_at_ms=sent_at_ms, ends_at_ms=sent_at_ms, links=links)
 
     def _store_labels(self, notification: Notification) -> None:
-        label = deduplication_key(notification.incident, notification.escalations)
+        label = self._key(notification)
         for alert in notification.alerts:
             if alert.state is AlertState.FIRING:
                 self._changing_labels[notification.incident, alert.fingerprint] = (alert.severity, label)
             else:
                 self._changing_labels.pop((notification.incident, alert.fingerprint), None)
+                self._unread.discard((notification.incident, alert.fingerprint))
 
     def _secrets(self) -> Sequence[Secret]:
         return [secret for secret in (self._url, self._password, self._token) if secret is not None]
@@ -235,6 +301,17 @@ def postable_alert(
         "docs": links.rule(alert.rule) or "",
     }
     page = links.cluster(alert.cluster)
+    return {
+        "labels": {**_labels(alert, severity, incident)},
+        "annotations": {name: shortened(text, _MAX_ANNOTATION) for name, text in annotations.items() if text},
+        "startsAt": iso(starts_at_ms),
+        "endsAt": iso(ends_at_ms),
+        **({} if page is None else {"generatorURL": page}),
+    }
+
+
+def _labels(alert: Alert, severity: Severity, incident: str) -> dict[str, str]:
+    """Returns the labels, which identify an alert; Alertmanager has none that is empty."""
     labels = {
         "alertname": alert.rule,
         "cluster": alert.cluster,
@@ -243,13 +320,34 @@ def postable_alert(
         "severity": severity.value,
         "incident": incident,
     }
-    return {
-        "labels": {name: visible(text) for name, text in labels.items()},
-        "annotations": {name: shortened(text, _MAX_ANNOTATION) for name, text in annotations.items() if text},
-        "startsAt": iso(starts_at_ms),
-        "endsAt": iso(ends_at_ms),
-        **({} if page is None else {"generatorURL": page}),
-    }
+    return {name: visible(text) for name, text in labels.items() if text}
+
+
+def _accepted(response: HttpResponse) -> bool:
+    """Returns whether a response is that of `POST /api/v2/alerts`, which has no body; a proxy may add one in JSON."""
+    return response.status == 200 and (not response.text.strip() or isinstance(response.json, dict))
+
+
+def _unreadable(response: HttpResponse | Retry, url: str, secrets: Sequence[str]) -> str | None:
+    """Returns why a response does not show which alerts there are; None if it does, or is not Alertmanager's."""
+    if isinstance(response, Retry):
+        return response.reason
+    if response.accepts:
+        return None if len(response.text.encode()) < _LIST_BYTES else "the list is too long"
+    outcome = outcome_of_response(response, url, secrets)
+    return None if isinstance(outcome, Delivered) else outcome.reason
+
+
+def _is_list(response: HttpResponse) -> bool:
+    """Returns whether a response is that of `GET /api/v2/alerts`."""
+    found = response.json if response.status == 200 else None
+    return isinstance(found, list) and all(
+        isinstance(each, dict) and isinstance(each.get("labels"), dict) for each in found
+    )
+
+
+def _difference(ahead_ms: int) -> str:
+    return f"{ms_text(Millis(abs(ahead_ms)))} {'behind' if ahead_ms > 0 else 'ahead of'}"
 
 
 def _url_problem(url: str) -> str | None:

@@ -17,7 +17,7 @@ from pydantic import SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret, excerpt
 from connectors.sinks.bounded_http import BoundedAdapter, bounded
-from connectors.sinks.http_request import LATE, url_secrets
+from connectors.sinks.http_request import LATE, PAGE, url_secrets
 from connectors.sinks.notification_text import alert_text, other_alert_lines
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
@@ -104,7 +104,7 @@ class AppriseSink(SerialSink[tuple[str, str]]):
             except Exception as problem:  # noqa: BLE001 - a hundred services, each with its own library
                 return Retry(reason=f"the service failed: {type(problem).__name__}")
             if accepted:
-                return Delivered()
+                return Retry(reason=PAGE) if bound.page else Delivered()
             if bound.over:
                 return Retry(reason=LATE)
         reason = excerpt("; ".join(warnings), *url_secrets(url))

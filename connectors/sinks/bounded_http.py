@@ -9,7 +9,7 @@ does not answer is waited for: nothing can interrupt that.
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from io import BytesIO
@@ -24,6 +24,17 @@ from urllib3.exceptions import HTTPError, ProtocolError
 ANSWER_BYTES = 65_536
 """Bytes that are kept of an answer where nothing else is said."""
 _LEAST_S = 0.001
+_PAGE_BYTES = 4_096
+"""Bytes that are read of an answer that may be a web page, where nothing of others is read."""
+
+
+def is_page(headers: Mapping[str, str], text: str) -> bool:
+    """Returns whether an answer is a web page for people: the login form of a proxy, not what a service answers."""
+    return _is_html(headers) and text.lstrip("\ufeff \t\r\n").startswith("<")
+
+
+def _is_html(headers: Mapping[str, str]) -> bool:
+    return "html" in headers.get("Content-Type", "").lower()
 
 
 class Bound:
@@ -33,6 +44,8 @@ class Bound:
         """`accepted_bytes`, `refused_bytes`: how much of the body of an answer is read, below status 300 and above."""
         self._until = time.monotonic() + seconds
         self._accepted_bytes, self._refused_bytes = accepted_bytes, refused_bytes
+        self.page = False
+        """Whether an accepting answer is a web page."""
         self._lock = threading.Lock()
         self._connections: list[socket.socket] = []
 
@@ -66,7 +79,10 @@ class Bound:
 
     def read(self, response: requests.Response) -> bytes:
         """Returns the beginning of a response's body, and ends its connection."""
-        limit = self._accepted_bytes if response.status_code < 300 else self._refused_bytes
+        accepted = response.status_code < 300
+        limit = self._accepted_bytes if accepted else self._refused_bytes
+        if accepted and _is_html(response.headers):
+            limit = max(limit, _PAGE_BYTES)
         try:
             body: bytes = response.raw.read(limit, decode_content=True) if limit else b""
         finally:
@@ -74,6 +90,8 @@ class Bound:
         # A header, or a body without a length, also ends where its connection ends: at the deadline.
         if self.over:
             raise TimeoutError
+        if accepted and is_page(response.headers, body.decode(errors="replace")):
+            self.page = True
         return body
 
     def end(self) -> None:

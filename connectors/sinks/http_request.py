@@ -1,5 +1,8 @@
 """One HTTP request without retries, which ends at a deadline, and the outcome of a POST.
 
+A status of success is not enough: a proxy, a captive portal and a wrong URL have one too. Each service is recognized by
+the answer that it documents, and the answer to a request of any other server is no web page.
+
 The official clients of Slack and PagerDuty also use this transport: their own ones follow redirects with the token, and
 wait without end for a server that answers byte by byte.
 """
@@ -7,8 +10,10 @@ wait without end for a server that answers byte by byte.
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -16,20 +21,21 @@ from typing import Any
 import requests
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
 from urllib3.exceptions import HTTPError
-from urllib3.util import Retry as HeaderParser
 
 from connectors.secret import excerpt
-from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded
+from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded, is_page
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
+from connectors.store.stored_json import parse_json
 
 _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
 LATE = "no response in time"
+PAGE = "the answer is a web page, such as a proxy's login form: check the URL and the proxy"
 _STATUS = {
     401: "the credentials are not accepted",
     403: "permission denied",
     404: "the URL does not exist",
-    405: "the URL does not accept POST",
+    405: "the method is not allowed",
     407: "the proxy requires credentials",
     410: "the URL was removed",
     413: "the document is too large",
@@ -50,12 +56,22 @@ def tls_context(ca_file: Path | None = None) -> ssl.SSLContext:
     return context
 
 
-def seconds_of(retry_after: str | None) -> float:
-    """Returns the seconds from now of a Retry-After header (seconds or a date); 0 for none or an invalid one."""
+def seconds_of(headers: Mapping[str, str]) -> float:
+    """Returns the seconds from now of a Retry-After header (seconds or a date); 0 for none or an invalid one.
+
+    A date is one of the server's clock, which its Date shows.
+    """
+    retry_after = headers.get("Retry-After", "")
     try:
-        return float(HeaderParser().parse_retry_after(retry_after or ""))
-    except (HTTPError, ValueError, OverflowError):
+        if retry_after.strip().isdecimal():
+            return float(retry_after)
+        return max(0.0, _time_of(retry_after) - (_time_of(headers["Date"]) if "Date" in headers else time.time()))
+    except (ValueError, TypeError, OverflowError):
         return 0.0
+
+
+def _time_of(date: str) -> float:
+    return parsedate_to_datetime(date).timestamp()
 
 
 def error_text(error: Exception) -> str:
@@ -108,6 +124,24 @@ class HttpResponse:
     text: str
     """The beginning of the body."""
 
+    @property
+    def accepts(self) -> bool:
+        """Whether the status is one of success."""
+        return 200 <= self.status < 300
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a web page."""
+        return is_page(self.headers, self.text)
+
+    @property
+    def json(self) -> Any:
+        """The value in the body; None if it is not JSON."""
+        try:
+            return parse_json(self.text)
+        except ValueError:
+            return None
+
 
 def post(
     url: str,
@@ -130,11 +164,23 @@ def post(
         return _response("POST", url, ca_file, data=body, headers=more, allow_redirects=False)
 
 
-def status_of(url: str, *, seconds: float) -> int | Retry:
-    """Sends a GET request and follows redirects; returns the last response's status, or why there is none."""
+def get(
+    url: str, *, seconds: float, headers: Mapping[str, str], ca_file: Path | None, answer_bytes: int
+) -> HttpResponse | Retry:
+    """Sends a GET request as `post` does."""
+    if seconds <= 0:
+        return Retry(reason=LATE)
+    more = {"Accept": "application/json", "User-Agent": "kraftwatch", **headers}
+    with bounded(seconds, accepted_bytes=answer_bytes):
+        return _response("GET", url, ca_file, headers=more, allow_redirects=False)
+
+
+def visit(url: str, *, seconds: float) -> HttpResponse | Retry:
+    """Sends a GET request and follows redirects; returns the last response with the beginning of a web page, or why
+    there is none.
+    """
     with bounded(seconds, accepted_bytes=0, refused_bytes=0):
-        response = _response("GET", url, None, allow_redirects=True)
-    return response if isinstance(response, Retry) else response.status
+        return _response("GET", url, None, allow_redirects=True)
 
 
 def _response(method: str, url: str, ca_file: Path | None, **options: Any) -> HttpResponse | Retry:
@@ -163,22 +209,32 @@ def url_secrets(url: str) -> Sequence[str]:
 
 
 def outcome_of_response(
-    response: HttpResponse | Retry, url: str, secrets: Sequence[str], *, server: str | None = None
+    response: HttpResponse | Retry,
+    url: str,
+    secrets: Sequence[str],
+    *,
+    server: str | None = None,
+    accepted: Callable[[HttpResponse], bool] | None = None,
 ) -> Outcome:
-    """Returns the outcome of a call of `post` to a server whose status decides it; removes secrets from its reason.
+    """Returns the outcome of a call of `post`; removes secrets from its reason.
 
-    Any part of the URL may be secret. `server`: the product behind the URL if it never answers with a page, as a
-    proxy's login form does with status 200; None if any answer may come from the right server.
+    Any part of the URL may be secret. `server`: the product behind the URL, `accepted`: whether a response with a
+    status of success is the one by which this product accepts a request; without them, any but a web page is.
     """
     if isinstance(response, Retry):
         return response
-    if response.status < 300 and (server is None or not response.text.lstrip().startswith("<")):
-        return Delivered()
     message = excerpt(response.text, *secrets, *url_secrets(url))
-    if response.status < 300:
-        return Retry(reason=f"HTTP {response.status}, but not from {server}: check the proxy ({message})")
+    if response.accepts:
+        if accepted is None and not response.is_page:
+            return Delivered()
+        if accepted is not None and accepted(response):
+            return Delivered()
+        wrong = PAGE if accepted is None else f"the answer is not that of {server}: check the URL and the proxy"
+        return Retry(reason=f"HTTP {response.status}, but {wrong} ({message or 'an empty body'})")
     reason = f"HTTP {response.status}"
-    if response.status < 400:
+    if response.status < 200:
+        reason += ": no final answer"
+    elif response.status < 400:
         reason += ": redirects are not followed, because they would receive the secrets: configure the final URL"
     elif meaning := _STATUS.get(response.status):
         reason += f": {meaning}"
@@ -186,7 +242,7 @@ def outcome_of_response(
         reason += f" ({message})"
     if response.status in _PERMANENT:
         return Rejected(reason=reason)
-    return Retry(reason=reason, after_s=seconds_of(response.headers.get("Retry-After")))
+    return Retry(reason=reason, after_s=seconds_of(response.headers))
 
 
 def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:

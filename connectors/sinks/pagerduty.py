@@ -25,11 +25,12 @@ from pydantic import SecretStr, TypeAdapter, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret, excerpt
 from connectors.settings import placed_error
-from connectors.sinks.http_request import HttpResponse, error_text, outcome_of_response, post
+from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.notification_text import delay_text, other_alert_lines
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
+from connectors.store.stored_json import parse_json
 from rules.alert import AlertState
 from rules.evidence_text import plain_evidence
 from rules.finding import Plain
@@ -39,7 +40,7 @@ from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
 
 if TYPE_CHECKING:
-    from httpx2 import Request, Response
+    from httpx2 import Request
     from pagerduty import EventsApiV2Client
 
 _SENT_HEADERS = ("Accept", "Content-Type", "User-Agent")
@@ -119,17 +120,11 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_one(
         self, notification: Notification, document: dict[str, Any], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        from pagerduty.errors import Error
-
-        key = self._key.read()
         try:
-            with _client(key, self._section, left_s) as client:
+            with _client(self._key.read(), self._section, left_s) as client:
                 self._send_events(client, notification, document)
-        except _NoResponseError as problem:
+        except _NotAcceptedError as problem:
             return problem.outcome
-        except Error as problem:
-            response = problem.response
-            return Retry(reason=error_text(problem)) if response is None else _outcome_of_response(response, key)
         return Delivered()
 
     def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
@@ -191,10 +186,10 @@ def _lines(lines: Iterable[str]) -> str:
     return shortened("\n".join(map(visible, lines)), _MAX_DETAIL)
 
 
-class _NoResponseError(Exception):
-    """There is no response; `outcome` says why."""
+class _NotAcceptedError(Exception):
+    """An event was not accepted; `outcome` says why."""
 
-    def __init__(self, outcome: Retry) -> None:
+    def __init__(self, outcome: Outcome) -> None:
         super().__init__()
         self.outcome = outcome
 
@@ -202,35 +197,29 @@ class _NoResponseError(Exception):
 def _client(key: str, section: PagerdutySection, seconds: float) -> "EventsApiV2Client":
     """Returns the SDK's client for one notification, with the transport of `connectors.sinks.http_request`.
 
-    It has no retries of its own: the ledger schedules retries.
+    The transport raises what is not accepted, before the SDK waits and retries: the ledger schedules retries.
     """
     from httpx2 import BaseTransport, Response
     from pagerduty import EventsApiV2Client
-    from pagerduty.errors import HttpError
 
     until = time.monotonic() + seconds
 
     class BoundedTransport(BaseTransport):
         def handle_request(self, request: "Request") -> Response:
+            event = request.read()
             found = post(
                 str(request.url),
-                request.read(),
+                event,
                 seconds=until - time.monotonic(),
                 headers={name: request.headers[name] for name in _SENT_HEADERS if name in request.headers},
                 ca_file=section.ca_file,
             )
-            if isinstance(found, Retry):
-                raise _NoResponseError(found)
-            headers = {name: found.headers[name] for name in ("Retry-After",) if name in found.headers}
-            return Response(found.status, headers=headers, text=found.text)
+            outcome = _outcome_of_response(found, event, key)
+            if isinstance(found, Retry) or not isinstance(outcome, Delivered):
+                raise _NotAcceptedError(outcome)
+            return Response(found.status, text=found.text)
 
-    class SingleCallPagerduty(EventsApiV2Client):
-        def postprocess(self, response: Response) -> None:
-            """Raises before the SDK waits and retries, which it does without limit at 429."""
-            if not response.is_success:
-                raise HttpError(f"HTTP {response.status_code}", response)
-
-    return SingleCallPagerduty(key, base_url=section.api_url, transport=BoundedTransport())
+    return EventsApiV2Client(key, base_url=section.api_url, transport=BoundedTransport())
 
 
 def _key_problem(key: str) -> str | None:
@@ -247,11 +236,16 @@ def _key_problem(key: str) -> str | None:
     )
 
 
-def _outcome_of_response(response: "Response", key: str) -> Outcome:
-    message = excerpt(response.text, key)
-    if response.status_code == 400 and "routing" in message.lower():
-        return Retry(reason=f"PagerDuty does not know the routing key ({message})")
-    if response.is_success:
-        return Retry(reason=f"HTTP {response.status_code}, but not from PagerDuty: check the proxy ({message})")
-    found = HttpResponse(status=response.status_code, headers=response.headers, text=response.text)
-    return outcome_of_response(found, "", [key])
+def _outcome_of_response(response: HttpResponse | Retry, event: bytes, key: str) -> Outcome:
+    def accepted(one: HttpResponse) -> bool:
+        """Returns whether PagerDuty has accepted this event."""
+        match one.json if one.status == 202 else None:
+            case {"status": "success", "dedup_key": str(found)}:
+                return bool(found == parse_json(event)["dedup_key"])
+            case _:
+                return False
+
+    outcome = outcome_of_response(response, "", [key], server="PagerDuty", accepted=accepted)
+    if isinstance(response, HttpResponse) and response.status == 400 and "routing" in response.text.lower():
+        return Retry(reason=f"PagerDuty does not know the routing key ({excerpt(response.text, key)})")
+    return outcome

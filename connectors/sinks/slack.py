@@ -12,12 +12,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
-from requests.structures import CaseInsensitiveDict
 
 from connectors.secret import Secret, excerpt
 from connectors.settings import ValidUrl, placed_error, url_problem
@@ -27,13 +27,13 @@ from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
+from connectors.store.stored_json import parse_json
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
-    from slack_sdk.web import SlackResponse
 
 _API_URL = "https://slack.com/api/"
 _SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
@@ -58,6 +58,15 @@ _INVALID_MESSAGE = {
 }
 """Slack rejects the message itself."""
 _MEANING = {
+    "channel_is_archived": "the channel is archived",
+    "no_service": "the webhook was removed or disabled",
+    "no_active_hooks": "the webhook was removed or disabled",
+    "invalid_token": "the webhook was removed or disabled",
+    "no_team": "the workspace does not exist",
+    "team_disabled": "the workspace is disabled",
+    "user_not_found": "the user who receives the messages does not exist",
+    "action_prohibited": "an administrator of the workspace has prohibited it",
+    "posting_to_general_channel_denied": "posting to #general is restricted",
     "invalid_auth": "the token is invalid",
     "not_authed": "the token is invalid",
     "token_revoked": "the token was revoked",
@@ -68,7 +77,8 @@ _MEANING = {
     "channel_not_found": "the channel does not exist, or the app is not in it: invite it",
     "is_archived": "the channel is archived",
 }
-"""https://docs.slack.dev/reference/methods/chat.postMessage#errors"""
+"""https://docs.slack.dev/reference/methods/chat.postMessage#errors, and before them those of incoming webhooks:
+https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks#handling_errors"""
 
 
 class SlackSection(PeopleSection):
@@ -167,7 +177,7 @@ class SlackSink(SlackFormat):
         try:
             self._update_or_post(client, notification, document)
         except _SlackError as error:
-            return error.response if isinstance(error.response, Retry) else _outcome_of_error(error.response, token)
+            return error.outcome
         return Delivered()
 
     def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
@@ -230,16 +240,18 @@ class SlackWebhookSink(SlackFormat):
         url = self._url.read()
         left_s = max(0.0, until - time.monotonic())
         response = post(url, json.dumps(body).encode(), seconds=left_s, ca_file=self._section.ca_file)
-        return outcome_of_response(response, url, [url], server="Slack")
+        outcome = outcome_of_response(response, url, [url], server="Slack", accepted=_is_ok)
+        if isinstance(response, HttpResponse) and (meaning := _MEANING.get(response.text.strip())):
+            return Retry(reason=f"Slack error: {meaning}")
+        return outcome
 
 
 class _SlackError(Exception):
-    """Slack responded with an error, or not at all."""
+    """Slack responded with an error, which may have a code, or not at all."""
 
-    def __init__(self, response: "SlackResponse | Retry") -> None:
+    def __init__(self, outcome: Outcome, code: str | None = None) -> None:
         super().__init__()
-        self.response = response
-        self.code = None if isinstance(response, Retry) else _code(response)
+        self.outcome, self.code = outcome, code
 
 
 def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
@@ -254,7 +266,8 @@ def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
             try:
                 return super().api_call(*args, **options)
             except SlackApiError as error:
-                raise _SlackError(error.response) from None
+                code = str(error.response.get("error") or "no error code")
+                raise _SlackError(_outcome_of_code(code, token), code) from None
 
         def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
             body = req.data if isinstance(req.data, bytes) else b""
@@ -263,23 +276,33 @@ def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
             response = post(
                 url, body, seconds=left_s, headers=headers, ca_file=section.ca_file, answer_bytes=_ANSWER_BYTES
             )
-            if isinstance(response, Retry):
-                raise _SlackError(response)
+            accepted = partial(_is_slacks, sent=body)
+            outcome = outcome_of_response(response, "", [token], server="Slack", accepted=accepted)
+            if isinstance(response, Retry) or not isinstance(outcome, Delivered):
+                raise _SlackError(outcome)
             return {"status": response.status, "headers": response.headers, "body": response.text}
 
     return SingleCallSlack(token=token, base_url=section.api_url, logger=_SDK_LOG, retry_handlers=[])
 
 
-def _outcome_of_error(response: "SlackResponse", token: str) -> Outcome:
-    code = _code(response)
-    if response.status_code != 200:
-        headers = CaseInsensitiveDict(response.headers)
-        return outcome_of_response(HttpResponse(status=response.status_code, headers=headers, text=code), "", [token])
+def _is_ok(response: HttpResponse) -> bool:
+    """Returns whether a response is that of an incoming webhook that has posted the message."""
+    return response.status == 200 and response.text.strip() == "ok"
+
+
+def _is_slacks(response: HttpResponse, sent: bytes) -> bool:
+    """Returns whether a response is that of Slack's API: an error, or where the posted or edited message is."""
+    match response.json if response.status == 200 else None:
+        case {"ok": False}:
+            return True
+        case {"ok": True, "channel": str(), "ts": str(ts)}:
+            return bool(ts == parse_json(sent).get("ts", ts))
+        case _:
+            return False
+
+
+def _outcome_of_code(code: str, token: str) -> Outcome:
     meaning = _MEANING.get(code) or excerpt(code.replace("_", " "), token)
     if code in _INVALID_MESSAGE:
         return Rejected(reason=f"Slack rejected the message: {meaning}")
     return Retry(reason=f"Slack error: {meaning}")
-
-
-def _code(response: "SlackResponse") -> str:
-    return str(response.get("error") or "no error code")

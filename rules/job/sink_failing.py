@@ -4,14 +4,17 @@ What it means
     The subject names the sink: `sink NAME`, for the cluster `kraftwatch`, which is the job itself. It could not be
     notified for five minutes, or it refuses some notifications while it accepts others. Nothing is lost: what is
     pending is in the ledger, and is sent once the sink accepts it, each once. The alert goes to all other sinks.
+    An answer of success that is not that of the service, or after which Alertmanager does not have the alert, is a
+    failure too.
 
     If no sink for people accepts anything, kraftwatch can notify nobody: then the heartbeat stops, so that the service
     behind it alarms.
 
 What to do
-    1. Read the reason: it is what the service answered, or why it could not be reached.
+    1. Read the reason: it is what the service answered, or why it could not be reached. If another program answered,
+       such as a proxy with its login form, check the URL and what is between.
     2. Tell the recipients by other means until it is fixed.
-    3. Try it alone: `kraftwatch doctor` sends a test notification to each sink.
+    3. Try it alone: `kraftwatch config check FILE --send-test` sends a test notification to each sink.
 
 What not to do
     Do not delete the job's store to get rid of what is pending: the alerts that fire would be lost with it.

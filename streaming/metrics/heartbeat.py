@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import url_problem
-from connectors.sinks.http_request import status_of
+from connectors.sinks.http_request import PAGE, visit
 from connectors.sinks.sink import Retry
 from connectors.wall_clock import wall_ms
 
@@ -101,7 +101,9 @@ def request_url(url: Secret) -> str | None:
     invalid = url_problem(text)
     if invalid is not None:
         return f"invalid url{url.place}: {invalid}"
-    status = status_of(text, seconds=TIMEOUT_S)
-    if isinstance(status, Retry):
-        return status.reason
-    return None if status < 400 else f"the service answered {status}"
+    response = visit(text, seconds=TIMEOUT_S)
+    if isinstance(response, Retry):
+        return response.reason
+    if not response.accepts:
+        return f"the service answered {response.status}"
+    return PAGE if response.is_page else None

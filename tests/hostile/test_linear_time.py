@@ -160,8 +160,10 @@ def error_of_postgres(text: str) -> object:
 
 def answer(status: int) -> Read:
     def read(text: str) -> object:
-        response = HttpResponse(status=status, headers={"Retry-After": text}, text=text)
-        return outcome_of_response(response, "https://host.test/a-secret-path", ["another secret"], server="S")
+        response = HttpResponse(status=status, headers={"Retry-After": text, "Content-Type": f"html{text}"}, text=text)
+        url, secrets = "https://host.test/a-secret-path", ["another secret"]
+        outcome_of_response(response, url, secrets)
+        return outcome_of_response(response, url, secrets, server="S", accepted=lambda one: one.json == 1)
 
     return read
 
@@ -188,7 +190,7 @@ READERS: Mapping[str, tuple[Callable[[Product], Read], int]] = {
     "redaction": (lambda _: redact, LONG),
     "redaction of secrets": (lambda _: lambda text: redact(text, "a.a.a.a.", text[:40], "://a"), LONG),
     "excerpt": (lambda _: excerpt, LONG),
-    "Retry-After": (lambda _: seconds_of, LONG),
+    "Retry-After": (lambda _: lambda text: seconds_of({"Retry-After": text, "Date": text}), LONG),
     "error of a sink": (lambda _: answer(500), LONG),
     "answer of a sink": (lambda _: answer(200), LONG),
     "error of Spark": (lambda product: product.error_of_spark, LONG),

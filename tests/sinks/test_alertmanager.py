@@ -3,11 +3,14 @@
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
+import requests
 from pydantic import SecretStr
 
 from connectors.delivery.ledger import Ledger
@@ -22,21 +25,35 @@ from tests.eventually import eventually
 from tests.lab_security import Security
 from tests.recording_dispatcher import RecordingDispatcher
 from tests.sinks.real_alertmanager import RealAlertmanager
-from tests.sinks.server import HttpReply, ReceivedRequest
+from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest, serving
 from tests.sinks.sink_kind import SECRET, SinkKind
-from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
-def alertmanager_reply(request: ReceivedRequest) -> HttpReply:
-    """By `postableAlerts` of its OpenAPI document; test_alertmanager uses a real one."""
-    assert request.path == f"/{SECRET}/api/v2/alerts"
-    for posted in json.loads(request.body):
-        assert posted.keys() <= {"labels", "annotations", "startsAt", "endsAt", "generatorURL"}
-        texts = {**posted["labels"], **posted["annotations"]}
-        assert all(isinstance(text, str) and text for text in texts.values())
-        assert posted["labels"]["alertname"]
-        assert datetime.fromisoformat(posted["startsAt"]) <= datetime.fromisoformat(posted["endsAt"])
-    return HttpReply()
+class AlertmanagerDouble:
+    """By `postableAlerts` and `gettableAlerts` of its OpenAPI document; test_alertmanager uses a real one."""
+
+    def __init__(self) -> None:
+        self.labels: list[dict[str, str]] = []
+        """Of what is active at NOON_MS."""
+
+    def reply(self, request: ReceivedRequest) -> HttpReply:
+        path, _, query = request.path.partition("?")
+        assert path == f"/{SECRET}/api/v2/alerts"
+        if request.method == "GET":
+            (found,) = parse_qs(query)["filter"]
+            listed = [each for each in self.labels if f'incident="{each["incident"]}"' == found]
+            return HttpReply(body=json.dumps([{"labels": each} for each in listed]).encode())
+        for posted in json.loads(request.body):
+            assert posted.keys() <= {"labels", "annotations", "startsAt", "endsAt", "generatorURL"}
+            texts = {**posted["labels"], **posted["annotations"]}
+            assert all(isinstance(text, str) and text for text in texts.values())
+            assert posted["labels"]["alertname"]
+            starts, ends = (datetime.fromisoformat(posted[each]) for each in ("startsAt", "endsAt"))
+            assert starts <= ends
+            self.labels = [each for each in self.labels if each != posted["labels"]]
+            self.labels += [posted["labels"]] if ends.timestamp() * 1000 > NOON_MS else []
+        return HttpReply()
 
 
 KINDS = [
@@ -45,7 +62,7 @@ KINDS = [
         section=lambda url, ca_file: AlertmanagerSection(
             url=SecretStr(f"{url}/{SECRET}/"), token=SecretStr(SECRET), ca_file=ca_file
         ),
-        reply=alertmanager_reply,
+        reply=AlertmanagerDouble().reply,
     ),
 ]
 
@@ -56,6 +73,7 @@ PASSWORD = "hunter2"
 _HASH = "$2b$04$c1h/GK9K.JfoY7QW4dM4QujB.jurdvN9IKNYw7ULoSLOEzOGQscka"
 """The bcrypt hash of that password, for its web configuration."""
 _MINUTE_MS = 60_000
+JSON = {"Content-Type": "application/json"}
 
 
 def now_ms() -> Millis:
@@ -232,6 +250,126 @@ def test_an_alert_is_active_and_ends_although_the_clock_of_this_host_is_wrong(
     over = alert(subject, started_at_ms=began.started_at_ms, cluster_id="kP1x", resolved=True)
     assert delivery.deliver(over, minutes_ago=minutes_ago) is None
     eventually(lambda: (subject, "critical") not in alertmanager.active_alerts(), within_s=10)
+
+
+class Proxy:
+    """A proxy before Alertmanager, over HTTP: passes requests on."""
+
+    def __init__(self, alertmanager: RealAlertmanager, server: HttpDouble) -> None:
+        self._alertmanager, self.server = alertmanager, server
+        server.behave = self.reply
+        self.minutes_ago: float | None = None
+        """By how much its clock is behind, which its Date shows; None: it removes the Date."""
+        self.reads: HttpReply | None = None
+        """Its own answer to a GET request."""
+        self.drops = False
+        """Whether it answers a POST request without passing it on."""
+
+    @property
+    def methods(self) -> list[str]:
+        """Of what it was sent."""
+        return [request.method for request in self.server.requests]
+
+    def reply(self, request: ReceivedRequest) -> HttpReply:
+        date = {}
+        if self.minutes_ago is not None:
+            at = datetime.fromtimestamp(time.time() - self.minutes_ago * 60, UTC)
+            date["Date"] = format_datetime(at, usegmt=True)
+        if request.method == "GET" and self.reads is not None:
+            return self.reads
+        if request.method == "POST" and self.drops:
+            return HttpReply(headers=date)
+        found = requests.request(
+            request.method, self._alertmanager.url + request.path, data=request.body, headers=JSON, timeout=60
+        )
+        return HttpReply(status=found.status_code, headers=date, body=found.content)
+
+
+@pytest.fixture
+def proxy(alertmanager: RealAlertmanager) -> Iterator[Proxy]:
+    with serving() as server:
+        yield Proxy(alertmanager, server)
+
+
+@pytest.fixture
+def through_proxy(proxy: Proxy, tmp_path: Path) -> TimedDelivery:
+    return TimedDelivery(opened(f"alertmanager:{proxy.server.url}", tmp_path), tmp_path)
+
+
+def test_a_new_alert_is_read_back_once_and_not_when_it_is_sent_again(
+    proxy: Proxy, through_proxy: TimedDelivery, alertmanager: RealAlertmanager
+) -> None:
+    assert through_proxy.deliver(fired('once \\ "é"', minutes_ago=4), minutes_ago=4) is None
+    assert proxy.methods == ["POST", "GET"]
+    assert through_proxy.deliver(minutes_ago=2) is None
+    assert through_proxy.deliver() is None
+    assert proxy.methods == ["POST", "GET", "POST", "POST"]
+    assert ('once \\ "é"', "critical") in alertmanager.active_alerts()
+
+
+@pytest.mark.parametrize("minutes_ago", [60, 0])
+def test_an_alert_that_was_accepted_and_is_not_there_is_no_delivery(
+    proxy: Proxy, through_proxy: TimedDelivery, alertmanager: RealAlertmanager, minutes_ago: int
+) -> None:
+    """The clock of this host, and of the proxy on it, is an hour behind; or something drops the request."""
+    proxy.minutes_ago, proxy.drops = minutes_ago, not minutes_ago
+    began = fired(f"lost {minutes_ago}", minutes_ago=minutes_ago)
+
+    assert through_proxy.deliver(began, minutes_ago=minutes_ago) == (
+        f"Alertmanager accepted no-leader lost {minutes_ago} and does not have it: check its clock (the Date of its "
+        "answers: no difference to this host's), its limits, and what is behind the URL"
+    )
+
+    proxy.minutes_ago, proxy.drops = 0, False
+    assert through_proxy.deliver(minutes_ago=-1) is None
+    assert (f"lost {minutes_ago}", "critical") in alertmanager.active_alerts()
+
+
+def test_a_silenced_alert_is_delivered(alertmanager: RealAlertmanager, delivery: TimedDelivery) -> None:
+    matcher = {"name": "subject", "value": "silenced", "isRegex": False}
+    ends = datetime.now(UTC) + timedelta(hours=1)
+    silence = {"matchers": [matcher], "startsAt": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+    silence |= {"endsAt": f"{ends:%Y-%m-%dT%H:%M:%SZ}", "createdBy": "eva", "comment": "test"}
+    requests.post(f"{alertmanager.url}/api/v2/silences", json=silence, timeout=60).raise_for_status()
+
+    assert delivery.deliver(fired("silenced", minutes_ago=1)) is None
+    assert alertmanager.active_alerts()["silenced", "critical"]["status"]["state"] == "suppressed"
+
+
+@pytest.mark.parametrize("status", [302, 401, 403, 404, 405])
+def test_a_proxy_that_forbids_to_read_is_no_failure_and_reported_once(
+    proxy: Proxy, through_proxy: TimedDelivery, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    proxy.reads = HttpReply(status=status)
+    for number in range(3):
+        one = fired("unread", minutes_ago=3, cluster_id=f"unread {number}")
+        assert through_proxy.deliver(one, minutes_ago=3 - number) is None
+    assert caplog.text.count("what Alertmanager accepts cannot be read back: HTTP") == 1
+    assert proxy.methods.count("GET") == 3, "for each new alert"
+
+
+def test_an_alert_that_cannot_be_read_now_is_read_with_the_next_notification(
+    proxy: Proxy, through_proxy: TimedDelivery
+) -> None:
+    proxy.reads = HttpReply(status=503)
+    assert through_proxy.deliver(fired("overloaded", minutes_ago=4), minutes_ago=4) is None
+    proxy.reads = HttpReply(body=b"[]")
+    failing = through_proxy.deliver(minutes_ago=2)
+    assert failing is not None
+    assert failing.startswith("Alertmanager accepted no-leader overloaded and does not have it")
+    proxy.reads = None
+    assert through_proxy.deliver() is None
+    assert through_proxy.deliver(minutes_ago=-1.1) is None
+    assert proxy.methods == ["POST", "GET"] * 3 + ["POST"]
+
+
+def test_a_difference_of_the_clocks_leaves_time_to_send_an_alert_again(
+    alertmanager: RealAlertmanager, delivery: TimedDelivery
+) -> None:
+    """It ends by Alertmanager's clock, and is sent again after a minute, or some retries later."""
+    assert delivery.deliver(fired("drifted", minutes_ago=3.9), minutes_ago=3.9) is None
+    ends = datetime.fromisoformat(alertmanager.active_alerts()["drifted", "critical"]["endsAt"])
+    assert (ends - datetime.now(UTC)).total_seconds() > 1.5 * REPEAT_S
 
 
 def assert_not_active(alertmanager: RealAlertmanager, subject: str) -> None:

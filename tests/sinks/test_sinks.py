@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from email.utils import format_datetime, parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connectors.delivery.retries import RetrySchedule
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert
 from rules.notifications.notification import Notification, NotifyReason
@@ -152,17 +153,63 @@ def test_every_status_has_its_outcome(contract: SinkContract, status: int) -> No
     assert contract.send() == [Delivered()]
 
 
-def test_login_page_of_a_proxy_is_not_the_answer_of_the_service(contract: SinkContract) -> None:
-    page = f"<html><p>Log in to the proxy for {SECRET}</p></html>"
-    contract.server_replies(HttpReply(body=page.encode()))
+PAGES = {
+    "small": b"<html><p>Log in to the proxy for %s</p></html>",
+    "with a type": b"\n<!DOCTYPE html>\n<html><p>Log in to the proxy for %s</p></html>",
+    "with a mark of its encoding": b"\xef\xbb\xbf<!-- portal --><HTML><p>Log in to the proxy for %s</p></HTML>",
+}
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_login_page_of_a_proxy_is_not_the_answer_of_the_service(contract: SinkContract, page: bytes) -> None:
+    html = {"Content-Type": "text/html; charset=utf-8"}
+    contract.server_replies(HttpReply(headers=html, body=page % SECRET.encode() + b" " * 100_000))
+    (outcome,) = contract.send()
+    assert isinstance(outcome, Retry)
+    if contract.subject.kind != "apprise":
+        assert "Log in to the proxy for ***" in outcome.reason
+    contract.server_accepts()
+    assert contract.send() == [Delivered()]
+
+
+ANSWERS_OF_OTHERS = {
+    "nothing": HttpReply(),
+    "201": HttpReply(status=201),
+    "202": HttpReply(status=202),
+    "204": HttpReply(status=204),
+    "text": HttpReply(body=b"OK", headers={"Content-Type": "text/html"}),
+    "null": HttpReply(body=b"null"),
+    "true": HttpReply(body=b"true"),
+    "list": HttpReply(body=b"[]"),
+    "object": HttpReply(body=b"{}"),
+    "deep": HttpReply(body=b"[" * 50_000),
+    "ok true": HttpReply(body=b'{"ok": true}'),
+    "ok true and 202": HttpReply(status=202, body=b'{"ok": true, "ts": "1.2", "channel": "C1"}'),
+    "ok that is a text": HttpReply(body=b'{"ok": "false", "ts": "1.2", "channel": "C1"}'),
+    "success": HttpReply(status=202, body=b'{"status": "success"}'),
+    "success of another event": HttpReply(status=202, body=b'{"status": "success", "dedup_key": "another"}'),
+    "failure": HttpReply(status=200, body=b'{"status": "error", "error": "no such route"}'),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS_OF_OTHERS.values(), ids=ANSWERS_OF_OTHERS)
+def test_answer_of_another_program_is_not_that_of_the_service(contract: SinkContract, answer: HttpReply) -> None:
+    contract.server_replies(answer)
     (outcome,) = contract.send()
     if contract.subject.any_answer_accepts:
         assert outcome == Delivered()
         return
     assert isinstance(outcome, Retry)
-    assert "Log in to the proxy for ***" in outcome.reason
+    assert outcome.reason.startswith(f"HTTP {answer.status}, but the answer is not "), outcome.reason
     contract.server_accepts()
     assert contract.send() == [Delivered()]
+
+
+@pytest.mark.parametrize("status", [101, 102, 103])
+def test_answer_that_is_not_final_is_no_delivery(contract: SinkContract, status: int) -> None:
+    contract.server_replies(HttpReply(status=status))
+    (outcome,) = contract.send()
+    assert isinstance(outcome, Retry)
 
 
 IN_AN_HOUR = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
@@ -170,7 +217,14 @@ IN_AN_HOUR = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True
 
 @pytest.mark.parametrize(
     ("header", "after_s"),
-    [("7", 7), ("soon", 0), ("-1", 0), pytest.param(IN_AN_HOUR, 3_600, id="in an hour")],
+    [
+        ("7", 7),
+        ("soon", 0),
+        ("-1", 0),
+        ("", 0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+        pytest.param(IN_AN_HOUR, 3_600, id="in an hour"),
+    ],
 )
 def test_retry_after_is_respected(contract: SinkContract, header: str, after_s: float) -> None:
     contract.server_replies(HttpReply(status=429, headers={"Retry-After": header}))
@@ -182,6 +236,22 @@ def test_retry_after_is_respected(contract: SinkContract, header: str, after_s: 
     assert first.after_s == pytest.approx(after_s, abs=1_800 if header == IN_AN_HOUR else 0)
     if after_s:
         assert len(contract.server.requests) == 1, "it sent to be left alone"
+
+
+def test_a_retry_after_beyond_all_numbers_is_no_error(contract: SinkContract) -> None:
+    contract.server_replies(HttpReply(status=503, headers={"Retry-After": "9" * 400}))
+    (outcome,) = contract.send()
+    assert isinstance(outcome, Retry)
+    assert RetrySchedule().failed(outcome.after_s, NOON_MS) <= 900
+
+
+def test_date_of_a_retry_after_is_one_of_the_servers_clock(contract: SinkContract) -> None:
+    in_an_hour = datetime.fromtimestamp(parsedate_to_datetime(IN_AN_HOUR).timestamp() - 10, UTC)
+    headers = {"Retry-After": IN_AN_HOUR, "Date": format_datetime(in_an_hour, usegmt=True)}
+    contract.server_replies(HttpReply(status=429, headers=headers))
+    (outcome,) = contract.send()
+    assert isinstance(outcome, Retry)
+    assert outcome.after_s == (10 if contract.subject.respects_retry_after else 0)
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(contract: SinkContract) -> None:

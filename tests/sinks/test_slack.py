@@ -16,7 +16,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks import slack_double
-from tests.sinks.server import HttpDouble, HttpReply
+from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest
 from tests.sinks.sink_kind import SECRET, SinkKind, local_slack
 from tests.sinks.slack_double import CHANNEL, SlackDouble, check, json_reply
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
@@ -264,6 +264,7 @@ def test_an_incoming_webhook_posts_each_notification(
     config = local_slack(Path(trusted.file), webhook_url=SecretStr(f"{server.url}/services/T0/B0/x"))
     sink = config.open(MessageLinks(), tmp_path)
     assert sink.options.name == "slack"
+    server.behave = slack_double.webhook
     assert sink.send([STARTED, ENDED], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered(), Delivered()]
     bodies = [json.loads(request.body) for request in server.requests]
     assert [body["attachments"][0]["color"] for body in bodies] == [YELLOW, GREEN]
@@ -273,3 +274,45 @@ def test_an_incoming_webhook_posts_each_notification(
     server.behave = lambda _: next(replies_of_server)
     assert sink.send([STARTED], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered()]
     assert "attachments" not in json.loads(server.requests[-1].body)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "reason"),
+    [
+        (410, "channel_is_archived", "Slack error: the channel is archived"),
+        (404, "channel_not_found", "Slack error: the channel does not exist, or the app is not in it: invite it"),
+        (404, "no_service", "Slack error: the webhook was removed or disabled"),
+        (403, "invalid_token", "Slack error: the webhook was removed or disabled"),
+        (403, "action_prohibited", "Slack error: an administrator of the workspace has prohibited it"),
+        (400, "user_not_found", "Slack error: the user who receives the messages does not exist"),
+        (200, "no_active_hooks", "Slack error: the webhook was removed or disabled"),
+    ],
+)
+def test_an_error_of_an_incoming_webhook_is_retried_with_its_reason(
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path, status: int, code: str, reason: str
+) -> None:
+    config = local_slack(Path(trusted.file), webhook_url=SecretStr(f"{server.url}/services/T0/B0/x"))
+    server.behave = lambda _: HttpReply(status=status, body=code.encode())
+    outcomes = config.open(MessageLinks(), tmp_path).send([STARTED], sent_at_ms=NOON_MS, deadline_s=30)
+    assert outcomes == [Retry(reason=reason)]
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("call", ["message", "edit", "reply"])
+def test_a_call_without_the_place_of_its_message_is_not_accepted(workspace: SlackWorkspace, call: str) -> None:
+    """As a program answers that only looks like Slack: nothing was posted."""
+    workspace.send(STARTED)
+    sent = replace(STARTED, incident="0ther") if call == "message" else WORSE
+
+    def reply(request: ReceivedRequest) -> HttpReply:
+        found = "edit" if "ts" in (body := json.loads(request.body)) else "reply" if "thread_ts" in body else "message"
+        if found != call:
+            return workspace.slack.reply(request)
+        return json_reply({"ok": True} if call != "edit" else {"ok": True, "channel": CHANNEL, "ts": "1.0"})
+
+    workspace.server.behave = reply
+    outcome = workspace.send(sent)
+    assert isinstance(outcome, Retry)
+    assert outcome.reason.startswith("HTTP 200, but the answer is not that of Slack: check the URL and the proxy (")
+    workspace.server.behave = workspace.slack.reply
+    assert workspace.send(sent) == Delivered()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.secret import Secret
+from connectors.sinks.http_request import PAGE
 from streaming.config import checked
 from streaming.metrics import heartbeat
 from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule, request_url
@@ -91,6 +92,22 @@ def test_failing_url_is_counted_and_logged_once_without_the_url(
         eventually(lambda: present(heart.counts).failed > 2, within_s=20)
     messages = [record.getMessage() for record in caplog.records if record.name == "streaming.metrics.heartbeat"]
     assert messages == ["The heartbeat failed and will be sent again: the service answered 404"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (HttpReply(status=204), None),
+        (HttpReply(body=b"OK", headers={"Content-Type": "text/html"}), None),
+        (HttpReply(body=b"<html>Log in", headers={"Content-Type": "text/html"}), PAGE),
+        (HttpReply(status=304), "the service answered 304"),
+        (HttpReply(status=103), "the service answered 103"),
+    ],
+    ids=["no content", "text", "page", "304", "103"],
+)
+def test_answer_of_a_proxy_is_no_heartbeat(service: HttpDouble, reply: HttpReply, reason: str | None) -> None:
+    service.behave = lambda _: reply
+    assert request_url(Secret(text=url_of(service))) == reason
 
 
 @pytest.mark.parametrize(

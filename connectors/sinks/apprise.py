@@ -90,6 +90,10 @@ class AppriseSink(SerialSink[tuple[str, str]]):
         for server in client:
             # For what does not use requests, such as mail: the longest wait for the server.
             server.socket_connect_timeout = server.socket_read_timeout = left_s
+            # Parameters of its URL with which a failure, or another answer than that to the message, is a success.
+            server.optional = server.redirects = False
+            # The dispatcher retries.
+            server.retry = 0
         resolved = notification.state is AlertState.RESOLVED
         kind = NotifyType.SUCCESS if resolved else NotifyType(_TYPES[notification.severity])
 

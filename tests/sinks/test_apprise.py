@@ -1,16 +1,22 @@
-"""The Apprise sink: what its messages say."""
+"""The Apprise sink: what its messages say, and what it takes for delivered."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 from pydantic import SecretStr
 
 from connectors.errors import UsageError
 from connectors.sinks.apprise import AppriseSection, title
+from connectors.sinks.sink import Delivered, Retry
 from connectors.sinks.sink_config import MessageLinks
 from rules.notifications.notification import single_alert_notification
+from tests.sinks.server import HttpReply, serving
 from tests.sinks.sink_kind import SECRET, SinkKind
-from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 KINDS = [
     SinkKind(
@@ -41,3 +47,64 @@ def test_a_token_in_place_of_the_url_is_not_shown(token: str, name: str | None, 
     with pytest.raises(UsageError, match="url is not an Apprise URL: write SCHEMA://") as raised:
         AppriseSection(url=SecretStr(token), name=name).open(MessageLinks(), tmp_path)
     assert SECRET[:8] not in str(raised.value)
+
+
+@pytest.mark.parametrize("status", [302, 503])
+def test_parameters_of_the_url_make_no_delivery_of_a_failure(tmp_path: Path, status: int) -> None:
+    with serving() as server:
+        elsewhere = HttpReply(status=status, headers={"Location": f"{server.url}/elsewhere"})
+        server.behave = lambda request: HttpReply() if request.path == "/elsewhere" else elsewhere
+        url = f"{server.url.replace('http:', 'json:')}/?optional=yes&redirect=yes&retry=2"
+        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
+        assert isinstance(outcome, Retry)
+        assert [request.path for request in server.requests] == ["/"]
+
+
+@pytest.mark.parametrize("refused", ["sender", "only recipient", "one of two recipients", "content", "nobody"])
+def test_a_mail_that_a_recipient_does_not_get_is_no_delivery(tmp_path: Path, refused: str) -> None:
+    with mail_server(refused) as (port, mails):
+        to = "cc=sre@example.com&" if refused == "one of two recipients" else ""
+        url = f"mailto://127.0.0.1:{port}/?{to}mode=insecure&from=kraftwatch@example.com&to=eva@example.com"
+        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
+        if refused == "nobody":
+            assert outcome == Delivered()
+            assert b"No leader elected." in mails[0]
+        else:
+            assert isinstance(outcome, Retry), mails
+
+
+@contextmanager
+def mail_server(refused: str) -> Iterator[tuple[int, list[bytes]]]:
+    """Runs a mail server, over SMTP, that refuses a part of each mail; yields its port and the mails it accepted."""
+    mails: list[bytes] = []
+
+    class Session(StreamRequestHandler):
+        def handle(self) -> None:
+            recipients = 0
+            self._say(b"220 mail")
+            while line := self.rfile.readline():
+                command = line[:4].upper()
+                if command == b"QUIT":
+                    self._say(b"221 bye")
+                    return
+                if command == b"DATA" and recipients:
+                    self._say(b"354 go on")
+                    mail = b"".join(iter(self.rfile.readline, b".\r\n"))
+                    mails.extend([] if refused == "content" else [mail])
+                    self._say(b"554 spam" if refused == "content" else b"250 queued")
+                    continue
+                no = command == b"DATA" or (command == b"MAIL" and refused == "sender")
+                if command == b"RCPT":
+                    no = refused == "only recipient" or (refused == "one of two recipients" and b"sre@" in line)
+                    recipients += not no
+                self._say(b"550 refused" if no else b"250 ok")
+
+        def _say(self, line: bytes) -> None:
+            self.wfile.write(line + b"\r\n")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Session) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server.server_address[1], mails
+        server.shutdown()

@@ -83,7 +83,7 @@ class AppriseSink(SerialSink[tuple[str, str]]):
     def _send_one(
         self, notification: Notification, document: tuple[str, str], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        from apprise import NotifyFormat, NotifyType
+        from apprise import NotifyFormat, NotifyType, OverflowMode
 
         url = self._url.read()
         client = _client(self._url)
@@ -94,6 +94,9 @@ class AppriseSink(SerialSink[tuple[str, str]]):
             server.optional = server.redirects = False
             # The dispatcher retries.
             server.retry = 0
+            if server.overflow_mode is OverflowMode.UPSTREAM:
+                # A service refuses a message that is too long, again and again.
+                server.overflow_mode = OverflowMode.TRUNCATE
         resolved = notification.state is AlertState.RESOLVED
         kind = NotifyType.SUCCESS if resolved else NotifyType(_TYPES[notification.severity])
 

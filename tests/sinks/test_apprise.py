@@ -1,5 +1,6 @@
 """The Apprise sink: what its messages say, and what it takes for delivered."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,8 @@ from connectors.errors import UsageError
 from connectors.sinks.apprise import AppriseSection, title
 from connectors.sinks.sink import Delivered, Retry
 from connectors.sinks.sink_config import MessageLinks
-from rules.notifications.notification import single_alert_notification
-from tests.sinks.server import HttpReply, serving
+from rules.notifications.notification import Notification, NotifyReason, single_alert_notification
+from tests.sinks.server import HttpReply, ReceivedRequest, serving
 from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -59,6 +60,32 @@ def test_parameters_of_the_url_make_no_delivery_of_a_failure(tmp_path: Path, sta
         (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
         assert isinstance(outcome, Retry)
         assert [request.path for request in server.requests] == ["/"]
+
+
+@pytest.mark.parametrize(("overflow", "expected"), [("", 1), ("?overflow=split", 2)])
+def test_a_message_that_is_longer_than_the_service_allows_is_shortened(
+    tmp_path: Path, overflow: str, expected: int
+) -> None:
+    """Mattermost has at most 4,000 characters, and no titles."""
+    texts: list[str] = []
+
+    def reply(request: ReceivedRequest) -> HttpReply:
+        text = json.loads(request.body)["text"]
+        if len(text) > 4_000:
+            return HttpReply(status=400)
+        texts.append(text)
+        return HttpReply(body=b"ok")
+
+    with serving() as server:
+        server.behave = reply
+        url = f"{server.url.replace('http:', 'mmost:')}/0123456789abcdef{overflow}"
+        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        storm = tuple(alert(f"voter {number} " + "x" * 290, evidence={"e": "y" * 3_000}) for number in range(20))
+        one = Notification(incident="1n", reason=NotifyReason.FIRING, alerts=storm, new_transitions=storm)
+        assert sink.send([one], sent_at_ms=NOON_MS, deadline_s=60) == [Delivered()]
+
+    assert len(texts) == expected
+    assert texts[0].startswith("CRITICAL alpha: ")
 
 
 @pytest.mark.parametrize("refused", ["sender", "only recipient", "one of two recipients", "content", "nobody"])

@@ -158,7 +158,8 @@ class SinkSection(SecretsSection, ABC):
     """False if the test notification ends by itself."""
 
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$", max_length=100)
-    """The name in the ledger; a renamed sink is notified again of firing alerts. Two sinks at one address need one."""
+    """The name in the ledger; two sinks at one address need one. A renamed sink is notified again of firing alerts; one
+    whose address changes while its name stays, as `pagerduty` with another routing key, only of what changes."""
     min_severity: Severity = Severity.INFO
     """The lowest severity to send: `critical` for a pager. A sent alert is always resolved."""
     clusters: tuple[str, ...] = Field(default=("*",), min_length=1)

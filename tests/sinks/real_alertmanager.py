@@ -9,7 +9,7 @@ from deploy.lab.addresses import Ports
 from deploy.lab.child_process import ChildProcess
 from tests.eventually import eventually
 
-_QUIET = """
+QUIET = """
 route: {receiver: nobody, group_by: [cluster_id, incident], group_wait: 0s, group_interval: 1s}
 receivers: [{name: nobody}]
 """
@@ -18,7 +18,7 @@ receivers: [{name: nobody}]
 class RealAlertmanager:
     """A context manager that starts and ends it. A restart keeps the port; Alertmanager itself keeps no alerts."""
 
-    def __init__(self, folder: Path, *, config: str = _QUIET, web_config: str | None = None) -> None:
+    def __init__(self, folder: Path, *, config: str = QUIET, web_config: str | None = None) -> None:
         self._folder = folder
         self._ports = Ports()
         self._port = self._ports.claim()

@@ -15,17 +15,18 @@ from pydantic import SecretStr
 
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alertmanager import REPEAT_S, AlertmanagerSection
-from connectors.sinks.sink import Sink
+from connectors.sinks.sink import Delivered, Sink
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.notification import single_alert_notification
 from streaming.config import checked
 from tests.eventually import eventually
 from tests.lab_security import Security
 from tests.recording_dispatcher import RecordingDispatcher
-from tests.sinks.real_alertmanager import RealAlertmanager
-from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest, serving
+from tests.sinks.real_alertmanager import QUIET, RealAlertmanager
+from tests.sinks.server import HttpDouble, HttpReply, NoReply, ReceivedRequest, serving
 from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -334,6 +335,28 @@ def test_a_silenced_alert_is_delivered(alertmanager: RealAlertmanager, delivery:
 
     assert delivery.deliver(fired("silenced", minutes_ago=1)) is None
     assert alertmanager.active_alerts()["silenced", "critical"]["status"]["state"] == "suppressed"
+
+
+def test_an_inhibited_alert_is_delivered(tmp_path: Path) -> None:
+    rule = """{source_matchers: ['severity="critical"'], target_matchers: ['severity="warning"'], equal: [cluster]}"""
+    with RealAlertmanager(tmp_path / "inhibits", config=f"{QUIET}\ninhibit_rules: [{rule}]") as inhibiting:
+        delivery = TimedDelivery(opened(f"alertmanager:{inhibiting.url}", tmp_path), tmp_path)
+        assert delivery.deliver(fired("source", minutes_ago=2), minutes_ago=2) is None
+        target = fired("target", minutes_ago=1, severity=Severity.WARNING, cluster_id="other")
+        assert delivery.deliver(target) is None
+        assert inhibiting.active_alerts()["target", "warning"]["status"]["state"] == "suppressed"
+
+
+def test_a_list_that_is_not_answered_costs_no_more_than_the_deadline_and_is_no_failure(
+    proxy: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = proxy.reply
+    proxy.server.behave = lambda request: NoReply() if request.method == "GET" else answer(request)
+    sink = opened(f"alertmanager:{proxy.server.url}", tmp_path)
+    assert sink.send([single_alert_notification(fired("hangs", minutes_ago=1))], sent_at_ms=now_ms(), deadline_s=2) == [
+        Delivered()
+    ]
+    assert "what Alertmanager accepts cannot be read back: no response in time" in caplog.text
 
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404, 405])

@@ -16,8 +16,8 @@ from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret, excerpt
-from connectors.sinks.bounded_http import BoundedAdapter, bounded
-from connectors.sinks.http_request import LATE, PAGE, url_secrets
+from connectors.sinks.bounded_http import Bound, BoundedAdapter, bounded
+from connectors.sinks.http_request import LATE, HttpResponse, outcome_of_response, url_secrets
 from connectors.sinks.notification_text import alert_text, other_alert_lines
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
@@ -111,11 +111,20 @@ class AppriseSink(SerialSink[tuple[str, str]]):
             except Exception as problem:  # noqa: BLE001 - a hundred services, each with its own library
                 return Retry(reason=f"the service failed: {type(problem).__name__}")
             if accepted:
-                return Retry(reason=PAGE) if bound.page else Delivered()
+                return _outcome_of_answers(bound, url)
             if bound.over:
                 return Retry(reason=LATE)
         reason = excerpt("; ".join(warnings), *url_secrets(url))
         return Retry(reason=reason or "the service rejected the message without a reason")
+
+
+def _outcome_of_answers(bound: Bound, url: str) -> Outcome:
+    """Returns whether what Apprise takes for accepted is: it looks at the status of most services alone."""
+    for status, headers, body in bound.answers:
+        response = HttpResponse(status=status, headers=headers, text=body.decode(errors="replace"))
+        if response.accepts and response.denial is not None:
+            return outcome_of_response(response, url, [])
+    return Delivered()
 
 
 def title(notification: Notification) -> str:

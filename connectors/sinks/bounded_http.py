@@ -28,12 +28,8 @@ _PAGE_BYTES = 4_096
 """Bytes that are read of an answer that may be a web page, where nothing of others is read."""
 
 
-def is_page(headers: Mapping[str, str], text: str) -> bool:
-    """Returns whether an answer is a web page for people: the login form of a proxy, not what a service answers."""
-    return _is_html(headers) and text.lstrip("\ufeff \t\r\n").startswith("<")
-
-
-def _is_html(headers: Mapping[str, str]) -> bool:
+def is_html(headers: Mapping[str, str]) -> bool:
+    """Returns whether an answer may be a web page for people."""
     return "html" in headers.get("Content-Type", "").lower()
 
 
@@ -44,8 +40,8 @@ class Bound:
         """`accepted_bytes`, `refused_bytes`: how much of the body of an answer is read, below status 300 and above."""
         self._until = time.monotonic() + seconds
         self._accepted_bytes, self._refused_bytes = accepted_bytes, refused_bytes
-        self.page = False
-        """Whether an accepting answer is a web page."""
+        self.answers: list[tuple[int, Mapping[str, str], bytes]] = []
+        """Status, headers and the beginning of the body of each answer."""
         self._lock = threading.Lock()
         self._connections: list[socket.socket] = []
 
@@ -81,7 +77,7 @@ class Bound:
         """Returns the beginning of a response's body, and ends its connection."""
         accepted = response.status_code < 300
         limit = self._accepted_bytes if accepted else self._refused_bytes
-        if accepted and _is_html(response.headers):
+        if accepted and is_html(response.headers):
             limit = max(limit, _PAGE_BYTES)
         try:
             body: bytes = response.raw.read(limit, decode_content=True) if limit else b""
@@ -90,8 +86,7 @@ class Bound:
         # A header, or a body without a length, also ends where its connection ends: at the deadline.
         if self.over:
             raise TimeoutError
-        if accepted and is_page(response.headers, body.decode(errors="replace")):
-            self.page = True
+        self.answers.append((response.status_code, response.headers, body))
         return body
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 """One HTTP request without retries, which ends at a deadline, and the outcome of a POST.
 
 A status of success is not enough: a proxy, a captive portal and a wrong URL have one too. Each service is recognized by
-the answer that it documents, and the answer to a request of any other server is no web page.
+the answer that it documents, and the answer of any other server is no web page and reports no error.
 
 The official clients of Slack and PagerDuty also use this transport: their own ones follow redirects with the token, and
 wait without end for a server that answers byte by byte.
@@ -23,7 +23,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
 from urllib3.exceptions import HTTPError
 
 from connectors.secret import excerpt
-from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded, is_page
+from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded, is_html
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 from connectors.store.stored_json import parse_json
 
@@ -31,6 +31,7 @@ _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
 LATE = "no response in time"
 PAGE = "the answer is a web page, such as a proxy's login form: check the URL and the proxy"
+ERROR = "the answer reports an error"
 _STATUS = {
     401: "the credentials are not accepted",
     403: "permission denied",
@@ -130,9 +131,17 @@ class HttpResponse:
         return 200 <= self.status < 300
 
     @property
-    def is_page(self) -> bool:
-        """Whether it is a web page."""
-        return is_page(self.headers, self.text)
+    def denial(self) -> str | None:
+        """Why it accepts nothing, whatever its status and its server; None if it may accept."""
+        if is_html(self.headers) and self.text.lstrip("\ufeff \t\r\n").startswith("<"):
+            return PAGE
+        match self.json:
+            case {"success": False} | {"ok": False}:
+                return ERROR
+            case {"errcode": int(code)} if code:
+                return ERROR
+            case _:
+                return None
 
     @property
     def json(self) -> Any:
@@ -219,17 +228,18 @@ def outcome_of_response(
     """Returns the outcome of a call of `post`; removes secrets from its reason.
 
     Any part of the URL may be secret. `server`: the product behind the URL, `accepted`: whether a response with a
-    status of success is the one by which this product accepts a request; without them, any but a web page is.
+    status of success is the one by which this product accepts a request; without them, any is that has no `denial`.
     """
     if isinstance(response, Retry):
         return response
     message = excerpt(response.text, *secrets, *url_secrets(url))
     if response.accepts:
-        if accepted is None and not response.is_page:
+        if accepted is None:
+            wrong = response.denial
+        else:
+            wrong = None if accepted(response) else f"the answer is not that of {server}: check the URL and the proxy"
+        if wrong is None:
             return Delivered()
-        if accepted is not None and accepted(response):
-            return Delivered()
-        wrong = PAGE if accepted is None else f"the answer is not that of {server}: check the URL and the proxy"
         return Retry(reason=f"HTTP {response.status}, but {wrong} ({message or 'an empty body'})")
     reason = f"HTTP {response.status}"
     if response.status < 200:

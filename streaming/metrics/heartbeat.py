@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import url_problem
-from connectors.sinks.http_request import PAGE, visit
+from connectors.sinks.http_request import visit
 from connectors.sinks.sink import Retry
 from connectors.wall_clock import wall_ms
 
@@ -106,4 +106,4 @@ def request_url(url: Secret) -> str | None:
         return response.reason
     if not response.accepts:
         return f"the service answered {response.status}"
-    return PAGE if response.is_page else None
+    return response.denial

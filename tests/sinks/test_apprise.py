@@ -88,6 +88,33 @@ def test_a_message_that_is_longer_than_the_service_allows_is_shortened(
     assert texts[0].startswith("CRITICAL alpha: ")
 
 
+@pytest.mark.parametrize(
+    ("service", "answer", "delivered"),
+    [
+        ("synology", {"success": True}, True),
+        ("synology", {"success": False, "error": {"code": 404}}, False),
+        ("json", {"errcode": 0, "errmsg": "ok"}, True),
+        ("json", {"errcode": 310000, "errmsg": "keywords not in content"}, False),
+        ("json", {"ok": False, "description": "chat not found"}, False),
+        ("json", ["success", False], True),
+        ("json", {"code": 200}, True),
+    ],
+)
+def test_an_answer_that_reports_an_error_with_a_status_of_success_is_no_delivery(
+    tmp_path: Path, service: str, answer: object, delivered: bool
+) -> None:
+    """As of Synology Chat, DingTalk and WeCom: Apprise looks at the status alone."""
+    with serving() as server:
+        server.behave = lambda _: HttpReply(body=json.dumps(answer).encode())
+        url = f"{server.url.replace('http:', f'{service}:')}/{SECRET}"
+        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
+        (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
+    text = json.dumps(answer)
+    assert outcome == (
+        Delivered() if delivered else Retry(reason=f"HTTP 200, but the answer reports an error ({text})")
+    )
+
+
 @pytest.mark.parametrize("refused", ["sender", "only recipient", "one of two recipients", "content", "nobody"])
 def test_a_mail_that_a_recipient_does_not_get_is_no_delivery(tmp_path: Path, refused: str) -> None:
     with mail_server(refused) as (port, mails):

@@ -166,8 +166,7 @@ def test_login_page_of_a_proxy_is_not_the_answer_of_the_service(contract: SinkCo
     contract.server_replies(HttpReply(headers=html, body=page % SECRET.encode() + b" " * 100_000))
     (outcome,) = contract.send()
     assert isinstance(outcome, Retry)
-    if contract.subject.kind != "apprise":
-        assert "Log in to the proxy for ***" in outcome.reason
+    assert "Log in to the proxy for ***" in outcome.reason
     contract.server_accepts()
     assert contract.send() == [Delivered()]
 

@@ -56,6 +56,7 @@ also after some failures."""
 _LIST_BYTES = 4 << 20
 """How much of a list of alerts is read: an incident with some thousand alerts."""
 _PATH = "/api/v2/alerts"
+_LABELS = ("alertname", "cluster", "cluster_id", "subject", "severity", "incident")
 _ALL = {"active": "true", "silenced": "true", "inhibited": "true", "unprocessed": "true"}
 """Whatever Alertmanager does with them."""
 _API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
@@ -199,14 +200,14 @@ class AlertmanagerSink(SerialSink[bytes]):
                 self._unread -= expected.keys()
             return Delivered()
         self._unreadable = False
-        outcome = outcome_of_response(response, url, secrets, server="Alertmanager", accepted=_is_list)
-        if isinstance(outcome, Delivered) and isinstance(response, HttpResponse):
-            listed = [each["labels"] for each in response.json]
-            missing = [one for one in expected.values() if not any(one.items() <= each.items() for each in listed)]
-            if missing:
-                return Retry(reason=self._missing_text(missing))
-            self._unread -= expected.keys()
-        return outcome
+        listed = _listed(response)
+        if listed is None:
+            return outcome_of_response(response, url, secrets, server="Alertmanager", accepted=lambda _: False)
+        missing = [labels for labels in expected.values() if _identity(labels) not in listed]
+        if missing:
+            return Retry(reason=self._missing_text(missing))
+        self._unread -= expected.keys()
+        return Delivered()
 
     def _missing_text(self, missing: Sequence[Mapping[str, str]]) -> str:
         first = shortened(f"{missing[0]['alertname']} {missing[0].get('subject', '')}", 80)
@@ -312,15 +313,8 @@ def postable_alert(
 
 def _labels(alert: Alert, severity: Severity, incident: str) -> dict[str, str]:
     """Returns the labels, which identify an alert; Alertmanager has none that is empty."""
-    labels = {
-        "alertname": alert.rule,
-        "cluster": alert.cluster,
-        "cluster_id": alert.cluster_id,
-        "subject": alert.subject,
-        "severity": severity.value,
-        "incident": incident,
-    }
-    return {name: visible(text) for name, text in labels.items() if text}
+    values = (alert.rule, alert.cluster, alert.cluster_id, alert.subject, severity.value, incident)
+    return {name: visible(text) for name, text in zip(_LABELS, values, strict=True) if text}
 
 
 def _accepted(response: HttpResponse) -> bool:
@@ -338,12 +332,18 @@ def _unreadable(response: HttpResponse | Retry, url: str, secrets: Sequence[str]
     return None if isinstance(outcome, Delivered) else outcome.reason
 
 
-def _is_list(response: HttpResponse) -> bool:
-    """Returns whether a response is that of `GET /api/v2/alerts`."""
-    found = response.json if response.status == 200 else None
-    return isinstance(found, list) and all(
-        isinstance(each, dict) and isinstance(each.get("labels"), dict) for each in found
-    )
+def _listed(response: HttpResponse | Retry) -> frozenset[tuple[str, ...]] | None:
+    """Returns the alerts in a response of `GET /api/v2/alerts`; None if it is no such response."""
+    found = response.json if isinstance(response, HttpResponse) and response.status == 200 else None
+    if not isinstance(found, list):
+        return None
+    labels = [each["labels"] for each in found if isinstance(each, dict) and isinstance(each.get("labels"), dict)]
+    return frozenset(map(_identity, labels)) if len(labels) == len(found) else None
+
+
+def _identity(labels: Mapping[str, object]) -> tuple[str, ...]:
+    """Returns the values of the labels that are sent; a proxy may add others."""
+    return tuple(str(labels.get(name, "")) for name in _LABELS)
 
 
 def _difference(ahead_ms: int) -> str:

@@ -20,7 +20,7 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import single_alert_notification
+from rules.notifications.notification import Notification, NotifyReason, single_alert_notification
 from streaming.config import checked
 from tests.eventually import eventually
 from tests.lab_security import Security
@@ -99,7 +99,7 @@ class TimedDelivery:
     """Delivers to one sink at times that the test sets, in minutes before now."""
 
     def __init__(self, sink: Sink, tmp_path: Path) -> None:
-        self._began_ms = now_ms()
+        self._began_ms, self.sink = now_ms(), sink
         self._dispatcher = RecordingDispatcher(Ledger(job_database(tmp_path)), [sink], deadline_s=60, patience_s=60)
 
     def deliver(self, *alerts: Alert, minutes_ago: float = 0) -> str | None:
@@ -324,6 +324,14 @@ def test_an_alert_that_was_accepted_and_is_not_there_is_no_delivery(
     proxy.minutes_ago, proxy.drops = 0, False
     assert through_proxy.deliver(minutes_ago=-1) is None
     assert (f"lost {minutes_ago}", "critical") in alertmanager.active_alerts()
+
+
+def test_an_incident_with_a_thousand_alerts_is_read_back(delivery: TimedDelivery) -> None:
+    storm = [fired(f"voter {number}", minutes_ago=1, cluster_id="storm") for number in range(1_000)]
+    notification = Notification(
+        incident="57" * 8, reason=NotifyReason.FIRING, alerts=tuple(storm), new_transitions=tuple(storm)
+    )
+    assert delivery.sink.send([notification], sent_at_ms=now_ms(), deadline_s=60) == [Delivered()]
 
 
 def test_a_silenced_alert_is_delivered(alertmanager: RealAlertmanager, delivery: TimedDelivery) -> None:

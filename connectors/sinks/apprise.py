@@ -5,9 +5,9 @@ Apprise reports only success or failure, and the reason in its log. A failure is
 
 import logging
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +38,20 @@ _TYPES = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Severity.IN
 """Apprise's types of a notification that is firing."""
 _SCHEMA = re.compile(r"([A-Za-z0-9+.-]{1,20})://")
 
+_WARNINGS: ContextVar[list[str] | None] = ContextVar("warnings", default=None)
+
+
+class _Collect(logging.Handler):
+    """Keeps a warning for the call that it is about: another one's may be about another secret."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if (warnings := _WARNINGS.get()) is not None:
+            warnings.append(record.getMessage())
+
+
 # Its warnings become the reason of the outcome, without secrets.
 logging.getLogger("apprise").propagate = False
+logging.getLogger("apprise").addHandler(_Collect(logging.WARNING))
 
 
 class AppriseSection(PeopleSection):
@@ -178,18 +190,10 @@ def _client(url: Secret) -> "AppriseClient":
 
 @contextmanager
 def _logged() -> Iterator[list[str]]:
-    """Collects the warnings that Apprise logs in this thread: another sink's may be about another secret."""
+    """Collects the warnings that Apprise logs inside, also in its own threads: it copies the context to them."""
     warnings: list[str] = []
-    log, thread = logging.getLogger("apprise"), threading.get_ident()
-
-    class Collect(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.thread == thread:
-                warnings.append(record.getMessage())
-
-    handler = Collect(logging.WARNING)
-    log.addHandler(handler)
+    before = _WARNINGS.set(warnings)
     try:
         yield warnings
     finally:
-        log.removeHandler(handler)
+        _WARNINGS.reset(before)

@@ -20,7 +20,7 @@ from typing import Any
 
 import requests
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import DecodeError, HTTPError
 
 from connectors.secret import excerpt
 from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded, is_html
@@ -94,7 +94,7 @@ def error_text(error: Exception) -> str:
                 return "connection refused"
             case ConnectionError():
                 return "the connection was closed before the response"
-            case HTTPException():
+            case HTTPException() | DecodeError():
                 return "the connection was closed before the whole response, or the response is not HTTP"
             case OSError(strerror=str(why)) if why:
                 return why.lower()

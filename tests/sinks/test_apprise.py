@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -113,6 +114,30 @@ def test_an_answer_that_reports_an_error_with_a_status_of_success_is_no_delivery
     assert outcome == (
         Delivered() if delivered else Retry(reason=f"HTTP 200, but the answer reports an error ({text})")
     )
+
+
+def test_a_failure_has_the_reason_of_its_own_service(tmp_path: Path) -> None:
+    """Apprise calls services in threads of its own, and logs why they failed."""
+    both_called = threading.Barrier(2, timeout=60)
+
+    def failing(status: int) -> Retry:
+        def reply(_: ReceivedRequest) -> HttpReply:
+            both_called.wait()
+            return HttpReply(status=status)
+
+        with serving() as server:
+            server.behave = reply
+            sink = AppriseSection(url=SecretStr(server.url.replace("http:", "json:"))).open(MessageLinks(), tmp_path)
+            (outcome,) = sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=60)
+        assert isinstance(outcome, Retry)
+        return outcome
+
+    with ThreadPoolExecutor() as pool:
+        reasons = [outcome.reason for outcome in pool.map(failing, (401, 503))]
+    assert reasons == [
+        "Failed to send JSON POST notification: Verification Failed., error=401.",
+        "Failed to send JSON POST notification: Servers are overloaded., error=503.",
+    ]
 
 
 @pytest.mark.parametrize("refused", ["sender", "only recipient", "one of two recipients", "content", "nobody"])

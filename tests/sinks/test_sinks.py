@@ -204,6 +204,15 @@ def test_answer_of_another_program_is_not_that_of_the_service(contract: SinkCont
     assert contract.send() == [Delivered()]
 
 
+def test_answer_that_cannot_be_decoded_has_a_reason(contract: SinkContract) -> None:
+    answer = HttpReply(body=b"no gzip", headers={"Content-Encoding": "gzip", "Content-Type": "text/html"})
+    contract.server_replies(answer)
+    (outcome,) = contract.send()
+    assert isinstance(outcome, Retry)
+    assert "unreachable" not in outcome.reason
+    assert "without a reason" not in outcome.reason
+
+
 @pytest.mark.parametrize("status", [101, 102, 103])
 def test_answer_that_is_not_final_is_no_delivery(contract: SinkContract, status: int) -> None:
     contract.server_replies(HttpReply(status=status))

@@ -4,24 +4,26 @@ Firing alerts are re-sent every `REPEAT_S`: Alertmanager considers an alert reso
 the last notification, and a restarted Alertmanager has no alerts. Grouping, silences and routing are done there. Each
 member of an Alertmanager cluster must be notified: each is a separate sink.
 
-Alertmanager accepts an alert that is over by its own clock, and drops it. So the times are given by its clock, which
-the Date of its answers shows, where the two clocks differ by more than CLOCKS_DIFFER_S. A proxy may answer with a Date
-of its own, Alertmanager drops alerts beyond a limit, and any HTTP server may accept the request: what is new and
-firing is therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts
-cannot be read, accepted is delivered.
+Alertmanager accepts an alert that is over by its own clock, and drops it. So the times are given by its clock where the
+two differ by more than CLOCKS_DIFFER_S: the Date of an answer shows it, or is that of a proxy, so the time by which
+Alertmanager has received the alert decides, if it has it.
+
+Alertmanager drops alerts beyond a limit, and any HTTP server may accept the request: what is new and firing is
+therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts cannot be
+read, accepted is delivered.
 """
 
 import base64
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr, model_validator
 
@@ -29,6 +31,16 @@ from connectors.alert_json import compact_json
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
+from connectors.sinks.alertmanager_list import (
+    LABELS,
+    LIST_BYTES,
+    Identity,
+    identity,
+    is_forbidden,
+    list_query,
+    listed_alerts,
+    unreadable,
+)
 from connectors.sinks.http_request import HttpResponse, get, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
@@ -53,12 +65,7 @@ LASTS_S = 300.0
 CLOCKS_DIFFER_S = 200.0
 """A larger difference of the clocks is corrected: an alert that ends early must still be sent again before its end,
 also after some failures."""
-_LIST_BYTES = 4 << 20
-"""How much of a list of alerts is read: an incident with some thousand alerts."""
 _PATH = "/api/v2/alerts"
-_LABELS = ("alertname", "cluster", "cluster_id", "subject", "severity", "incident")
-_ALL = {"active": "true", "silenced": "true", "inhibited": "true", "unprocessed": "true"}
-"""Whatever Alertmanager does with them."""
 _API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
 _MAX_ANNOTATION = 2_000
 """Characters of an annotation: it becomes part of mails and chat messages."""
@@ -139,6 +146,8 @@ class AlertmanagerSink(SerialSink[bytes]):
         """
         self._ahead_ms = 0
         """By how much this clock is ahead of Alertmanager's; 0 for what does not matter."""
+        self._date_ahead_ms = 0
+        """By how much it was ahead of the Date of an answer when Alertmanager's clock was looked at last."""
         self._unread: set[tuple[str, str]] = set()
         """Firing alerts that were accepted, and not found or not read yet: by incident and fingerprint."""
         self._unreadable = False
@@ -152,19 +161,26 @@ class AlertmanagerSink(SerialSink[bytes]):
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
         url = self._url.read().rstrip("/") + _PATH
         secrets = [secret.read() for secret in self._secrets()]
-        options: Mapping[str, Any] = {"headers": self._authorization(), "ca_file": self._section.ca_file}
         until = time.monotonic() + left_s
-        response = post(url, document, seconds=left_s, **options)
-        if isinstance(response, HttpResponse) and self._adopt_clock(response, sent_at_ms):
-            left_s = until - time.monotonic()
-            response = post(url, self._document(notification, sent_at_ms), seconds=left_s, **options)
-        outcome = outcome_of_response(response, url, secrets, server="Alertmanager", accepted=_accepted)
-        if isinstance(outcome, Delivered) and (expected := self._to_read(notification)):
-            # By the incident, whose key needs no escaping.
-            query = urlencode({"filter": f'incident="{self._key(notification)}"', **_ALL})
-            left_s = until - time.monotonic()
-            found = get(f"{url}?{query}", seconds=left_s, answer_bytes=_LIST_BYTES, **options)
-            outcome = self._outcome_of_list(found, expected, url, secrets)
+        options: Mapping[str, Any] = {"headers": self._authorization(), "ca_file": self._section.ca_file}
+
+        def posted(document: bytes) -> tuple[HttpResponse | Retry, Outcome]:
+            response = post(url, document, seconds=until - time.monotonic(), **options)
+            return response, outcome_of_response(response, url, secrets, server="Alertmanager", accepted=_accepted)
+
+        def listed() -> HttpResponse | Retry:
+            query = list_query(self._key(notification))
+            return get(f"{url}?{query}", seconds=until - time.monotonic(), answer_bytes=LIST_BYTES, **options)
+
+        response, outcome = posted(document)
+        firing = self._firing(notification)
+        if isinstance(outcome, Delivered) and (of_date_ms := self._new_difference(response, sent_at_ms)) is not None:
+            ahead_ms = _difference_by_list(listed(), firing.values(), sent_at_ms)
+            if self._adopt_clock(of_date_ms if ahead_ms is None else ahead_ms):
+                _, outcome = posted(self._document(notification, sent_at_ms))
+        expected = {about: firing[about] for about in self._to_read(notification) if about in firing}
+        if isinstance(outcome, Delivered) and expected:
+            outcome = self._outcome_of_list(listed(), expected, url, secrets)
         if isinstance(outcome, Delivered):
             self._store_labels(notification)
         return outcome
@@ -172,59 +188,73 @@ class AlertmanagerSink(SerialSink[bytes]):
     def _key(self, notification: Notification) -> str:
         return deduplication_key(notification.incident, notification.escalations)
 
-    def _to_read(self, notification: Notification) -> Mapping[tuple[str, str], Mapping[str, str]]:
-        """Returns the labels of the firing alerts of which it is not known yet that Alertmanager has them."""
-        incident, new = notification.incident, {alert.fingerprint for alert in notification.new_transitions}
+    def _firing(self, notification: Notification) -> Mapping[tuple[str, str], Identity]:
+        """Returns the firing alerts as Alertmanager must have them, by incident and fingerprint."""
+        key = self._key(notification)
         return {
-            (incident, alert.fingerprint): _labels(alert, alert.severity, self._key(notification))
+            (notification.incident, alert.fingerprint): identity(_labels(alert, alert.severity, key))
             for alert in notification.alerts
             if alert.state is AlertState.FIRING
-            and (alert.fingerprint in new or (incident, alert.fingerprint) in self._unread)
         }
+
+    def _to_read(self, notification: Notification) -> Collection[tuple[str, str]]:
+        """Returns of which alerts it is not known yet that Alertmanager has them: new ones, and ones not read yet."""
+        return {(notification.incident, alert.fingerprint) for alert in notification.new_transitions} | self._unread
 
     def _outcome_of_list(
         self,
         response: HttpResponse | Retry,
-        expected: Mapping[tuple[str, str], Mapping[str, str]],
+        expected: Mapping[tuple[str, str], Identity],
         url: str,
         secrets: Sequence[str],
     ) -> Outcome:
         """Returns whether Alertmanager has these alerts, silenced and inhibited ones included."""
         self._unread |= expected.keys()
-        problem = _unreadable(response, url, secrets)
+        problem = unreadable(response, url, secrets)
         if problem is not None:
             if not self._unreadable:
                 log.warning("sink %s: what Alertmanager accepts cannot be read back: %s", self.options.name, problem)
             self._unreadable = True
-            if isinstance(response, HttpResponse) and 300 <= response.status < 500 and response.status != 429:
+            if is_forbidden(response):
                 self._unread -= expected.keys()
             return Delivered()
         self._unreadable = False
-        listed = _listed(response)
+        listed = listed_alerts(response)
         if listed is None:
             return outcome_of_response(response, url, secrets, server="Alertmanager", accepted=lambda _: False)
-        missing = [labels for labels in expected.values() if _identity(labels) not in listed]
+        missing = [one for one in expected.values() if one not in listed]
         if missing:
             return Retry(reason=self._missing_text(missing))
         self._unread -= expected.keys()
         return Delivered()
 
-    def _missing_text(self, missing: Sequence[Mapping[str, str]]) -> str:
-        first = shortened(f"{missing[0]['alertname']} {missing[0].get('subject', '')}", 80)
+    def _missing_text(self, missing: Sequence[Identity]) -> str:
+        labels = dict(zip(LABELS, missing[0], strict=True))
+        first = shortened(f"{labels['alertname']} {labels['subject']}", 80)
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        difference = _difference(self._ahead_ms) if self._ahead_ms else "no difference to"
+        differs = abs(self._date_ahead_ms) > CLOCKS_DIFFER_S * 1000
+        difference = _difference(self._date_ahead_ms) if differs else "no difference to"
         return (
             f"Alertmanager accepted {first}{more} and does not have it: check its clock (the Date of its answers: "
             f"{difference} this host's), its limits, and what is behind the URL"
         )
 
-    def _adopt_clock(self, response: HttpResponse, sent_at_ms: Millis) -> bool:
-        """Takes the clock of whoever has answered, if it differs; returns whether the sent times were wrong."""
+    def _new_difference(self, response: HttpResponse | Retry, sent_at_ms: Millis) -> int | None:
+        """Returns by how much this clock is ahead of the Date of an answer; None if that is not new."""
+        if not isinstance(response, HttpResponse):
+            return None
         try:
             theirs_ms = parsedate_to_datetime(response.headers["Date"]).timestamp() * 1000
         except (LookupError, ValueError, TypeError, OverflowError):
-            return False
+            return None
         ahead_ms = round(sent_at_ms - theirs_ms)
+        if abs(ahead_ms - self._date_ahead_ms) <= CLOCKS_DIFFER_S * 1000:
+            return None
+        self._date_ahead_ms = ahead_ms
+        return ahead_ms
+
+    def _adopt_clock(self, ahead_ms: int) -> bool:
+        """Takes the clock of Alertmanager, if it differs; returns whether the sent times were wrong."""
         if abs(ahead_ms - self._ahead_ms) <= CLOCKS_DIFFER_S * 1000:
             return False
         if abs(ahead_ms) <= CLOCKS_DIFFER_S * 1000:
@@ -314,7 +344,7 @@ def postable_alert(
 def _labels(alert: Alert, severity: Severity, incident: str) -> dict[str, str]:
     """Returns the labels, which identify an alert; Alertmanager has none that is empty."""
     values = (alert.rule, alert.cluster, alert.cluster_id, alert.subject, severity.value, incident)
-    return {name: visible(text) for name, text in zip(_LABELS, values, strict=True) if text}
+    return {name: visible(text) for name, text in zip(LABELS, values, strict=True) if text}
 
 
 def _accepted(response: HttpResponse) -> bool:
@@ -322,28 +352,14 @@ def _accepted(response: HttpResponse) -> bool:
     return response.status == 200 and (not response.text.strip() or isinstance(response.json, dict))
 
 
-def _unreadable(response: HttpResponse | Retry, url: str, secrets: Sequence[str]) -> str | None:
-    """Returns why a response does not show which alerts there are; None if it does, or is not Alertmanager's."""
-    if isinstance(response, Retry):
-        return response.reason
-    if response.accepts:
-        return None if len(response.text.encode()) < _LIST_BYTES else "the list is too long"
-    outcome = outcome_of_response(response, url, secrets)
-    return None if isinstance(outcome, Delivered) else outcome.reason
+def _difference_by_list(response: HttpResponse | Retry, sent: Iterable[Identity], sent_at_ms: Millis) -> int | None:
+    """Returns by how much this clock is ahead of the one by which Alertmanager received these alerts just now.
 
-
-def _listed(response: HttpResponse | Retry) -> frozenset[tuple[str, ...]] | None:
-    """Returns the alerts in a response of `GET /api/v2/alerts`; None if it is no such response."""
-    found = response.json if isinstance(response, HttpResponse) and response.status == 200 else None
-    if not isinstance(found, list):
-        return None
-    labels = [each["labels"] for each in found if isinstance(each, dict) and isinstance(each.get("labels"), dict)]
-    return frozenset(map(_identity, labels)) if len(labels) == len(found) else None
-
-
-def _identity(labels: Mapping[str, object]) -> tuple[str, ...]:
-    """Returns the values of the labels that are sent; a proxy may add others."""
-    return tuple(str(labels.get(name, "")) for name in _LABELS)
+    None if it has none of them, or is not asked.
+    """
+    listed = listed_alerts(response) or {}
+    times = [at_ms for one in sent if (at_ms := listed.get(one)) is not None]
+    return round(sent_at_ms - max(times)) if times else None
 
 
 def _difference(ahead_ms: int) -> str:

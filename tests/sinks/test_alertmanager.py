@@ -308,6 +308,33 @@ def test_a_new_alert_is_read_back_once_and_not_when_it_is_sent_again(
     assert ('once \\ "é"', "critical") in alertmanager.active_alerts()
 
 
+@pytest.mark.parametrize("minutes_ago", [60, -60])
+def test_a_wrong_clock_of_a_proxy_changes_no_times(
+    proxy: Proxy,
+    through_proxy: TimedDelivery,
+    alertmanager: RealAlertmanager,
+    minutes_ago: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Alertmanager's own clock is the one by which it has received an alert, and is right."""
+
+    def minutes_left(subject: str) -> float:
+        ends_at = datetime.fromisoformat(alertmanager.active_alerts()[subject, "critical"]["endsAt"])
+        return (ends_at - datetime.now(UTC)).total_seconds() / 60
+
+    before, after = f"before {minutes_ago}", f"after {minutes_ago}"
+    assert through_proxy.deliver(fired(before, minutes_ago=3, cluster_id=before), minutes_ago=3) is None
+
+    proxy.minutes_ago = minutes_ago
+    assert through_proxy.deliver(minutes_ago=1.5) is None
+    assert 3 < minutes_left(before) < 4, "sent again"
+    assert through_proxy.deliver(fired(after, minutes_ago=0, cluster_id=after)) is None
+    assert 4 < minutes_left(before) < 6
+    assert 4 < minutes_left(after) < 6
+    assert "clock" not in caplog.text
+    assert proxy.methods == ["POST", "GET"] * 2 + ["POST"] * 2 + ["GET"], "one look at the clock"
+
+
 @pytest.mark.parametrize("minutes_ago", [60, 0])
 def test_an_alert_that_was_accepted_and_is_not_there_is_no_delivery(
     proxy: Proxy, through_proxy: TimedDelivery, alertmanager: RealAlertmanager, minutes_ago: int

@@ -95,6 +95,18 @@ def test_pager_keeps_the_test_open_and_then_resolves_it(
     )
 
 
+def test_the_test_fails_where_another_program_accepts_it(tmp_path: Path) -> None:
+    with serving() as server:
+        ended = send_test(tmp_path, [f"alertmanager:{server.url}", f"slack:{server.url}/services/T0/B0/x"], "--json")
+
+    assert ended.exit_code == 1
+    tests = [each["test"] for each in json.loads(ended.stdout)["sinks"]]
+    assert tests == [
+        f"HTTP 200, but the answer is not that of {service}: check the URL and the proxy (an empty body)"
+        for service in ("Alertmanager", "Slack")
+    ]
+
+
 def test_sink_gets_the_test_with_a_severity_of_its_route(tmp_path: Path) -> None:
     sinks = [
         {"jsonl": {"path": str(tmp_path / name), "name": name, "min_severity": severity}}

@@ -36,9 +36,9 @@ from connectors.sinks.alertmanager_list import (
     LIST_BYTES,
     Identity,
     identity,
-    is_forbidden,
     list_query,
     listed_alerts,
+    stays_unreadable,
     unreadable,
 )
 from connectors.sinks.http_request import HttpResponse, get, outcome_of_response, post
@@ -215,7 +215,7 @@ class AlertmanagerSink(SerialSink[bytes]):
             if not self._unreadable:
                 log.warning("sink %s: what Alertmanager accepts cannot be read back: %s", self.options.name, problem)
             self._unreadable = True
-            if is_forbidden(response):
+            if stays_unreadable(response):
                 self._unread -= expected.keys()
             return Delivered()
         self._unreadable = False

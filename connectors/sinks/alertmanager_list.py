@@ -37,9 +37,9 @@ def unreadable(response: HttpResponse | Retry, url: str, secrets: Sequence[str])
     return None if isinstance(outcome, Delivered) else outcome.reason
 
 
-def is_forbidden(response: HttpResponse | Retry) -> bool:
-    """Returns whether another attempt to read the list is as little use."""
-    return isinstance(response, HttpResponse) and 300 <= response.status < 500 and response.status != 429
+def stays_unreadable(response: HttpResponse | Retry) -> bool:
+    """Returns whether a list that cannot be read cannot be read soon either: it is forbidden, or too long."""
+    return isinstance(response, HttpResponse) and response.status < 500 and response.status != 429
 
 
 def listed_alerts(response: HttpResponse | Retry) -> Mapping[Identity, float | None] | None:

@@ -24,7 +24,7 @@ from urllib3.exceptions import HTTPError, ProtocolError
 ANSWER_BYTES = 65_536
 """Bytes that are kept of an answer where nothing else is said."""
 _LEAST_S = 0.001
-_PAGE_BYTES = 4_096
+PAGE_BYTES = 4_096
 """Bytes that are read of an answer that may be a web page, where nothing of others is read."""
 
 
@@ -78,7 +78,7 @@ class Bound:
         accepted = response.status_code < 300
         limit = self._accepted_bytes if accepted else self._refused_bytes
         if accepted and is_html(response.headers):
-            limit = max(limit, _PAGE_BYTES)
+            limit = max(limit, PAGE_BYTES)
         try:
             body: bytes = response.raw.read(limit, decode_content=True) if limit else b""
         finally:

@@ -23,7 +23,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
 from urllib3.exceptions import DecodeError, HTTPError
 
 from connectors.secret import excerpt
-from connectors.sinks.bounded_http import ANSWER_BYTES, BoundedAdapter, bounded, is_html
+from connectors.sinks.bounded_http import ANSWER_BYTES, PAGE_BYTES, BoundedAdapter, bounded, is_html
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 from connectors.store.stored_json import parse_json
 
@@ -42,6 +42,8 @@ _STATUS = {
     413: "the document is too large",
     429: "too many requests",
 }
+_TAG_OF_PAGE = re.compile(r"<(!doctype html|html|head|body|title|meta|script)\b", re.IGNORECASE)
+"""Some services answer text or XML as HTML."""
 _MIN_SECRET_CHARACTERS = 8
 """A shorter part of a URL is an ordinary word, not a secret."""
 
@@ -133,7 +135,7 @@ class HttpResponse:
     @property
     def denial(self) -> str | None:
         """Why it accepts nothing, whatever its status and its server; None if it may accept."""
-        if is_html(self.headers) and self.text.lstrip("\ufeff \t\r\n").startswith("<"):
+        if is_html(self.headers) and _TAG_OF_PAGE.search(self.text, 0, PAGE_BYTES):
             return PAGE
         match self.json:
             case {"success": False} | {"ok": False}:

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alertmanager import REPEAT_S, AlertmanagerSection
+from connectors.sinks.alertmanager_list import LIST_BYTES
 from connectors.sinks.sink import Delivered, Sink
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -394,15 +395,16 @@ def test_a_list_that_is_not_answered_costs_no_more_than_the_deadline_and_is_no_f
     assert "what Alertmanager accepts cannot be read back: no response in time" in caplog.text
 
 
-@pytest.mark.parametrize("status", [302, 401, 403, 404, 405])
-def test_a_proxy_that_forbids_to_read_is_no_failure_and_reported_once(
-    proxy: Proxy, through_proxy: TimedDelivery, caplog: pytest.LogCaptureFixture, status: int
+@pytest.mark.parametrize("status", [302, 401, 403, 404, 405, "too long"])
+def test_a_list_that_cannot_be_read_is_no_failure_and_reported_once(
+    proxy: Proxy, through_proxy: TimedDelivery, caplog: pytest.LogCaptureFixture, status: int | str
 ) -> None:
-    proxy.reads = HttpReply(status=status)
+    long = HttpReply(body=b"[" + b" " * LIST_BYTES + b"]")
+    proxy.reads = HttpReply(status=status) if isinstance(status, int) else long
     for number in range(3):
         one = fired("unread", minutes_ago=3, cluster_id=f"unread {number}")
         assert through_proxy.deliver(one, minutes_ago=3 - number) is None
-    assert caplog.text.count("what Alertmanager accepts cannot be read back: HTTP") == 1
+    assert caplog.text.count("what Alertmanager accepts cannot be read back") == 1
     assert proxy.methods.count("GET") == 3, "for each new alert"
 
 

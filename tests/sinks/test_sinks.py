@@ -156,6 +156,7 @@ def test_every_status_has_its_outcome(contract: SinkContract, status: int) -> No
 PAGES = {
     "small": b"<html><p>Log in to the proxy for %s</p></html>",
     "with a type": b"\n<!DOCTYPE html>\n<html><p>Log in to the proxy for %s</p></html>",
+    "script alone": b"<script>location = '/login'</script><p>Log in to the proxy for %s</p>",
     "with a mark of its encoding": b"\xef\xbb\xbf<!-- portal --><HTML><p>Log in to the proxy for %s</p></HTML>",
 }
 
@@ -177,6 +178,7 @@ ANSWERS_OF_OTHERS = {
     "202": HttpReply(status=202),
     "204": HttpReply(status=204),
     "text": HttpReply(body=b"OK", headers={"Content-Type": "text/html"}),
+    "XML": HttpReply(body=b"<?xml version='1.0'?><result>true</result>", headers={"Content-Type": "text/html"}),
     "null": HttpReply(body=b"null"),
     "true": HttpReply(body=b"true"),
     "list": HttpReply(body=b"[]"),

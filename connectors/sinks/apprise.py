@@ -5,6 +5,7 @@ Apprise reports only success or failure, and the reason in its log. A failure is
 
 import logging
 import re
+import smtplib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from pydantic import SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret, excerpt
 from connectors.sinks.bounded_http import Bound, BoundedAdapter, bounded
+from connectors.sinks.bounded_mail import BoundedSmtp, BoundedSmtpTls
 from connectors.sinks.http_request import LATE, HttpResponse, outcome_of_response, url_secrets
 from connectors.sinks.notification_text import alert_text, other_alert_lines
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
@@ -100,7 +102,7 @@ class AppriseSink(SerialSink[tuple[str, str]]):
         url = self._url.read()
         client = _client(self._url)
         for server in client:
-            # For what does not use requests, such as mail: the longest wait for the server.
+            # For what has other connections than those that `bounded` ends: the longest wait for the server.
             server.socket_connect_timeout = server.socket_read_timeout = left_s
             # Parameters of its URL with which a failure, or another answer than that to the message, is a success.
             server.optional = server.redirects = False
@@ -173,6 +175,8 @@ def _client(url: Secret) -> "AppriseClient":
 
     # A service's class calls `requests.post`, which has no setting for this. Outside of `bounded` nothing differs.
     requests.sessions.HTTPAdapter = BoundedAdapter
+    # Mail is sent by these classes.
+    smtplib.SMTP, smtplib.SMTP_SSL = BoundedSmtp, BoundedSmtpTls  # type: ignore[misc]
     client = AppriseClient(asset=AppriseAsset(app_id="kraftwatch", http_redirects=False, async_mode=False))
     with _logged():
         try:

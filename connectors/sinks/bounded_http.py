@@ -61,7 +61,7 @@ class Bound:
         for family, kind, protocol, _, address in socket.getaddrinfo(host, connection.port, type=socket.SOCK_STREAM):
             opened = socket.socket(family, kind, protocol)
             try:
-                self._watch(opened)
+                self.watch(opened)
                 for option in connection.socket_options or ():
                     opened.setsockopt(*option)
                 opened.settimeout(self.left_s)
@@ -103,7 +103,7 @@ class Bound:
                 each.close()
             self._connections.clear()
 
-    def _watch(self, opened: socket.socket) -> None:
+    def watch(self, opened: socket.socket) -> None:
         """Keeps another descriptor of the connection: TLS replaces the socket, and a descriptor may be used again."""
         with self._lock:
             if self.over:
@@ -112,6 +112,11 @@ class Bound:
 
 
 _BOUND: ContextVar[Bound | None] = ContextVar("bound", default=None)
+
+
+def current_bound() -> Bound | None:
+    """Returns the bound inside which this code runs; None outside."""
+    return _BOUND.get()
 
 
 @contextmanager

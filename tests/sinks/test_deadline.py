@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 import requests
+from pydantic import SecretStr
 
 from connectors.secret import Secret
+from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.bounded_http import BoundedAdapter, bounded
 from connectors.sinks.http_request import post
 from connectors.sinks.sink import Delivered, Outcome, Retry, Sink
+from connectors.sinks.sink_config import MessageLinks
 from rules.notifications.notification import single_alert_notification
 from streaming.metrics import heartbeat
 from streaming.metrics.heartbeat import request_url
@@ -26,6 +29,7 @@ GRACE_S = 20.0
 LATE = "no response in time"
 HANDSHAKE = Drip(begin=b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", each=b"\x00")
 """A ServerHello that never ends."""
+GREETING = Drip(begin=b"220-mail", each=b".")
 TUNNEL = Drip(begin=b"HTTP/1.1 200 Connected\r\n", each=b"X: y\r\n")
 
 
@@ -96,6 +100,15 @@ def test_a_proxy_whose_answer_drips_ends_at_the_deadline(
     with dripping(TUNNEL) as port:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
         sink = kind.open("https://127.0.0.1:9", Path(trusted.file), tmp_path)
+
+        assert sent(sink) == [Retry(reason=LATE)]
+
+
+@pytest.mark.parametrize("scheme", ["insecure", "starttls", "ssl"])
+def test_a_mail_server_whose_answer_drips_ends_at_the_deadline(tmp_path: Path, scheme: str) -> None:
+    with dripping(HANDSHAKE if scheme == "ssl" else GREETING) as port:
+        url = f"mailto://127.0.0.1:{port}/?mode={scheme}&from=kraftwatch@example.com&to=eva@example.com"
+        sink = AppriseSection(url=SecretStr(url)).open(MessageLinks(), tmp_path)
 
         assert sent(sink) == [Retry(reason=LATE)]
 

@@ -234,16 +234,15 @@ def outcome_of_response(
     """
     if isinstance(response, Retry):
         return response
+    wrong = response.denial if accepted is None else None
+    if accepted is not None and not accepted(response):
+        wrong = f"the answer is not that of {server}: check the URL and the proxy"
+    if response.accepts and wrong is None:
+        return Delivered()
     message = excerpt(response.text, *secrets, *url_secrets(url))
-    if response.accepts:
-        if accepted is None:
-            wrong = response.denial
-        else:
-            wrong = None if accepted(response) else f"the answer is not that of {server}: check the URL and the proxy"
-        if wrong is None:
-            return Delivered()
-        return Retry(reason=f"HTTP {response.status}, but {wrong} ({message or 'an empty body'})")
     reason = f"HTTP {response.status}"
+    if response.accepts:
+        return Retry(reason=f"{reason}, but {wrong} ({message or 'an empty body'})")
     if response.status < 200:
         reason += ": no final answer"
     elif response.status < 400:

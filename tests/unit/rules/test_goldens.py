@@ -15,15 +15,17 @@ import pytest
 
 from connectors.sinks.notification_text import alert_text
 from rules.alert import Alert, AlertState
-from rules.evaluate import RULES, evaluate, thresholds_for
-from rules.finding import Evaluation, Rule, Severity
+from rules.evaluate import ALL_RULES, JOB_RULES, RULES, evaluate, evaluate_job, thresholds_for
+from rules.finding import Evaluation, JobRule, Rule, Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.history import NodeKind, ZkMigrationState
 from rules.model.identifiers import Millis
+from rules.model.job_state import JobState, RefusedRows, RelayState, SinkState
 from rules.model.monitoring import Answer, CertificateFault, Invariant, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
+    NOW,
     adding,
     all_refuse,
     broker_lagging,
@@ -95,6 +97,23 @@ ONE_DIRECTORY = with_log_dirs(healthy(), 101, "dirA")
 KAFKA_4_4 = upgraded(healthy(), 33)
 """The level is still 27."""
 
+SILENT_RELAY = RelayState(
+    cluster="prod",
+    topic="kraftwatch",
+    newest_row_ms=Millis(NOW - 90_000),
+    read_to_end_ms=Millis(NOW - 1_000),
+    has_sent=True,
+)
+REFUSED_ROWS = RefusedRows(
+    cluster="prod",
+    part="time",
+    reason="observed an hour after they were appended",
+    topic_partition="kraftwatch-0",
+    offset=4711,
+    appended_at_ms=Millis(NOW - 120_000),
+    newest_ms=Millis(NOW - 2_000),
+)
+FAILING_SINK = SinkState(name="slack", failing="HTTP 503: service unavailable", pending=3)
 CASES: dict[str, tuple[str, Quorum]] = {
     "stale-voter-endpoint.critical.names-gone": ("voter 2", name_not_found(healthy(), 1, 2, 3)),
     "stale-voter-endpoint.warning.name-gone": ("voter 1", name_not_found(healthy(), 1)),
@@ -273,18 +292,24 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "voter-lagging.warning.behind": ("voter 1", voters_lagging(healthy(5), 1)),
     "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),
 }
+JOB_CASES: dict[str, tuple[str, JobState]] = {
+    "monitor-degraded.critical": ("relay of prod", JobState(now_ms=NOW, relays=(SILENT_RELAY,))),
+    "monitor-degraded.warning": ("rows of prod: time", JobState(now_ms=NOW, refused=(REFUSED_ROWS,))),
+    "sink-failing.warning": ("sink slack", JobState(now_ms=NOW, sinks=(FAILING_SINK,))),
+}
 
 
-def alerts(quorum: Quorum) -> list[Alert]:
-    """Returns the alerts that fire if this quorum stays as it is for long enough."""
-    thresholds = thresholds_for({f"{rule}.hold": 0 for rule in RULES})
-    return list(advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)[1])
+def alerts(state: Quorum | JobState) -> list[Alert]:
+    """Returns the alerts that fire if this quorum, or the job, stays as it is for long enough."""
+    thresholds = thresholds_for({f"{rule}.hold": 0 for rule in ALL_RULES})
+    evaluation = evaluate_job(state, thresholds) if isinstance(state, JobState) else evaluate(state, thresholds)
+    return list(advance(TrackedConditions(), evaluation, state, thresholds)[1])
 
 
 def the_alert(case: str) -> Alert:
     rule, severity, *_ = case.split(".")
-    subject, quorum = CASES[case]
-    (alert,) = [each for each in alerts(quorum) if each.rule == rule and each.subject == subject]
+    subject, state = (CASES | JOB_CASES)[case]
+    (alert,) = [each for each in alerts(state) if each.rule == rule and each.subject == subject]
     assert alert.severity == severity
     # The alert as it is sent after the rule's own hold.
     held_ms = thresholds_for({})[rule].ms("hold")
@@ -298,7 +323,7 @@ def assert_golden(name: str, text: str) -> None:
     assert path.read_text(encoding="utf-8") == text
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *JOB_CASES])
 def test_the_text_of_a_firing_alert(case: str) -> None:
     assert_golden(case, alert_text(the_alert(case)))
 
@@ -306,7 +331,7 @@ def test_the_text_of_a_firing_alert(case: str) -> None:
 def test_the_text_of_a_resolved_alert() -> None:
     fired = the_alert("voter-disk-replaced.warning")
     thresholds = thresholds_for({"voter-disk-replaced.hold": 0})
-    _, quorum = CASES["voter-disk-replaced.warning"]
+    quorum = REPLACED_DISK
     tracked, _ = advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)
     recovered = replace(quorum, now_ms=Millis(fired.observed_at_ms + 100_000))
     tracked, _ = advance(tracked, Evaluation(), recovered, thresholds)
@@ -316,16 +341,16 @@ def test_the_text_of_a_resolved_alert() -> None:
     assert_golden("voter-disk-replaced.resolved", alert_text(resolved))
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
-def test_every_severity_of_every_rule_has_a_golden(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", [*RULES.values(), *JOB_RULES.values()], ids=lambda rule: rule.id)
+def test_every_severity_of_every_rule_has_a_golden(rule: Rule | JobRule) -> None:
     source = inspect.getsource(sys.modules[rule.evaluate.__module__])
     given = {one.value for one in Severity if f"Severity.{one.name}" in source}
-    shown = {case.split(".")[1] for case in CASES if case.startswith(f"{rule.id}.")}
+    shown = {case.split(".")[1] for case in (*CASES, *JOB_CASES) if case.startswith(f"{rule.id}.")}
     assert shown == given, f"give CASES a situation for each severity of {rule.id}"
 
 
 def test_every_golden_file_belongs_to_a_case() -> None:
-    assert {path.stem for path in GOLDENS.glob("*.txt")} == {*CASES, "voter-disk-replaced.resolved"}
+    assert {path.stem for path in GOLDENS.glob("*.txt")} == {*CASES, *JOB_CASES, "voter-disk-replaced.resolved"}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,16 +1,24 @@
 """A controller or broker starts again and again.
 
 What it means
-    The node's process started three times or more within 15 minutes, and has not run for 15 minutes since. It may be
-    back each time before `voter-lagging`, `failure-tolerance` or `broker-fenced` fires. While it is down, the quorum
-    has one voter less; the partitions of a broker move, and clients reconnect.
+    The node's process starts, ends, and starts again. It may be back each time before `voter-lagging`,
+    `failure-tolerance` or `broker-fenced` fires. While it is down, the quorum has one voter less; the partitions of a
+    broker move, and clients reconnect. One of these holds:
+
+    - It started three times or more within 15 minutes.
+    - A broker registered three times or more, however far apart, and was not unfenced in between: it ends at each
+      start, before it serves.
+    - It started four times or more within a day, about equally far apart, and no planned restart explains them. A
+      broker that left by a controlled shutdown was restarted on purpose, and so was a node while the others of its kind
+      were restarted as often, up to twice an hour.
 
     A rolling restart, or an upgrade that restarts each node twice, does not fire. A broker whose process runs on while
     its heartbeats are interrupted is `broker-flapping`.
 
     A start is a registration, not the node's first, with a new incarnation id. A node that is controller and broker is
-    one process. Below metadata.version 3.7 the log has no starts of controllers. A broker counts from its first fencing
-    that the log shows.
+    one process. Below metadata.version 3.7 the log has no starts of controllers.
+
+    The alert resolves when the node has not started for 15 minutes, or for twice the longest time between these starts.
 
 What to do
     1. Read the end of each run in the node's log, and what its supervisor says of the exit: out of memory, a full or
@@ -24,6 +32,7 @@ What not to do
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
@@ -46,9 +55,7 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-WINDOW = window_of(
-    "the starts of a node", "It must run as long for the alert to resolve. At most an hour is remembered"
-)
+WINDOW = window_of("the starts of a node", "It must run as long for the alert to resolve")
 STARTS = Threshold(
     name="starts",
     default=3.0,
@@ -56,6 +63,17 @@ STARTS = Threshold(
     meaning="this many starts of one node within the window are reported. An upgrade may need two, and Kubernetes "
     "restarts a container that fails at least every 5 min. At most 32 are remembered",
 )
+SLOW_STARTS = Threshold(
+    name="slow_starts",
+    default=4.0,
+    unit="starts",
+    meaning="this many starts of one node within a day are reported, about equally far apart and without a planned "
+    "restart that explains them: a node that ends every few hours reaches it, and repairs by hand rarely do",
+)
+_ALIKE = 4
+"""By what factor two times between starts may differ: Kubernetes doubles the pause before each restart."""
+_HOUR_MS, _PLANNED_IN_AN_HOUR = 3_600_000, 2
+"""A planned restart of all nodes restarts none more often in an hour: an upgrade may need two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +84,22 @@ class _Start:
     timestamp_ms: Millis
     fenced_ms: Millis | None = None
     """How long a broker was fenced; None while it is, and for a controller."""
+    fencing: Offset | None = None
+    """The fencing of a broker during which it started."""
+    planned: bool = False
+    """Whether a broker had left by a controlled shutdown."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each registered node that started too often."""
-    newest, window = quorum.newest_timestamp_ms, thresholds.ms(WINDOW.name)
+    newest = quorum.newest_timestamp_ms
     if newest is None:
         return
-    for (kind, node), starts in _starts(quorum).items():
-        last = _last_of_enough(starts, newest, window, max(1, round(thresholds[STARTS.name])))
-        if last is not None:
-            counted = [one for one in starts if 0 <= last.timestamp_ms - one.timestamp_ms <= window]
-            yield _finding(quorum, kind, node, counted, window)
+    known = _starts(quorum)
+    for (kind, node), starts in known.items():
+        loop = _loop(starts, newest, thresholds) or _slow_loop(starts, _others(quorum, known, kind, node), thresholds)
+        if loop and newest - loop[-1].timestamp_ms <= max(thresholds.ms(WINDOW.name), 2 * max(_pauses(loop))):
+            yield _finding(quorum, kind, node, loop, thresholds.ms(WINDOW.name))
 
 
 def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]]:
@@ -89,35 +111,89 @@ def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]
             found.setdefault((NodeKind.CONTROLLER, start.id), []).append(one)
     for fencing in quorum.history.interruptions:
         if fencing.restarted and fencing.id in quorum.brokers and fencing.id not in quorum.controllers:
-            ended = fencing.ended_timestamp_ms
-            fenced_ms = None if ended is None else Millis(max(0, ended - fencing.timestamp_ms))
-            one = _Start(offset=fencing.offset, timestamp_ms=fencing.timestamp_ms, fenced_ms=fenced_ms)
-            further = (_Start(offset=offset, timestamp_ms=at_ms) for offset, at_ms in fencing.further_starts)
+            ended, began = fencing.ended_timestamp_ms, fencing.offset
+            one = _Start(
+                offset=began,
+                timestamp_ms=fencing.timestamp_ms,
+                fenced_ms=None if ended is None else Millis(max(0, ended - fencing.timestamp_ms)),
+                fencing=began,
+                planned=fencing.announced,
+            )
+            further = (_Start(offset=at, timestamp_ms=at_ms, fencing=began) for at, at_ms in fencing.further_starts)
             found.setdefault((NodeKind.BROKER, fencing.id), []).extend((one, *further))
     return dict(sorted(found.items()))
 
 
-def _last_of_enough(starts: Sequence[_Start], newest: Millis, window: Millis, enough: int) -> _Start | None:
+def _others(
+    quorum: Quorum, known: Mapping[tuple[NodeKind, NodeId], Sequence[_Start]], kind: NodeKind, node: NodeId
+) -> Iterable[Sequence[_Start]]:
+    """Yields the starts of each other registered node of this kind; none for one that did not start again."""
+    controllers = quorum.controllers.keys()
+    of_kind = controllers if kind is NodeKind.CONTROLLER else quorum.brokers.keys() - controllers
+    return (known.get((kind, other), ()) for other in of_kind if other != node)
+
+
+def _loop(starts: Sequence[_Start], newest: Millis, thresholds: Thresholds) -> Sequence[_Start]:
+    """Returns the newest starts that are too many within the window or within one fencing; none if there are none."""
+    window, enough = thresholds.ms(WINDOW.name), max(2, round(thresholds[STARTS.name]))
     for end in range(len(starts), enough - 1, -1):
         first, last = starts[end - enough], starts[end - 1]
         if last.timestamp_ms - first.timestamp_ms <= window and newest - last.timestamp_ms <= window:
-            return last
-    return None
+            return [one for one in starts[:end] if last.timestamp_ms - one.timestamp_ms <= window]
+    fencing = starts[-1].fencing
+    failed = [] if fencing is None else [one for one in starts if one.fencing == fencing]
+    return failed if len(failed) >= enough else []
+
+
+def _slow_loop(
+    starts: Sequence[_Start], others: Iterable[Sequence[_Start]], thresholds: Thresholds
+) -> Sequence[_Start]:
+    """Returns the newest starts, about equally far apart, that are too many for planned restarts; none if they are not.
+
+    `others`: the starts of each other node of the kind.
+    """
+    enough = max(2, round(thresholds[SLOW_STARTS.name]))
+    unplanned = [one for one in starts if not one.planned]
+    pauses, window = _pauses(unplanned), thresholds.ms(WINDOW.name)
+    first = len(pauses)
+    while first > 0 and (first == len(pauses) or _alike(pauses[first - 1], pauses[first], window)):
+        first -= 1
+    chain = unplanned[first:]
+    if len(chain) < enough:
+        return []
+    begin, end = chain[0].timestamp_ms, chain[-1].timestamp_ms
+    counts = sorted(sum(begin <= one.timestamp_ms <= end for one in of_other) for of_other in others)
+    usual = counts[(len(counts) - 1) // 2] if counts else 0
+    planned = min(usual, _PLANNED_IN_AN_HOUR * ((end - begin) // _HOUR_MS + 1))
+    return chain if len(chain) - planned >= enough else []
+
+
+def _pauses(starts: Sequence[_Start]) -> Sequence[int]:
+    return [max(0, later.timestamp_ms - one.timestamp_ms) for one, later in pairwise(starts)]
+
+
+def _alike(one: int, other: int, window: Millis) -> bool:
+    return max(one, other) <= window or max(one, other) <= _ALIKE * min(one, other)
 
 
 def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis) -> Finding:
     name, broker = f"{kind} {node}", quorum.brokers.get(node)
+    within = starts[-1].timestamp_ms - starts[0].timestamp_ms <= window
+    period = f"within {ms_text(window)}" if within else f"since {utc_text(starts[0].timestamp_ms)}"
+    served = starts[0].fencing is None or starts[0].fencing != starts[-1].fencing
     return Finding(
         subject=name,
         severity=Severity.WARNING,
-        summary=f"{name.capitalize()} restarts again and again: {len(starts)} starts within {ms_text(window)}, the "
-        f"last at {utc_text(starts[-1].timestamp_ms)}.{_consequence(quorum, node)}",
+        summary=f"{name.capitalize()} restarts again and again: {len(starts)} starts {period}, the "
+        f"last at {utc_text(starts[-1].timestamp_ms)}."
+        f"{'' if served else ' It was not unfenced in between: it ends at each start.'}{_consequence(quorum, node)}",
         evidence={
             FAILED_NODES: [node],
             "node": name,
-            "starts_within_the_window": len(starts),
-            "starts": [_evidence(one) for one in starts[-16:]],
-            **({} if broker is None else {"fenced_now": broker.fenced}),
+            "starts": len(starts),
+            "first_start": utc_text(starts[0].timestamp_ms),
+            "newest_starts": [_evidence(one) for one in starts[-16:]],
+            **({} if broker is None else {"fenced_now": broker.fenced, "served_between_the_starts": served}),
             "leader": quorum.leader_id,
         },
         remedy=(
@@ -162,7 +238,7 @@ RULE = Rule(
     title="A node restarts again and again",
     resolved=_resolved,
     hold=hold(0.0, "the starts have already happened"),
-    further_thresholds=(WINDOW, STARTS, ANSWER_AGE),
+    further_thresholds=(WINDOW, STARTS, SLOW_STARTS, ANSWER_AGE),
     needs=(Need.CURRENT_LOG,),
     # What is between the restarts is the same fault: one incident.
     grouped_with=("broker-fenced", "broker-flapping", "epoch-churn", "failure-tolerance", "voter-lagging"),

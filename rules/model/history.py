@@ -185,7 +185,11 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruption:
-    """A time in which a broker did not serve: from its fencing to its unfencing."""
+    """A time in which a broker did not serve: from its fencing to its unfencing.
+
+    If the log does not show the fencing (the broker never served, or a snapshot had it as fenced), it begins with the
+    first new process that registers, which is its first start.
+    """
 
     id: NodeId
     offset: Offset
@@ -200,7 +204,7 @@ class Interruption:
     ended_timestamp_ms: Millis | None = None
     """None while it lasts. The same holds for `ended_offset`."""
     further_starts: tuple[tuple[Offset, Millis], ...] = ()
-    """Of a broker that started more than once while it was fenced: its registrations but the first one."""
+    """Of a broker that started more than once while it was fenced: its registrations but the first new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Recent history: elections, controller starts, interruptions and so on of the last hour, read from the log.
+"""Recent history: elections, interruptions and so on of the last hour, and the starts of a day, read from the log.
 
 Ages are differences of the log's own time, so that a log replayed at once keeps the same entries.
 """
@@ -28,6 +28,8 @@ from streaming.replay.image import Image
 
 REMEMBERED_MS = Millis(3_600_000)
 """The maximum age of an entry, measured from the newest record of its kind."""
+STARTS_REMEMBERED_MS = Millis(86_400_000)
+"""The same for the starts of controllers and the interruptions of brokers: a node may start once in some hours."""
 REMEMBERED = 64
 """The maximum number of entries of a kind, the newest ones: many elections must not fill the state."""
 STARTS = 256
@@ -145,7 +147,10 @@ def with_broker(
         history = _with_return(history, NodeKind.BROKER, after, before, at)
     restarted = changed and not returned
     replaced = before.incarnation_id if changed else None
-    if before.alive and after.fenced:
+    open_ = (at for at, one in enumerate(known) if one.id == after.id and one.ended_offset is None)
+    index = max(open_, default=None) if before.fenced else None
+    if after.fenced and (before.alive or (restarted and index is None)):
+        # The log may not show when a broker was fenced: it never served, or a snapshot had it as fenced.
         one = Interruption(
             id=after.id,
             offset=at.offset,
@@ -156,18 +161,15 @@ def with_broker(
         )
         of_node = [index for index, old in enumerate(known) if old.id == one.id]
         return replace(history, interruptions=_bounded(_without_oldest(known, of_node), one, most=INTERRUPTIONS))
-    if before.fenced and (after.alive or changed):
-        open_ = (at for at, one in enumerate(known) if one.id == after.id and one.ended_offset is None)
-        index = max(open_, default=None)
-        if index is not None:
-            one = known[index]
-            if restarted and one.restarted:
-                one = replace(one, further_starts=(*one.further_starts, (at.offset, at.timestamp_ms))[-OF_A_NODE:])
-            if changed:
-                one = replace(one, restarted=one.restarted or restarted, replaced_incarnation_id=replaced)
-            if after.alive:
-                one = replace(one, ended_offset=at.offset, ended_timestamp_ms=at.timestamp_ms)
-            return replace(history, interruptions=(*known[:index], one, *known[index + 1 :]))
+    if index is not None and (after.alive or changed):
+        one = known[index]
+        if restarted and one.restarted:
+            one = replace(one, further_starts=(*one.further_starts, (at.offset, at.timestamp_ms))[-OF_A_NODE:])
+        if changed:
+            one = replace(one, restarted=one.restarted or restarted, replaced_incarnation_id=replaced)
+        if after.alive:
+            one = replace(one, ended_offset=at.offset, ended_timestamp_ms=at.timestamp_ms)
+        return replace(history, interruptions=(*known[:index], one, *known[index + 1 :]))
     return history
 
 
@@ -277,6 +279,7 @@ def _without_oldest(known: tuple[_Entry, ...], of_node: list[int]) -> tuple[_Ent
 
 
 def _bounded(known: tuple[_Entry, ...], one: _Entry, most: int = REMEMBERED) -> tuple[_Entry, ...]:
+    kept_ms = STARTS_REMEMBERED_MS if isinstance(one, (ControllerStart, Interruption)) else REMEMBERED_MS
     # Also at most as much later: one false timestamp in the future would stay.
-    recent = [old for old in known if abs(old.timestamp_ms - one.timestamp_ms) <= REMEMBERED_MS]
+    recent = [old for old in known if abs(old.timestamp_ms - one.timestamp_ms) <= kept_ms]
     return tuple([*recent, one][-most:])

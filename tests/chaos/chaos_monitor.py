@@ -35,7 +35,7 @@ THRESHOLDS = {
     "unclean-election": {"keep_firing_for": 60},
     "voter-log-regressed": {"keep_firing_for": 60},
     "observer-could-be-voter": {"hold": 30},
-    "node-restarting": {"window": 120},
+    "node-restarting": {"window": 120, "slow_starts": 33},
     "epoch-churn": {"window": 120},
     "broker-flapping": {"window": 120},
 }

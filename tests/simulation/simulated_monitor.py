@@ -34,6 +34,8 @@ OVERRIDES: Mapping[str, float] = {
     "failure-tolerance.share": 101.0,
     "forced-reconfiguration.keep_firing_for": KEEP_FIRING_S,
     "ghost-registration.hold": 60.0,
+    # Incidents follow each other within minutes.
+    "node-restarting.slow_starts": 33.0,
     "node-restarting.window": RESTART_WINDOW_S,
     "observer-could-be-voter.hold": 60.0,
     "observer-could-be-voter.removed_for": 60.0,

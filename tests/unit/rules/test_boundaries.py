@@ -191,6 +191,7 @@ BOUNDARIES: dict[str, tuple[int, str, Callable[[int], Quorum]]] = {
         lambda ms: with_contract_violation(healthy(), "every-record-decodes", ago_ms=ms),
     ),
     "broker-flapping.fencings": (4, FROM_WARNING, lambda times: flapping(healthy(), 101, times)),
+    "node-restarting.slow_starts": (4, FROM_WARNING, lambda times: restarting(healthy(), 2, times, every_ms=3_000_000)),
     "node-restarting.starts": (3, FROM_WARNING, lambda times: restarting(healthy(), 2, times)),
     "node-restarting.window": (450_000, UP_TO_WARNING, lambda ms: restarting(healthy(), 2, 3, every_ms=ms)),
     "epoch-churn.elections": (4, FROM_WARNING, lambda times: elected(healthy(), *(1, 2, 1, 2, 1)[:times])),
@@ -231,7 +232,10 @@ BOUNDARIES: dict[str, tuple[int, str, Callable[[int], Quorum]]] = {
 }
 """By `RULE.THRESHOLD`: the limit, the results below, at and above it, and the situation with such a value."""
 
-NOT_ALONE = {"failure-tolerance.fetch_age", "voter-lagging.fetch_age", "epoch-churn.election_time", "quorum-shape.most"}
+NOT_ALONE = {
+    *("failure-tolerance.fetch_age", "voter-lagging.fetch_age", "epoch-churn.election_time", "quorum-shape.most"),
+    "node-restarting.starts",
+}
 """Where another threshold has the same result, or a larger value the opposite one."""
 
 

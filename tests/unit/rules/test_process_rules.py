@@ -81,7 +81,7 @@ def test_a_late_start_neither_ends_the_finding_nor_counts_the_first_ones_again()
     starts = tuple(controller_start(2, ago_ms=ago) for ago in times)
     quorum = healthy()
     (finding,) = findings(with_past(quorum, starts=starts[:4]), RESTARTING)
-    assert finding.evidence["starts_within_the_window"] == 4
+    assert finding.evidence["starts"] == 4
     assert lines(RESTARTING, with_past(quorum, starts=starts)) == ["warning controller 2"]
 
 
@@ -89,7 +89,7 @@ def test_only_the_starts_within_the_window_are_counted() -> None:
     starts = tuple(controller_start(2, ago_ms=1_000 * ago) for ago in (3_000, 400, 300, 200))
     quorum = healthy()
     (finding,) = findings(with_past(quorum, starts=starts), RESTARTING)
-    assert finding.evidence["starts_within_the_window"] == 3
+    assert finding.evidence["starts"] == 3
 
 
 def test_a_controller_that_is_no_longer_registered_restarts_no_more() -> None:
@@ -121,6 +121,99 @@ def test_a_broker_that_fails_before_it_is_unfenced_counts_with_each_registration
         script.broker(101)
         read(replay, script)
     assert lines(RESTARTING, read(again(replay.to_bytes()), script)) == expected
+
+
+@pytest.mark.parametrize("known_from", ["its first registration", "a snapshot"])
+def test_a_broker_that_ends_at_each_start_is_found_at_any_pace(known_from: str) -> None:
+    """The log shows no fencing: the broker has never served, or had been fenced before the snapshot."""
+    script, replay = with_nodes(1, 2, 3), machine()
+    first = script.broker(101)
+    if known_from == "a snapshot":
+        script.noops(9)
+        apply(replay, script.snapshot([first]))
+    for _ in range(2):
+        script.now_ms += 9_000_000
+        script.broker(101)
+    assert lines(RESTARTING, read(replay, script)) == []
+    script.now_ms += 9_000_000
+    script.broker(101)
+    quorum = read(replay, script)
+    (finding,) = findings(quorum, RESTARTING)
+    assert finding.subject == "broker 101"
+    assert "It was not unfenced in between: it ends at each start." in finding.summary
+    script.now_ms += 18_100_000
+    script.noops(1)
+    assert lines(RESTARTING, read(replay, script)) == []
+
+
+def loops(script: LogScript, *nodes: int, times: int, every_ms: int, apart_ms: int = 60_000) -> None:
+    """Restarts each of these controllers so often, one shortly after the other."""
+    for _ in range(times):
+        for node in nodes:
+            script.now_ms += apart_ms
+            script.controller(node)
+        script.now_ms += every_ms - len(nodes) * apart_ms
+
+
+MINUTE = 60_000
+
+
+@pytest.mark.parametrize(
+    ("nodes", "times", "every", "expected"),
+    [
+        # One controller, or two of three: a planned restart would restart all.
+        ((2,), 4, 8, [2]),
+        ((2,), 3, 8, []),
+        ((2,), 4, 180, [2]),
+        ((2, 3), 5, 20, [2, 3]),
+        # Rolling restarts.
+        ((2, 3, 1), 2, 60, []),
+        ((2, 3, 1), 5, 60, []),
+        ((2, 3, 1), 4, 30, []),
+        # Nobody restarts all of them so often.
+        ((2, 3, 1), 6, 8, [1, 2, 3]),
+        ((2, 3, 1), 14, 20, [1, 2, 3]),
+    ],
+)
+def test_a_slow_loop_is_told_from_planned_restarts(
+    nodes: tuple[int, ...], times: int, every: int, expected: list[int]
+) -> None:
+    script = with_nodes(1, 2, 3)
+    script.now_ms += 60 * MINUTE
+    loops(script, *nodes, times=times, every_ms=every * MINUTE)
+    assert lines(RESTARTING, read(machine(), script)) == [f"warning controller {node}" for node in expected]
+
+
+def test_a_restart_long_after_a_loop_is_none() -> None:
+    script, replay = with_nodes(1, 2, 3), machine()
+    loops(script, 2, times=8, every_ms=8 * MINUTE)
+    assert lines(RESTARTING, read(replay, script)) == ["warning controller 2"]
+    script.now_ms += 60 * MINUTE
+    script.controller(2)
+    assert lines(RESTARTING, read(replay, script)) == []
+
+
+@pytest.mark.parametrize(("planned", "expected"), [(True, []), (False, ["warning broker 101"])])
+def test_a_broker_that_is_shut_down_each_time_is_restarted_on_purpose(planned: bool, expected: list[str]) -> None:
+    script = with_nodes(1, 2, 3, brokers=(101, 102))
+    for _ in range(6):
+        if planned:
+            script.broker_change(101, shutdown=True)
+        bounce(script, 101)
+        script.now_ms += 8 * MINUTE
+    assert lines(RESTARTING, read(machine(), script)) == expected
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_rolling_restarts_of_brokers_an_hour_apart_are_no_loop(killed: bool) -> None:
+    script = with_nodes(1, 2, 3, brokers=range(101, 106))
+    for _ in range(5):
+        for node in range(101, 106):
+            if not killed:
+                script.broker_change(node, shutdown=True)
+            bounce(script, node, down_ms=20_000)
+        script.now_ms += 55 * MINUTE
+    assert lines(RESTARTING, read(machine(), script)) == []
 
 
 def test_a_node_that_is_controller_and_broker_is_one_process() -> None:
@@ -258,7 +351,7 @@ def test_a_broker_that_restarts_each_time_is_reported_once_as_restarting(fenced_
 
     assert lines(FLAPPING, quorum) == []
     (finding,) = findings(quorum, RESTARTING)
-    assert (finding.subject, finding.evidence["starts_within_the_window"]) == ("broker 101", 5)
+    assert (finding.subject, finding.evidence["starts"]) == ("broker 101", 5)
 
 
 def test_a_process_that_registers_again_before_it_is_fenced_is_a_fencing() -> None:

@@ -6,7 +6,8 @@ What it means
     leaders. It sends its clients to the wrong brokers, and still grants permissions that were removed.
 
     A broker whose lag shrinks over a window of polls is not reported before it has lagged for an hour. A new leader
-    lists a broker from its first fetch on: one that is still not listed after `lag` does not fetch.
+    lists a broker from its first fetch on: one that is still not listed after `lag`, also by several leaders after each
+    other, does not fetch.
 
 What to do
     1. Check whether other brokers are reported too: then the cause is the leader or the network, not this broker.
@@ -24,6 +25,7 @@ from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
 from rules.analysis.now import node_of
 from rules.analysis.replica_lag import (
     CATCHING_UP_FOR,
+    NEAR_RECORDS,
     WINDOW,
     Liveness,
     Readiness,
@@ -36,9 +38,9 @@ from rules.analysis.replica_lag import (
 )
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text, utc_text
-from rules.model.identifiers import START, Millis, ReplicaKey
+from rules.model.identifiers import START, Millis, NodeId, ReplicaKey
 from rules.model.membership import BrokerRegistration
-from rules.model.quorum import Poll, Quorum, Replica
+from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
 from rules.remedies.remedy_commands import describe_status
 
 LAG = Threshold(
@@ -67,14 +69,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, thresholds: Thresholds) -> RuleResult:
     """Returns the result for a broker without a row: a leader lists an observer from its first fetch on, for 300 s."""
-    elected = (one.timestamp_ms for one in quorum.history.elections if one.leader_epoch == poll.leader_epoch)
-    since = max([broker.alive_since_timestamp_ms or START, *elected])
-    newest = quorum.newest_timestamp_ms
-    if newest is None or newest - since <= thresholds.ms(LAG.name):
+    newest, limit = quorum.newest_timestamp_ms, thresholds.ms(LAG.name)
+    last = max(_histories(quorum, broker.id), key=lambda history: history.last_seen_at_ms, default=None)
+    served = newest is not None and newest - (broker.alive_since_timestamp_ms or START) > limit
+    if not served or not _fetches_no_more(quorum, poll, last, limit, thresholds):
         why = "the leader does not list it as an observer yet"
         return UnknownResult(subject=f"broker {broker.id}", why=why)
-    known = [history for key, history in quorum.histories.items() if key.id == broker.id]
-    last = max(known, key=lambda history: history.last_seen_at_ms, default=None)
     row = Replica(
         key=last.key if last else ReplicaKey(id=broker.id),
         log_end_offset=last.last_log_end_offset if last else None,
@@ -82,6 +82,30 @@ def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, threshol
         last_caught_up_ms=None,
     )
     return _finding(quorum, poll, row, None, Readiness.UNKNOWN, fetching=False)
+
+
+def _histories(quorum: Quorum, node: NodeId) -> Iterable[ReplicaHistory]:
+    return (history for key, history in quorum.histories.items() if key.id == node)
+
+
+def _fetches_no_more(
+    quorum: Quorum, poll: Poll, last: ReplicaHistory | None, limit: Millis, thresholds: Thresholds
+) -> bool:
+    """Returns whether the leader does not list a broker although it has led long enough, or the leaders before did not.
+
+    An election does not begin the time again: otherwise a quorum with many elections would never show it.
+    """
+    newest = quorum.newest_timestamp_ms or START
+    elected = (one.timestamp_ms for one in quorum.history.elections if one.leader_epoch == poll.leader_epoch)
+    if newest - max(elected, default=START) > limit:
+        return True
+    if last is None:
+        polled = min((one.first_seen_at_ms for one in quorum.histories.values()), default=poll.observed_at_ms)
+        return poll.observed_at_ms - max(polled, quorum.watched_since_ms) > limit
+    if poll.observed_at_ms - max(last.last_seen_at_ms, quorum.watched_since_ms) > limit:
+        return True
+    fetch_age_ms = last.samples[-1].fetch_age_ms if last.samples else None
+    return fetch_age_ms is not None and fetch_age_ms > thresholds.ms(FETCH_AGE.name)
 
 
 def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -92,9 +116,11 @@ def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thres
         return
     window = int(thresholds[WINDOW.name])
     state = readiness(lag_samples(quorum, row.key), limit_ms=limit, window=window)
-    catches_up = state is Readiness.CATCHING_UP and lag is not None and lag < thresholds.ms(CATCHING_UP_FOR.name)
-    if fetching and (lag is None or catches_up):
-        why = "its lag is not known yet" if lag is None else "it is catching up"
+    catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < thresholds.ms(CATCHING_UP_FOR.name))
+    # A leader does not know the lag of an observer that has not caught up since the election.
+    unknown = lag is None and not (state is Readiness.LAGGING and (records_behind(poll, row) or 0) > NEAR_RECORDS)
+    if fetching and (unknown or catches_up):
+        why = "its lag is not known yet" if unknown else "it is catching up"
         yield UnknownResult(subject=f"broker {row.key.id}", why=why)
     else:
         yield _finding(quorum, poll, row, lag, state, fetching=fetching)

@@ -130,20 +130,27 @@ def test_a_broker_with_a_new_disk_is_evaluated_by_the_directory_that_fetches(fir
 
 
 @pytest.mark.parametrize(
-    ("alive_for_ms", "elected_ago_ms", "fires"),
+    ("alive_for_ms", "elected_ago_ms", "polled_for_ms", "fires"),
     [
-        (30_000, None, False),
-        (30_001, None, True),
+        (30_000, None, 10_000, False),
+        (30_001, None, 10_000, True),
         # The broker has been alive for an hour, and the leader was elected so long ago.
-        (3_600_000, 30_000, False),
-        (3_600_000, 30_001, True),
-        (None, 30_001, True),
+        (3_600_000, 30_000, 10_000, False),
+        (3_600_000, 30_001, 10_000, True),
+        (None, 30_001, 10_000, True),
+        # The leaders before did not list it either.
+        (3_600_000, 5_000, 30_000, False),
+        (3_600_000, 5_000, 30_001, True),
+        (30_000, 5_000, 30_001, False),
     ],
 )
 def test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_and_then_does_not_fetch(
-    alive_for_ms: int | None, elected_ago_ms: int | None, fires: bool
+    alive_for_ms: int | None, elected_ago_ms: int | None, polled_for_ms: int, fires: bool
 ) -> None:
     quorum = healthy()
+    polled_since_ms = Millis(present(quorum.poll).observed_at_ms - polled_for_ms)
+    histories = {key: replace(one, first_seen_at_ms=polled_since_ms) for key, one in quorum.histories.items()}
+    quorum = replace(quorum, histories=histories)
     newest = present(quorum.newest_timestamp_ms)
     since = None if alive_for_ms is None else Millis(newest - alive_for_ms)
     brokers = with_broker(quorum, 103).brokers
@@ -160,6 +167,34 @@ def test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_an
     for finding in findings(quorum, "observer-lagging"):
         assert "Broker 103 does not fetch the metadata log" in finding.summary
         assert finding.evidence["lag_trend"] == "does not fetch"
+
+
+@pytest.mark.parametrize(
+    ("listed_ago_ms", "fetch_age_ms", "fires"),
+    [(2_000, 400, False), (30_000, 400, False), (30_001, 400, True), (2_000, 10_000, False), (2_000, 10_001, True)],
+)
+def test_a_broker_that_a_new_leader_does_not_list_is_evaluated_by_the_polls_before(
+    listed_ago_ms: int, fetch_age_ms: int, fires: bool
+) -> None:
+    quorum = healthy()
+    poll, newest = present(quorum.poll), present(quorum.newest_timestamp_ms)
+    (won,) = elected(healthy(), 3).history.elections
+    won = replace(won, leader_epoch=EPOCH, timestamp_ms=Millis(newest - 1_000))
+    listed = next(one for key, one in LAGGING.histories.items() if key.id == 101)
+    sample = replace(listed.samples[-1], fetch_age_ms=Millis(fetch_age_ms))
+    last_seen_ms = Millis(poll.observed_at_ms - listed_ago_ms)
+    listed = replace(listed, last_seen_at_ms=last_seen_ms, samples=(*listed.samples[:-1], sample))
+    quorum = replace(quorum, histories={**quorum.histories, listed.key: listed})
+    quorum = with_past(with_poll(quorum, observers=()), elections=(won,))
+    broker = [line for line in finding_lines(quorum) if line.endswith("broker 101")]
+    assert broker == (["warning observer-lagging: broker 101"] if fires else [])
+
+
+def test_a_broker_that_never_caught_up_with_a_new_leader_lags_by_its_records() -> None:
+    """The leader does not know since when (-1 in its answer)."""
+    assert "has lagged" in findings(LAGGING, "observer-lagging")[0].summary
+    unknown = with_rows(LAGGING, 101, last_caught_up_ms=None)
+    assert "Broker 101 lags in the metadata log: it works" in findings(unknown, "observer-lagging")[0].summary
 
 
 def test_broker_of_which_a_new_leader_knows_no_fetch_is_evaluated_by_the_polls_before() -> None:

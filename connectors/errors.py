@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rules.formatting import visible
 
 if TYPE_CHECKING:
-    from rules.model.monitoring import CertificateFault, Reason
+    from rules.model.monitoring import CertificateFault, DamagedBatch, Reason
 
 
 class KraftwatchError(Exception):
@@ -52,6 +52,14 @@ class ObservationError(KraftwatchError):
 
 class UndecodableError(KraftwatchError):
     """Bytes that cannot be decoded; they are quarantined with their offset and the reason."""
+
+
+class DamagedLogError(UndecodableError):
+    """A leader serves a batch that does not match its checksum, and that does not show where the next one begins."""
+
+    def __init__(self, why: str, damage: "DamagedBatch") -> None:
+        super().__init__(why)
+        self.damage = damage
 
 
 class StoreError(KraftwatchError):

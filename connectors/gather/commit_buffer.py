@@ -10,11 +10,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.errors import UndecodableError
+from connectors.errors import DamagedLogError, UndecodableError
 from connectors.kafka.messages import FetchResult
 from connectors.kafka.response_limits import MAX_BATCH_BYTES, invalid
 from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
-from rules.model.identifiers import SnapshotId
+from rules.model.identifiers import Epoch, Offset, SnapshotId
+from rules.model.monitoring import DamagedBatch
 
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
 """A buffer larger than this is dropped and fetched again later."""
@@ -54,6 +55,8 @@ class AcceptResult:
     """Description of a loss of committed metadata: report it and call `restart`."""
     pause: bool = False
     """Wait before the next Fetch."""
+    damaged: tuple[str, DamagedBatch] | None = None
+    """Why the first damaged batch of the response is one, and which it is; its bytes are kept as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ class CommitBuffer:
 
         Raises:
             UndecodableError: the records are not the batches after `next_offset`; the buffer is unchanged.
+            DamagedLogError: the next batch is damaged, and where it ends too; the buffer is unchanged.
             ObservationError: INVALID_RESPONSE, if Kafka sends no such response; the buffer is unchanged.
         """
         if response.diverging is not None and self.next_offset == 0:
@@ -128,13 +132,13 @@ class CommitBuffer:
                 )
             return AcceptResult(snapshot=response.snapshot)
         self._mismatch = None
-        self._append(response.records)
+        damaged = self._append(response.records)
         self.high_watermark = response.high_watermark
         committed = self._take_committed(response)
         if self._uncommitted_bytes > BUFFER_BYTES_MAX:
             self._drop_uncommitted()
-            return AcceptResult(committed=committed, pause=True)
-        return AcceptResult(committed=committed)
+            return AcceptResult(committed=committed, pause=True, damaged=damaged)
+        return AcceptResult(committed=committed, damaged=damaged)
 
     def _check_mismatch(self, response: FetchResult, log_end: SnapshotId, what: str, *, now_ms: int) -> AcceptResult:
         """Handles a leader log that differs from the received one. Only committed records matter: an election may
@@ -156,16 +160,26 @@ class CommitBuffer:
             )
         )
 
-    def _append(self, records: bytes) -> None:
+    def _append(self, records: bytes) -> tuple[str, DamagedBatch] | None:
+        """Adds the batches; returns the first damaged one, if there is one."""
         batches: list[_BufferedBatch] = []
-        expected = self.next_offset
+        expected, damaged = self.next_offset, None
         for one in scan(records):
             if isinstance(one, TornTail):
                 require_batch_size(one, "Fetch")
                 if one.position == 0:
                     raise invalid("Fetch: the response ends inside its first batch, which Kafka always sends whole")
                 break
-            header = _damaged_header(records, one, expected) if isinstance(one, BadBatch) else one
+            header = one if isinstance(one, RecordBatch) else one.header
+            if isinstance(one, BadBatch) and header is None:
+                header = _damaged_header(records, one, expected)
+                if header is None and batches:
+                    break
+                if header is None:
+                    damage = DamagedBatch(offset=Offset(expected))
+                    raise DamagedLogError(f"the batch at offset {expected}: {one.reason}", damage)
+                damaged = damaged or (f"offsets {expected} to {header.last_offset}: {one.reason}", _damage(header))
+            assert header is not None
             if header.last_offset < expected:
                 continue
             if header.base_offset > expected:
@@ -175,6 +189,7 @@ class CommitBuffer:
             expected = header.last_offset + 1
         self._uncommitted.extend(batches)
         self._uncommitted_bytes += sum(len(one.content) for one in batches)
+        return damaged
 
     def _take_committed(self, response: FetchResult) -> CommittedRecords:
         # A batch that the high watermark covers only in part stays in the buffer.
@@ -207,19 +222,24 @@ def require_batch_size(torn: TornTail, api: str) -> None:
         raise invalid(f"{api}: a batch of {announced} bytes, at most {MAX_BATCH_BYTES} are accepted")
 
 
-def _damaged_header(records: bytes, bad: BadBatch, expected: int) -> RecordBatch:
+def _damaged_header(records: bytes, bad: BadBatch, expected: int) -> RecordBatch | None:
     """Returns the header of a damaged batch. The batch is recorded unchanged, and the decoder quarantines it.
 
-    Raises:
-        UndecodableError: the header does not show where the next batch begins.
+    Returns None if the header does not show where the next batch begins.
     """
-    if bad.header is not None:
-        return bad.header
     if bad.base_offset == expected and bad.size >= HEADER.size:
         header = RecordBatch(bad.position, *HEADER.unpack_from(records, bad.position))
         if header.size == bad.size and 0 <= header.last_offset_delta <= header.size:
             return header
-    raise UndecodableError(f"a batch at or after offset {expected}: {bad.reason}")
+    return None
+
+
+def _damage(header: RecordBatch) -> DamagedBatch:
+    return DamagedBatch(
+        offset=Offset(header.base_offset),
+        last_offset=Offset(header.last_offset),
+        epoch=Epoch(header.leader_epoch) if header.leader_epoch >= 0 else None,
+    )
 
 
 MAX_SNAPSHOT_BYTES: Final = 4 * 1024**3
@@ -240,6 +260,8 @@ class SnapshotBuffer:
         """Bytes received: the position of the next piece."""
         self.written = 0
         """The number of rows with its batches, which the log follower counts."""
+        self.damaged: tuple[str, DamagedBatch] | None = None
+        """Why its first damaged batch is one, and which it is."""
         self._max_bytes = max_bytes
         self._size: int | None = None
         self._remainder = b""
@@ -267,6 +289,13 @@ class SnapshotBuffer:
                 case BadBatch():
                     # Returned unchanged: the decoder quarantines it and reports it.
                     end = one.position + one.size
+                    if one.header is None and self.damaged is None:
+                        at = position - len(self._remainder) + one.position
+                        damage = DamagedBatch(snapshot=self.snapshot, position=at)
+                        self.damaged = (
+                            f"snapshot {self.snapshot.end_offset}-{self.snapshot.epoch}: {one.reason}",
+                            damage,
+                        )
                 case RecordBatch():
                     end = one.end
         if position + len(records) == size and end < len(content):

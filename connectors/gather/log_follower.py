@@ -7,8 +7,9 @@ log contradicts what was read.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from connectors.errors import ObservationError, UndecodableError
+from connectors.errors import DamagedLogError, ObservationError, UndecodableError
 from connectors.gather.commit_buffer import (
     MAX_SNAPSHOT_BYTES,
     CommitBuffer,
@@ -33,7 +34,7 @@ from connectors.kafka.messages import (
     parse_fetch_snapshot,
 )
 from rules.model.identifiers import SnapshotId
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import DamagedBatch, FailedObservation, ObservationSource, Reason
 
 START = FetchPosition(offset=0, epoch=0)
 MAX_BYTES = 8 * 1024 * 1024
@@ -85,6 +86,8 @@ class LogFollower:
         """The last leader that failed to answer, and its epoch."""
         self._wait_ms = _MAX_WAIT_MS
         self._paused_until = 0.0
+        self._damaged_by: Address | None = None
+        """The leader of which damaged batches were recorded: what is in them is read again from another one."""
 
     def pause(self, pause_s: float) -> None:
         """Sends no further request for some seconds from now on; 0 ends a pause."""
@@ -114,6 +117,9 @@ class LogFollower:
                     self._snapshot = None
                     await self._loop.sleep(_SEARCH_INTERVAL_S)
                 self._drop_leader(leader)
+            except DamagedLogError as problem:
+                self._write_damage(leader, str(problem), problem.damage)
+                await self._loop.sleep(_SEARCH_INTERVAL_S)
             except UndecodableError as problem:
                 self._write_failure(leader, ObservationError(Reason.UNDECODABLE, str(problem)))
                 self._snapshot = None
@@ -144,8 +150,14 @@ class LogFollower:
             await self._require_this_quorum(leader)
         self._nodes.update_from_fetch(response)
         self._searches = 0
+        if self._damaged_by not in (None, leader):
+            self._read_again(f"{leader} leads now, and {self._damaged_by} had served damaged batches")
+            return
         now_ms = round(self._loop.now() * 1000)
         result = await self._loop.work_on(len(response.records), lambda: self._buffer.accept(response, now_ms=now_ms))
+        if result.damaged is not None:
+            self._write_damage(leader, *result.damaged)
+            self._damaged_by = leader
         if result.committed is not None:
             await self._write(result.committed)
         if result.snapshot is not None:
@@ -191,6 +203,9 @@ class LogFollower:
             len(response.records),
             lambda: snapshot.receive(position=response.position, size=response.size, records=response.records),
         )
+        if snapshot.damaged is not None:
+            self._write_damage(leader, *snapshot.damaged)
+            snapshot.damaged, self._damaged_by = None, leader
         if batches:
             redacted = await self._redacted(batches)
             self._output.write_snapshot_pieces(snapshot.snapshot, snapshot.written, redacted)
@@ -211,6 +226,22 @@ class LogFollower:
 
     def _write_failure(self, address: Address, problem: ObservationError) -> None:
         self._output.write_failure(failure(ObservationSource.LOG, address, problem))
+
+    def _write_damage(self, leader: Address, why: str, damage: DamagedBatch) -> None:
+        """Reports that the leader serves a damaged batch: it reads its own disk, and TCP has a checksum of its own."""
+        node, problem = self._nodes.controllers().get(leader), ObservationError(Reason.LOG_DAMAGED, why)
+        self._output.write_failure(replace(failure(ObservationSource.LOG, leader, problem, node=node), damage=damage))
+
+    def _read_again(self, why: str) -> None:
+        failed = FailedObservation(
+            source=ObservationSource.LOG,
+            endpoint="",
+            reason=Reason.RECORDS_KNOWN,
+            detail=f"the log is read again: {why}",
+        )
+        self._output.write_failure(failed)
+        self._buffer.restart(START)
+        self._damaged_by = None
 
     async def _redacted(self, batches: bytes) -> RedactedBatches:
         return await self._loop.work_on(len(batches), lambda: redacted_batches(batches))

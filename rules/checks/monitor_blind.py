@@ -73,6 +73,7 @@ ADVICE: dict[Reason, str] = {
     Reason.INVALID_RESPONSE: "Find out what answers at {where}: it sends what no Kafka node sends, and is refused",
     Reason.TOO_FEW_DESCRIPTORS: "Raise kraftwatch's limit of file descriptors (ulimit -n): no socket for {where}",
     Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata read before is missing",
+    Reason.LOG_DAMAGED: "Restore the metadata log at {where}: the alert metadata-log-damaged says how",
     Reason.RECORDS_KNOWN: "Nothing is to be done: an upgraded kraftwatch reads the metadata log again",
     Reason.RECORDS_MISSING: "Have the log read again: the alert data-contract-broken names the missing offsets",
     Reason.TASK_FAILED: "Report this as a bug of kraftwatch: its own log says where its gatherer failed",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.membership import Voter
 
 
@@ -130,8 +130,11 @@ class Reason(StrEnum):
     """The gatherer could not open a socket: its process, or the machine, has no file descriptor left."""
     METADATA_LOST = "metadata-lost"
     """DivergingEpoch below an offset that was already committed: committed metadata is lost."""
+    LOG_DAMAGED = "log-damaged"
+    """A leader served a record batch of its metadata log or snapshot that does not match its checksum."""
     RECORDS_KNOWN = "records-known"
-    """The gatherer knows other types or versions of records than before, and reads the log again. No failure."""
+    """The gatherer reads the log again: it knows other types or versions of records than before, or another leader may
+    serve what was damaged. No failure."""
     RECORDS_MISSING = "records-missing"
     """Observations of the log are missing: what follows them was not applied."""
     TASK_FAILED = "task-failed"
@@ -194,6 +197,21 @@ class LeaderView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedBatch:
+    """A record batch that a leader served and that does not match its checksum."""
+
+    offset: Offset | None = None
+    """The first offset in it; None for a batch of a snapshot."""
+    last_offset: Offset | None = None
+    """By its header, which may be damaged too; None as well if that cannot be, as `epoch`."""
+    epoch: Epoch | None = None
+    snapshot: SnapshotId | None = None
+    """The snapshot that it is in; None for the log."""
+    position: int | None = None
+    """Where it begins in the snapshot's file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailedObservation:
     """A failed attempt to observe one data source at one address. `detail` never holds a secret."""
 
@@ -207,6 +225,8 @@ class FailedObservation:
     last_at_ms: Millis = START
     node: NodeId | None = None
     """The node of that endpoint, if known."""
+    damage: DamagedBatch | None = None
+    """What is damaged, with LOG_DAMAGED."""
 
 
 class Invariant(StrEnum):

@@ -18,13 +18,13 @@ from rules.model.monitoring import (
 FAILURE_MS = Millis(60_000)
 """A failure expires if it is not repeated for this long: the endpoint is no longer observed."""
 LOST_MS = Millis(3_600_000)
-"""Loss of committed metadata is kept this long: no later success undoes it."""
+"""A loss of committed metadata and a damaged log are kept this long: no later success undoes them."""
 PROBE_MS = Millis(600_000)
 """A probe or a leader view expires if it is not repeated for this long."""
 GAPS = frozenset({Reason.INTERRUPTED, Reason.CLOCK_STEPPED})
 """What is no observation, but the report that there was none before."""
-_LOST = " lost"
-"""How the name of a loss of metadata ends."""
+_LASTING = {Reason.METADATA_LOST: " lost", Reason.LOG_DAMAGED: " damaged"}
+"""How the names of the failures end that no later success ends."""
 _T = TypeVar("_T")
 _GAP = "gap"
 """The name of the failure that reports it."""
@@ -94,7 +94,7 @@ class ProbeState:
     def log_fetched(self) -> None:
         """Ends every failure to fetch the log: a fetch succeeded, and the log is fetched from one node at a time."""
         for name, failure in list(self.failures.items()):
-            if failure.source is ObservationSource.LOG and failure.reason is not Reason.METADATA_LOST:
+            if failure.source is ObservationSource.LOG and failure.reason not in _LASTING:
                 del self.failures[name]
 
     def quorum_polled(self, endpoint: str) -> None:
@@ -151,21 +151,21 @@ class ProbeState:
 def _put(places: dict[str, _T], name: str, value: _T) -> dict[str, _T]:
     """Adds or replaces a value as the newest one, and drops the oldest beyond MOST_PLACES; returns the same mapping.
 
-    A loss of metadata is not dropped.
+    A loss of metadata and a damaged log are not dropped.
     """
     places.pop(name, None)
     places[name] = value
     if len(places) > MOST_PLACES:
-        del places[next(each for each in places if not each.endswith(_LOST))]
+        del places[next(each for each in places if not each.endswith((*_LASTING.values(),)))]
     return places
 
 
 def _name(source: ObservationSource, endpoint: str, reason: Reason | None = None) -> str:
-    # The loss of metadata has its own name: otherwise the newest failure at the same endpoint would overwrite it.
+    # What lasts has its own name: otherwise the newest failure at the same endpoint would overwrite it.
     if reason in GAPS:
         return _GAP
-    return f"{source} {endpoint}{_LOST}" if reason is Reason.METADATA_LOST else f"{source} {endpoint}"
+    return f"{source} {endpoint}{'' if reason is None else _LASTING.get(reason, '')}"
 
 
 def _kept_ms(failure: FailedObservation) -> Millis:
-    return LOST_MS if failure.reason is Reason.METADATA_LOST else FAILURE_MS
+    return LOST_MS if failure.reason in _LASTING else FAILURE_MS

@@ -97,6 +97,7 @@ def _snapshot(one: Snapshot, times: Times) -> str:
 def _failing(one: FailedObservation, times: Times) -> Fact:
     source = f"{one.source} at {one.endpoint or 'no endpoint'}"
     lost = " lost metadata" if one.reason is Reason.METADATA_LOST else ""
+    lost += f" {one.damage}" if one.damage else ""
     node = "" if one.node is None else f" of node {one.node}"
     span = times.span(one.first_at_ms, one.last_at_ms)
     return Fact(f"failing {source}{lost}", f"failing {source}{node}: {one.reason} {span}, {one.detail or 'no detail'}")

@@ -9,8 +9,16 @@ from dataclasses import dataclass, field
 from connectors.observations.observation import ObservationsAudited
 from rules.alert import Alert
 from rules.evaluate import evaluate
-from rules.model.identifiers import Millis
-from rules.model.monitoring import Connection, ContractViolation, FailedObservation, ObservationSource, Reason, Vantage
+from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.monitoring import (
+    Connection,
+    ContractViolation,
+    DamagedBatch,
+    FailedObservation,
+    ObservationSource,
+    Reason,
+    Vantage,
+)
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
@@ -76,6 +84,7 @@ class ScriptRun:
             "gatherer": self.gatherer,
             "compact": self.compact,
             "lose-metadata": self.lose_metadata,
+            "damage-log": self.damage_log,
             "audit": self.audit,
             "restart-job": self.restart_job,
             "redeliver": self.redeliver,
@@ -200,6 +209,19 @@ class ScriptRun:
         yield from self.record(
             FailedObservation(
                 source=ObservationSource.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail
+            )
+        )
+
+    def damage_log(self, node: str, first: str, last: str) -> Iterator[str]:
+        """damage-log 1 40 42: a controller serves a damaged batch with these offsets."""
+        damage = DamagedBatch(offset=Offset(int(first)), last_offset=Offset(int(last)), epoch=Epoch(1))
+        yield from self.record(
+            FailedObservation(
+                source=ObservationSource.LOG,
+                endpoint=str(self.cluster.nodes[int(node)].endpoint),
+                reason=Reason.LOG_DAMAGED,
+                detail=f"offsets {first} to {last}: the CRC-32C does not match: the batch is damaged",
+                damage=damage,
             )
         )
 

@@ -14,6 +14,7 @@ from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId
 from rules.model.monitoring import (
     Answer,
     Connection,
+    DamagedBatch,
     FailedObservation,
     LeaderLog,
     LeaderView,
@@ -64,6 +65,8 @@ class SimulatedGatherer:
     """When the certificates of all controllers expire; None if they have none."""
     damaged: bool = False
     """The next record that is read cannot be decoded."""
+    disk_damaged: bool = False
+    """The leader serves a batch that does not match its checksum."""
     upgraded: bool = False
     """It knows every type of records, and reads the log again."""
     knows_all: bool = False
@@ -98,9 +101,7 @@ class SimulatedGatherer:
             elif not self.polls_only and polled_leader.epoch >= self.leader_epoch:
                 self.leader_epoch = polled_leader.epoch
                 observations += [*self._after_upgrade(), *self._read(polled_leader)]
-                if self.damaged:
-                    self.damaged, position = False, Offset(self.position)
-                    observations += [[Undecodable(offset=position, reason="a record of an unknown type", length=9)]]
+                observations += self._damaged(polled_leader)
             self._deliver_or_delay(observations, self._poll(now_ms, polled_leader))
         if now_ms // 1_000 % 5 == 0:
             for node, endpoint in self.recorded():
@@ -159,6 +160,15 @@ class SimulatedGatherer:
         else:
             reason = Reason.NO_LEADER if node.up else Reason.REFUSED
         return _failed(source, _address(node), reason, f"{reason}")
+
+    def _damaged(self, leader: SimulatedController) -> Iterator[list[Event]]:
+        if self.damaged:
+            self.damaged, position = False, Offset(self.position)
+            yield [Undecodable(offset=position, reason="a record of an unknown type", length=9)]
+        if self.disk_damaged:
+            self.disk_damaged, damage = False, DamagedBatch(offset=Offset(0), last_offset=Offset(2))
+            failed = _failed(ObservationSource.LOG, _address(leader), Reason.LOG_DAMAGED, "damaged")
+            yield [replace(failed, damage=damage)]
 
     def _after_upgrade(self) -> Iterator[list[Event]]:
         if self.upgraded:

@@ -119,6 +119,14 @@ def damage_record(scene: IncidentSimulation) -> Iterator[int]:
     yield int(KEEP_FIRING_S * 1_000)
 
 
+@incident("metadata-log-damaged", static=True)
+def damage_disk(scene: IncidentSimulation) -> Iterator[int]:
+    scene.gatherer.disk_damaged = True
+    yield scene.fires("metadata-log-damaged", f"controller {scene.leader.id}")
+    scene.suspend(HOUR_MS)
+    yield NOTICED_MS
+
+
 @incident("unknown-records", static=True)
 def write_unknown_records(scene: IncidentSimulation) -> Iterator[int]:
     """A newer Kafka writes records that kraftwatch knows after an upgrade only."""

@@ -44,6 +44,7 @@ from rules.model.monitoring import (
     CertificateFault,
     Connection,
     ContractViolation,
+    DamagedBatch,
     FailedObservation,
     Invariant,
     InvariantViolation,
@@ -571,6 +572,20 @@ def failing(
         for each in endpoints
     ]
     return replace(quorum, failures=(*quorum.failures, *failures))
+
+
+def log_damaged(quorum: Quorum, node: int, damage: DamagedBatch | None = None, *, ago_ms: int = 60_000) -> Quorum:
+    """A controller has served this batch, or that of offsets 40 to 42, with a wrong checksum."""
+    failed = FailedObservation(
+        source=ObservationSource.LOG,
+        endpoint=str(endpoint(node)),
+        reason=Reason.LOG_DAMAGED,
+        detail="the CRC-32C does not match: the batch is damaged",
+        first_at_ms=Millis(NOW - ago_ms),
+        last_at_ms=Millis(NOW - ago_ms),
+        damage=damage or DamagedBatch(offset=Offset(40), last_offset=Offset(42), epoch=EPOCH),
+    )
+    return replace(quorum, failures=(*quorum.failures, failed))
 
 
 def not_observed_for(quorum: Quorum, log_ms: int | None = 14_000, poll_ms: int | None = 14_000) -> Quorum:

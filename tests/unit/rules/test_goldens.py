@@ -19,9 +19,17 @@ from rules.evaluate import ALL_RULES, JOB_RULES, RULES, evaluate, evaluate_job, 
 from rules.finding import Evaluation, JobRule, Rule, Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.history import NodeKind, ZkMigrationState
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, SnapshotId
 from rules.model.job_state import JobState, RefusedRows, RelayState, SinkState
-from rules.model.monitoring import Answer, CertificateFault, Invariant, ObservationSource, Reason, Vantage
+from rules.model.monitoring import (
+    Answer,
+    CertificateFault,
+    DamagedBatch,
+    Invariant,
+    ObservationSource,
+    Reason,
+    Vantage,
+)
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
@@ -43,6 +51,7 @@ from tests.unit.rules.situation import (
     leader_log,
     leaderless,
     leaders_clock,
+    log_damaged,
     log_regressed,
     made_dynamic,
     migrating,
@@ -218,6 +227,11 @@ CASES: dict[str, tuple[str, Quorum]] = {
         unknown_records(healthy(), ("PartitionRecord version 3", "PartitionRecord")),
     ),
     "recovery-invariant-broken.critical": ("topic orders", recovering(healthy(), 0, isr=(102, 101))),
+    "metadata-log-damaged.critical": ("controller 3", log_damaged(healthy(), 3)),
+    "metadata-log-damaged.critical.snapshot": (
+        "controller 3",
+        log_damaged(healthy(), 3, DamagedBatch(snapshot=SnapshotId(end_offset=9_000, epoch=12), position=700)),
+    ),
     "committed-metadata-lost.critical": (
         "metadata log",
         failing(healthy(), Reason.METADATA_LOST, ALL[2], detail="the log ends at 9300, and 10000 was committed"),

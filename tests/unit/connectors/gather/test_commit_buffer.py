@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.errors import ObservationError, UndecodableError
+from connectors.errors import DamagedLogError, ObservationError, UndecodableError
 from connectors.gather import commit_buffer
 from connectors.gather.commit_buffer import (
     LOSS_CONFIRM_MS,
@@ -21,8 +21,8 @@ from connectors.gather.commit_buffer import (
     SnapshotBuffer,
 )
 from connectors.kafka.messages import FetchResult
-from rules.model.identifiers import Epoch, NodeId, SnapshotId
-from rules.model.monitoring import Reason
+from rules.model.identifiers import Epoch, NodeId, Offset, SnapshotId
+from rules.model.monitoring import DamagedBatch, Reason
 from tests.unit.connectors.gather.log_bytes import batch, torn_batch
 from tests.unit.connectors.observation_failure import failure_of
 
@@ -281,8 +281,48 @@ def test_damaged_batch_is_returned_unchanged() -> None:
     damaged = bytearray(batch(0, 3, epoch=1))
     damaged[-1] ^= 1
     records = bytes(damaged) + batch(3, 1, epoch=1)
-    got = committed_of(buffer.accept(fetched(epoch=1, high_watermark=4, records=records), now_ms=0))
+    result = buffer.accept(fetched(epoch=1, high_watermark=4, records=records), now_ms=0)
+    got = committed_of(result)
     assert (got.last_offset, got.batches) == (3, records)
+    assert result.damaged == (
+        "offsets 0 to 2: the CRC-32C does not match: the batch is damaged",
+        DamagedBatch(offset=Offset(0), last_offset=Offset(2), epoch=Epoch(1)),
+    )
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_damaged_batch_that_hides_where_the_next_begins_stops_the_reading_there(before: bool) -> None:
+    buffer = CommitBuffer(START)
+    damaged = bytearray(batch(3, 3, epoch=1))
+    damaged[8:12] = (5).to_bytes(4, "big")
+    first = batch(0, 3, epoch=1)
+    if before:
+        result = buffer.accept(fetched(epoch=1, high_watermark=6, records=first + damaged), now_ms=0)
+        assert (committed_of(result).batches, result.damaged) == (first, None)
+    else:
+        buffer.accept(fetched(epoch=1, high_watermark=3, records=first), now_ms=0)
+    with pytest.raises(DamagedLogError, match="the batch at offset 3: invalid batch length 5") as raised:
+        buffer.accept(fetched(epoch=1, high_watermark=6, records=bytes(damaged)), now_ms=0)
+    assert raised.value.damage == DamagedBatch(offset=Offset(3))
+    assert buffer.next_offset == 3
+
+
+def test_a_damaged_batch_of_a_snapshot_is_named_by_its_place_in_the_file() -> None:
+    first, damaged = batch(0, 3, epoch=1), bytearray(batch(3, 3, epoch=1))
+    damaged[-1] ^= 1
+    file = first + damaged
+    buffer, half = SnapshotBuffer(SnapshotId(end_offset=6, epoch=1)), len(first) + 5
+    buffer.receive(position=0, size=len(file), records=file[:half])
+    assert buffer.damaged is None
+    buffer.receive(position=half, size=len(file), records=bytes(file[half:]))
+    assert damage_of(buffer) == (
+        "snapshot 6-1: the CRC-32C does not match: the batch is damaged",
+        DamagedBatch(snapshot=SnapshotId(end_offset=6, epoch=1), position=len(first)),
+    )
+
+
+def damage_of(buffer: SnapshotBuffer) -> tuple[str, DamagedBatch] | None:
+    return buffer.damaged
 
 
 def test_buffer_above_its_size_limit_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

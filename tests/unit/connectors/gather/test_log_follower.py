@@ -16,6 +16,7 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest
+from connectors.metadata.batches import MAGIC_AT
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch
@@ -73,6 +74,7 @@ def follow(
 
 
 LOG = batch(0, 3, epoch=1) + batch(3, 1, epoch=3)
+LENGTH_AT = 8
 
 
 def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
@@ -264,6 +266,35 @@ def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: Even
     assert output.log == LOG
     assert [event.reason for event in output.failures] == [Reason.METADATA_LOST]
     assert "offset 49 of epoch 3 was committed" in output.failures[0].detail
+
+
+@pytest.mark.parametrize(("at", "value", "goes_on"), [(MAGIC_AT, b"\1", True), (LENGTH_AT, b"\0\0\0\5", False)])
+def test_a_damaged_batch_is_reported_and_read_again_from_another_leader(
+    loop: EventLoop, at: int, value: bytes, goes_on: bool
+) -> None:
+    """Reading goes on after it if its header shows where the next one begins."""
+    damaged = bytearray(LOG)
+    damaged[at : at + len(value)] = value
+    served: list[int] = []
+
+    def damages(request: Any) -> Any:
+        served.append(request.topics[0].partitions[0].fetch_offset)
+        if len(served) > 3:
+            scripts[C1] = follower_response(2, C2, epoch=4)
+            scripts[C2] = leader_response(LOG, end=4, leader=2, epoch=4)
+        return leader_response(bytes(damaged), end=4, leader=1)(request)
+
+    scripts = {C1: damages, C2: follower_response(1, C1)}
+    controllers = ScriptedClient(loop, scripts)
+    output = follow(loop, controllers, lambda output: output.log.endswith(LOG), configured=(C1, C2))
+
+    assert output.log == (bytes(damaged) + LOG if goes_on else LOG)
+    reasons = {each.reason for each in output.failures}
+    assert reasons == {Reason.LOG_DAMAGED, Reason.RECORDS_KNOWN} if goes_on else {Reason.LOG_DAMAGED}
+    first = output.failures[0]
+    assert (first.reason, first.endpoint) == (Reason.LOG_DAMAGED, str(C1))
+    assert first.damage is not None
+    assert (first.damage.offset, first.damage.last_offset) == (0, 2 if goes_on else None)
 
 
 def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loop: EventLoop) -> None:

@@ -1,0 +1,44 @@
+"""The damaged batches that a controller has served from its metadata log or a snapshot since its last start."""
+
+from collections.abc import Iterable, Sequence
+
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import DamagedBatch, FailedObservation, Reason
+from rules.model.quorum import Quorum, Replica
+
+_MARGIN_MS = 2_000
+"""How much later a start must be: its age is of the log's clock, that of the damage of the monitor's."""
+
+
+def damaged_logs(quorum: Quorum) -> Sequence[FailedObservation]:
+    """Returns the newest damaged batch that each controller served; none of one that started again since.
+
+    At each start Kafka checks its whole metadata log, truncates it at the first damaged batch, and fetches the rest.
+    """
+    return [each for each in quorum.failures if each.reason is Reason.LOG_DAMAGED and not _started_since(quorum, each)]
+
+
+def serving_node(quorum: Quorum, failure: FailedObservation) -> NodeId | None:
+    """Returns the controller at the endpoint of a failed observation; None if it is not known."""
+    if failure.node is not None:
+        return failure.node
+    known = {voter.key.id: voter.endpoints for voter in quorum.voters}
+    known |= {node: one.endpoints for node, one in quorum.controllers.items()}
+    known |= quorum.poll.nodes if quorum.poll else {}
+    return next((node for node, endpoints in known.items() if failure.endpoint in map(str, endpoints)), None)
+
+
+def sound_copies(quorum: Quorum, node: NodeId | None, damage: DamagedBatch) -> Iterable[Replica]:
+    """Yields the other voters whose log goes on after a damaged batch: Kafka checks a batch before it appends it."""
+    last = damage.offset if damage.last_offset is None else damage.last_offset
+    for row in quorum.poll.voters if quorum.poll else ():
+        if row.key.id != node and last is not None and row.log_end_offset is not None and row.log_end_offset > last:
+            yield row
+
+
+def _started_since(quorum: Quorum, failure: FailedObservation) -> bool:
+    node, newest = serving_node(quorum, failure), quorum.newest_timestamp_ms
+    registration = None if node is None else quorum.controllers.get(node)
+    if registration is None or newest is None:
+        return False
+    return newest - registration.at.timestamp_ms + _MARGIN_MS < quorum.now_ms - failure.last_at_ms

@@ -88,6 +88,7 @@ class LogFollower:
         self._paused_until = 0.0
         self._damaged_by: Address | None = None
         """The leader of which damaged batches were recorded: what is in them is read again from another one."""
+        self._other_quorums = nodes.other_quorums
 
     def pause(self, pause_s: float) -> None:
         """Sends no further request for some seconds from now on; 0 ends a pause."""
@@ -105,6 +106,8 @@ class LogFollower:
             if leader is None:
                 await self._find_leader()
                 continue
+            if self._other_quorums != self._nodes.other_quorums:
+                self._leave_log(leader)
             try:
                 if self._snapshot is not None:
                     await self._fetch_snapshot_piece(leader, self._snapshot)
@@ -231,6 +234,15 @@ class LogFollower:
         """Reports that the leader serves a damaged batch: it reads its own disk, and TCP has a checksum of its own."""
         node, problem = self._nodes.controllers().get(leader), ObservationError(Reason.LOG_DAMAGED, why)
         self._output.write_failure(replace(failure(ObservationSource.LOG, leader, problem, node=node), damage=damage))
+
+    def _leave_log(self, leader: Address) -> None:
+        """Reads the log of another quorum from its start: it may be longer than what was read, and have its epoch."""
+        self._other_quorums = self._nodes.other_quorums
+        if self._buffer.committed_end > 0:
+            why = "most controllers follow another quorum with this cluster id, whose log is another one"
+            self._write_failure(leader, ObservationError(Reason.METADATA_LOST, why))
+        self._buffer.restart(START)
+        self._snapshot = None
 
     def _read_again(self, why: str) -> None:
         failed = FailedObservation(

@@ -97,6 +97,8 @@ class NodeDirectory:
         """Controllers that lead another quorum with this cluster id, and its voters."""
         self.views_at = 0.0
         """When a controller last answered which leader it follows (the loop's clock)."""
+        self.other_quorums = 0
+        """How often the gatherer went over to another quorum."""
 
     @property
     def known_endpoints(self) -> KnownEndpoints:
@@ -127,6 +129,7 @@ class NodeDirectory:
         """Gathers the quorum that answers next, whatever its voters: the controllers follow another one now."""
         self._quorum = frozenset()
         self.others.clear()
+        self.other_quorums += 1
 
     def update_from_fetch(self, response: "FetchResult") -> Address | None:
         """Updates leader and epoch from a Fetch response; returns the reported leader's address, if it is known."""

@@ -8,22 +8,38 @@ What it means
     Topics, configurations and ACLs that were created since then may no longer exist, although Kafka confirmed them to
     the clients. The quorum looks healthy, and Kafka itself does not report the loss. The alert fires for an hour.
 
+    If the log began after kraftwatch had observed the cluster, all controllers were formatted again with the old
+    cluster id: the new quorum knows no topic. The brokers still have the former metadata, and nothing in Kafka tells
+    them that it is another quorum:
+
+    - A broker that runs ends with "The leader requested truncation to offset N, which is below the current high
+      watermark".
+    - A broker that starts truncates its metadata to the new log, and renames the directories of partitions that the new
+      metadata lacks to NAME-stray. If the new log is already longer and has the same epoch, the broker appends it to
+      the former one: it then works with topics that the controllers do not know.
+
 What to do
-    1. Leave every node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker: one of
-       them may still hold the lost records.
-    2. Find out which controller was restored or rebuilt, and who did it.
-    3. Compare the copies: `kraftwatch rescue plan` prints where each log ends and which one is the most complete,
+    1. If the controllers were formatted again, stop every broker first, and start none.
+    2. Leave every other node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker:
+       one of them may still hold the lost records.
+    3. Find out which controller was restored or rebuilt, and who did it.
+    4. Compare the copies: `kraftwatch rescue plan` prints where each log ends and which one is the most complete,
        `kraftwatch decode` the records from the reported offset on. Create again what is missing.
 
 What not to do
-    Do not restart or format any further node: a node that truncates its log to follow the new leader destroys a copy.
+    Do not start a broker with the former metadata in a quorum that was created anew. Do not restart or format any
+    further node: a node that truncates its log to follow the new leader destroys a copy.
 """
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 
+from rules.analysis.new_quorum import created_anew_ms
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, hold
-from rules.model.monitoring import Reason
+from rules.formatting import utc_text
+from rules.model.identifiers import Millis
+from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
@@ -34,16 +50,18 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         (each for each in quorum.failures if each.reason is Reason.METADATA_LOST),
         key=lambda each: (each.last_at_ms, each.endpoint),
     )
-    if not losses:
-        return
-    newest = losses[-1]
-    reporter = f" (reported by {newest.endpoint})" if newest.endpoint else ""
-    yield Finding(
+    if losses:
+        yield _finding(quorum, losses, created_anew_ms(quorum))
+
+
+def _finding(quorum: Quorum, losses: Sequence[FailedObservation], anew_ms: Millis | None) -> Finding:
+    """`anew_ms`: when a quorum that was created anew began; None if it was not, as far as known."""
+    return Finding(
         subject="metadata log",
         severity=Severity.CRITICAL,
-        summary=f"Committed metadata was lost: {newest.detail}{reporter}. "
-        "Topics, configurations and ACLs may be missing.",
+        summary=_lost(losses[-1]) if anew_ms is None else _created_anew(anew_ms),
         evidence={
+            **({} if anew_ms is None else {"log_begins_at": utc_text(anew_ms), "cluster_id": quorum.cluster_id}),
             "losses": [
                 {
                     "detail": each.detail,
@@ -60,14 +78,55 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             "voters": [str(voter.key) for voter in quorum.voters],
             "voters_record_offset": quorum.committed.offset if quorum.committed else None,
         },
-        remedy=(
-            COPY_METADATA_FIRST,
-            "# Find out which controller's disk was restored, wiped or rebuilt, and stop the process that does it",
-            "# Compare topics, configurations and ACLs with what should exist, and create again what is missing",
-            "# Check which controller is the leader now and which replicas follow it",
-            describe_status(quorum),
-        ),
+        remedy=tuple(_remedy(quorum) if anew_ms is None else _remedy_anew(quorum)),
     )
+
+
+def _lost(newest: FailedObservation) -> str:
+    reporter = f" (reported by {newest.endpoint})" if newest.endpoint else ""
+    return f"Committed metadata was lost: {newest.detail}{reporter}. Topics, configurations and ACLs may be missing."
+
+
+def _created_anew(began_ms: Millis) -> str:
+    return (
+        f"The quorum was created anew with the old cluster id: its metadata log began at {utc_text(began_ms)}. It "
+        "lacks the former topics, configurations and ACLs, and brokers with the former metadata must not run in it."
+    )
+
+
+def _remedy(quorum: Quorum) -> Iterable[str]:
+    yield (
+        "# If all controllers were formatted again, stop every broker first and start none: it has the former "
+        "metadata, and sets its partitions aside or works with topics that the controllers do not know"
+    )
+    yield COPY_METADATA_FIRST
+    yield "# Find out which controller's disk was restored, wiped or rebuilt, and stop the process that does it"
+    yield "# Compare topics, configurations and ACLs with what should exist, and create again what is missing"
+    yield "# Check which controller is the leader now and which replicas follow it"
+    yield describe_status(quorum)
+
+
+def _remedy_anew(quorum: Quorum) -> Iterable[str]:
+    yield (
+        "# Stop every broker first and start none: it has the former metadata, and ends, renames the directories of "
+        "its partitions to NAME-stray, or works with topics that the controllers do not know"
+    )
+    yield COPY_METADATA_FIRST
+    yield (
+        "# If this was not intended, stop all controllers, put the former content of metadata.log.dir back "
+        "(meta.properties with the former directory ids too), start them, rename what brokers have renamed to "
+        "NAME-stray back, and start the brokers"
+    )
+    yield (
+        "# If it was intended, move __cluster_metadata-0 and meta.properties of each broker away, and format its "
+        "directories again: on the host of the broker, with its own configuration file as $NODE_PROPERTIES"
+    )
+    if quorum.cluster_id is not None:
+        initial = "" if quorum.kraft_version == 0 else " --no-initial-controllers"
+        known = shlex.quote(quorum.cluster_id)
+        yield f"kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id {known}{initial}"
+    yield "# Keep the directories of the former partitions, also those renamed to NAME-stray, until nothing is missed"
+    yield describe_status(quorum)
 
 
 RULE = Rule(

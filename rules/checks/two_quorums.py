@@ -49,7 +49,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if not views:
         yield UnknownResult(why="no controller has recently reported its leader")
         return
-    others = [view for view in views if view.other_voters]
+    # After the followed quorum has ended, a view is older than the poll of the quorum that is followed instead.
+    polled = poll.voter_keys if (poll := fresh_poll(quorum, thresholds)) else frozenset()
+    others = [view for view in views if view.other_voters and {*view.other_voters} != polled]
     if others:
         yield _finding(quorum, others, thresholds)
 

@@ -115,6 +115,8 @@ class ScriptedQuorum:
     """Controllers that answer older connections and no new ones, which they accept or drop."""
     noops: bool = True
     """Whether metadata.max.idle.interval.ms is above 0."""
+    log_began_ms: int = START
+    """When the log began."""
     read_end: int = 0
     """The offset after the newest record that the gatherer has read."""
     snapshots: bool = True
@@ -290,6 +292,21 @@ class ScriptedQuorum:
     def change(self, name: str, number: int, isr: tuple[int, ...], *, recovering: bool | None) -> None:
         """Writes a PartitionChangeRecord: if `recovering`, an unclean election of the first replica of this ISR."""
         self.records.change(name, number, isr=isr, leader=isr[0] if recovering else None, recovering=recovering)
+
+    def create_anew(self) -> None:
+        """Formats all voters again with the same cluster id; the brokers end, because the log is another one."""
+        self._log = LogScript(now_ms=self.now_ms, epoch=0)
+        self.log_began_ms, self.snapshot_at, self.read_end, self.stopped = self.now_ms, None, 0, {}
+        for node in self.nodes.values():
+            node.directory, node.up = f"{node.directory}again" if not node.broker else node.directory, not node.broker
+        voters, self.voters = [*self.voters], {}
+        self._elect()
+        self.records.kraft(1)
+        self.voters = {number: self._voter(number) for number in voters}
+        self._write_voters()
+        self.finalize(27)
+        for number in voters:
+            self._register(self.nodes[number])
 
     def lose_metadata(self, offset: int) -> None:
         """Restores the log to an older offset and elects a leader there."""
@@ -478,7 +495,7 @@ class ScriptedQuorum:
         )
 
     def _leader_log(self) -> LeaderLog:
-        begins = Millis(START + LEADER_CLOCK_OFFSET_MS)
+        begins = Millis(self.log_began_ms + LEADER_CLOCK_OFFSET_MS)
         if self.snapshot_at is None:
             return LeaderLog(start_offset=Offset(0), snapshot=None, tells_absence=True, begins_timestamp_ms=begins)
         end, reaches_to = self.snapshot_at

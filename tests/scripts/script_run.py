@@ -84,6 +84,7 @@ class ScriptRun:
             "gatherer": self.gatherer,
             "compact": self.compact,
             "lose-metadata": self.lose_metadata,
+            "create-anew": self.create_anew,
             "damage-log": self.damage_log,
             "audit": self.audit,
             "restart-job": self.restart_job,
@@ -205,12 +206,19 @@ class ScriptRun:
         self.cluster.lose_metadata(int(offset))
         if self.cluster.log_denied:
             return
-        detail = f"committed records from offset {offset} on are lost"
+        yield from self._lost(f"committed records from offset {offset} on are lost")
+
+    def _lost(self, detail: str) -> Iterator[str]:
         yield from self.record(
             FailedObservation(
                 source=ObservationSource.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail
             )
         )
+
+    def create_anew(self) -> Iterator[str]:
+        """create-anew: all controllers are formatted again with the same cluster id; the log follower reports it."""
+        self.cluster.create_anew()
+        yield from self._lost("the leader of epoch 1 has a different log: epoch 1 ends at offset 12")
 
     def damage_log(self, node: str, first: str, last: str) -> Iterator[str]:
         """damage-log 1 40 42: a controller serves a damaged batch with these offsets."""

@@ -574,6 +574,12 @@ def failing(
     return replace(quorum, failures=(*quorum.failures, *failures))
 
 
+def created_anew(quorum: Quorum) -> Quorum:
+    """All controllers were formatted again five minutes ago, and the cluster is known for longer."""
+    quorum = failing(quorum, Reason.METADATA_LOST, str(endpoint(3)), detail="epoch 1 ends at offset 12")
+    return with_views(quorum, replace(view(3), log=leader_log(None, begins_ago_ms=300_000)))
+
+
 def log_damaged(quorum: Quorum, node: int, damage: DamagedBatch | None = None, *, ago_ms: int = 60_000) -> Quorum:
     """A controller has served this batch, or that of offsets 40 to 42, with a wrong checksum."""
     failed = FailedObservation(

@@ -37,6 +37,7 @@ from tests.unit.rules.situation import (
     adding,
     all_refuse,
     broker_lagging,
+    created_anew,
     elected,
     endpoint,
     epoch_jumped,
@@ -227,6 +228,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
         unknown_records(healthy(), ("PartitionRecord version 3", "PartitionRecord")),
     ),
     "recovery-invariant-broken.critical": ("topic orders", recovering(healthy(), 0, isr=(102, 101))),
+    "committed-metadata-lost.critical.new-quorum": ("metadata log", created_anew(healthy())),
     "metadata-log-damaged.critical": ("controller 3", log_damaged(healthy(), 3)),
     "metadata-log-damaged.critical.snapshot": (
         "controller 3",

@@ -15,14 +15,44 @@ from tests.unit.rules.situation import (
     finding_lines,
     findings,
     healthy,
+    leader_log,
     log_regressed,
+    present,
     removed,
     static,
     unknown,
+    view,
     with_invariant_violation,
+    with_views,
 )
 
 LOST, BROKEN, REGRESSED = "committed-metadata-lost", "raft-invariant-broken", "voter-log-regressed"
+
+
+@pytest.mark.parametrize(
+    ("begun_ago_ms", "known_for_ms", "snapshot", "anew"),
+    [
+        (120_000, 180_001, False, True),
+        # The log may have begun before the cluster was known, or is older; a snapshot hides its beginning.
+        (120_000, 180_000, False, False),
+        (3_600_000, 4_000_000, False, True),
+        (3_600_001, 4_000_000, False, False),
+        (120_000, 180_001, True, False),
+    ],
+)
+def test_a_log_that_began_after_the_cluster_was_known_is_that_of_a_new_quorum(
+    begun_ago_ms: int, known_for_ms: int, snapshot: bool, anew: bool
+) -> None:
+    quorum = failing(healthy(), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends at 40")
+    newest = present(quorum.newest_timestamp_ms)
+    log = replace(leader_log(1_000 if snapshot else None), begins_timestamp_ms=Millis(newest - begun_ago_ms))
+    since_ms = Millis(quorum.now_ms - known_for_ms)
+    histories = {each: replace(one, first_seen_at_ms=since_ms) for each, one in quorum.histories.items()}
+    quorum = with_views(replace(quorum, histories=histories), replace(view(3), log=log))
+    (finding,) = findings(quorum, LOST)
+
+    assert finding.summary.startswith("The quorum was created anew with the old cluster id") is anew
+    assert finding.remedy[0].startswith("# Stop every broker first and start none" if anew else "# If all controllers")
 
 
 def test_two_losses_are_one_finding_about_the_metadata_log() -> None:

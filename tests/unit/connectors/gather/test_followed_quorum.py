@@ -116,6 +116,24 @@ def test_log_of_the_other_quorum_is_not_read(loop: EventLoop, other_epoch: int) 
     assert (nodes.leader, follower.position.offset) == (C2, 3)
 
 
+def test_log_of_a_quorum_that_is_followed_instead_is_read_from_its_start(loop: EventLoop) -> None:
+    """It is longer than what was read and has the same epoch: no fetch diverges."""
+    new = OWN_LOG + batch(3, 7, epoch=5)
+    client = ScriptedClient(
+        loop, {C2: leads(2, OWN_LOG, epoch=5, end=3), **dict.fromkeys((C1, C3), fails_with(Reason.REFUSED))}
+    )
+    output, nodes = RecordedOutput(), directory()
+    follower = LogFollower(client, nodes, output)  # type: ignore[arg-type]
+    run_until(loop, follower.run(), lambda: output.log == OWN_LOG)
+    client.scripts[C2] = leads(2, new, epoch=5, end=10)
+
+    nodes.gather_another_quorum()
+    run_until(loop, follower.run(), lambda: output.log != OWN_LOG)
+
+    assert output.log == OWN_LOG + new
+    assert [each.reason for each in output.failures if each.reason is Reason.METADATA_LOST] == [Reason.METADATA_LOST]
+
+
 def test_voters_that_another_controller_leads_are_in_its_view(loop: EventLoop) -> None:
     scripts = {
         C1: leads(1, OTHER_LOG, epoch=1, end=2),

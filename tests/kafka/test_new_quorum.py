@@ -1,0 +1,54 @@
+"""All controllers are formatted again with the cluster id of a cluster whose brokers run, on a real quorum."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from deploy.lab.node import format_disk, new_uuid
+from tests.eventually import eventually
+from tests.kafka.conftest import MakeLab
+from tests.kafka.monitored_cluster import monitor_cluster
+from tests.lab import Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+KNOWN_MS = 75_000
+"""So long the cluster must be known before its log can be told to be younger."""
+
+
+def test_a_quorum_that_was_created_anew_is_told_from_a_loss_and_its_brokers_end(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=1)
+    quorum.create_topic("orders", partitions=3)
+    (broker,) = quorum.brokers
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({})
+        began_ms = monitor.machine.now_ms
+        monitor.wait_for_quorum(lambda now: now.now_ms - began_ms > KNOWN_MS, within_s=60)
+        create_anew(quorum)
+        fired = monitor.wait_for("committed-metadata-lost")
+        eventually(lambda: not quorum.node(broker).running, within_s=30)
+        monitor.wait_for_quorum(
+            lambda now: any(each.log is not None and each.log.begins_timestamp_ms for each in now.leader_views.values())
+        )
+        (now,) = [one for one in monitor.monitor.evaluation().findings if one.rule == "committed-metadata-lost"]
+        rules = monitor.rules
+
+    assert fired.severity == "critical"
+    assert now.summary.startswith("The quorum was created anew with the old cluster id: its metadata log began at ")
+    assert "stop every broker first" in fired.remedy[0].lower()
+    assert now.remedy[0].startswith("# Stop every broker first and start none")
+    assert "two-quorums" not in rules
+    log = quorum.node(broker).log_file.read_text(encoding="utf-8")
+    assert "which is below the current high watermark" in log
+
+
+def create_anew(quorum: Lab) -> None:
+    """Kills all controllers, formats their disks with the same cluster id and new directory ids, and starts them."""
+    quorum.kill(*quorum.controllers)
+    nodes = [quorum.node(one) for one in quorum.controllers]
+    initial = [f"{node.id}@{node.endpoint}:{new_uuid()}" for node in nodes]
+    for node in nodes:
+        shutil.rmtree(node.data)
+        format_disk(quorum.jvm, node, quorum.cluster_id, initial=initial)
+    quorum.start(*quorum.controllers, wait=False)

@@ -2,8 +2,12 @@
 
 What it means
     Each controller and broker registers which levels of each feature it supports. The metadata log sets the finalized
-    level (KIP-584). The rule reports five conditions:
+    level (KIP-584). The rule reports six conditions:
 
+    - Warning: no record of the log sets metadata.version, which formatting a disk does (`kafka-storage.sh format`) and
+      an upgrade of Kafka never undoes. Kafka below 4.0 works at its lowest level (3.0-IV1) and says "No
+      metadata.version feature level record was found in the log": features of later versions are off. Kafka 4.0 and
+      later refuse it: the active controller fails with "Unknown metadata version". This fires after a minute.
     - Warning: nodes of different versions are registered long after an upgrade began. A node was forgotten, the upgrade
       stopped halfway, or the registration of a node that no longer exists was left behind.
     - Warning: a registered node does not support a finalized level: it can no longer take part.
@@ -21,6 +25,7 @@ What to do
        alert has the commands. Kafka unregisters a broker at every level, a controller only from metadata.version 33
        (Kafka 4.4) on; `ghost-registration` says how to get there.
     3. When the new version has proven stable, finalize it with the command in the alert.
+    4. Without metadata.version, finalize one: before an upgrade to Kafka 4.0, and with Kafka 3.9 if that has failed.
 
 What not to do
     Do not finalize while you may still want to downgrade. Kafka lowers metadata.version only where no record changed in
@@ -32,7 +37,19 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode, registered_nodes
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold, keep_firing_for
+from rules.finding import (
+    HOLD,
+    Finding,
+    Need,
+    Plain,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    hold,
+    keep_firing_for,
+)
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -50,6 +67,11 @@ KEEP_FIRING_FOR = keep_firing_for(3_600.0, "a release upgrade that made a static
 _BY_RELEASE = "release upgrade"
 _BOOTSTRAP_SERVERS = "# Replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node"
 _MOST_REMOVED = 8
+_FEATURE_RECORD = "FeatureLevelRecord"
+_LOWEST_BEFORE_4_0 = 1
+"""The lowest metadata.version of Kafka 3 is 3.0-IV1, that of Kafka 4 is 3.3-IV3."""
+_NO_VERSION_HOLD_MS = Millis(60_000)
+"""The first records of a new log set it within seconds."""
 _UPGRADES_KRAFT = 26
 """The first metadata.version of Kafka 4.1: earlier versions support kraft.version 1 and cannot upgrade to it."""
 
@@ -61,6 +83,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns findings on unsupported levels, on mixed versions and on levels that can be finalized."""
     nodes = quorum.derived(registered_nodes)
     levels = _levels(quorum)
+    if quorum.log_complete and not quorum.metadata_version and not _may_be_set(quorum):
+        yield _no_metadata_version(quorum, nodes, thresholds)
     yield from _dynamic_by_release(quorum, thresholds)
     for node in nodes:
         wrong = [(each, level) for each, level in levels.items() if not _supports(node, each, level)]
@@ -76,6 +100,48 @@ def _levels(quorum: Quorum) -> dict[str, int]:
     kraft = {KRAFT_VERSION: quorum.kraft_version} if quorum.kraft_version else {}
     metadata = {METADATA_VERSION: quorum.metadata_version} if quorum.metadata_version else {}
     return dict(sorted({**quorum.features, **metadata, **kraft}.items()))
+
+
+def _may_be_set(quorum: Quorum) -> bool:
+    """Returns whether a record that was not applied may set it: of an unknown version, or in a transaction."""
+    unknown = any(one.kafka_class in (None, _FEATURE_RECORD) for one in quorum.unknown_records)
+    return unknown or quorum.open_transaction is not None
+
+
+def _no_metadata_version(quorum: Quorum, nodes: list[RegisteredNode], thresholds: Thresholds) -> Finding:
+    ranges = [node.range(METADATA_VERSION) for node in nodes]
+    lowest, highest = (
+        max((each.lowest for each in ranges), default=0),
+        min((each.highest for each in ranges), default=0),
+    )
+    refuse = [node.name for node, each in zip(nodes, ranges, strict=True) if each.lowest > _LOWEST_BEFORE_4_0]
+    works = (
+        f"Kafka 4.0 and later refuse it ({and_join(refuse, 4)}): the active controller fails"
+        if refuse
+        else "the controllers work at the lowest level, 3.0-IV1, and an upgrade to Kafka 4.0 would fail"
+    )
+    finalize = (
+        (upgrade_feature(quorum, METADATA_VERSION, highest),) if 0 < highest >= lowest else (describe_features(quorum),)
+    )
+    return Finding(
+        subject=METADATA_VERSION,
+        severity=Severity.WARNING,
+        summary=f"The metadata log sets no metadata.version: {works}.",
+        evidence={
+            "last_committed_offset": quorum.last_offset,
+            "finalized_levels": {**quorum.features},
+            "nodes_by_supported_levels": _groups(nodes),
+        },
+        remedy=(
+            "# Find out how the controllers' disks were formatted: kafka-storage.sh format writes metadata.version, "
+            "and a snapshot that was damaged or made by another tool may lack it",
+            "# If the controllers fail with it, run them with Kafka 3.9, which reads such a log, until a level is "
+            "finalized",
+            "# Finalize the newest level that all nodes support",
+            *finalize,
+        ),
+        hold_ms=min(_NO_VERSION_HOLD_MS, thresholds.ms(HOLD)),
+    )
 
 
 def _supports(node: RegisteredNode, feature: str, level: int) -> bool:

@@ -180,6 +180,7 @@ class Quorum:
     kraft_version: int | None = None
     """0 = static quorum (controller.quorum.voters), 1 = dynamic (KIP-853); None = not read from the log yet."""
     metadata_version: int | None = None
+    """None, with `log_complete`: no record of the log sets it."""
     features: Mapping[str, int] = field(default_factory=dict)
     """The finalized level of each feature in the log, `metadata.version` among them (KIP-584)."""
     committed: VoterSet | None = None
@@ -192,6 +193,9 @@ class Quorum:
     """The first observation of this high watermark; if it is None, of the leader epoch without a high watermark."""
     last_offset: Offset | None = None
     """The newest committed offset that was applied."""
+    log_complete: bool = False
+    """Whether the log was read from its first record or from a whole snapshot, and each record of it could be decoded:
+    what is not in it does not exist."""
     newest_timestamp_ms: Millis | None = None
     """The current time of the log: the newest batch timestamp, NoOps included, and `idle_ms` later."""
     idle_ms: int = 0

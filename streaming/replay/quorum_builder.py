@@ -39,6 +39,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         high_watermark=leadership.high_watermark,
         high_watermark_since_ms=leadership.high_watermark_since_ms,
         last_offset=image.last_offset,
+        log_complete=image.complete and not state.undecodable,
         newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms + idle_ms),
         idle_ms=idle_ms,
         silent_ms=_silent_ms(state),

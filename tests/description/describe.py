@@ -70,6 +70,8 @@ def _leadership(quorum: Quorum, times: Times) -> Iterator[Fact]:
         idle = f", {seconds(quorum.idle_ms)} of it idle" if quorum.idle_ms else ""
         applied = f"log applied up to {known(quorum.last_offset)} at log time {times.at(quorum.newest_timestamp_ms)}"
         yield Fact("log", f"{applied}{idle}, read at {times.at(quorum.log_fetched_at_ms)}")
+    if quorum.log_complete != (quorum.last_offset is not None):
+        yield Fact("whole log", f"the whole log was {'read' if quorum.log_complete else 'not read'}")
     if quorum.silent_ms:
         yield Fact("silent", f"the leader has appended nothing for {seconds(quorum.silent_ms)}")
     if (committed := quorum.committed) is not None:

@@ -147,6 +147,7 @@ def alerts_while_polled(script: LogScript, monitor: ClusterMonitor, polled: Poll
 def three_voters() -> tuple[LogScript, ClusterMonitor]:
     script, monitor = LogScript(), ClusterMonitor(SETTINGS)
     script.leader(1)
+    script.feature("metadata.version", 27)
     script.kraft(1)
     script.voters("1-a", "2-b", "3-c")
     assert alerts_while_polled(script, monitor, poll(*map(replica, ("1-a", "2-b", "3-c"))), seconds=10) == []
@@ -184,8 +185,13 @@ def described(*voters: str, observers: tuple[str, ...] = (), gone: tuple[str, ..
 def formed() -> tuple[LogScript, Machine]:
     """Voters (1,UUID1), (2,UUID2), (3,UUID3), no observers."""
     script, replay = formed_quorum("1-UUID1", "2-UUID2", "3-UUID3")
+    levels = (
+        FeatureRange(name="kraft.version", lowest=0, highest=1),
+        FeatureRange(name="metadata.version", lowest=7, highest=27),
+    )
     for node in (1, 2, 3):
-        script.controller(node, features=(FeatureRange(name="kraft.version", lowest=0, highest=1),))
+        script.controller(node, features=levels)
+    script.feature("metadata.version", 27)
     apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-UUID3"))])
     return script, replay
 

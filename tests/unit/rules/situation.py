@@ -378,6 +378,13 @@ def refuses(quorum: Quorum, *nodes: int, ago_ms: int = 2_000) -> Quorum:
     return quorum
 
 
+def came_back(quorum: Quorum, node: int, *ago_ms: int) -> Quorum:
+    """The controller's endpoint accepted connections again so long ago, after it had refused them."""
+    name = next(name for name, one in quorum.probes.items() if one.node == node)
+    times = tuple(Millis(NOW - each) for each in ago_ms)
+    return replace(quorum, probes={**quorum.probes, name: replace(quorum.probes[name], returned_at_ms=times)})
+
+
 def registered_elsewhere(quorum: Quorum, *nodes: int, port: int = 19093) -> Quorum:
     """The controllers started with a new endpoint that is not in the voter set."""
     return with_controller(quorum, *(registration(node, endpoint(node, port=port)) for node in nodes))
@@ -572,6 +579,12 @@ def failing(
         for each in endpoints
     ]
     return replace(quorum, failures=(*quorum.failures, *failures))
+
+
+def without_metadata_version(quorum: Quorum) -> Quorum:
+    """The whole log was read, and no record of it sets metadata.version."""
+    features = {name: level for name, level in quorum.features.items() if name != "metadata.version"}
+    return replace(quorum, metadata_version=None, features=features, log_complete=True)
 
 
 def created_anew(quorum: Quorum) -> Quorum:

@@ -94,6 +94,7 @@ from tests.unit.rules.situation import (
     with_protocols,
     with_views,
     without_brokers,
+    without_metadata_version,
 )
 from tests.unit.rules.test_voter_without_controller import without_controller
 
@@ -286,6 +287,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "epoch-churn.warning": ("quorum", elected(healthy(), 1, 2, 1, 2, 3, started=(2,))),
     "version-drift.warning": ("nodes", upgraded(healthy(), 30, 1, 2, 3, 102)),
     "version-drift.warning.gone": ("nodes", registered(with_broker(KAFKA_4_4, 103, fenced=True), 9)),
+    "version-drift.warning.missing": ("metadata.version", without_metadata_version(healthy())),
     "version-drift.warning.too-old": ("broker 101", upgraded(healthy(), 25, 101)),
     "version-drift.info": ("metadata.version", upgraded(healthy(), 30, ago_ms=9 * DAY_MS)),
     "version-drift.info.static": ("kraft.version", upgraded(static(healthy()), 27, ago_ms=9 * DAY_MS)),

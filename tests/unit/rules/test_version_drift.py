@@ -14,13 +14,16 @@ from tests.unit.rules.situation import (
     finding_lines,
     findings,
     healthy,
+    in_transaction,
     made_dynamic,
     registered,
     static,
     supporting,
+    unknown_records,
     upgraded,
     with_broker,
     with_controller,
+    without_metadata_version,
 )
 
 HOUR_MS = 3_600_000
@@ -144,3 +147,33 @@ def test_release_upgrade_that_made_the_quorum_dynamic_fires_at_once_for_an_hour(
     _, alerts = advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)
     assert [(each.rule, each.subject) for each in alerts] == [(RULE, "release upgrade")] * fires
     assert all("kraft.version went from 0 to 1 by a release upgrade" in each.summary for each in alerts)
+
+
+MISSING = without_metadata_version(healthy())
+
+
+@pytest.mark.parametrize(
+    ("quorum", "expected"),
+    [
+        (MISSING, ["warning version-drift: metadata.version"]),
+        (replace(MISSING, controllers={}, brokers={}), ["warning version-drift: metadata.version"]),
+        # It may be in what was not read, or could not be applied.
+        (replace(MISSING, log_complete=False), []),
+        (unknown_records(MISSING, ("FeatureLevelRecord version 9", "FeatureLevelRecord")), []),
+        (in_transaction(MISSING, for_ms=1_000), []),
+    ],
+)
+def test_a_log_that_sets_no_metadata_version(quorum: Quorum, expected: list[str]) -> None:
+    assert [line for line in finding_lines(quorum) if RULE in line] == expected
+
+
+def test_a_log_without_metadata_version_is_refused_by_kafka_4() -> None:
+    (finding,) = findings(MISSING, RULE)
+    assert "Kafka 4.0 and later refuse it (controllers 1, " not in finding.summary
+    assert "Kafka 4.0 and later refuse it (controller 1, " in finding.summary
+    assert finding.remedy[-1].endswith("upgrade --feature metadata.version=27")
+    kafka_3 = tuple(replace(each, lowest=1) for each in supporting(18))
+    old = {node: replace(one, features=kafka_3) for node, one in MISSING.controllers.items()}
+    brokers = {node: replace(one, features=kafka_3) for node, one in MISSING.brokers.items()}
+    (finding,) = findings(replace(MISSING, controllers=old, brokers=brokers), RULE)
+    assert "the controllers work at the lowest level, 3.0-IV1" in finding.summary

@@ -137,6 +137,7 @@ def started() -> tuple[LogScript, list[DecodedRow]]:
     script = LogScript()
     script.leader(1)
     script.voters(*VOTERS)
+    script.feature("metadata.version", 27)
     return script, [script.read(), *healthy_seconds(script, 5)]
 
 

@@ -303,7 +303,10 @@ class LogFollower:
         self._next_search_at = max(self._next_search_at, self._loop.now() + _PAUSE_S)
         failures = {address: _no_leader(result) for address, result in results.items()}
         for address, problem in failures.items():
-            self._write_failure(address, problem)
+            named = results[address]
+            leader_id = named.leader_id if isinstance(named, FetchResult) else None
+            failed = failure(ObservationSource.LOG, address, problem)
+            self._output.write_failure(replace(failed, leader_id=leader_id))
         # Not in the first search: if only brokers are configured, the first poll reports the controllers.
         if self._searches > 1 and all(problem.reason in _PERSISTENT for problem in failures.values()):
             self._next_search_at = self._loop.now() + _PERSISTENT_RETRY_S

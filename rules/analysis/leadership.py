@@ -5,20 +5,23 @@ rule must know about it: whether the quorum has no leader now, whether only the 
 leader last answered, and which leaders the controllers report.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from rules.analysis.freshness import DEFAULT_AGES, VIEW_AGE, is_current, views_within
+from rules.analysis.freshness import DEFAULT_AGES, PROBE_AGE, VIEW_AGE, is_current, views_within
 from rules.analysis.replica_lag import same_replica
-from rules.model.identifiers import Epoch, Millis, NodeId, ReplicaKey
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, ReplicaKey
 from rules.model.membership import Voter, majority
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
+    Answer,
     Connection,
     FailedObservation,
     LeaderView,
     ObservationSource,
     Reason,
+    Vantage,
 )
 from rules.model.quorum import Poll, Quorum
 
@@ -29,6 +32,7 @@ _FIRST_ROUNDS_MS = 2_000
 """So long after a gap in the observations, reports of no leader count only if every controller has answered. In the
 first rounds of requests a leader on a busy host may answer too late, and a healthy follower answers that it does not
 lead."""
+_SILENT_REASONS = frozenset({Reason.TIMED_OUT, Reason.UNREACHABLE})
 _RECENT_MS = Millis(10_000)
 """A failure older than this is ignored: attempts are repeated every few seconds."""
 _UNREACHABLE_MS = 60_000
@@ -120,8 +124,9 @@ def is_same_quorum(one: frozenset[ReplicaKey], other: frozenset[ReplicaKey]) -> 
 def leaderless(quorum: Quorum) -> Leaderless | None:
     """Returns the evidence that the quorum has no leader: a node reports so, or all controllers refuse connections.
 
-    "All" is every controller that is configured or was asked, or every voter at its recorded endpoint. A configured
-    name that does not resolve changes nothing if all recorded endpoints refuse.
+    The addresses that are asked are not the cluster. A node that answers that another one leads reports no missing
+    leader: that, like a refused connection, counts only for its own voter. There is no leader if no voter is left that
+    may lead (`_may_lead`), where it is recorded.
 
     None means: a leader has answered since, or the monitor cannot observe the quorum (time-outs, name resolution,
     permissions), or a majority of the voters reject the monitor's login, or only the leader does not answer the monitor
@@ -133,20 +138,131 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
         return None
     answered = tuple(sorted({failure.endpoint for failure in reporting}))
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
-    recent = _failures_since_leader(quorum, {*Reason})
-    asked = {failure.endpoint for failure in recent if failure.endpoint} | set(quorum.bootstrap)
-    controllers = asked - quorum.broker_addresses
+    if not answered:
+        return Leaderless(answered=(), refused=refused, failures=tuple(refusing)) if _all_refuse(quorum) else None
+    if _followed_leader(quorum, reporting) is not None or len(_rejecting(quorum, answered)) >= _majority(quorum):
+        return None
+    if not _knows_none(reporting) and _may_lead(quorum, answered):
+        return None
+    first_rounds = quorum.now_ms - quorum.watched_since_ms < _FIRST_ROUNDS_MS
     recorded = {str(voter.endpoint) for voter in quorum.voters if voter.endpoint}
-    if answered:
-        first_rounds = quorum.now_ms - quorum.watched_since_ms < _FIRST_ROUNDS_MS
-        if _followed_leader(quorum, answered) is not None or len(_rejecting(quorum, answered)) >= _majority(quorum):
-            return None
-        if first_rounds and not controllers | recorded <= {*answered, *refused}:
-            return None
-        return Leaderless(answered=answered, refused=refused, failures=(*reporting, *refusing))
-    if refused and any(known and known <= set(refused) for known in (controllers, recorded)):
-        return Leaderless(answered=(), refused=refused, failures=tuple(refusing))
-    return None
+    if first_rounds and not _asked_controllers(quorum) | recorded <= {*answered, *refused}:
+        return None
+    return Leaderless(answered=answered, refused=refused, failures=(*reporting, *refusing))
+
+
+def _asked_controllers(quorum: Quorum) -> set[str]:
+    recent = _failures_since_leader(quorum, {*Reason})
+    return (
+        {failure.endpoint for failure in recent if failure.endpoint} | {*quorum.bootstrap}
+    ) - quorum.broker_addresses
+
+
+def controller_endpoints(quorum: Quorum) -> Mapping[NodeId, tuple[Endpoint, ...]]:
+    """Returns where each voter listens, the endpoint that others dial first: by the VotersRecord, else by the newest
+    poll, else by its registration. Empty if that is recorded of none.
+    """
+    if quorum.committed is not None:
+        return {voter.key.id: voter.endpoints for voter in quorum.voters}
+    nodes = {node: one.endpoints for node, one in quorum.controllers.items()}
+    if quorum.poll is None:
+        return nodes
+    nodes |= quorum.poll.nodes
+    return {row.key.id: nodes[row.key.id] for row in quorum.poll.voters if nodes.get(row.key.id)}
+
+
+class _VoterState(StrEnum):
+    """What is known of a voter while no leader answers the monitor."""
+
+    FOLLOWS = "follows"
+    """It answers that it does not lead."""
+    REFUSES = "refuses"
+    """It refuses connections where it is recorded."""
+    SILENT = "silent"
+    """It answered before and does not answer now, or it accepts connections and does not answer."""
+    MAY_LEAD = "may lead"
+    """It was not asked, rejects the monitor, or cannot be reached from the monitor's host."""
+
+
+def _knows_none(reporting: Iterable[FailedObservation]) -> bool:
+    """Returns whether a node answers that it knows no leader, and not only that it does not lead.
+
+    DescribeQuorum shows only the latter. A node that has heard of a leader names it until it hears of a newer epoch.
+    """
+    return any(one.source is ObservationSource.LOG and one.leader_id is None for one in reporting)
+
+
+def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
+    """Returns whether a voter may lead that does not answer the monitor, because a majority may follow it."""
+    states = _voter_states(quorum, answered)
+    if states:
+        running = sum(one in (_VoterState.FOLLOWS, _VoterState.MAY_LEAD) for one in states.values())
+        return _VoterState.MAY_LEAD in states.values() and running >= majority(len(states))
+    # Where the voters listen is not recorded: all of them must be configured, as far as their number is known.
+    silent = _failing(quorum, {Reason.REFUSED, *_SILENT_REASONS}, _RECENT_MS) if _path_worked(quorum) else set()
+    return len({*answered} | silent - quorum.broker_addresses) < _number_of_voters(quorum)
+
+
+def _all_refuse(quorum: Quorum) -> bool:
+    """Returns whether every voter refuses connections where it is recorded.
+
+    A configured address is no evidence: the controllers may listen elsewhere since, or never have listened there. Only
+    where no endpoint of a voter is recorded, those from which a leader has answered before count.
+    """
+    if states := _voter_states(quorum, ()):
+        return {*states.values()} == {_VoterState.REFUSES}
+    refused = {failure.endpoint for failure in _failures_since_leader(quorum, {Reason.REFUSED})}
+    known = bool(_leader_answers_ms(quorum)) and _asked_controllers(quorum) <= refused
+    return known and len(refused) >= _number_of_voters(quorum)
+
+
+def _voter_states(quorum: Quorum, answered: Collection[str]) -> Mapping[NodeId, _VoterState]:
+    recorded = controller_endpoints(quorum)
+    states = {node: _voter_state(quorum, node, endpoints, answered) for node, endpoints in recorded.items()}
+    # A node that answers at an address that nothing records is one of the voters too: an alias, or a load balancer.
+    listed = {str(each) for endpoints in recorded.values() for each in endpoints}
+    listed |= {str(each) for one in quorum.controllers.values() for each in one.endpoints}
+    unknown = [node for node, state in states.items() if state is _VoterState.MAY_LEAD]
+    return states | dict.fromkeys(unknown[: len({*answered} - listed)], _VoterState.FOLLOWS)
+
+
+def _voter_state(
+    quorum: Quorum, node: NodeId, endpoints: tuple[Endpoint, ...], answered: Collection[str]
+) -> _VoterState:
+    """Returns the state of a voter by its endpoints; at each of them, the newest attempt counts."""
+    addresses = {str(each) for each in endpoints}
+    if not addresses.isdisjoint(answered):
+        return _VoterState.FOLLOWS
+    refusing = _failures_since_leader(quorum, {Reason.REFUSED})
+    refused_at = {each.endpoint: each.last_at_ms for each in refusing if each.endpoint in addresses}
+    probes = [
+        probe
+        for each in endpoints
+        if (probe := quorum.probe(node, each)) is not None
+        and is_current(quorum, probe.observed_at_ms, DEFAULT_AGES.ms(PROBE_AGE.name))
+        and probe.observed_at_ms >= refused_at.get(str(each), probe.observed_at_ms)
+    ]
+    connections = {probe.connection for probe in probes}
+    accepted = [probe for probe in probes if probe.connection is Connection.ACCEPTED]
+    if any(probe.answer is Answer.NO_ANSWER for probe in accepted):
+        return _VoterState.SILENT
+    if _path_worked(quorum) and not addresses.isdisjoint(_failing(quorum, _SILENT_REASONS, _RECENT_MS)):
+        return _VoterState.SILENT
+    if not accepted and (refused_at or Connection.REFUSED in connections):
+        return _VoterState.REFUSES
+    if not accepted and _path_worked(quorum) and connections:
+        timed_out = not connections.isdisjoint({Connection.TIMED_OUT, Connection.UNREACHABLE})
+        return _VoterState.SILENT if timed_out else _VoterState.MAY_LEAD
+    return _VoterState.MAY_LEAD
+
+
+def _path_worked(quorum: Quorum) -> bool:
+    """Returns whether a leader has answered here before: otherwise the path may be the reason for a time-out."""
+    return bool(_leader_answers_ms(quorum)) and quorum.vantage is Vantage.INSIDE
+
+
+def _number_of_voters(quorum: Quorum) -> int:
+    return len(quorum.poll.voters) if quorum.poll else len(quorum.bootstrap)
 
 
 def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
@@ -155,10 +271,10 @@ def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
     Followers that hear nothing of their leader for controller.quorum.fetch.timeout.ms elect another one within seconds
     if a majority of the voters reach each other (KIP-595); if not, each follower keeps reporting the old leader. So
     their reports count only if they are a majority without the leader, and only from voters whose recorded endpoints
-    accept connections. A voter that rejects the monitor's login runs, and counts with them.
+    accept connections. A voter that rejects the monitor's login runs, and counts with them. One report is enough if the
+    leader's process runs where it is recorded, and only rejects the monitor (`_VoterState.MAY_LEAD`).
     """
-    reporting = _failures_since_leader(quorum, NO_LEADER_REASONS)
-    return _followed_leader(quorum, {failure.endpoint for failure in reporting})
+    return _followed_leader(quorum, _failures_since_leader(quorum, NO_LEADER_REASONS))
 
 
 def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[FailedObservation]:
@@ -178,8 +294,9 @@ def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[
     ]
 
 
-def _followed_leader(quorum: Quorum, answered: Collection[str]) -> UnreachableLeader | None:
-    """Returns the leader that the nodes at `answered`, which answer that they do not lead, follow."""
+def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -> UnreachableLeader | None:
+    """Returns the leader that the nodes which answer that they do not lead follow."""
+    answered = {failure.endpoint for failure in reporting}
     views = views_within(quorum, DEFAULT_AGES.ms(VIEW_AGE.name))
     # A controller that is cut off from the others knows no leader, in the same or a later epoch.
     epoch, leaders = leaders_of_newest_epoch(views, None) or (None, ())
@@ -193,7 +310,9 @@ def _followed_leader(quorum: Quorum, answered: Collection[str]) -> UnreachableLe
         if view.endpoint in current and (view.leader_epoch, view.leader_id) == (epoch, leader) and view.this_cluster
     ]
     running = _voting(quorum, following) | (_rejecting(quorum, answered) - {leader}) if following else set()
-    if not _unreached(quorum, leader, answered) or len(running) < _majority(quorum):
+    elected = _unreached(quorum, leader, answered) and len(running) >= _majority(quorum)
+    runs = _voter_states(quorum, answered).get(leader) is _VoterState.MAY_LEAD and _may_lead(quorum, answered)
+    if not elected and not (following and runs and not _knows_none(reporting)):
         return None
     return UnreachableLeader(id=leader, followers=tuple(sorted(view.endpoint for view in following)))
 

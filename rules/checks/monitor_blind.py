@@ -8,6 +8,8 @@ What it means
       refuses connections to the leader.
       If both have no answer the alert is critical, because the monitor cannot distinguish this from an outage (with
       `vantage: outside` it is a warning). If one has no answer it is a warning, because some rules cannot be evaluated.
+      If the controllers moved to another listener and kraftwatch's `bootstrap` or `security_protocol` did not, it
+      names the new addresses and the new protocol.
     - `controller N`: one of several voters does not answer the monitor (its login or TLS fails, a permission is denied
       there, or it is silent) while others do, and it fetches. If it becomes the leader, the quorum is not observed. A
       voter that is down, or whose recorded endpoint is stale, is reported by the rules for that instead.
@@ -35,6 +37,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from rules.analysis.endpoint_status import EndpointStatus, endpoint_statuses, probe_outcome
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, PROBE_AGE, VIEW_AGE, fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
+from rules.analysis.outdated_settings import OutdatedSettings, outdated_settings
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.silent_controllers import SilentController, silent_controllers
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -61,7 +64,7 @@ ADVICE: dict[Reason, str] = {
     Reason.TIMED_OUT: "Check the network between the monitor and {where}, and whether the processes there hang",
     Reason.UNREACHABLE: "Check routes and firewalls between the monitor and {where}",
     Reason.CLOSED: "Check in the logs at {where} why connections are closed: a TLS listener closes plaintext ones",
-    Reason.NO_LEADER: "Check why no leader is known at {where}, while other nodes do not report that",
+    Reason.NO_LEADER: "Add the addresses of all controllers to bootstrap: {where} does not lead, and no leader answers",
     Reason.NOT_READY: "Wait until startup is complete at {where}: the authorizer is not ready there",
     Reason.DENIED: "Allow the monitor's principal {operations} on CLUSTER: it is denied at {where}",
     Reason.NOT_AUTHENTICATED: "Fix the monitor's login: it is rejected at {where}",
@@ -132,18 +135,24 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
     critical = len(stale) == len(answers) and quorum.vantage is Vantage.INSIDE
+    outdated = outdated_settings(quorum)
     yield Finding(
         subject=QUORUM_SUBJECT,
         severity=Severity.CRITICAL if critical else Severity.WARNING,
-        summary=_summary(answers, stale, failures) + _leader_sentence(unreachable),
+        summary=_summary(answers, stale, failures, outdated) + _leader_sentence(unreachable),
         evidence={
             "vantage": quorum.vantage.value,
             **({"unreachable_leader": unreachable.id, "reported_by": [*unreachable.followers]} if unreachable else {}),
             **{_EVIDENCE_KEYS[one]: _time(at) if one in stale else _CURRENT for one, at in answers.items()},
             "last_committed_offset": quorum.last_offset,
+            **_outdated(outdated),
             "failing": [_failure(each) for each in _oldest(failures)],
         },
-        remedy=(*_advice(quorum, failures), "# Query the quorum from another host as well", describe_status(quorum)),
+        remedy=(
+            *_settings_or_advice(quorum, failures, outdated),
+            "# Query the quorum from another host as well",
+            describe_status(quorum),
+        ),
     )
 
 
@@ -184,8 +193,26 @@ def failing_reasons(evidence: Mapping[str, Plain]) -> frozenset[Reason]:
     return frozenset(reason for reason in Reason if reason.value in names)
 
 
+def _outdated(outdated: OutdatedSettings | None) -> dict[str, Plain]:
+    if outdated is None:
+        return {}
+    return {"controllers_listen_at": [*outdated.addresses], "protocol_there": outdated.protocol}
+
+
+def _settings_or_advice(
+    quorum: Quorum, failures: list[FailedObservation], outdated: OutdatedSettings | None
+) -> Iterable[str]:
+    if outdated is not None:
+        yield outdated.step(quorum.cluster)
+        return
+    yield from _advice(quorum, failures)
+
+
 def _summary(
-    answers: dict[ObservationSource, Millis | None], stale: list[ObservationSource], failures: list[FailedObservation]
+    answers: dict[ObservationSource, Millis | None],
+    stale: list[ObservationSource],
+    failures: list[FailedObservation],
+    outdated: OutdatedSettings | None,
 ) -> str:
     sources = and_join(f"{_NAMES[source]} (last answer: {_time(answers[source])})" for source in stale)
     reasons = and_join(
@@ -196,13 +223,17 @@ def _summary(
     else:
         problem, consequence = "Part of the quorum is not observed", " Some rules cannot be evaluated."
     cause = f"Failing: {reasons}." if failures else "No failed attempt was reported."
+    if outdated is not None:
+        sentence = f"kraftwatch's own settings are out of date. {outdated.sentence}"
+        return f"{problem}: {sentence} No current answer from {sources}.{consequence} {cause}"
     return f"{problem}: no current answer from {sources}.{consequence} {cause}"
 
 
 def _leader_sentence(leader: UnreachableLeader | None) -> str:
     if leader is None:
         return ""
-    return f" Controller {leader.id} does not answer here, but {and_join(leader.followers, 4)} report it as leader."
+    report = "reports" if len(leader.followers) == 1 else "report"
+    return f" Controller {leader.id} does not answer here, but {and_join(leader.followers, 4)} {report} it as leader."
 
 
 def _reason_with_endpoints(reason: Reason, failures: list[FailedObservation]) -> str:
@@ -244,12 +275,14 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
     advice = f"Check the network, TLS and the login between the monitor and {silent.endpoint}"
     if isinstance(silent.reason, Reason):
         advice = ADVICE[silent.reason].format(where=silent.endpoint, operations="CLUSTER_ACTION")
+    outdated = outdated_settings(quorum)
     others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
     return Finding(
         subject=f"controller {node}",
         severity=Severity.WARNING,
         summary=f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It "
-        f"fetches, and {others} can be observed. If controller {node} becomes the leader, the quorum is not observed.",
+        f"fetches, and {others} can be observed. If controller {node} becomes the leader, the quorum is not observed."
+        + (f" {outdated.sentence}" if outdated else ""),
         evidence={
             "vantage": quorum.vantage.value,
             "controller": node,
@@ -258,9 +291,10 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
             **({"detail": silent.detail[:_DETAIL]} if silent.detail else {}),
             **({"failing_since": utc_text(silent.since_ms)} if silent.since_ms is not None else {}),
             "observed_controllers": [*silent.answering],
+            **_outdated(outdated),
         },
         remedy=(
-            f"# {advice}",
+            outdated.step(quorum.cluster) if outdated else f"# {advice}",
             f"# Compare controller {node}'s listeners, certificates, logins and super.users with those of {others}",
             describe_status(quorum, excluding=node),
         ),

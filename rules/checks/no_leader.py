@@ -1,17 +1,20 @@
 """No controller leads the metadata quorum.
 
 What it means
-    At least one controller answers and knows no leader, or every configured controller refuses connections. No metadata
-    change is possible: no topic is created, no broker joins, no partition gets a new leader. Produce and fetch continue
-    where a partition's leader is alive, until the next broker fails.
+    At least one controller answers that it knows no leader, or every voter refuses connections where the log records
+    it, or answers that it does not lead. No metadata change is possible: no topic is created, no broker joins, no
+    partition gets a new leader. Produce and fetch continue where a partition's leader is alive, until the next broker
+    fails.
 
     An election takes one or two seconds and does not fire this alert. If kraftwatch only cannot observe the quorum
-    (timeouts, names, permissions), `monitor-blind` fires instead. The same holds if only the leader does not
-    answer kraftwatch and enough other controllers report it as leader, or if a majority of the controllers reject
+    (timeouts, names, permissions), `monitor-blind` fires instead. So it does while a voter that may lead was not
+    reached: a controller that answers that another one leads reports no missing leader, and refused connections at
+    addresses that are configured and not recorded show only that the configuration is out of date. The same holds if
+    enough other controllers report the leader that does not answer, or if a majority of the controllers reject
     kraftwatch's login.
 
-    If fewer than a majority of the voters answer kraftwatch, and none of those leads, this alert may fire although
-    one of the other voters leads.
+    If connections to a majority of the voters time out, where they were accepted before, this alert may fire although
+    one of them leads.
 
 What to do
     A leader is elected within seconds once a majority of the voters run and reach each other at the endpoints recorded

@@ -4,11 +4,13 @@ What it means
     - One directory id under two node ids: a disk or a machine image was cloned after Kafka had formatted it. Directory
       ids must be unique (KIP-853, KIP-856): Kafka identifies a voter by node id and directory id, and the clone holds
       a copy of the other node's log, its vote and its epoch.
-    - A voter's VotersRecord names a listener that its own registration does not have, or controllers register the same
-      listener with different security protocols. Controllers dial each other by the VotersRecord with their own
-      protocol: with different ones they cannot connect after a restart.
+    - A voter's VotersRecord names a listener that its own registration does not have; or a controller dials a listener,
+      the first of its controller.listener.names, that another voter does not have; or controllers register the listener
+      that is dialled with different security protocols. A controller dials the others by the name of its own first
+      listener, with its own protocol: with different ones they cannot connect after a restart.
 
-    Nothing has failed yet. Only nodes that fetch are compared.
+    Nothing has failed yet. Only nodes that fetch are compared. While all controllers have both listeners, some may dial
+    the new one and some the former one: so a listener is replaced in three rolling restarts.
 
 What to do
     - Cloned disk: stop the node that was added last, delete its metadata directory, format it (a controller with
@@ -30,7 +32,7 @@ from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
-from rules.model.membership import Voter
+from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Poll, Quorum
 from rules.remedies.remedy_commands import describe_status
 
@@ -42,15 +44,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         fetching = [key for key in keys if liveness(quorum, poll, key, thresholds) is Liveness.FETCHING]
         if len(fetching) > 1:
             yield _cloned(quorum, poll, directory, fetching)
-    registered = {voter.key.id: _registered(quorum, voter) for voter in committed.voters}
-    usual = _usual_protocol(quorum, registered)
-    for voter in sorted(committed.voters, key=lambda voter: voter.key.id):
-        endpoint = registered[voter.key.id]
-        if endpoint is None:
-            if voter.endpoints and quorum.controllers.get(voter.key.id):
-                yield _other_listener(quorum, voter)
-        elif endpoint.protocol and usual and endpoint.protocol != usual:
-            yield _other_protocol(quorum, voter, endpoint, usual, registered)
+    yield from _listeners(quorum, committed)
 
 
 def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
@@ -61,16 +55,67 @@ def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
     return {directory: sorted(keys) for directory, keys in sorted(found.items()) if len({key.id for key in keys}) > 1}
 
 
-def _registered(quorum: Quorum, voter: Voter) -> Endpoint | None:
-    registration, dialled = quorum.controllers.get(voter.key.id), voter.endpoint
-    return at_listener(registration.endpoints, dialled.listener) if registration and dialled else None
+def _listeners(quorum: Quorum, committed: VoterSet) -> Iterable[Finding]:
+    """Yields the voters that other voters cannot dial, or that cannot dial others: those that differ from the most."""
+    dialled = {voter.key.id: name for voter in committed.voters if (name := _dialled(quorum, voter)) is not None}
+    usual = _usual(quorum, dialled)
+    usual_protocols = {name: _usual(quorum, _protocols(quorum, committed, name)) for name in {*dialled.values()}}
+    for voter in sorted(committed.voters, key=lambda voter: voter.key.id):
+        node, recorded = voter.key.id, voter.endpoint
+        registration = quorum.controllers.get(node)
+        if registration is None or recorded is None:
+            continue
+        if at_listener(registration.endpoints, recorded.listener) is None:
+            yield _other_listener(quorum, voter)
+            continue
+        own = dialled.get(node, usual)
+        if usual is not None and at_listener(registration.endpoints, usual) is None:
+            yield _not_dialled(quorum, voter, usual, [one for one, name in dialled.items() if name == usual])
+        elif own is not None and own != usual and (lacking := _without(quorum, committed, own)):
+            yield _dials_in_vain(quorum, voter, own, lacking)
+        else:
+            different = (
+                (endpoint, protocol)
+                for name, protocol in sorted(usual_protocols.items())
+                if (endpoint := at_listener(registration.endpoints, name)) and endpoint.protocol and protocol
+            )
+            found = next((one for one in different if one[0].protocol != one[1]), None)
+            if found is not None:
+                yield _other_protocol(quorum, voter, *found, _protocols(quorum, committed, found[0].listener))
 
 
-def _usual_protocol(quorum: Quorum, registered: Mapping[NodeId, Endpoint | None]) -> str | None:
-    """Returns the protocol that most voters registered; of two that are as frequent, the leader's."""
-    protocols = {node: one.protocol for node, one in registered.items() if one is not None and one.protocol}
-    counts = Counter(protocols.values())
-    leader = protocols.get(quorum.leader_id) if quorum.leader_id is not None else None
+def _dialled(quorum: Quorum, voter: Voter) -> str | None:
+    """Returns the name of the listener at which a controller dials the others, in capitals; None if it is not known.
+
+    It is the first one of a registration in the log. A registration in a snapshot does not keep the order.
+    """
+    registration = quorum.controllers.get(voter.key.id)
+    if voter.endpoint is None or registration is None:
+        return None
+    known = len(registration.endpoints) == 1 or not registration.at.snapshot
+    return voter.endpoint.listener.upper() if known else None
+
+
+def _without(quorum: Quorum, committed: VoterSet, listener: str) -> list[NodeId]:
+    registered = {node: one.endpoints for node, one in quorum.controllers.items()}
+    return sorted(
+        voter.key.id
+        for voter in committed.voters
+        if at_listener(registered.get(voter.key.id, voter.endpoints), listener) is None
+    )
+
+
+def _protocols(quorum: Quorum, committed: VoterSet, listener: str) -> dict[NodeId, str]:
+    """Returns the protocol with which each voter registered a listener of this name."""
+    registrations = [one for node, one in sorted(quorum.controllers.items()) if node in committed.ids]
+    found = {one.id: at_listener(one.endpoints, listener) for one in registrations}
+    return {node: one.protocol for node, one in found.items() if one is not None and one.protocol}
+
+
+def _usual(quorum: Quorum, values: Mapping[NodeId, str]) -> str | None:
+    """Returns what most voters have; of two that are as frequent, the leader's."""
+    counts = Counter(values.values())
+    leader = values.get(quorum.leader_id) if quorum.leader_id is not None else None
     return max(sorted(counts), key=lambda name: (counts[name], name == leader), default=None)
 
 
@@ -102,26 +147,51 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
 
 def _other_listener(quorum: Quorum, voter: Voter) -> Finding:
     node, recorded = voter.key.id, voter.endpoints[0]
-    names = [f"{one.listener} at {one}" for one in quorum.controllers[node].endpoints]
     return _listener_finding(
         quorum,
         voter,
         summary=f"Voter {node} is recorded with listener {recorded.listener}, which its registration does not have. "
         "Other voters cannot dial it after a restart.",
-        details={"registered_listeners": [*names]},
+        details=_names(quorum, node),
     )
 
 
+def _not_dialled(quorum: Quorum, voter: Voter, listener: str, by: list[NodeId]) -> Finding:
+    node = voter.key.id
+    voters = f"voter {by[0]} dials" if len(by) == 1 else f"voters {and_join(sorted(by))} dial"
+    return _listener_finding(
+        quorum,
+        voter,
+        summary=f"Voter {node} has no listener {listener}, which {voters}. They cannot connect to it after a restart.",
+        details={"dialled_listener": listener, "dialled_by": [*sorted(by)], **_names(quorum, node)},
+    )
+
+
+def _dials_in_vain(quorum: Quorum, voter: Voter, listener: str, lacking: list[NodeId]) -> Finding:
+    node = voter.key.id
+    have = f"voter {lacking[0]} does not" if len(lacking) == 1 else f"voters {and_join(lacking)} do not"
+    return _listener_finding(
+        quorum,
+        voter,
+        summary=f"Voter {node} dials listener {listener}, which {have} have. It cannot connect to them after a "
+        "restart.",
+        details={"dialled_listener": listener, "voters_without_it": [*lacking], **_names(quorum, node)},
+    )
+
+
+def _names(quorum: Quorum, node: NodeId) -> dict[str, Plain]:
+    return {"registered_listeners": [f"{one.listener} at {one}" for one in quorum.controllers[node].endpoints]}
+
+
 def _other_protocol(
-    quorum: Quorum, voter: Voter, endpoint: Endpoint, usual: str, registered: Mapping[NodeId, Endpoint | None]
+    quorum: Quorum, voter: Voter, endpoint: Endpoint, usual: str, protocols: Mapping[NodeId, str]
 ) -> Finding:
-    protocols = {str(node): one.protocol for node, one in sorted(registered.items()) if one is not None}
     return _listener_finding(
         quorum,
         voter,
         summary=f"Voter {voter.key.id} registered listener {endpoint.listener} with protocol {endpoint.protocol}, "
         f"other voters with {usual}. They cannot connect to each other after a restart.",
-        details={"registered_protocols": {**protocols}},
+        details={"registered_protocols": {str(node): protocol for node, protocol in sorted(protocols.items())}},
     )
 
 
@@ -142,7 +212,8 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
         remedy=(
             f"# Compare controller.listener.names and listener.security.protocol.map of controller {node} with those "
             "of the other controllers",
-            f"# Give controller {node} the settings of the others and restart it alone",
+            "# If the listener is being replaced, give every controller both listeners first, the former one first",
+            f"# Else give controller {node} the settings of the others and restart it alone",
             describe_status(quorum, excluding=node),
         ),
         starts=(node,),

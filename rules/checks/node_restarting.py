@@ -12,8 +12,9 @@ What it means
       broker that left by a controlled shutdown was restarted on purpose, and so was a node while the others of its kind
       were restarted as often, up to twice an hour.
 
-    A rolling restart, or an upgrade that restarts each node twice, does not fire. A broker whose process runs on while
-    its heartbeats are interrupted is `broker-flapping`.
+    A rolling restart, or an upgrade that restarts each node twice, does not fire. Nor do three rolling restarts, such
+    as those that replace a listener: while most other nodes start as often, six starts of a node are reported. A
+    broker whose process runs on while its heartbeats are interrupted is `broker-flapping`.
 
     A start is a registration, not the node's first, with a new incarnation id. A node that is controller and broker is
     one process. Below metadata.version 3.7 the log has no starts of controllers.
@@ -33,6 +34,7 @@ What not to do
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
@@ -52,6 +54,7 @@ from rules.finding import (
 from rules.formatting import ms_text, utc_text
 from rules.model.history import NodeKind
 from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
@@ -61,7 +64,8 @@ STARTS = Threshold(
     default=3.0,
     unit="starts",
     meaning="this many starts of one node within the window are reported. An upgrade may need two, and Kubernetes "
-    "restarts a container that fails at least every 5 min. At most 32 are remembered",
+    "restarts a container that fails at least every 5 min. If most other nodes started as often, they were restarted "
+    "in turn, as for settings that change in three rolls: then twice as many are needed. At most 32 are remembered",
 )
 SLOW_STARTS = Threshold(
     name="slow_starts",
@@ -74,6 +78,8 @@ _ALIKE = 4
 """By what factor two times between starts may differ: Kubernetes doubles the pause before each restart."""
 _HOUR_MS, _PLANNED_IN_AN_HOUR = 3_600_000, 2
 """A planned restart of all nodes restarts none more often in an hour: an upgrade may need two."""
+_ROLLED = 2
+"""How many times as many starts are needed while the nodes are restarted in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +103,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     known = _starts(quorum)
     for (kind, node), starts in known.items():
-        loop = _loop(starts, newest, thresholds) or _slow_loop(starts, _others(quorum, known, kind, node), thresholds)
+        loop = (
+            _quick_loop(quorum, known, kind, node, newest, thresholds)
+            or _failed_starts(starts, thresholds)
+            or _slow_loop(starts, _others(quorum, known, kind, node), thresholds)
+        )
         if loop and newest - loop[-1].timestamp_ms <= max(thresholds.ms(WINDOW.name), 2 * max(_pauses(loop))):
             yield _finding(quorum, kind, node, loop, thresholds.ms(WINDOW.name))
 
@@ -124,23 +134,55 @@ def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]
     return dict(sorted(found.items()))
 
 
-def _others(
-    quorum: Quorum, known: Mapping[tuple[NodeKind, NodeId], Sequence[_Start]], kind: NodeKind, node: NodeId
-) -> Iterable[Sequence[_Start]]:
+_Known: TypeAlias = Mapping[tuple[NodeKind, NodeId], Sequence[_Start]]
+
+
+def _others(quorum: Quorum, known: _Known, kind: NodeKind, node: NodeId) -> Iterable[Sequence[_Start]]:
     """Yields the starts of each other registered node of this kind; none for one that did not start again."""
     controllers = quorum.controllers.keys()
     of_kind = controllers if kind is NodeKind.CONTROLLER else quorum.brokers.keys() - controllers
     return (known.get((kind, other), ()) for other in of_kind if other != node)
 
 
-def _loop(starts: Sequence[_Start], newest: Millis, thresholds: Thresholds) -> Sequence[_Start]:
-    """Returns the newest starts that are too many within the window or within one fencing; none if there are none."""
-    window, enough = thresholds.ms(WINDOW.name), max(2, round(thresholds[STARTS.name]))
+def _quick_loop(
+    quorum: Quorum, known: _Known, kind: NodeKind, node: NodeId, newest: Millis, thresholds: Thresholds
+) -> Sequence[_Start]:
+    """Returns the newest starts that are too many within the window; none if there are none."""
+    window, enough = thresholds.ms(WINDOW.name), _enough(thresholds)
+    found = _within(known[kind, node], newest, window, enough)
+    if found and _are_rolled(quorum, known, kind, node, since_ms=found[-1].timestamp_ms - window, enough=enough):
+        return _within(known[kind, node], newest, window, _ROLLED * enough)
+    return found
+
+
+def _enough(thresholds: Thresholds) -> int:
+    return max(2, round(thresholds[STARTS.name]))
+
+
+def _are_rolled(quorum: Quorum, known: _Known, kind: NodeKind, node: NodeId, *, since_ms: int, enough: int) -> bool:
+    """Returns whether most other nodes started as often since then, or once less: they are restarted in turn.
+
+    They are nodes of the same kind; those of the other kind if it is the only one.
+    """
+    brokers = {(NodeKind.BROKER, each) for each in quorum.brokers if each not in quorum.controllers}
+    controllers = {(NodeKind.CONTROLLER, each) for each in quorum.controllers}
+    alike, unlike = (controllers, brokers) if kind is NodeKind.CONTROLLER else (brokers, controllers)
+    others = alike - {(kind, node)} or unlike
+    counts = [sum(start.timestamp_ms >= since_ms for start in known.get(each, ())) for each in others]
+    return bool(others) and sum(count >= max(1, enough - 1) for count in counts) >= majority(len(others))
+
+
+def _within(starts: Sequence[_Start], newest: Millis, window: Millis, enough: int) -> Sequence[_Start]:
     for end in range(len(starts), enough - 1, -1):
         first, last = starts[end - enough], starts[end - 1]
         if last.timestamp_ms - first.timestamp_ms <= window and newest - last.timestamp_ms <= window:
             return [one for one in starts[:end] if last.timestamp_ms - one.timestamp_ms <= window]
-    fencing = starts[-1].fencing
+    return []
+
+
+def _failed_starts(starts: Sequence[_Start], thresholds: Thresholds) -> Sequence[_Start]:
+    """Returns a broker's starts within one fencing, if they are too many: it ends at each start."""
+    fencing, enough = starts[-1].fencing, _enough(thresholds)
     failed = [] if fencing is None else [one for one in starts if one.fencing == fencing]
     return failed if len(failed) >= enough else []
 

@@ -227,6 +227,8 @@ class FailedObservation:
     """The node of that endpoint, if known."""
     damage: DamagedBatch | None = None
     """What is damaged, with LOG_DAMAGED."""
+    leader_id: NodeId | None = None
+    """The leader that the node names, where it answered that it does not lead."""
 
 
 class Invariant(StrEnum):
@@ -293,14 +295,22 @@ class ContractViolation:
 class Access:
     """How the monitor connects, as far as rules need it: no secret."""
 
-    secured: bool = False
-    """The listener requires TLS, a login or both: Kafka's tools need a --command-config there."""
+    protocol: str = "PLAINTEXT"
+    """The configured security_protocol."""
     principal: str | None = None
     """The monitor's principal for Kafka's authorizer, such as `User:kraftwatch`; None if only Kafka knows it."""
-    tls: bool = False
-    """The listener uses TLS: every node presents a certificate."""
     log: bool = True
     """The metadata log is read. False: only polls are made, by choice; they need only DESCRIBE."""
+
+    @property
+    def secured(self) -> bool:
+        """Whether the listener requires TLS, a login or both: Kafka's tools need a --command-config there."""
+        return self.protocol != "PLAINTEXT"
+
+    @property
+    def tls(self) -> bool:
+        """Whether the listener uses TLS: every node presents a certificate."""
+        return self.protocol in ("SSL", "SASL_SSL")
 
 
 PLAINTEXT = Access()

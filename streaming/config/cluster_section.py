@@ -140,8 +140,7 @@ class ClusterSection(ClusterDefaults):
         # By default Kafka's principal is the SASL user name; of a certificate or a token only Kafka knows it.
         user = self.sasl_plain_username if self.sasl_mechanism in BY_PASSWORD else None
         return Access(
-            secured=self.security_protocol != "PLAINTEXT",
-            tls=self.security_protocol in ("SSL", "SASL_SSL"),
+            protocol=self.security_protocol,
             principal=None if user is None else f"User:{user}",
             log=self.metadata_log,
         )

@@ -54,7 +54,7 @@ def _monitor(quorum: Quorum, times: Times) -> Iterator[Fact]:
             yield Fact("vantage", "observed from outside")
     access = quorum.access
     if access != PLAINTEXT:
-        words = ["with TLS" if access.tls else "without TLS", "secured" if access.secured else "not secured"]
+        words = [access.protocol]
         words += [] if access.principal is None else [f"as {access.principal}"]
         words += [] if access.log else ["without the log"]
         yield Fact("access", f"access {', '.join(words)}")

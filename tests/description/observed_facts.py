@@ -100,7 +100,9 @@ def _failing(one: FailedObservation, times: Times) -> Fact:
     lost += f" {one.damage}" if one.damage else ""
     node = "" if one.node is None else f" of node {one.node}"
     span = times.span(one.first_at_ms, one.last_at_ms)
-    return Fact(f"failing {source}{lost}", f"failing {source}{node}: {one.reason} {span}, {one.detail or 'no detail'}")
+    named = "" if one.leader_id is None else f", names leader {one.leader_id}"
+    what = f"{one.reason} {span}, {one.detail or 'no detail'}{named}"
+    return Fact(f"failing {source}{lost}", f"failing {source}{node}: {what}")
 
 
 def _contract(one: ContractViolation, times: Times) -> str:

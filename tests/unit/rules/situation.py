@@ -346,7 +346,7 @@ def with_certificates(
 
     return replace(
         quorum,
-        access=Access(secured=True, tls=True),
+        access=Access(protocol="SASL_SSL"),
         probes={name: probe(found) for name, found in quorum.probes.items()},
     )
 

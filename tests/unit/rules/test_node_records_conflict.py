@@ -15,6 +15,7 @@ from tests.unit.rules.situation import (
     observer,
     registration,
     static,
+    with_committed,
     with_controller,
 )
 
@@ -62,6 +63,82 @@ def test_a_recorded_listener_that_is_not_registered_is_reported() -> None:
     )
     assert "c3.test" not in finding.remedy[-1], "the quorum is described by another controller"
     assert finding.evidence["registered_listeners"] == ["CONTROLLER_SSL at c3.test:9093"]
+
+
+TLS = "CONTROLLER_SSL"
+
+
+def with_listeners(quorum: Quorum, node: int, *names: str, recorded: bool = True, snapshot: bool = False) -> Quorum:
+    """A controller has these listeners, the first of which it dials; so has its record."""
+    protocols = {"CONTROLLER": "PLAINTEXT", TLS: "SSL", "EXTRA": "SASL_SSL"}
+    endpoints = tuple(
+        Endpoint(listener=name, host=f"c{node}.test", port=9093 + at, protocol=protocols[name])
+        for at, name in ((sorted(protocols).index(name), name) for name in names)
+    )
+    known = quorum.controllers[NodeId(node)]
+    quorum = with_controller(quorum, replace(known, endpoints=endpoints, at=replace(known.at, snapshot=snapshot)))
+    voters = tuple(
+        replace(voter, endpoints=endpoints) if voter.key.id == node and recorded else voter for voter in quorum.voters
+    )
+    return with_committed(quorum, voters=voters)
+
+
+def rolled(*listeners: tuple[str, ...], snapshot: bool = False) -> Quorum:
+    """Controllers 1, 2, … have these listeners."""
+    quorum = healthy(len(listeners))
+    for node, names in enumerate(listeners, 1):
+        quorum = with_listeners(quorum, node, *names, snapshot=snapshot)
+    return quorum
+
+
+FORMER, BOTH, TLS_FIRST, NEW = ("CONTROLLER",), ("CONTROLLER", TLS), (TLS, "CONTROLLER"), (TLS,)
+
+
+@pytest.mark.parametrize(
+    "listeners",
+    [
+        (BOTH, FORMER, FORMER),
+        (BOTH, BOTH, BOTH),
+        (TLS_FIRST, BOTH, BOTH),
+        (TLS_FIRST, TLS_FIRST, BOTH),
+        (NEW, TLS_FIRST, TLS_FIRST),
+        (NEW, NEW, TLS_FIRST),
+        (NEW, NEW, NEW),
+        (("CONTROLLER", "EXTRA"), FORMER, ("CONTROLLER", TLS)),
+    ],
+)
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_listener_is_replaced_roll_by_roll_without_a_finding(
+    listeners: tuple[tuple[str, ...], ...], snapshot: bool
+) -> None:
+    assert findings(rolled(*listeners, snapshot=snapshot), RULE) == []
+
+
+@pytest.mark.parametrize(
+    ("listeners", "summary"),
+    [
+        ((NEW, BOTH, BOTH), "Voter 1 has no listener CONTROLLER, which voters 2 and 3 dial."),
+        ((NEW, FORMER, FORMER), "Voter 1 has no listener CONTROLLER, which voters 2 and 3 dial."),
+        ((TLS_FIRST, FORMER, BOTH), f"Voter 1 dials listener {TLS}, which voter 2 does not have."),
+        ((TLS_FIRST, TLS_FIRST, FORMER), f"Voter 3 has no listener {TLS}, which voters 1 and 2 dial."),
+        ((NEW, NEW, BOTH), "Voter 3 dials listener CONTROLLER, which voters 1 and 2 do not have."),
+    ],
+)
+def test_a_roll_in_the_wrong_order_is_reported(listeners: tuple[tuple[str, ...], ...], summary: str) -> None:
+    (finding,) = findings(rolled(*listeners), RULE)
+    assert finding.summary.startswith(summary)
+    assert any("give every controller both listeners first" in step for step in finding.remedy)
+
+
+def test_one_listener_with_two_protocols_is_reported_whatever_listener_is_first() -> None:
+    quorum = rolled(BOTH, TLS_FIRST, TLS_FIRST)
+    known = quorum.controllers[NodeId(1)]
+    mapped = tuple(replace(one, protocol="SASL_SSL") if one.listener == TLS else one for one in known.endpoints)
+    (finding,) = findings(with_controller(quorum, replace(known, endpoints=mapped)), RULE)
+    assert finding.summary.startswith(
+        f"Voter 1 registered listener {TLS} with protocol SASL_SSL, other voters with SSL."
+    )
+    assert finding.evidence["registered_protocols"] == {"1": "SASL_SSL", "2": "SSL", "3": "SSL"}
 
 
 EXTRA = Endpoint(listener="EXTRA", host="c1.test", port=9094, protocol="SSL")

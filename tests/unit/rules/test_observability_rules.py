@@ -18,6 +18,7 @@ from rules.model.monitoring import (
     Probe,
     Reason,
     Vantage,
+    probe_key,
 )
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import WHY_NOT_UP
@@ -46,6 +47,8 @@ from tests.unit.rules.situation import (
     voter_not_fetching,
     with_certificates,
     with_committed,
+    with_controller,
+    with_protocols,
     with_views,
 )
 from tests.unit.rules.test_voter_disk_replaced import replaced
@@ -260,7 +263,7 @@ def test_every_reason_has_a_remedy() -> None:
 def test_the_remedy_of_a_denied_request_is_the_command_that_allows_it(
     denied: tuple[ObservationSource, ...], options: str
 ) -> None:
-    quorum = replace(not_observed_for(healthy()), access=Access(secured=True, principal="User:kraft watch"))
+    quorum = replace(not_observed_for(healthy()), access=Access(protocol="SASL_SSL", principal="User:kraft watch"))
     for source in denied:
         quorum = failing(quorum, Reason.DENIED, *ALL, source=source)
 
@@ -583,3 +586,93 @@ def test_while_no_controller_answers_the_alert_of_one_stays_as_it_is() -> None:
 
 def test_from_outside_monitor_blind_is_a_warning() -> None:
     assert finding_lines(replace(not_observed_for(healthy()), vantage=Vantage.OUTSIDE)) == PARTLY_BLIND
+
+
+NEW_PORTS = tuple(f"c{node}.test:9094" for node in (1, 2, 3))
+
+
+def moved_listener(
+    quorum: Quorum, *nodes: int, beside: bool = False, protocol: str = "SSL", port: int = 9094
+) -> Quorum:
+    """These controllers listen at another port with this protocol, or there too, and a process accepts connections."""
+    for node in nodes:
+        new = replace(endpoint(node, port=port), listener="CONTROLLER_SSL", protocol=protocol)
+        former = replace(endpoint(node), protocol="PLAINTEXT")
+        endpoints = (former, new) if beside else (new,)
+        known = replace(quorum.controllers[NodeId(node)], endpoints=endpoints)
+        voters = tuple(
+            replace(voter, endpoints=endpoints) if voter.key.id == node else voter for voter in quorum.voters
+        )
+        found = replace(quorum.probes[probe_key(NodeId(node), endpoint(node))], endpoint=new, answer=Answer.NOT_ALLOWED)
+        probes = {**quorum.probes, probe_key(NodeId(node), new): found}
+        quorum = with_committed(replace(with_controller(quorum, known), probes=probes), voters=voters)
+    return quorum
+
+
+def unanswered(quorum: Quorum) -> Quorum:
+    """The configured addresses refuse connections."""
+    return failing(not_observed_for(quorum), Reason.REFUSED, *ALL)
+
+
+def test_addresses_and_protocol_that_the_controllers_have_now_are_named() -> None:
+    quorum = unanswered(moved_listener(healthy(), 1, 2, 3))
+    assert finding_lines(quorum) == BLIND
+    (blind,) = findings(quorum, "monitor-blind")
+    assert blind.summary.startswith(
+        "The state of the quorum is unknown: kraftwatch's own settings are out of date. The controllers listen at "
+        "c1.test:9094, c2.test:9094 and c3.test:9094 with SSL now (listener CONTROLLER_SSL); kraftwatch is configured "
+        "with c1.test:9093, c2.test:9093 and c3.test:9093 with PLAINTEXT. No current answer from "
+    )
+    assert blind.remedy[0] == (
+        '# Set bootstrap: ["c1.test:9094", "c2.test:9094", "c3.test:9094"] and security_protocol: SSL for cluster prod '
+        "in kraftwatch's configuration"
+    )
+    assert blind.evidence["controllers_listen_at"] == [*NEW_PORTS]
+
+
+def test_half_of_a_move_names_the_listener_that_every_voter_has() -> None:
+    """Controllers 1 and 2 have only the new listener, and 3 has both; 1 leads, and 3 says so."""
+    quorum = moved_listener(moved_listener(not_observed_for(healthy()), 1, 2), 3, beside=True)
+    quorum = failing(failing(quorum, Reason.REFUSED, *ALL[:2]), Reason.NO_LEADER, ALL[2])
+    *others, last = quorum.failures
+    quorum = replace(quorum, failures=(*others, replace(last, leader_id=NodeId(1))))
+    assert finding_lines(quorum) == BLIND
+    (blind,) = findings(quorum, "monitor-blind")
+    assert blind.evidence["controllers_listen_at"] == [*NEW_PORTS]
+
+
+def test_another_protocol_at_the_same_port_is_named() -> None:
+    quorum = with_protocols(not_observed_for(healthy()), "SSL", "SSL", "SSL")
+    (blind,) = findings(failing(quorum, Reason.WRONG_PROTOCOL, *ALL), "monitor-blind")
+    assert blind.evidence["protocol_there"] == "SSL"
+    assert "security_protocol: SSL" in blind.remedy[0]
+
+
+SETTINGS_ARE_RIGHT = {
+    "both listeners": unanswered(moved_listener(healthy(), 1, 2, 3, beside=True)),
+    "the former listener and its protocol": unanswered(with_protocols(healthy(), *("PLAINTEXT",) * 3)),
+    "nothing is registered": unanswered(replace(healthy(), controllers={})),
+    "aliases": failing(
+        not_observed_for(replace(healthy(), bootstrap=("10.0.0.1:9093",))), Reason.TLS_FAILED, "10.0.0.1:9093"
+    ),
+    "nothing is recorded": unanswered(replace(healthy(), committed=None, poll=None, controllers={})),
+}
+
+
+@pytest.mark.parametrize("why", SETTINGS_ARE_RIGHT)
+def test_settings_that_may_be_right_are_not_called_out_of_date(why: str) -> None:
+    for finding in findings(SETTINGS_ARE_RIGHT[why], "monitor-blind"):
+        assert "controllers_listen_at" not in finding.evidence
+
+
+def test_a_controller_that_moved_is_reported_with_where_it_listens() -> None:
+    """The other two still have both listeners, and are observed at the former one."""
+    quorum = moved_listener(moved_listener(healthy(), 2), 1, 3, beside=True)
+    (blind,) = findings(silent(quorum, 2, Reason.WRONG_PROTOCOL), "monitor-blind")
+    assert (blind.subject, blind.evidence["controllers_listen_at"]) == ("controller 2", [*NEW_PORTS])
+    assert blind.remedy[0].startswith('# Set bootstrap: ["c1.test:9094", ')
+
+
+def test_without_a_listener_that_every_voter_has_none_is_named() -> None:
+    (blind,) = findings(silent(moved_listener(healthy(), 2), 2, Reason.WRONG_PROTOCOL), "monitor-blind")
+    assert "controllers_listen_at" not in blind.evidence

@@ -340,6 +340,29 @@ def test_two_rolling_restarts_by_controlled_shutdown_are_not_flapping() -> None:
     assert {(one.announced, one.restarted) for one in quorum.history.interruptions} == {(True, True)}
 
 
+def restarted_in_turn(times: int, *nodes: int) -> Quorum:
+    """Each of these controllers was restarted, one after the other, this many times."""
+    pairs = [(turn, node) for turn in range(times) for node in nodes]
+    starts = tuple(
+        controller_start(node, ago_ms=300 + 40_000 * (len(pairs) - at)) for at, (_, node) in enumerate(pairs, 1)
+    )
+    return with_past(healthy(), starts=starts)
+
+
+@pytest.mark.parametrize(
+    ("times", "nodes", "restarting"),
+    [(3, (1, 2, 3), []), (5, (1, 2, 3), []), (6, (1, 2, 3), [1, 2, 3]), (3, (1, 2), [1, 2]), (3, (2,), [2])],
+)
+def test_rolling_restarts_are_no_restarts_of_a_node(times: int, nodes: tuple[int, ...], restarting: list[int]) -> None:
+    quorum = restarted_in_turn(times, *nodes)
+    assert [one.subject for one in findings(quorum, RESTARTING)] == [f"controller {node}" for node in restarting]
+
+
+def test_the_first_node_of_a_third_roll_has_one_start_more_than_the_others() -> None:
+    quorum = restarted_in_turn(3, 1, 2, 3)
+    assert findings(with_past(quorum, starts=quorum.history.starts[:-2]), RESTARTING) == []
+
+
 @pytest.mark.parametrize("fenced_now", [False, True])
 def test_a_broker_that_restarts_each_time_is_reported_once_as_restarting(fenced_now: bool) -> None:
     script = with_nodes(brokers=(101,))

@@ -106,7 +106,7 @@ def test_values_from_the_cluster_are_quoted_for_the_shell() -> None:
 
 def test_every_command_has_a_login_on_a_secured_cluster() -> None:
     unsecured = replace(healthy(), access=Access())
-    secured = replace(healthy(), access=Access(secured=True, principal="User:kraftwatch"))
+    secured = replace(healthy(), access=Access(protocol="SASL_SSL", principal="User:kraftwatch"))
     commands: list[Callable[[Quorum], str]] = [
         describe_status,
         lambda quorum: remove_controller(quorum, key(2)),
@@ -135,11 +135,11 @@ def with_protocols(quorum: Quorum, *, controllers: str, brokers: str) -> Quorum:
 @pytest.mark.parametrize(
     ("controllers", "brokers", "access"),
     [
-        ("SASL_SSL", "PLAINTEXT", Access(secured=True)),
+        ("SASL_SSL", "PLAINTEXT", Access(protocol="SASL_SSL")),
         ("PLAINTEXT", "SASL_SSL", Access()),
         # The monitor uses another listener of the controllers than the controllers themselves.
         ("SASL_PLAINTEXT", "PLAINTEXT", Access()),
-        ("PLAINTEXT", "SSL", Access(secured=True)),
+        ("PLAINTEXT", "SSL", Access(protocol="SASL_SSL")),
     ],
 )
 def test_login_is_given_if_the_listener_requires_one(controllers: str, brokers: str, access: Access) -> None:

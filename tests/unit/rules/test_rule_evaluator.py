@@ -298,7 +298,7 @@ CHANGES: dict[str, tuple[Quorum, Quorum, str]] = {
     ),
     "another reason of a failure": (
         NO_LEADER,
-        replace(NO_LEADER, failures=tuple(replace(each, reason=Reason.REFUSED) for each in NO_LEADER.failures)),
+        replace(NO_LEADER, failures=tuple(replace(each, reason=Reason.DENIED) for each in NO_LEADER.failures)),
         "monitor-blind",
     ),
 }

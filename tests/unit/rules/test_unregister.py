@@ -76,7 +76,7 @@ def test_controller_of_a_static_quorum_is_started_with_the_list_of_voters() -> N
 
 def test_login_option_of_the_tool_is_the_one_of_the_version() -> None:
     """kafka-cluster has --command-config from Kafka 4.2 on (KIP-1147)."""
-    stopped = replace(with_broker(healthy(), 103, fenced=True), access=Access(secured=True))
+    stopped = replace(with_broker(healthy(), 103, fenced=True), access=Access(protocol="SASL_SSL"))
     old, new = (replace(stopped, metadata_version=level) for level in (27, 33))
     assert steps(old, "broker 103")[-1].endswith(" --config $NODE_PROPERTIES")
     assert steps(new, "broker 103")[-1].endswith(" --command-config $NODE_PROPERTIES")

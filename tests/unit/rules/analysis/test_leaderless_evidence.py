@@ -6,17 +6,21 @@ import pytest
 
 from rules.analysis.leadership import last_leader_answer_ms, leaderless, unreachable_leader
 from rules.model.identifiers import Epoch, NodeId
-from rules.model.monitoring import Connection, Reason, probe_key
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Vantage, probe_key
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
     all_refuse,
     endpoint,
     failing,
+    finding_lines,
     findings,
     healthy,
+    name_not_found,
     not_observed_for,
     present,
+    probed,
+    refuses,
     static,
 )
 from tests.unit.rules.situation import leaderless as without_leader
@@ -129,3 +133,103 @@ def test_a_failure_counts_for_ten_seconds(ago_ms: int, counts: bool) -> None:
     quorum = failing(not_observed_for(healthy(), 60_000, 60_000), Reason.NO_LEADER, "c1.test:9093", ago_ms=ago_ms)
 
     assert (leaderless(quorum) is not None) is counts
+
+
+def names_leader(quorum: Quorum, leader: int, *nodes: int) -> Quorum:
+    """These controllers answer that another one leads; it does not answer."""
+    named = failing(quorum, Reason.NO_LEADER, *(f"c{node}.test:9093" for node in nodes)).failures[-len(nodes) :]
+    answered = tuple(replace(each, leader_id=NodeId(leader)) for each in named)
+    return replace(quorum, failures=(*quorum.failures, *answered))
+
+
+def rejected(quorum: Quorum, *nodes: int) -> Quorum:
+    """These controllers run, and do not speak the monitor's protocol."""
+    for node in nodes:
+        quorum = probed(quorum, node, answer=Answer.NOT_ALLOWED)
+    return quorum
+
+
+def cut(quorum: Quorum, *nodes: int) -> Quorum:
+    """Connections to these controllers time out."""
+    for node in nodes:
+        quorum = probed(quorum, node, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED)
+    return quorum
+
+
+def never_led(quorum: Quorum) -> Quorum:
+    """The voters are known from before, and no leader has answered this monitor."""
+    return replace(quorum, poll=None, log_fetched_at_ms=None)
+
+
+STALE = not_observed_for(healthy())
+ONE_NAMES_ANOTHER = {
+    "the leader rejects the monitor": (names_leader(rejected(STALE, 3, 2), 3, 1), False),
+    "the leader was not asked, and listens": (names_leader(STALE, 3, 1), False),
+    "its name does not resolve here": (names_leader(name_not_found(STALE, 3), 3, 1), False),
+    "the leader refuses, another voter was not asked": (names_leader(refuses(STALE, 3), 3, 1), False),
+    "the leader and another voter refuse": (names_leader(refuses(STALE, 2, 3), 3, 1), True),
+    "the leader refuses, the others name it": (names_leader(refuses(STALE, 3), 3, 1, 2), True),
+    "a majority times out where it answered before": (names_leader(cut(STALE, 2, 3), 3, 1), True),
+    "a majority never answered from here": (names_leader(cut(never_led(STALE), 2, 3), 3, 1), False),
+    "a majority times out from outside": (
+        names_leader(cut(replace(STALE, vantage=Vantage.OUTSIDE), 2, 3), 3, 1),
+        False,
+    ),
+    "it knows none": (failing(rejected(STALE, 3, 2), Reason.NO_LEADER, "c1.test:9093"), True),
+    "by DescribeQuorum it only does not lead": (
+        failing(rejected(STALE, 3, 2), Reason.NO_LEADER, "c1.test:9093", source=ObservationSource.QUORUM),
+        False,
+    ),
+    "one of three addresses of a static quorum": (
+        names_leader(replace(static(STALE), controllers={}, bootstrap=("c1.test:9093",)), 3, 1),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ONE_NAMES_ANOTHER)
+def test_a_node_that_follows_another_one_reports_no_missing_leader(what: str) -> None:
+    quorum, missing = ONE_NAMES_ANOTHER[what]
+    assert (leaderless(without_nodes(quorum)) is not None) is missing
+    assert ("critical no-leader: quorum" in finding_lines(without_nodes(quorum))) is missing
+
+
+def without_nodes(quorum: Quorum) -> Quorum:
+    """In a static quorum, the newest poll lists the voters without where they listen."""
+    if quorum.committed is not None or quorum.poll is None:
+        return quorum
+    return replace(quorum, poll=replace(quorum.poll, nodes={}))
+
+
+def test_the_leader_that_one_follower_names_is_named() -> None:
+    quorum = names_leader(rejected(STALE, 3), 3, 1)
+    assert unreachable_leader(quorum) is not None
+    (blind,) = findings(quorum, "monitor-blind")
+    assert blind.summary.endswith("Controller 3 does not answer here, but c1.test:9093 reports it as leader.")
+
+
+REFUSALS = {
+    "every voter where it is recorded": (all_refuse(healthy()), True),
+    "addresses that nothing records": (
+        failing(replace(STALE, bootstrap=("old.test:1",)), Reason.REFUSED, "old.test:1"),
+        False,
+    ),
+    "the former listener of each voter": (
+        failing(rejected(STALE, 1, 2, 3), Reason.REFUSED, "c1.test:1", "c2.test:1", "c3.test:1"),
+        False,
+    ),
+    "two of five voters of a static quorum": (
+        all_refuse(replace(static(healthy(5)), controllers={}, bootstrap=("c1.test:9093", "c2.test:9093"))),
+        False,
+    ),
+    "addresses from which nothing has answered yet": (
+        replace(all_refuse(static(healthy())), controllers={}, poll=None, log_fetched_at_ms=None),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("where", REFUSALS)
+def test_only_refusals_where_the_voters_are_recorded_show_that_there_is_no_leader(where: str) -> None:
+    quorum, missing = REFUSALS[where]
+    assert (leaderless(without_nodes(quorum)) is not None) is missing

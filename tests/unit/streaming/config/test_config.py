@@ -74,7 +74,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     ("settings", "access"),
     [
         ({}, Access()),
-        ({"security_protocol": "SSL"}, Access(secured=True, tls=True)),
+        ({"security_protocol": "SSL"}, Access(protocol="SSL")),
         ({"metadata_log": False}, Access(log=False)),
         (
             {
@@ -83,12 +83,12 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
                 "sasl_plain_username": "kraftwatch",
                 "sasl_plain_password": "s3cret",
             },
-            Access(secured=True, tls=True, principal="User:kraftwatch"),
+            Access(protocol="SASL_SSL", principal="User:kraftwatch"),
         ),
         # Only Kafka knows the principal of a token.
         (
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_file": "token"},
-            Access(secured=True, tls=True),
+            Access(protocol="SASL_SSL"),
         ),
     ],
 )

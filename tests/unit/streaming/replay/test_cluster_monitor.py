@@ -121,6 +121,8 @@ def test_changed_severity_fires_again_with_the_same_fingerprint() -> None:
 
 
 VOTERS = ("1-a", "2-b", "3-c", "4-d", "5-e")
+PLACES = tuple(f"c{node}:9093" for node in range(1, 6))
+"""Where they are recorded."""
 
 
 def healthy_seconds(script: LogScript, seconds: int, *, dead: str | None = None) -> list[DecodedRow]:
@@ -144,9 +146,9 @@ def started() -> tuple[LogScript, list[DecodedRow]]:
 def refused(script: LogScript, ms: int) -> list[DecodedRow]:
     """Returns what all controllers' refusals for this long look like."""
     return [
-        script.row(failed(Reason.REFUSED, place, source), after_ms=ms // 6)
+        script.row(failed(Reason.REFUSED, place, source), after_ms=ms // 10)
         for source in (ObservationSource.QUORUM, ObservationSource.LOG)
-        for place in SETTINGS.bootstrap
+        for place in PLACES
     ]
 
 
@@ -179,9 +181,9 @@ def test_missing_leader_before_and_after_a_gap_fires_at_the_first_observation_af
 
 
 def slow_leader(script: LogScript) -> list[DecodedRow]:
-    """Returns a round of requests in which two controllers answer that they do not lead, and one does not answer."""
-    reasons = zip((Reason.NO_LEADER, Reason.NO_LEADER, Reason.TIMED_OUT), SETTINGS.bootstrap, strict=True)
-    return [script.row(failed(reason, place, ObservationSource.QUORUM), after_ms=200) for reason, place in reasons]
+    """Returns a round of requests in which four controllers answer that they do not lead, and one does not answer."""
+    reasons = zip((*(Reason.NO_LEADER,) * 4, Reason.TIMED_OUT), PLACES, strict=True)
+    return [script.row(failed(reason, place, ObservationSource.QUORUM), after_ms=120) for reason, place in reasons]
 
 
 @pytest.mark.parametrize("gap_ms", [5_000, 30_000])

@@ -50,9 +50,7 @@ def test_the_lag_in_time_is_that_of_the_voter_with_the_shortest_log() -> None:
         lambda quorum: leaderless(quorum, 1, 2),
         all_refuse,
         not_observed_for,
-        lambda quorum: failing(
-            not_observed_for(quorum, 2_000, 2_000), Reason.NO_LEADER, "c1.test:9093", source=ObservationSource.QUORUM
-        ),
+        lambda quorum: failing(not_observed_for(quorum, 2_000, 2_000), Reason.NO_LEADER, "c1.test:9093"),
     ],
     ids=["no leader", "all refuse", "old poll", "no leader since a poll of 2 s ago"],
 )

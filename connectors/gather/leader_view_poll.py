@@ -28,7 +28,14 @@ from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observations.log_event import SnapshotBegan, VotersReplaced
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.membership import majority
-from rules.model.monitoring import LeaderLog, LeaderView, ObservationSource, Reason, Snapshot
+from rules.model.monitoring import (
+    UNRECORDED_VIEW_EVERY_MS,
+    LeaderLog,
+    LeaderView,
+    ObservationSource,
+    Reason,
+    Snapshot,
+)
 
 _SNAPSHOT_FETCH_VERSION = 16
 """From this Fetch version on, Kafka answers a Fetch of offset 0 with its snapshot (KAFKA-15078, Kafka 3.6; version 15
@@ -43,8 +50,8 @@ _PROBED = frozenset({Reason.REFUSED, Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED
 """Failures that the endpoint probe reports."""
 _REFUSED_RETRY_S = 25.0
 """Shorter than a failure is kept: it must be repeated while it lasts."""
-_UNKNOWN_NODE_INTERVAL_S = 60.0
-"""Poll interval of a configured address that no node reports as a controller's endpoint."""
+_UNKNOWN_NODE_INTERVAL_S = UNRECORDED_VIEW_EVERY_MS / 1000
+"""Poll interval of a configured address that no node reports as a controller's endpoint, unless it disagrees."""
 _STARTUP_INTERVAL_S = 0.5
 _STARTUP_ROUNDS = 20
 
@@ -94,7 +101,7 @@ class LeaderViewPoll:
         except ObservationError as problem:
             self._failed(address, node, problem)
             return
-        if node is None and not voters:
+        if node is None and not voters and self._agrees(response):
             self._not_before[address, node] = self._loop.now() + (
                 _UNKNOWN_NODE_INTERVAL_S if self._controllers_known else self._interval_s
             )
@@ -113,6 +120,12 @@ class LeaderViewPoll:
                 other_voters=voters,
             )
         )
+
+    def _agrees(self, response: FetchResult) -> bool:
+        """Returns whether a controller follows the known leader: if not, it is asked again soon."""
+        leader, named = self._nodes.leader, self._nodes.leader_address(response)
+        same = leader is None or named == leader
+        return same and response.leader_id is not None and response.leader_epoch == self._nodes.leader_epoch
 
     async def _other_voters(self, address: Address, *, leads: bool) -> tuple[ReplicaKey, ...]:
         """Returns the voters of another quorum that a controller leads; none if it leads the gathered one, or none."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rules.model.identifiers import host_and_port
+from rules.model.monitoring import VIEW_EVERY_MS
 
 
 class Address(NamedTuple):
@@ -37,5 +38,5 @@ class ClusterConnection:
     """False: only DescribeQuorum is polled. That needs only DESCRIBE on CLUSTER and no reachable controller."""
     max_snapshot_bytes: int = 4 * 1024**3
     """A larger snapshot of the metadata log is refused."""
-    view_interval_ms: int = 10_000
+    view_interval_ms: int = VIEW_EVERY_MS
     request_timeout_ms: int = 3_000

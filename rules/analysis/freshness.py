@@ -9,7 +9,7 @@ from rules.finding import Threshold, Thresholds
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.model.membership import Voter
-from rules.model.monitoring import LeaderView, Probe
+from rules.model.monitoring import VIEW_EVERY_MS, LeaderView, Probe
 from rules.model.quorum import Poll, Quorum
 
 POLL_AGE = Threshold(
@@ -40,7 +40,8 @@ VIEW_AGE = Threshold(
     name="view_age",
     default=30.0,
     meaning="the maximum age of a controller's report of who leads: an older one is ignored. Each controller is polled "
-    "every 10 s, so the default tolerates two lost answers",
+    "every 10 s, so the default tolerates two lost answers. A configured address that no node records is polled every "
+    "minute, and its report counts six times as long",
 )
 DEFAULT_AGES = Thresholds(
     values={each.name: each.default for each in (POLL_AGE, PROBE_AGE, FETCH_AGE, ANSWER_AGE, VIEW_AGE)}
@@ -108,9 +109,16 @@ def log_age_problem(quorum: Quorum, thresholds: Thresholds) -> str | None:
 
 
 def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[LeaderView]:
-    """Returns the leader views that are not older than `view_age` or a gap, in the order of node id and endpoint."""
-    within = views_within(quorum, thresholds.ms(VIEW_AGE.name))
-    fresh = [view for view in within if view.observed_at_ms >= quorum.watched_since_ms]
+    """Returns the leader views that are not older than `view_age` or a gap, in the order of node id and endpoint.
+
+    One of an endpoint that is asked less often counts for longer: until as many answers are missing.
+    """
+    age_ms = thresholds.ms(VIEW_AGE.name)
+    fresh = [
+        view
+        for view in quorum.leader_views.values()
+        if is_current(quorum, view.observed_at_ms, Millis(age_ms * view.asked_every_ms // VIEW_EVERY_MS))
+    ]
     return sorted(fresh, key=lambda view: (view.node is None, view.node or 0, view.endpoint))
 
 

@@ -174,6 +174,12 @@ class LeaderLog:
     """The timestamp of the log's first record, if the leader returned it."""
 
 
+VIEW_EVERY_MS = Millis(10_000)
+"""How often a controller is asked who leads."""
+UNRECORDED_VIEW_EVERY_MS = Millis(60_000)
+"""The same for a configured address that no node records, while it agrees with the others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderView:
     """One controller's report of who leads."""
@@ -194,6 +200,11 @@ class LeaderView:
     """Set if the controller leads itself."""
     other_voters: tuple[ReplicaKey, ...] = ()
     """The voters that it leads, if they are not those of the quorum that is monitored: the cluster id is the same."""
+
+    @property
+    def asked_every_ms(self) -> Millis:
+        """At least how often this endpoint is asked."""
+        return UNRECORDED_VIEW_EVERY_MS if self.node is None else VIEW_EVERY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,6 +127,8 @@ class ScriptedQuorum:
 
     clock_ahead_ms: dict[int, int] = field(default_factory=dict)
     """How far a controller's clock is ahead of the other controllers' clocks."""
+    unrecorded: dict[str, int] = field(default_factory=dict)
+    """The leader that a configured address names which no node records."""
     copies: dict[int, ScriptedNode] = field(default_factory=dict)
     """A second process of a controller with the same node id: its own directory and endpoint."""
 
@@ -339,6 +341,8 @@ class ScriptedQuorum:
             observed += [[self._probe(node, endpoint)] for node, endpoint in self._endpoints_to_probe()]
         if self.now_ms // SECOND % 10 == 1 and self.observations_fail is None and not self.log_denied:
             observed += [[self._view(node)] for node in self.nodes.values() if node.up and not node.broker]
+        if self.now_ms // SECOND % 60 == 1:
+            observed += [[self._unrecorded_view(address, leader)] for address, leader in self.unrecorded.items()]
         for events in observed:
             self.sequence += 1
             yield DecodedRow(self.sequence, Millis(self.now_ms), events)
@@ -492,6 +496,16 @@ class ScriptedQuorum:
             leader_id=NodeId(self.leader) if self.leader is not None and heard else None,
             leader_epoch=Epoch(self.records.epoch if heard else node.epoch),
             log=self._leader_log() if leads else None,
+        )
+
+    def _unrecorded_view(self, address: str, leader: int) -> LeaderView:
+        return LeaderView(
+            endpoint=address,
+            node=None,
+            this_cluster=True,
+            leader_id=NodeId(leader),
+            leader_epoch=Epoch(self.records.epoch),
+            log=None,
         )
 
     def _leader_log(self) -> LeaderLog:

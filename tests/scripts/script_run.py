@@ -61,6 +61,7 @@ class ScriptRun:
             "clock": lambda node, ahead: self.cluster.clock_ahead_ms.update({int(node): SECOND * _seconds(ahead)}),
             "move": self.move,
             "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
+            "unrecorded": self.unrecorded,
             "standalone": lambda node, directory: self.cluster.make_standalone(int(node), directory),
             "restore": lambda node, offset, duration: self.cluster.restore(int(node), int(offset), _seconds(duration)),
             "observer": lambda node: self.cluster.observe(int(node)),
@@ -123,6 +124,16 @@ class ScriptRun:
             rows = list(self.cluster.advance_one_second())
             self.recorded += rows
             yield from self.printed(self.started_monitor().apply(rows).alerts)
+
+    def unrecorded(self, address: str, leader: str = "") -> None:
+        """unrecorded HOST:PORT 9: a configured address that no node records names this leader; HOST:PORT: none answers.
+
+        It is asked every minute.
+        """
+        if leader:
+            self.cluster.unrecorded[address] = int(leader)
+        else:
+            del self.cluster.unrecorded[address]
 
     def crash_loop(self, node: str, down: str, up: str, times: str) -> Iterator[str]:
         """crash-loop 3 60s 40s 12: the node is down for 60 s, then up for 40 s, twelve times."""

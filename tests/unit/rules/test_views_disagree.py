@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Epoch, Millis
+from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -54,6 +54,17 @@ def test_view_from_before_an_election_is_not_a_disagreement() -> None:
 def test_a_view_counts_since_the_first_controller_knew_the_epoch() -> None:
     elected = [view(2, epoch=8, ago_ms=1_000, since_ms=20_000), view(3, epoch=8, ago_ms=1_000, since_ms=1_000)]
     assert finding_lines(with_views(healthy(), *elected, view(1, ago_ms=10_000))) == DISAGREES
+
+
+@pytest.mark.parametrize(
+    ("node", "ago_ms", "counts"), [(4, 30_000, True), (4, 30_001, False), (None, 180_000, True), (None, 180_001, False)]
+)
+def test_a_view_counts_until_three_answers_are_missing(node: int | None, ago_ms: int, counts: bool) -> None:
+    """A configured address that no node records is asked every minute, and a controller every ten seconds."""
+    other = replace(
+        view(4, leader=9, ago_ms=ago_ms), endpoint="other.test:9093", node=None if node is None else NodeId(node)
+    )
+    assert finding_lines(with_views(healthy(), other)) == ([f"critical {RULE}: quorum"] if counts else [])
 
 
 def test_a_node_of_another_cluster_disagrees_although_it_reports_the_same_leader_and_epoch() -> None:

@@ -255,6 +255,17 @@ def test_unreported_address_is_polled_rarely_once_the_controllers_are_known(loop
     assert leaders(output)[str(B4)][0] is None
 
 
+@pytest.mark.parametrize("answer", [follower_response(1, epoch=4), follower_response(2)])
+def test_unreported_address_that_disagrees_is_polled_as_often_as_the_controllers(
+    loop: EventLoop, answer: Script
+) -> None:
+    nodes = node_directory(1, configured=(B4,))
+    nodes.leader_epoch, nodes.leader = 3, C1
+    controllers = client(loop, {C1: follower_response(1), B4: answer})
+    run_poll(loop, controllers, nodes, lambda output: len(output.views) > 5)
+    assert controllers.queried.count(B4) > 1
+
+
 def test_configured_addresses_are_polled_before_the_voters_are_known(loop: EventLoop) -> None:
     nodes = node_directory(configured=(C1,))
     controllers = client(loop, {C1: follower_response(1)})

@@ -7,6 +7,8 @@ interval, one more for a new snapshot, and a DescribeQuorum to each controller t
 may lead another quorum with the same cluster id.
 """
 
+from collections import Counter
+
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, failure
@@ -72,8 +74,8 @@ class LeaderViewPoll:
         """True once the address of a controller was reported."""
         self._answered = False
         """True once a controller answered."""
-        self._following_other = 0
-        """How many controllers lead or follow a leader of another quorum, in this round."""
+        self._following_others: Counter[frozenset[ReplicaKey]] = Counter()
+        """How many controllers lead or follow the leader of each other quorum, in this round."""
 
     async def run(self) -> None:
         """Polls until cancelled."""
@@ -84,10 +86,11 @@ class LeaderViewPoll:
             self._not_before = {each: at for each, at in self._not_before.items() if each in controllers.items()}
             due = [each for each in controllers.items() if started >= self._not_before.get(each, started)]
             self._controllers_known = any(node is not None for node in controllers.values())
-            self._following_other = 0
+            self._following_others.clear()
             await self._loop.gather(self._poll(address, node) for address, node in due)
-            if self._following_other >= majority(len(controllers)):
-                self._nodes.gather_another_quorum()
+            for voters, following in self._following_others.items():
+                if following >= majority(len(controllers)):
+                    self._nodes.gather_another_quorum(voters)
             rounds += 1
             # Before the voters are known, more controllers are to be expected: poll again soon.
             pause = self._interval_s if self._controllers_known or rounds > _STARTUP_ROUNDS else _STARTUP_INTERVAL_S
@@ -96,8 +99,10 @@ class LeaderViewPoll:
     async def _poll(self, address: Address, node: NodeId | None) -> None:
         try:
             response, version = await self._fetch_view(address, node)
-            log = None if response.error else await self._leader_log(address, response, version)
             voters = await self._other_voters(address, leads=not response.error)
+            # The log of another quorum is no part of this one's.
+            leads_this = not response.error and not voters
+            log = await self._leader_log(address, response, version) if leads_this else None
         except ObservationError as problem:
             self._failed(address, node, problem)
             return
@@ -106,9 +111,9 @@ class LeaderViewPoll:
                 _UNKNOWN_NODE_INTERVAL_S if self._controllers_known else self._interval_s
             )
         self._answered, self._nodes.views_at = True, self._loop.now()
-        self._following_other += (
-            address in self._nodes.others or self._nodes.leader_address(response) in self._nodes.others
-        )
+        others = self._nodes.others
+        if (other := others.get(address) or others.get(self._nodes.leader_address(response) or address)) is not None:
+            self._following_others[other] += 1
         self._output.write_leader_view(
             LeaderView(
                 endpoint=str(address),
@@ -132,7 +137,7 @@ class LeaderViewPoll:
         if not leads:
             self._nodes.others.pop(address, None)
             return ()
-        if address not in self._nodes.others and self._nodes.leader in (None, address):
+        if address not in self._nodes.others and self._nodes.leader == self._nodes.verified == address:
             return ()
         try:
             answer = await self._client.send(address, describe_quorum_request(), source=ObservationSource.LEADER_VIEW)

@@ -2,8 +2,8 @@
 
 It finds the leader by sending a Fetch to any controller, long-polls the leader, writes committed records
 (`commit_buffer`), fetches a snapshot if the log starts after its position, and searches the leader again when a
-connection fails or the leader changes. It sends only Fetch and FetchSnapshot, and a DescribeQuorum to a leader whose
-log contradicts what was read.
+connection fails or the leader changes. It sends only Fetch and FetchSnapshot, and a DescribeQuorum to a new leader and
+to one whose log contradicts what was read: it may lead another quorum with the same cluster id.
 """
 
 from collections.abc import Mapping
@@ -82,6 +82,8 @@ class LogFollower:
         self._next_search_at = 0.0
         self._searches = 0
         self._last_write_at = 0.0
+        self._verified_leader: Address | None = None
+        """The leader that leads the gathered quorum, as far as it tells: only its log is read."""
         self._failed_leader: tuple[Address, int] | None = None
         """The last leader that failed to answer, and its epoch."""
         self._wait_ms = _MAX_WAIT_MS
@@ -109,6 +111,9 @@ class LogFollower:
             if self._other_quorums != self._nodes.other_quorums:
                 self._leave_log(leader)
             try:
+                if leader != self._verified_leader:
+                    await self._require_this_quorum(leader)
+                    self._verified_leader = leader
                 if self._snapshot is not None:
                     await self._fetch_snapshot_piece(leader, self._snapshot)
                 else:
@@ -270,6 +275,7 @@ class LogFollower:
 
     def _drop_leader(self, leader: Address) -> None:
         self._failed_leader = (leader, self._nodes.leader_epoch)
+        self._verified_leader = None
         if self._nodes.leader == leader:
             self._nodes.leader = None
 

@@ -95,6 +95,8 @@ class NodeDirectory:
         self._quorum = frozenset(known_endpoints.quorum)
         self.others: dict[Address, frozenset[ReplicaKey]] = {}
         """Controllers that lead another quorum with this cluster id, and its voters."""
+        self.verified: Address | None = None
+        """The address that last reported voters of the gathered quorum."""
         self.views_at = 0.0
         """When a controller last answered which leader it follows (the loop's clock)."""
         self.other_quorums = 0
@@ -113,10 +115,13 @@ class NodeDirectory:
     def leads_this_quorum(self, address: Address, voters: frozenset[ReplicaKey]) -> bool:
         """Returns whether a controller that leads these voters leads the gathered quorum, and remembers it if not.
 
-        The cluster id does not tell: it is the same if a disk was formatted with --standalone by mistake.
+        The cluster id does not tell: it is the same if a disk was formatted with --standalone by mistake. The first
+        quorum that answers anything is the gathered one, so that log and polls are of one quorum.
         """
-        if not self._quorum or not voters or is_same_quorum(self._quorum, voters):
+        self._quorum = self._quorum or voters
+        if not voters or is_same_quorum(self._quorum, voters):
             self.others.pop(address, None)
+            self.verified = address
             return True
         self.others[address] = voters
         if len(self.others) > MAX_NODES:
@@ -125,9 +130,9 @@ class NodeDirectory:
             self.leader = None
         return False
 
-    def gather_another_quorum(self) -> None:
-        """Gathers the quorum that answers next, whatever its voters: the controllers follow another one now."""
-        self._quorum = frozenset()
+    def gather_another_quorum(self, voters: frozenset[ReplicaKey] = frozenset()) -> None:
+        """Gathers the quorum of these voters, which most controllers follow now; without voters, the next to answer."""
+        self._quorum = voters
         self.others.clear()
         self.other_quorums += 1
 

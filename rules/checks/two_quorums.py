@@ -1,30 +1,30 @@
-"""Two quorums have this cluster id: a controller leads other voters than the quorum that kraftwatch follows.
+"""Several quorums have this cluster id: a controller leads other voters than the quorum that kraftwatch follows.
 
 What it means
-    Each of the two elects leaders and commits records on its own, and neither knows of the other. Usually a new
-    controller's disk was formatted with `--standalone`, or with another list of initial controllers, and with the
-    cluster id of a cluster that exists. The cluster id does not tell the two apart, only the directory ids of their
-    voters do. A broker or a client that reaches the wrong one works with its metadata: topics are missing, and what is
-    created there is lost.
+    Each of them elects leaders and commits records on its own, and none knows of the others. Usually a new controller's
+    disk was formatted with `--standalone`, or with another list of initial controllers, and with the cluster id of a
+    cluster that exists; or each disk of a new cluster was formatted with `--standalone`. The cluster id does not tell
+    them apart, only the directory ids of their voters do. A broker or a client that reaches the wrong one works with
+    its metadata: topics are missing, and what is created there is lost.
 
     A voter whose disk was formatted like that does not lead for long: its former leader still sends it requests, on
     which its process ends if both have the same epoch (seen with Kafka 4.4).
 
-    kraftwatch follows one of the two: the one that it followed before, or that answered first. It does not mix their
-    answers. It changes only if most controllers follow the other one.
+    kraftwatch follows one of them: the one that it followed before, or that answered first. It does not mix their
+    answers. It changes only if most controllers follow another one.
 
     A leader that was replaced and does not know it yet is no second quorum: it leads the same voters.
 
 What to do
     1. Copy the metadata directory of every controller and broker.
     2. Find out which quorum the brokers follow: its leader lists them as observers.
-    3. Stop the controllers of the other one, and keep their folders until nothing in them is missed.
+    3. Stop the controllers of the others, and keep their folders until nothing in them is missed.
     4. Format their disks again, without initial controllers, and start them: they join as observers. A controller that
        was a voter then has a new directory id: `voter-disk-replaced` has the commands that replace the old one.
 
 What not to do
-    Do not restart the brokers before the wrong quorum is stopped: a broker whose bootstrap servers lead to it may
-    follow it. Do not add or remove voters of either quorum while both answer.
+    Do not restart the brokers before the wrong quorums are stopped: a broker whose bootstrap servers lead to one may
+    follow it. Do not add or remove voters of any quorum while several answer.
 """
 
 import shlex
@@ -51,9 +51,19 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     # After the followed quorum has ended, a view is older than the poll of the quorum that is followed instead.
     polled = poll.voter_keys if (poll := fresh_poll(quorum, thresholds)) else frozenset()
-    others = [view for view in views if view.other_voters and {*view.other_voters} != polled]
-    if others:
+    if others := _one_of_each([view for view in views if {*view.other_voters} != polled]):
         yield _finding(quorum, others, thresholds)
+
+
+def _one_of_each(views: list[LeaderView]) -> list[LeaderView]:
+    """Returns a view of each other quorum: that of its newest leader, which may answer at several addresses."""
+    newest: dict[frozenset[ReplicaKey], LeaderView] = {}
+    for view in views:
+        voters = frozenset(view.other_voters)
+        before = newest.get(voters)
+        if voters and (before is None or (before.leader_epoch or 0) < (view.leader_epoch or 0)):
+            newest[voters] = view
+    return list(newest.values())
 
 
 def _finding(quorum: Quorum, others: list[LeaderView], thresholds: Thresholds) -> Finding:
@@ -72,18 +82,21 @@ def _finding(quorum: Quorum, others: list[LeaderView], thresholds: Thresholds) -
         }
         for view in others
     ]
-    second = and_join((_quorum_text(view.leader_id, view.leader_epoch, view.other_voters) for view in others), 3)
+    sets = [own, *(sorted(view.other_voters) for view in others)]
+    singles = all(len(voters) == 1 for voters in sets)
+    each = f" of one voter each, {and_join((f'{{{voters[0].id}}}' for voters in sets), 4)}," if singles else ""
+    named = [followed, *(_quorum_text(view.leader_id, view.leader_epoch, view.other_voters) for view in others)]
+    joined = "; ".join(named[:4]) if len(named) > 2 else ", and ".join(named)
     return Finding(
         subject="quorum",
         severity=Severity.CRITICAL,
-        summary=f"{len(others) + 1} quorums have this cluster id: {followed}, and {second}. kraftwatch follows the "
-        "first one.",
+        summary=f"{len(sets)} quorums{each} have this cluster id: {joined}. kraftwatch follows the first one.",
         evidence={
             "quorums": quorums,
             "cluster_id": quorum.cluster_id,
             "brokers_registered_in_the_followed_quorum": len(quorum.brokers),
         },
-        remedy=tuple(_remedy(quorum, leader, others)),
+        remedy=tuple(_remedy(quorum, leader, others, singles=singles)),
         starts=tuple(view.leader_id for view in others if view.leader_id is not None),
     )
 
@@ -97,8 +110,13 @@ def _voters(voters: Iterable[ReplicaKey]) -> str:
     return f"{'voter' if len(named) == 1 else 'voters'} {and_join(named, _MOST_NAMED)}"
 
 
-def _remedy(quorum: Quorum, leader: NodeId | None, others: list[LeaderView]) -> Iterable[str]:
+def _remedy(quorum: Quorum, leader: NodeId | None, others: list[LeaderView], *, singles: bool) -> Iterable[str]:
     yield COPY_METADATA_FIRST
+    if singles:
+        yield (
+            "# Each of these controllers was formatted with --standalone: keep one, format the others with "
+            "--no-initial-controllers, and add them to its voters one by one"
+        )
     yield "# Find out which quorum the brokers follow: its leader lists them as observers"
     yield describe_replication(quorum)
     yield from (describe_replication(quorum, at=view.endpoint) for view in others)
@@ -123,7 +141,7 @@ def _resolved(quorum: Quorum, _subject: str) -> str:
 
 
 RULE = Rule(
-    title="Two quorums have one cluster id",
+    title="Several quorums have one cluster id",
     resolved=_resolved,
     hold=hold(10.0),
     further_thresholds=(VIEW_AGE, POLL_AGE),

@@ -1,15 +1,21 @@
 """A new controller's disk is formatted with --standalone and the cluster id of a cluster: two quorums answer.
 
-Three controllers and a broker; kraftwatch follows one quorum and does not mix in what the other one answers.
+Three controllers and a broker; kraftwatch follows one quorum and does not mix in what the other one answers. And three
+controllers of which each was formatted so.
 """
 
+import json
 import shutil
 from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
+from deploy.lab.kafka_requests import QuorumState
+from rules.alert import AlertState
 from rules.model.monitoring import Reason
+from tests.cli import program
+from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
@@ -100,3 +106,49 @@ def require_one_history(quorum: Lab, monitor: MonitoredCluster, voters: Collecti
     assert seen.poll.leader_id in voters
     assert [each.reason for each in seen.failures if each.reason is Reason.METADATA_LOST] == []
     assert seen.invariant_violations == ()
+
+
+class StandaloneLab(Lab):
+    """Each controller is formatted with --standalone, and all with one cluster id."""
+
+    def _format_all(self) -> None:
+        for node in self.layout.controllers:
+            options = ["--config", str(node.properties_file), "--cluster-id", self.cluster_id, "--standalone"]
+            self.jvm.tool("kafka-storage", ["format", *options])
+
+    def _is_complete(self, state: QuorumState) -> bool:
+        return bool(state.voters)
+
+
+@pytest.mark.usefixtures("kafka_jars")
+def test_three_quorums_of_one_voter_each_are_one_finding_and_one_history(tmp_path: Path) -> None:
+    with StandaloneLab(tmp_path / "lab", controllers=3, brokers=0) as lab:
+        require_three_quorums(lab)
+        with run_gatherer(tmp_path, cluster_of(lab, view_interval_ms=2_000)) as gatherer:
+            monitor = monitored_cluster_of(lab, gatherer)
+            alert = monitor.wait_for("two-quorums", within_s=60)
+            assert alert.summary.startswith("3 quorums of one voter each, {")
+            followed = monitor.machine.quorum().leader_id
+
+            # Another epoch at each of the controllers, one after the other.
+            for node in (3, 3, 1, 1, 1, 2):
+                restart(lab, node)
+            monitor.wait_until_observed()
+            require_three_quorums(lab)
+
+            assert monitor.machine.quorum().leader_id == followed
+            assert {"raft-invariant-broken", "committed-metadata-lost", "views-disagree"}.isdisjoint(monitor.rules)
+            assert [each.state for each in monitor.alerts if each.rule == "two-quorums"] == [AlertState.FIRING]
+
+
+def require_three_quorums(lab: Lab) -> None:
+    """One query finds them, whichever controller answers first."""
+
+    def one_finding() -> None:
+        cluster = f"a={','.join(lab.bootstrap)}"
+        checked = json.loads(program.kraftwatch("check", "--cluster", cluster, "--json").stdout)
+        found = {each["rule"]: each["summary"] for each in checked["findings"] if each["severity"] == "critical"}
+        assert found.keys() == {"two-quorums"}
+        assert found["two-quorums"].startswith("3 quorums of one voter each, {")
+
+    eventually(one_finding, within_s=30)

@@ -15,9 +15,11 @@ from tests.unit.rules.situation import (
     healthy,
     key,
     leaderless,
+    present,
     second_quorum,
     static,
     view,
+    with_committed,
     with_views,
 )
 
@@ -35,6 +37,33 @@ def test_both_leaders_their_epochs_and_voters_are_named() -> None:
     )
     assert finding.starts == (1,)
     assert any(step.endswith("--bootstrap-controller c1.test:9093 describe --replication") for step in finding.remedy)
+
+
+def alone(node: int) -> Quorum:
+    """A quorum of one voter that is monitored."""
+    quorum = healthy()
+    voters = tuple(voter for voter in quorum.voters if voter.key.id == node)
+    rows = tuple(row for row in present(quorum.poll).voters if row.key.id == node)
+    poll = replace(present(quorum.poll), voters=rows, leader_id=NodeId(node))
+    own = view(node, leader=node)
+    return replace(with_committed(quorum, voters=voters), poll=poll, leader_views={own.endpoint: own})
+
+
+def test_quorums_of_one_voter_each_are_counted_and_one_is_to_be_kept() -> None:
+    """Three controllers, each formatted with --standalone; one of them answers at two addresses."""
+    alias = replace(second_quorum(3, epoch=4), endpoint="10.0.0.3:9093", node=None)
+    (finding,) = findings(with_views(alone(1), second_quorum(2), second_quorum(3, epoch=4), alias), RULE)
+    assert finding.summary.startswith(
+        f"3 quorums of one voter each, {{1}}, {{2}} and {{3}}, have this cluster id: controller 1 leads voter {key(1)} "
+        f"in epoch 7; controller 2 leads voter {key(2, 'newDirOf2')} in epoch 2; controller 3 leads voter "
+    )
+    assert finding.remedy[1] == (
+        "# Each of these controllers was formatted with --standalone: keep one, format the others with "
+        "--no-initial-controllers, and add them to its voters one by one"
+    )
+    formats = [step for step in finding.remedy if step.startswith("kafka-storage.sh format")]
+    assert len(formats) == 2
+    assert all(step.endswith(" --no-initial-controllers") for step in formats)
 
 
 @pytest.mark.parametrize(

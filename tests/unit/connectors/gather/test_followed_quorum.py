@@ -187,3 +187,49 @@ def test_restarted_gatherer_knows_the_quorum() -> None:
     assert nodes.leads_this_quorum(C2, frozenset(polled(own()).voter_keys))
     assert not nodes.leads_this_quorum(C1, polled(other(), C1).voter_keys)
     assert [*nodes.others.values()] == [frozenset[ReplicaKey](polled(other(), C1).voter_keys)]
+
+
+def alone(node: int, epoch: int) -> Script:
+    """The answer to DescribeQuorum of a controller that was formatted with --standalone."""
+    return lambda _: quorum_answer(leader=node, epoch=epoch, voters=[replica_row(node, bytes([node] * 16))])
+
+
+THREE = {C1: (1, 1), C2: (2, 1), C3: (3, 3)}
+"""Node and epoch of three controllers, each of which leads itself alone."""
+
+
+def three_leaders(loop: EventLoop, source: ObservationSource) -> ScriptedClient:
+    logs = {at: leads(node, batch(0, 2, epoch=epoch), epoch=epoch, end=2) for at, (node, epoch) in THREE.items()}
+    quorums = {at: alone(node, epoch) for at, (node, epoch) in THREE.items()}
+    return ScriptedClient(loop, logs if source is not ObservationSource.QUORUM else quorums, source, quorums=quorums)
+
+
+@pytest.mark.parametrize("polled_first", [True, False])
+def test_log_and_polls_are_of_one_of_three_quorums(loop: EventLoop, polled_first: bool) -> None:
+    """The log is looked for in the newest epoch, and the poll takes the first answer."""
+    nodes = NodeDirectory(configured=ADDRESSES, cluster_id="x")
+    polls, log = RecordedOutput(), RecordedOutput()
+    poll = QuorumPoll(three_leaders(loop, ObservationSource.QUORUM), nodes, polls, interval_ms=100)  # type: ignore[arg-type]
+    follower = LogFollower(three_leaders(loop, ObservationSource.LOG), nodes, log)  # type: ignore[arg-type]
+    if polled_first:
+        run_until(loop, poll.run(), lambda: bool(polls.polls))
+    run_until(loop, follower.run(), lambda: bool(log.log))
+    run_until(loop, poll.run(), lambda: bool(polls.polls))
+
+    (followed,) = {each.leader_id for each in polls.polls}
+    assert log.log == batch(0, 2, epoch=3 if followed == 3 else 1)
+    assert Reason.METADATA_LOST not in {each.reason for each in log.failures}
+
+
+def test_none_of_three_quorums_takes_over_from_the_gathered_one(loop: EventLoop) -> None:
+    nodes, output = NodeDirectory(configured=ADDRESSES, cluster_id="x"), RecordedOutput()
+    nodes.update_from_event(polled(alone(1, 1)(None), C1))
+    nodes.leader, nodes.leader_epoch = C1, 1
+    views = LeaderViewPoll(three_leaders(loop, ObservationSource.LEADER_VIEW), nodes, output, interval_ms=20)  # type: ignore[arg-type]
+
+    run_until(loop, views.run(), lambda: len(output.views) > 12)
+
+    assert {*nodes.others} == {C2, C3}
+    assert nodes.leads_this_quorum(C1, polled(alone(1, 1)(None), C1).voter_keys)
+    assert {view.endpoint for view in output.views if view.other_voters} == {str(C2), str(C3)}
+    assert all(view.log is None for view in output.views if view.other_voters), "it is another quorum's log"

@@ -12,7 +12,9 @@ file descriptor left, or no thread. It fetches over its own connections, but giv
 
 A certificate that the monitor does not accept is the voter's fault if the monitor accepts another voter's: its own
 truststore is right. An expired one, or one that is not yet valid, is the voter's fault also by the leader's clock. If
-no certificate is accepted, the monitor's truststore or clock may be wrong, and the endpoint's state is unknown.
+no certificate is accepted, the monitor's truststore or clock may be wrong, and the endpoint's state is unknown. So it
+is if only the monitor is known not to trust the authority of a voter that fetches: authorities are replaced one
+controller after the other, and the controllers may trust the new one already.
 """
 
 from collections.abc import Iterable
@@ -186,7 +188,7 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
     replaced = fetching_replacement(quorum, poll, voter.key, thresholds) is not None
     registration = None if replaced else quorum.controllers.get(voter.key.id)
     registered = at_listener(registration.endpoints, endpoint.listener) if registration else None
-    unverified = None if probe is None else _unverified(quorum, probe, thresholds)
+    unverified = None if probe is None else _unverified(quorum, probe, alive, thresholds)
     faults = _faults(endpoint, registered, probe, fetched_since=fetched_since)
     if unverified is None and probe is not None and certificate_fault(probe) is not None:
         faults = (*faults, EndpointFault.CERTIFICATE)
@@ -274,11 +276,16 @@ def certificate_fault(probe: Probe) -> CertificateFault | None:
     return None if probe.certificate is None else probe.certificate.fault
 
 
-def _unverified(quorum: Quorum, probe: Probe, thresholds: Thresholds) -> str | None:
+def _unverified(quorum: Quorum, probe: Probe, alive: Liveness, thresholds: Thresholds) -> str | None:
     """Returns why it is unknown whether other controllers accept this certificate; None if it is known, or accepted."""
     fault = certificate_fault(probe)
     if fault is None:
         return None
+    if fault is CertificateFault.UNTRUSTED and alive is Liveness.FETCHING:
+        return (
+            f"{probe.endpoint}: its certificate is not of an authority in ssl_cafile, and the voter takes part in the "
+            "quorum: compare the issuers"
+        )
     by_leader = _fault_lasts_by_leaders_clock(quorum, probe)
     if by_leader is False:
         return (

@@ -325,6 +325,19 @@ def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> boo
     return bool(failing)
 
 
+def rejecting_voters(quorum: Quorum) -> tuple[str, ...]:
+    """Returns HOST:PORT of the voters that reject the monitor's login or TLS, if a leader answered it before and so
+    many do that no majority is left. Controllers that use the same credentials then reject each other too.
+    """
+    rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED}, _RECENT_MS)
+    recorded = controller_endpoints(quorum)
+    voters = {node: {str(each) for each in endpoints} for node, endpoints in recorded.items()}
+    found = [node for node, addresses in voters.items() if not addresses.isdisjoint(rejecting)]
+    count, of = (len(found), len(voters)) if voters else (len(rejecting), _number_of_voters(quorum))
+    enough = bool(_leader_answers_ms(quorum)) and of - count < majority(of)
+    return tuple(sorted(rejecting)) if enough else ()
+
+
 def _rejecting(quorum: Quorum, answered: Collection[str]) -> set[NodeId | str]:
     rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED}, _RECENT_MS) - {*answered}
     if quorum.voters:

@@ -142,22 +142,29 @@ def certificate_steps(status: EndpointStatus) -> tuple[str, ...]:
             replace = f"Issue a certificate for controller {node} that names {endpoint.host} (subjectAltName): {found}"
         case CertificateFault.UNTRUSTED:
             replace = (
-                f"Issue a certificate for controller {node} by the certificate authority of the other controllers: "
+                f"If they do not trust it, issue a certificate for controller {node} by the authority of the others: "
                 f"{found}"
             )
         case _:
             replace = f"Renew the certificate of controller {node}: {found}"
-    steps = [f"# {replace}"]
-    if certificate_fault(probe) is CertificateFault.UNTRUSTED:
-        steps.append(
-            "# If all controllers and brokers trust its authority already, add that to kraftwatch's ssl_cafile"
-        )
+    untrusted = certificate_fault(probe) is CertificateFault.UNTRUSTED
+    steps = [*(trust_steps(str(endpoint)) if untrusted else ()), f"# {replace}"]
     steps += [
         f"# Install it in the keystore of controller {node} (ssl.keystore.location), and restart controller {node}",
         f"# Check what it presents then: openssl s_client -connect {endpoint} </dev/null | openssl x509 -noout -dates "
         "-issuer -ext subjectAltName",
     ]
     return tuple(steps)
+
+
+def trust_steps(where: str) -> tuple[str, ...]:
+    """Returns the steps for a certificate that the monitor does not trust, which the controllers may trust."""
+    at = where.partition(",")[0].partition(" ")[0]
+    return (
+        f"# Compare the issuer of the certificate at {where} with the authorities in kraftwatch's ssl_cafile: openssl "
+        f"s_client -connect {at} </dev/null | openssl x509 -noout -issuer",
+        "# If the controllers and brokers trust this authority, add it to ssl_cafile",
+    )
 
 
 def _status(quorum: Quorum, node: NodeId) -> EndpointStatus | None:

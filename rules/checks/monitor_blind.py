@@ -8,6 +8,8 @@ What it means
       refuses connections to the leader.
       If both have no answer the alert is critical, because the monitor cannot distinguish this from an outage (with
       `vantage: outside` it is a warning). If one has no answer it is a warning, because some rules cannot be evaluated.
+      If all controllers reject the login or TLS of a monitor that they accepted before, they may reject each other too:
+      then it is critical from outside as well, and the remedy begins with a check of that.
       If the controllers moved to another listener and kraftwatch's `bootstrap` or `security_protocol` did not, it
       names the new addresses and the new protocol.
     - `controller N`: one of several voters does not answer the monitor (its login or TLS fails, a permission is denied
@@ -34,16 +36,24 @@ What not to do
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from rules.analysis.endpoint_status import EndpointStatus, endpoint_statuses, probe_outcome
+from rules.analysis.endpoint_status import EndpointStatus, certificate_fault, endpoint_statuses, probe_outcome
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, PROBE_AGE, VIEW_AGE, fresh_poll
-from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
+from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
+from rules.analysis.missing_voter import trust_steps
 from rules.analysis.outdated_settings import OutdatedSettings, outdated_settings
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.silent_controllers import SilentController, silent_controllers
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis, NodeId
-from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Resolution, Vantage
+from rules.model.monitoring import (
+    CertificateFault,
+    FailedObservation,
+    ObservationSource,
+    Reason,
+    Resolution,
+    Vantage,
+)
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import allow, describe_status
 
@@ -96,6 +106,10 @@ _EVIDENCE_KEYS = {
     ObservationSource.QUORUM: "describe_quorum_last_answer",
 }
 _CURRENT = "current"
+_REJECTED = (
+    " The controllers reject the monitor's login or TLS since the last answer: if they use the same credentials or "
+    "authorities, they reject each other too, and there is no leader."
+)
 _CONFIGURATION_ERRORS = {
     Reason.DENIED,
     Reason.NOT_AUTHENTICATED,
@@ -134,25 +148,25 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             why = "no controller leads, and some requests are rejected or not supported"
             yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
-    critical = len(stale) == len(answers) and quorum.vantage is Vantage.INSIDE
-    outdated = outdated_settings(quorum)
+    outdated, rejecting = outdated_settings(quorum), rejecting_voters(quorum) if len(stale) == len(answers) else ()
+    # A connection that is rejected shows that the path from outside works.
+    critical = len(stale) == len(answers) and (quorum.vantage is Vantage.INSIDE or bool(rejecting))
     yield Finding(
         subject=QUORUM_SUBJECT,
         severity=Severity.CRITICAL if critical else Severity.WARNING,
-        summary=_summary(answers, stale, failures, outdated) + _leader_sentence(unreachable),
+        summary=_summary(answers, stale, failures, outdated)
+        + (_REJECTED if rejecting else "")
+        + _leader_sentence(unreachable),
         evidence={
             "vantage": quorum.vantage.value,
             **({"unreachable_leader": unreachable.id, "reported_by": [*unreachable.followers]} if unreachable else {}),
             **{_EVIDENCE_KEYS[one]: _time(at) if one in stale else _CURRENT for one, at in answers.items()},
             "last_committed_offset": quorum.last_offset,
             **_outdated(outdated),
+            **({"rejecting": [*rejecting]} if rejecting else {}),
             "failing": [_failure(each) for each in _oldest(failures)],
         },
-        remedy=(
-            *_settings_or_advice(quorum, failures, outdated),
-            "# Query the quorum from another host as well",
-            describe_status(quorum),
-        ),
+        remedy=tuple(_remedy(quorum, failures, outdated, rejected=bool(rejecting))),
     )
 
 
@@ -199,13 +213,23 @@ def _outdated(outdated: OutdatedSettings | None) -> dict[str, Plain]:
     return {"controllers_listen_at": [*outdated.addresses], "protocol_there": outdated.protocol}
 
 
-def _settings_or_advice(
-    quorum: Quorum, failures: list[FailedObservation], outdated: OutdatedSettings | None
+def _remedy(
+    quorum: Quorum, failures: list[FailedObservation], outdated: OutdatedSettings | None, *, rejected: bool
 ) -> Iterable[str]:
+    if rejected:
+        yield "# Check on a controller's host, with its own configuration file, whether there is a leader"
+        yield describe_status(quorum)
+        yield (
+            "# If there is none, the controllers reject each other as well: give all of them, one after the other, "
+            "credentials and certificates that the others accept"
+        )
     if outdated is not None:
         yield outdated.step(quorum.cluster)
-        return
-    yield from _advice(quorum, failures)
+    else:
+        yield from _advice(quorum, failures)
+    yield "# Query the quorum from another host as well"
+    if not rejected:
+        yield describe_status(quorum)
 
 
 def _summary(
@@ -294,12 +318,20 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
             **_outdated(outdated),
         },
         remedy=(
-            outdated.step(quorum.cluster) if outdated else f"# {advice}",
+            *_controller_steps(quorum, silent, outdated, advice),
             f"# Compare controller {node}'s listeners, certificates, logins and super.users with those of {others}",
             describe_status(quorum, excluding=node),
         ),
         hold_ms=thresholds.ms(CONTROLLER_HOLD.name),
     )
+
+
+def _controller_steps(
+    quorum: Quorum, silent: SilentController, outdated: OutdatedSettings | None, advice: str
+) -> Iterable[str]:
+    if outdated is not None:
+        return (outdated.step(quorum.cluster),)
+    return trust_steps(silent.endpoint) if _untrusted(quorum, silent.endpoint) else (f"# {advice}",)
 
 
 def _new_connections(
@@ -406,8 +438,16 @@ def _advice(quorum: Quorum, failures: list[FailedObservation]) -> Iterable[str]:
                 yield from _allow(quorum, failures, where)
             case Reason.UNSUPPORTED if quorum.poll and all(each.source is ObservationSource.LOG for each in failures):
                 yield f"# Configure a controller's address as well: brokers ({where}) do not serve the metadata log"
+            case Reason.TLS_FAILED if _untrusted(quorum, where):
+                yield from trust_steps(where)
             case _:
                 yield "# " + ADVICE[reason].format(where=where)
+
+
+def _untrusted(quorum: Quorum, where: str) -> bool:
+    """Returns whether the monitor does not trust the authority of the certificates there, and nothing else is wrong."""
+    faults = {certificate_fault(one) for one in quorum.probes.values() if str(one.endpoint) in where} - {None}
+    return faults == {CertificateFault.UNTRUSTED}
 
 
 def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Iterable[str]:

@@ -22,7 +22,9 @@ What it means
 
     A certificate counts against the voter if kraftwatch accepts that of another voter, or if its dates are wrong by the
     leader's clock too. If kraftwatch accepts no certificate at all, its own truststore or clock may be wrong: this rule
-    is then unknown, and `monitor-blind` reports what cannot be observed.
+    is then unknown, and `monitor-blind` reports what cannot be observed. So it is for a certificate that only is not of
+    an authority in kraftwatch's ssl_cafile, while its voter fetches: authorities are replaced one controller after the
+    other, and kraftwatch's file may be the one that was not extended.
 
 What to do
     1. Do not restart anything yet.

@@ -139,7 +139,11 @@ CASES: dict[str, tuple[str, Quorum]] = {
     ),
     "stale-voter-endpoint.warning.untrusted": (
         "voter 1",
-        with_certificates(healthy(), {1: CertificateFault.UNTRUSTED}),
+        voter_not_fetching(with_certificates(healthy(), {1: CertificateFault.UNTRUSTED}), 1),
+    ),
+    "monitor-blind.critical.rejected": (
+        "quorum",
+        failing(not_observed_for(healthy()), Reason.NOT_AUTHENTICATED, *(str(endpoint(node)) for node in (1, 2, 3))),
     ),
     "no-leader.critical.certificate": (
         "quorum",

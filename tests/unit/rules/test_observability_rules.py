@@ -676,3 +676,49 @@ def test_a_controller_that_moved_is_reported_with_where_it_listens() -> None:
 def test_without_a_listener_that_every_voter_has_none_is_named() -> None:
     (blind,) = findings(silent(moved_listener(healthy(), 2), 2, Reason.WRONG_PROTOCOL), "monitor-blind")
     assert "controllers_listen_at" not in blind.evidence
+
+
+def test_a_certificate_that_the_monitor_does_not_trust_begins_with_a_comparison_of_the_issuers() -> None:
+    quorum = with_certificates(replace(healthy(), leader_views={}), {1: CertificateFault.UNTRUSTED})
+    (blind,) = findings(quorum, "monitor-blind")
+    assert (blind.severity, blind.subject) == ("warning", "controller 1")
+    assert blind.remedy[0].startswith(
+        "# Compare the issuer of the certificate at c1.test:9093 with the authorities in "
+    )
+    assert blind.remedy[1].endswith("add it to ssl_cafile")
+    (expired,) = findings(silent(quorum, 1, Reason.TIMED_OUT), "monitor-blind")
+    assert expired.remedy[0].startswith("# Compare the issuer")
+
+
+def test_nothing_observed_because_no_authority_is_trusted_begins_with_a_comparison_too() -> None:
+    quorum = with_certificates(not_observed_for(healthy()), dict.fromkeys((1, 2, 3), CertificateFault.UNTRUSTED))
+    quorum = replace(failing(quorum, Reason.TLS_FAILED, *ALL), poll=None, log_fetched_at_ms=None)
+    (blind,) = findings(quorum, "monitor-blind")
+    assert blind.remedy[0].startswith("# Compare the issuer of the certificate at c1.test:9093, c2.test:9093 and ")
+    assert "openssl s_client -connect c1.test:9093 <" in blind.remedy[0]
+
+
+REJECTIONS = {
+    "every voter": ((1, 2, 3), Vantage.INSIDE, True),
+    "every voter, from outside": ((1, 2, 3), Vantage.OUTSIDE, True),
+    "so many that no majority is left": ((1, 3), Vantage.INSIDE, True),
+    "one of them": ((1,), Vantage.INSIDE, False),
+}
+
+
+@pytest.mark.parametrize("reason", [Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED])
+@pytest.mark.parametrize("who", REJECTIONS)
+def test_controllers_that_reject_the_monitor_may_reject_each_other(who: str, reason: Reason) -> None:
+    nodes, vantage, may = REJECTIONS[who]
+    quorum = failing(replace(not_observed_for(healthy()), vantage=vantage), reason, *(ALL[node - 1] for node in nodes))
+    (blind,) = findings(quorum, "monitor-blind")
+    assert blind.severity == "critical"
+    assert ("they reject each other too, and there is no leader" in blind.summary) is may
+    assert blind.remedy[0].startswith("# Check on a controller's host, with its own configuration file") is may
+
+
+def test_a_monitor_that_was_never_accepted_is_told_of_its_own_login_only() -> None:
+    quorum = replace(failing(healthy(), Reason.NOT_AUTHENTICATED, *ALL), poll=None, log_fetched_at_ms=None)
+    for vantage, severity in ((Vantage.INSIDE, "critical"), (Vantage.OUTSIDE, "warning")):
+        (blind,) = findings(replace(quorum, vantage=vantage), "monitor-blind")
+        assert (blind.severity, "reject each other" in blind.summary) == (severity, False)

@@ -172,7 +172,15 @@ def test_certificate_fault_at_every_voter_may_be_the_monitors_own_truststore(fau
 
     assert stale(quorum) == []
     assert [each for each in unknown(quorum) if each[0] == RULE] == [(RULE, f"voter {node}") for node in (1, 2, 3)]
-    assert "check ssl_cafile" in dict(unknown_reasons(quorum, RULE))["voter 1"]
+    assert "ssl_cafile" in dict(unknown_reasons(quorum, RULE))["voter 1"]
+
+
+def test_authority_that_only_the_monitor_is_known_not_to_trust_is_no_fault_of_a_voter_that_fetches() -> None:
+    """A certificate authority is replaced: controllers 1 and 3, which leads, have a certificate of the new one."""
+    quorum = with_certificates(healthy(), dict.fromkeys((1, 3), CertificateFault.UNTRUSTED))
+    assert stale(quorum) == []
+    assert "compare the issuers" in dict(unknown_reasons(quorum, RULE))["voter 1"]
+    assert stale(voter_not_fetching(quorum, 1)) == ["warning voter 1: certificate"], "it may be the reason"
 
 
 def test_certificates_of_all_voters_that_expired_by_the_leaders_clock_too_are_critical() -> None:

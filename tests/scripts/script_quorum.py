@@ -7,7 +7,6 @@ endpoint five seconds after it is back and finds a leader. It knows nothing of r
 
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
-from functools import partial
 
 from connectors.observations.log_event import LogAdvanced, VotersReplaced
 from connectors.observations.observation import Event
@@ -34,6 +33,8 @@ START = Millis(1_700_000_000_000)
 LEADER_CLOCK_OFFSET_MS = 43_456
 """How far each leader's clock is ahead of the monitor's, so that a test fails if the two clocks are mixed."""
 SECOND = 1_000
+PROTOCOLS = {"CONTROLLER": "PLAINTEXT", "CONTROLLER_SSL": "SSL"}
+"""The listeners that a controller may have, at consecutive ports."""
 
 
 @dataclass
@@ -61,11 +62,25 @@ class ScriptedNode:
     """The incarnation id with which it last registered."""
     standalone: bool = False
     """It leads a quorum of its own, with the same cluster id."""
+    listeners: tuple[str, ...] = ("CONTROLLER",)
+    """Of a controller; the first one is that of Raft."""
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it listens now."""
-        return Endpoint(listener="PLAINTEXT" if self.broker else "CONTROLLER", host=self.host, port=self.port)
+        """Where it listens now, first of all."""
+        return self.endpoints[0]
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where it listens now. The protocols are known once it has another listener than at the beginning."""
+        if self.broker:
+            return (Endpoint(listener="PLAINTEXT", host=self.host, port=self.port),)
+        protocols = {} if self.listeners == ("CONTROLLER",) else PROTOCOLS
+        ports = {name: self.port + at for at, name in enumerate(PROTOCOLS)}
+        return tuple(
+            Endpoint(listener=name, host=self.host, port=ports[name], protocol=protocols.get(name))
+            for name in self.listeners
+        )
 
     @property
     def key(self) -> ReplicaKey:
@@ -185,11 +200,23 @@ class ScriptedQuorum:
         self.hanging.discard(number)
         self.stopped.pop(node.key, None)
         voter = self.voters.get(number)
-        if voter is not None and voter.key == node.key and voter.endpoints[0] != node.endpoint:
+        if voter is not None and voter.key == node.key and voter.endpoints != node.endpoints:
             node.update_due_ms = self.now_ms + 5 * SECOND
         self._register(node)
         if self.leader is None and self.election_due_ms is None:
             self.election_due_ms = self.now_ms + 2 * SECOND
+
+    def listen(self, number: int, listeners: tuple[str, ...]) -> None:
+        """Restarts a controller with these listeners."""
+        self.stop(number)
+        self.nodes[number].listeners = listeners
+        self.start(number)
+
+    def make_dynamic(self) -> None:
+        """Runs kafka-features upgrade --feature kraft.version=1: the leader writes the configured voters."""
+        self.static = False
+        self.records.kraft(1)
+        self._write_voters()
 
     def wipe(self, number: int, directory: str) -> None:
         """Stops it, replaces its disk, formats it without initial controllers and starts it."""
@@ -412,7 +439,7 @@ class ScriptedQuorum:
         voter = self.voters.get(node.id)
         if not self.voters:
             return True
-        return voter is not None and voter.key == node.key and voter.endpoints[0] == node.endpoint
+        return voter is not None and voter.key == node.key and not {*voter.endpoints}.isdisjoint(node.endpoints)
 
     def _records(self) -> Iterator[list[Event]]:
         """Returns the records since the last fetch, at most four per answer, or a snapshot in three parts."""
@@ -481,7 +508,7 @@ class ScriptedQuorum:
         leads = node.id == self.leader
         if node.standalone:
             return LeaderView(
-                endpoint=str(node.endpoint),
+                endpoint=self._asked_at(node),
                 node=NodeId(node.id),
                 this_cluster=True,
                 leader_id=NodeId(node.id),
@@ -490,7 +517,7 @@ class ScriptedQuorum:
                 other_voters=(node.key,),
             )
         return LeaderView(
-            endpoint=str(node.endpoint),
+            endpoint=self._asked_at(node),
             node=NodeId(node.id),
             this_cluster=True,
             leader_id=NodeId(self.leader) if self.leader is not None and heard else None,
@@ -521,7 +548,7 @@ class ScriptedQuorum:
     def _reason(self, source: ObservationSource, address: str) -> Reason:
         if self.names_unresolvable:
             return Reason.UNRESOLVABLE
-        listening = any(node.up and str(node.endpoint) == address for node in self.nodes.values())
+        listening = any(node.up and self._asked_at(node) == address for node in self.nodes.values())
         if listening and self.log_denied and source is ObservationSource.LOG:
             return Reason.DENIED
         return Reason.NO_LEADER if listening else Reason.REFUSED
@@ -534,7 +561,7 @@ class ScriptedQuorum:
 
     def _probe(self, node: int, endpoint: Endpoint) -> Probe:
         lost = self.names_unresolvable or node in self.lost_hosts
-        there = next((n for n in self.nodes.values() if n.up and n.endpoint == endpoint and not lost), None)
+        there = next((n for n in self.nodes.values() if n.up and endpoint in n.endpoints and not lost), None)
         connection, answer = Connection.NOT_TRIED if lost else Connection.REFUSED, Answer.NOT_ASKED
         if there is not None:
             connection = Connection.ACCEPTED
@@ -563,7 +590,7 @@ class ScriptedQuorum:
 
     def _voter(self, number: int) -> Voter:
         node = self.nodes[number]
-        return Voter(key=node.key, endpoints=(node.endpoint,))
+        return Voter(key=node.key, endpoints=node.endpoints)
 
     def _write_voters(self) -> None:
         self.voters = dict(sorted(self.voters.items()))
@@ -574,11 +601,20 @@ class ScriptedQuorum:
         offset, supports = self.records.offset, _supporting(node.supports)
         if not again or not node.incarnation:
             node.incarnation = f"incarnation-{node.id}-{offset}"
-        register = partial(self.records.broker, fenced=False) if node.broker else self.records.controller
-        register(node.id, where=node.endpoint, incarnation=node.incarnation, features=supports)
+        if node.broker:
+            self.records.broker(
+                node.id, fenced=False, where=node.endpoint, incarnation=node.incarnation, features=supports
+            )
+        else:
+            self.records.controller(node.id, where=node.endpoints, incarnation=node.incarnation, features=supports)
 
     def _address(self, number: int) -> str:
-        return str(self.nodes[number].endpoint)
+        return self._asked_at(self.nodes[number])
+
+    def _asked_at(self, node: ScriptedNode) -> str:
+        """Returns where the gatherer asks a node: at the listener of the configured addresses, if it has that one."""
+        addresses = [str(each) for each in node.endpoints]
+        return next((each for each in addresses if each in self.bootstrap), addresses[0])
 
 
 def _supporting(metadata_version: int) -> tuple[FeatureRange, ...]:

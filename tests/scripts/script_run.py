@@ -60,6 +60,8 @@ class ScriptRun:
             "end-copy": lambda node: self.cluster.end_copy(int(node)),
             "clock": lambda node, ahead: self.cluster.clock_ahead_ms.update({int(node): SECOND * _seconds(ahead)}),
             "move": self.move,
+            "listeners": lambda node, names: self.cluster.listen(int(node), tuple(names.split(","))),
+            "make-dynamic": self.cluster.make_dynamic,
             "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
             "unrecorded": self.unrecorded,
             "standalone": lambda node, directory: self.cluster.make_standalone(int(node), directory),

@@ -194,7 +194,7 @@ class LogScript:
         node: int,
         port: int = 9093,
         *,
-        where: Endpoint | None = None,
+        where: Endpoint | tuple[Endpoint, ...] | None = None,
         incarnation: str | None = None,
         features: tuple[FeatureRange, ...] = (),
     ) -> ControllerRegistration:
@@ -204,7 +204,7 @@ class LogScript:
                 at=at,
                 id=NodeId(node),
                 incarnation_id=incarnation or f"i{self.offset}",
-                endpoints=(where or endpoint(node, port),),
+                endpoints=where if isinstance(where, tuple) else (where or endpoint(node, port),),
                 features=features,
             )
         )

@@ -14,7 +14,13 @@ from connectors.gather.node_directory import NodeDirectory, ProbeTarget
 from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Client, short_client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
-from connectors.kafka.messages import describe_node_request, fetch_request, parse_fetch, parse_node_id
+from connectors.kafka.messages import (
+    describe_node_request,
+    fetch_request,
+    parse_fetch,
+    parse_node_id,
+    parse_quorum_voters,
+)
 from connectors.kafka.transport import connect
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Probe, Reason, Resolution, ServerCertificate
@@ -135,7 +141,7 @@ class EndpointProbe:
         if answered_by is not None and answered_by != node:
             detail = f"node {answered_by} answers here"
             return replace(probed, answer=Answer.OTHER_NODE, answered_by=answered_by, detail=detail)
-        return replace(probed, answered_by=answered_by)
+        return replace(probed, answered_by=answered_by, quorum_voters=parse_quorum_voters(response))
 
     async def _refused_certificate(self, address: Address, problem: ObservationError) -> ServerCertificate | None:
         """Returns the certificate of a node to which no connection is open: TLS or the login failed."""

@@ -29,6 +29,9 @@ TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
 _BROKER_RESOURCE = 4
+_QUORUM_VOTERS = "controller.quorum.voters"
+_MOST_VOTERS_TEXT = 10_000
+"""More characters than any list of voters has: a longer one is ignored."""
 _EXPECTED_NODE = re.compile(r"expected ([0-9]{1,10})(?![0-9])")
 _MAX_NODE_ID = 2**31 - 1
 
@@ -264,9 +267,9 @@ def _directory(value: UUID | None) -> DirectoryId | None:
 
 
 def describe_node_request(node: int) -> Any:
-    """Returns a DescribeConfigs of node.id of one node: only that node answers it."""
+    """Returns a DescribeConfigs of one node: only that node answers it. It needs DESCRIBE_CONFIGS on CLUSTER."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=["node.id"]
+        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=["node.id", _QUORUM_VOTERS]
     )
     return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
@@ -281,3 +284,13 @@ def parse_node_id(response: Any, *, requested: int) -> NodeId | None:
     match = _EXPECTED_NODE.search(result.error_message or "")
     node = int(match.group(1)) if match else _MAX_NODE_ID + 1
     return NodeId(node) if node <= _MAX_NODE_ID else None
+
+
+def parse_quorum_voters(response: Any) -> str | None:
+    """Returns controller.quorum.voters of the node that answered DescribeConfigs; None if the response has no list."""
+    result = response.results[0] if response.results else None
+    if result is None or result.error_code != ErrorCode.NONE:
+        return None
+    values = (one.value for one in getattr(result, "configs", None) or () if one.name == _QUORUM_VOTERS)
+    value = next(values, None)
+    return value if value and len(value) <= _MOST_VOTERS_TEXT and value.isprintable() else None

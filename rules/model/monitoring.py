@@ -83,6 +83,8 @@ class Probe:
     detail: str = ""
     certificate: ServerCertificate | None = None
     """None without TLS, or if none was presented."""
+    quorum_voters: str | None = None
+    """controller.quorum.voters of the node's own configuration; None if not known, as without DESCRIBE_CONFIGS."""
 
 
 def probe_key(node: NodeId, endpoint: Endpoint) -> str:

@@ -44,6 +44,8 @@ def _probe(name: str, probe: Probe, times: Times) -> str:
         words.append(f"of node {probe.node} at {endpoints([probe.endpoint])}")
     if probe.detail:
         words.append(probe.detail)
+    if probe.quorum_voters is not None:
+        words.append(f"configured with voters {probe.quorum_voters}")
     if probe.certificate is not None:
         words.append(_certificate(probe.certificate, times))
     return ", ".join(words)

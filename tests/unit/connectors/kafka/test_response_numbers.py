@@ -8,7 +8,13 @@ from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsRespons
 
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import parse_describe_cluster
-from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
+from connectors.kafka.messages import (
+    parse_describe_quorum,
+    parse_fetch,
+    parse_fetch_snapshot,
+    parse_node_id,
+    parse_quorum_voters,
+)
 from connectors.kafka.response_limits import known, optional
 from connectors.kafka.schemas import FetchSnapshotResponse
 from rules.model.identifiers import Epoch
@@ -112,6 +118,33 @@ def test_node_that_refuses_another_id_says_its_own_within_32_bits(digits: str, n
         error_code=42, error_message=f"Unexpected broker id, expected {digits} but received 1"
     )
     assert parse_node_id(DescribeConfigsResponse(results=[result]), requested=1) == node
+
+
+def configs(*pairs: tuple[str, str | None], error_code: int = 0) -> DescribeConfigsResponse:
+    entry = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
+    entries = [entry(name=name, value=value) for name, value in pairs]
+    result = DescribeConfigsResponse.DescribeConfigsResult(error_code=error_code, configs=entries)
+    return DescribeConfigsResponse(results=[result])
+
+
+VOTERS = "controller.quorum.voters"
+
+
+@pytest.mark.parametrize(
+    ("response", "found"),
+    [
+        (configs(("node.id", "1"), (VOTERS, "1@c1:9093")), "1@c1:9093"),
+        # Not set in a dynamic quorum, denied, and what no Kafka node has.
+        (configs((VOTERS, "")), None),
+        (configs((VOTERS, None)), None),
+        (configs((VOTERS, "1@c1:9093"), error_code=31), None),
+        (configs((VOTERS, "1@c:1," * 10_000)), None),
+        (configs((VOTERS, "1@c1:9093\x1b[2J")), None),
+        (DescribeConfigsResponse(results=[]), None),
+    ],
+)
+def test_configured_voters_are_read_if_they_are_known(response: DescribeConfigsResponse, found: str | None) -> None:
+    assert parse_quorum_voters(response) == found
 
 
 def test_minus_one_is_no_epoch_and_zero_is_the_first() -> None:

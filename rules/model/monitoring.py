@@ -205,8 +205,8 @@ class LeaderView:
 
     @property
     def asked_every_ms(self) -> Millis:
-        """At least how often this endpoint is asked."""
-        return UNRECORDED_VIEW_EVERY_MS if self.node is None else VIEW_EVERY_MS
+        """At least how often this endpoint is asked: the leader of another quorum, as often as the controllers."""
+        return UNRECORDED_VIEW_EVERY_MS if self.node is None and not self.other_voters else VIEW_EVERY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

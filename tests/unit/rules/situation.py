@@ -555,6 +555,15 @@ def removed(quorum: Quorum, node: int, *, ago_ms: int, directory: str | None = N
     return replace(quorum, removals=(*quorum.removals, removal))
 
 
+def configured_voters(quorum: Quorum, *lists: str | None, ago_ms: int = 2_000) -> Quorum:
+    """Controllers 1, 2, … of a static quorum have these lists of voters; None: the monitor may not read it."""
+    for node, text in enumerate(lists, 1):
+        name, _ = _probe(node)
+        probe = replace(quorum.probes[name], quorum_voters=text, observed_at_ms=Millis(NOW - ago_ms))
+        quorum = replace(quorum, probes={**quorum.probes, name: probe})
+    return static(quorum)
+
+
 # Faults of the quorum, and of its observation.
 
 

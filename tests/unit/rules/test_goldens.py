@@ -37,6 +37,7 @@ from tests.unit.rules.situation import (
     adding,
     all_refuse,
     broker_lagging,
+    configured_voters,
     created_anew,
     elected,
     endpoint,
@@ -166,6 +167,10 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "voter-disk-replaced.warning": ("controller 2", REPLACED_DISK),
     "voter-disk-replaced.warning.half-done": ("controller 2", removed(REPLACED_DISK, 2, ago_ms=4_000)),
     "node-records-conflict.warning": (f"directory {key(2).directory_id}", observer(healthy(), 4, directory="dirOf2")),
+    "node-records-conflict.critical": (
+        "controller.quorum.voters",
+        configured_voters(healthy(), *("1@c1.test:9093,2@c2.test:9093,3@c3.test:9093",) * 2, "3@c3.test:9093"),
+    ),
     "node-records-conflict.warning.protocol": ("voter 1", with_protocols(healthy(), "SSL", "PLAINTEXT", "PLAINTEXT")),
     "voter-log-regressed.critical": ("voter 2", log_regressed(healthy(), 2)),
     "voter-log-regressed.warning": ("voter 2", log_regressed(healthy(), 2, end=10_000, ago_ms=720_000)),

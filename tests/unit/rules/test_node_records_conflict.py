@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Endpoint, Millis, NodeId
-from rules.model.monitoring import probe_key
+from rules.model.identifiers import Endpoint, NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
-    NOW,
+    configured_voters,
     endpoint,
     findings,
     healthy,
@@ -146,15 +145,6 @@ def test_one_listener_with_two_protocols_is_reported_whatever_listener_is_first(
 VOTERS = "controller.quorum.voters"
 
 
-def configured(quorum: Quorum, *lists: str | None, ago_ms: int = 2_000) -> Quorum:
-    """Controllers 1, 2, … of a static quorum have these lists of voters; None: the monitor may not read it."""
-    for node, text in enumerate(lists, 1):
-        name = probe_key(NodeId(node), endpoint(node))
-        probe = replace(quorum.probes[name], quorum_voters=text, observed_at_ms=Millis(NOW - ago_ms))
-        quorum = replace(quorum, probes={**quorum.probes, name: probe})
-    return static(quorum)
-
-
 THREE = "1@c1:9093,2@c2:9093,3@c3:9093"
 
 
@@ -175,7 +165,7 @@ THREE = "1@c1:9093,2@c2:9093,3@c3:9093"
 def test_controllers_that_count_votes_by_different_lists_are_reported(
     lists: tuple[str | None, ...], severity: str, sentence: str
 ) -> None:
-    (finding,) = findings(configured(healthy(), *lists), RULE)
+    (finding,) = findings(configured_voters(healthy(), *lists), RULE)
     assert (finding.subject, finding.severity) == (VOTERS, severity)
     assert finding.summary.startswith(f"Controllers have different {VOTERS}: ")
     assert sentence in finding.summary
@@ -184,13 +174,15 @@ def test_controllers_that_count_votes_by_different_lists_are_reported(
 @pytest.mark.parametrize(
     "quorum",
     [
-        configured(healthy(), THREE, THREE, THREE),
+        configured_voters(healthy(), THREE, THREE, THREE),
         # Another order, another name of a host, and what the monitor may not read.
-        configured(healthy(), THREE, "3@10.0.0.3:9093, 2@c2.test:9093, 1@C1:9093", None),
-        configured(healthy(), None, None, None),
-        configured(healthy(), THREE, "2@c2:9093,3@c3:9093", THREE, ago_ms=31_000),
+        configured_voters(healthy(), THREE, "3@10.0.0.3:9093, 2@c2.test:9093, 1@C1:9093", None),
+        configured_voters(healthy(), None, None, None),
+        configured_voters(healthy(), THREE, "2@c2:9093,3@c3:9093", THREE, ago_ms=31_000),
         # A dynamic quorum does not use it: the log has the voters.
-        replace(configured(healthy(), THREE, "2@c2:9093", THREE), kraft_version=1, committed=healthy().committed),
+        replace(
+            configured_voters(healthy(), THREE, "2@c2:9093", THREE), kraft_version=1, committed=healthy().committed
+        ),
     ],
 )
 def test_lists_that_agree_or_are_not_known_are_no_finding(quorum: Quorum) -> None:

@@ -112,6 +112,10 @@ class Security:
         """The JVM option that allows a node to read the public keys of `tokens`."""
         return (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.tokens.jwks_file.as_uri()}",)
 
+    def trust(self, authority: Path) -> None:
+        """Makes the lab itself trust another authority too."""
+        self._context.load_verify_locations(authority)
+
     def client(self, user: str = ADMIN) -> dict[str, str | int]:
         """Returns librdkafka's login settings."""
         return {

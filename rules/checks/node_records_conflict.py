@@ -64,8 +64,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _cloned(quorum, poll, directory, fetching)
     if quorum.kraft_version == 0:
         yield from _configured_voters(quorum, poll, thresholds)
-    elif committed is None or (unread := log_read_problem(quorum)) is not None:
-        yield UnknownResult(why=NO_VOTERS_RECORD if committed is None else unread or NO_VOTERS_RECORD)
+    elif (unread := log_read_problem(quorum)) is not None or committed is None:
+        yield UnknownResult(why=unread or NO_VOTERS_RECORD)
     else:
         yield from _listeners(quorum, committed)
 

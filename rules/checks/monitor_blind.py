@@ -110,6 +110,10 @@ _REJECTED = (
     " The controllers reject the monitor's login or TLS since the last answer: if they use the same credentials or "
     "authorities, they reject each other too, and there is no leader."
 )
+_DISTRUSTED = (
+    " The monitor trusts none of the certificates since the last answer: if the controllers' truststores are like "
+    "ssl_cafile, they reject each other too, and there is no leader."
+)
 _CONFIGURATION_ERRORS = {
     Reason.DENIED,
     Reason.NOT_AUTHENTICATED,
@@ -155,7 +159,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         subject=QUORUM_SUBJECT,
         severity=Severity.CRITICAL if critical else Severity.WARNING,
         summary=_summary(answers, stale, failures, outdated)
-        + (_REJECTED if rejecting else "")
+        + (_rejection(quorum, failures) if rejecting else "")
         + _leader_sentence(unreachable),
         evidence={
             "vantage": quorum.vantage.value,
@@ -213,9 +217,17 @@ def _outdated(outdated: OutdatedSettings | None) -> dict[str, Plain]:
     return {"controllers_listen_at": [*outdated.addresses], "protocol_there": outdated.protocol}
 
 
+def _rejection(quorum: Quorum, failures: list[FailedObservation]) -> str:
+    return _DISTRUSTED if _untrusted(quorum, " ".join(each.endpoint for each in failures)) else _REJECTED
+
+
 def _remedy(
     quorum: Quorum, failures: list[FailedObservation], outdated: OutdatedSettings | None, *, rejected: bool
 ) -> Iterable[str]:
+    advice = (outdated.step(quorum.cluster),) if outdated is not None else tuple(_advice(quorum, failures))
+    own_file = rejected and _untrusted(quorum, " ".join(each.endpoint for each in failures))
+    if own_file:
+        yield from advice
     if rejected:
         yield "# Check on a controller's host, with its own configuration file, whether there is a leader"
         yield describe_status(quorum)
@@ -223,10 +235,8 @@ def _remedy(
             "# If there is none, the controllers reject each other as well: give all of them, one after the other, "
             "credentials and certificates that the others accept"
         )
-    if outdated is not None:
-        yield outdated.step(quorum.cluster)
-    else:
-        yield from _advice(quorum, failures)
+    if not own_file:
+        yield from advice
     yield "# Query the quorum from another host as well"
     if not rejected:
         yield describe_status(quorum)

@@ -717,6 +717,15 @@ def test_controllers_that_reject_the_monitor_may_reject_each_other(who: str, rea
     assert blind.remedy[0].startswith("# Check on a controller's host, with its own configuration file") is may
 
 
+def test_certificates_that_only_the_monitor_may_not_trust_begin_with_its_own_file() -> None:
+    quorum = with_certificates(not_observed_for(healthy()), dict.fromkeys((1, 2, 3), CertificateFault.UNTRUSTED))
+    (blind,) = findings(failing(quorum, Reason.TLS_FAILED, *ALL), "monitor-blind")
+    assert blind.severity == "critical"
+    assert "The monitor trusts none of the certificates since the last answer" in blind.summary
+    assert blind.remedy[0].startswith("# Compare the issuer of the certificate at ")
+    assert blind.remedy[2].startswith("# Check on a controller's host, with its own configuration file")
+
+
 def test_a_monitor_that_was_never_accepted_is_told_of_its_own_login_only() -> None:
     quorum = replace(failing(healthy(), Reason.NOT_AUTHENTICATED, *ALL), poll=None, log_fetched_at_ms=None)
     for vantage, severity in ((Vantage.INSIDE, "critical"), (Vantage.OUTSIDE, "warning")):

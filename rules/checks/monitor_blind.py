@@ -70,7 +70,7 @@ CONTROLLER_HOLD = Threshold(
 ADVICE: dict[Reason, str] = {
     Reason.UNRESOLVABLE: "Look up the controllers' names on the monitor's host: no address is found for {where}",
     Reason.RESOLVER_FAILED: "Fix name resolution on the monitor's host: the resolver failed for {where}",
-    Reason.REFUSED: "Check the controllers' addresses, whether they run, and firewalls: {where} refuses connections",
+    Reason.REFUSED: "Check the addresses, whether controllers run, and firewalls: connections are refused at {where}",
     Reason.TIMED_OUT: "Check the network between the monitor and {where}, and whether the processes there hang",
     Reason.UNREACHABLE: "Check routes and firewalls between the monitor and {where}",
     Reason.CLOSED: "Check in the logs at {where} why connections are closed: a TLS listener closes plaintext ones",

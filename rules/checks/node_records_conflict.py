@@ -1,4 +1,4 @@
-"""What nodes say of themselves contradicts: a directory id under two node ids, different listeners or voters.
+"""The records of two nodes contradict each other: one directory id under two node ids, or different listeners.
 
 What it means
     - One directory id under two node ids: a disk or a machine image was cloned after Kafka had formatted it. Directory
@@ -9,18 +9,12 @@ What it means
       that is dialled with different security protocols. A controller dials the others by the name of its own first
       listener, with its own protocol: with different ones they cannot connect after a restart.
 
-    - The controllers of a static quorum (kraft.version 0) have different controller.quorum.voters. Each counts votes by
-      its own list. It is critical if two majorities without a common voter are possible: then two controllers can lead.
-      Needs DESCRIBE_CONFIGS on CLUSTER: without it the lists are not known, and nothing is reported.
-
     Nothing has failed yet. Only nodes that fetch are compared. While all controllers have both listeners, some may dial
     the new one and some the former one: so a listener is replaced in three rolling restarts.
 
 What to do
     - Cloned disk: stop the node that was added last, delete its metadata directory, format it (a controller with
       --no-initial-controllers), and start it.
-    - Voters: give all controllers and brokers the same controller.quorum.voters, and restart the different ones, one at
-      a time.
     - Listeners: give all controllers the same controller.listener.names and listener.security.protocol.map, and restart
       the different ones, one at a time.
 
@@ -29,45 +23,28 @@ What not to do
     agree.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from rules.analysis.freshness import (
-    FETCH_AGE,
-    NO_VOTERS_RECORD,
-    POLL_AGE,
-    PROBE_AGE,
-    is_current,
-    log_read_problem,
-    needed,
-)
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
 from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
-from rules.model.membership import Voter, VoterSet, majority
+from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Poll, Quorum
 from rules.remedies.remedy_commands import describe_status
-
-_VOTERS_SETTING = "controller.quorum.voters"
-_VOTER = re.compile(r"(?P<id>[0-9]{1,10})@.+:(?P<port>[0-9]{1,5})")
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each directory id under two node ids, and one for each voter with another listener."""
-    poll, committed = needed(quorum.poll), quorum.committed
+    poll, committed = needed(quorum.poll), needed(quorum.committed)
     for directory, keys in _shared_directories(poll).items():
         fetching = [key for key in keys if liveness(quorum, poll, key, thresholds) is Liveness.FETCHING]
         if len(fetching) > 1:
             yield _cloned(quorum, poll, directory, fetching)
-    if quorum.kraft_version == 0:
-        yield from _configured_voters(quorum, poll, thresholds)
-    elif (unread := log_read_problem(quorum)) is not None or committed is None:
-        yield UnknownResult(why=unread or NO_VOTERS_RECORD)
-    else:
-        yield from _listeners(quorum, committed)
+    yield from _listeners(quorum, committed)
 
 
 def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
@@ -76,60 +53,6 @@ def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
         if row.key.directory_id is not None:
             found.setdefault(row.key.directory_id, []).append(row.key)
     return {directory: sorted(keys) for directory, keys in sorted(found.items()) if len({key.id for key in keys}) > 1}
-
-
-def _configured_voters(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Iterable[Finding]:
-    """Yields a finding if controllers of a static quorum count votes by different lists."""
-    lists = {
-        probe.node: probe.quorum_voters
-        for _, probe in sorted(quorum.probes.items())
-        if probe.quorum_voters is not None
-        and probe.answered_by in (None, probe.node)
-        and is_current(quorum, probe.observed_at_ms, thresholds.ms(PROBE_AGE.name))
-    }
-    voters = {node: _listed(text) for node, text in lists.items()}
-    # The leader's answer shows by which voters it leads, where its own configuration is not known.
-    led = frozenset(row.key.id for row in poll.voters)
-    if poll.leader_id not in voters and any({node for node, _ in one} != led for one in voters.values()):
-        voters[poll.leader_id] = frozenset((node, 0) for node in led)
-        lists[poll.leader_id] = ",".join(map(str, sorted(led)))
-    if len({*voters.values()}) < 2:
-        return
-    usual = Counter(voters.values()).most_common(1)[0][0]
-    different = sorted(node for node, one in voters.items() if one != usual)
-    ids = [frozenset(node for node, _ in one) for one in voters.values()]
-    apart = any(
-        majority(len(one)) + majority(len(other)) <= len(one | other) for one in ids for other in ids if one != other
-    )
-    grouped: dict[str, list[NodeId]] = {}
-    for node, text in sorted(lists.items()):
-        grouped.setdefault(text, []).append(node)
-    sentences = [f"{and_join(nodes)} {'has' if len(nodes) == 1 else 'have'} {text}" for text, nodes in grouped.items()]
-    consequence = " Two majorities are possible, and with them two leaders." if apart else ""
-    yield Finding(
-        subject=_VOTERS_SETTING,
-        severity=Severity.CRITICAL if apart else Severity.WARNING,
-        summary=f"Controllers have different {_VOTERS_SETTING}: {'; '.join(sentences[:4])}. Each counts votes by "
-        f"its own list.{consequence}",
-        evidence={
-            _VOTERS_SETTING: {str(node): text for node, text in sorted(lists.items())},
-            "leader": poll.leader_id,
-            "leader_epoch": poll.leader_epoch,
-        },
-        remedy=(
-            f"# Compare {_VOTERS_SETTING} in the configuration of every controller and broker",
-            f"# Give {and_join(f'controller {node}' for node in different)} the list of the others, and restart them "
-            "one at a time, the leader last",
-            describe_status(quorum),
-        ),
-        starts=tuple(different),
-    )
-
-
-def _listed(text: str) -> frozenset[tuple[NodeId, int]]:
-    """Returns id and port of each voter in a list such as `1@c1:9093,2@c2:9093`; a host has several names."""
-    found = (_VOTER.fullmatch(each.strip()) for each in text.split(","))
-    return frozenset((NodeId(int(each["id"])), int(each["port"])) for each in found if each)
 
 
 def _listeners(quorum: Quorum, committed: VoterSet) -> Iterable[Finding]:
@@ -300,8 +223,6 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
 def _resolved(quorum: Quorum, subject: str) -> str:
     if subject.startswith("directory "):
         return f"At most one node has the {subject.replace('directory', 'directory id', 1)}."
-    if subject == _VOTERS_SETTING:
-        return f"The controllers that answer have the same {_VOTERS_SETTING}."
     if quorum.committed and not quorum.voter(node_of(subject)):
         return f"Controller {node_of(subject)} is not a voter."
     return f"The recorded and the registered listener of {subject} agree."
@@ -311,7 +232,7 @@ RULE = Rule(
     title="Records of nodes contradict each other",
     resolved=_resolved,
     hold=hold(60.0),
-    further_thresholds=(FETCH_AGE, POLL_AGE, PROBE_AGE),
-    needs=(Need.METADATA_LOG, Need.FRESH_POLL),
+    further_thresholds=(FETCH_AGE, POLL_AGE),
+    needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
 )

@@ -1,12 +1,15 @@
-"""The controllers do not agree on who is the leader.
+"""The controllers do not agree on who is the leader, or on who votes.
 
 What it means
-    kraftwatch asks each controller for the leader and the epoch it knows:
+    kraftwatch asks each controller for the leader and the epoch it knows, and for its controller.quorum.voters:
 
     - Warning: a controller stays in another epoch than the quorum, or knows no leader while the others follow one, or a
       node of another cluster answers at its address. The controller takes no part in the quorum. If it is a voter, the
       quorum tolerates one failure less.
     - Critical: two controllers name different leaders of one epoch. Raft rules this out (KIP-595).
+    - Warning: the controllers of a static quorum (kraft.version 0) have different controller.quorum.voters. Each counts
+      votes by its own list. Critical if two majorities without a common voter are possible: then two can lead. This
+      needs DESCRIBE_CONFIGS on CLUSTER: without it the lists are not known, and nothing is reported.
 
     An election is not a disagreement: for some seconds not every controller knows the result. A controller that is cut
     off still reports the leader it knew until it hears of a newer epoch, because Kafka remembers the leader and asks
@@ -18,25 +21,35 @@ What to do
        connects to, its log.
     3. Restart it when it can reach the others.
 
+    If the lists of voters differ, give all controllers and brokers the same one, and restart the different ones, one at
+    a time.
+
 What not to do
     Do not restart the controllers that agree: they are the working majority. Do not format the one that does not agree.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
+from rules.analysis.freshness import POLL_AGE, PROBE_AGE, VIEW_AGE, fresh_poll, fresh_views, is_current
 from rules.analysis.leadership import leaders_of_newest_epoch
 from rules.analysis.now import leads
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Epoch, NodeId
+from rules.model.membership import majority
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import contradiction_steps, describe_status
 
+_VOTERS_SETTING = "controller.quorum.voters"
+_VOTER = re.compile(r"(?P<id>[0-9]{1,10})@.+:(?P<port>[0-9]{1,5})")
+
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each controller that disagrees, or one about the quorum if an epoch has two leaders."""
+    yield from _configured_voters(quorum, thresholds)
     views = fresh_views(quorum, thresholds)
     if not views:
         yield UnknownResult(why="no controller has recently reported its leader")
@@ -59,6 +72,63 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             described = _views(views) if described is None else described
             yield _disagreement(quorum, described, view, epoch, leaders[0])
     yield from _voters_without_view(quorum, views)
+
+
+def _configured_voters(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
+    """Yields a finding if controllers of a static quorum count votes by different lists."""
+    poll = fresh_poll(quorum, thresholds)
+    if quorum.kraft_version != 0 or poll is None:
+        return
+    lists = {
+        probe.node: probe.quorum_voters
+        for _, probe in sorted(quorum.probes.items())
+        if probe.quorum_voters is not None
+        and probe.answered_by in (None, probe.node)
+        and is_current(quorum, probe.observed_at_ms, thresholds.ms(PROBE_AGE.name))
+    }
+    voters = {node: _listed(text) for node, text in lists.items()}
+    # The leader's answer shows by which voters it leads, where its own configuration is not known.
+    led = frozenset(row.key.id for row in poll.voters)
+    if poll.leader_id not in voters and any({node for node, _ in one} != led for one in voters.values()):
+        voters[poll.leader_id] = frozenset((node, 0) for node in led)
+        lists[poll.leader_id] = ",".join(map(str, sorted(led)))
+    if len({*voters.values()}) < 2:
+        return
+    usual = Counter(voters.values()).most_common(1)[0][0]
+    different = sorted(node for node, one in voters.items() if one != usual)
+    ids = [frozenset(node for node, _ in one) for one in voters.values()]
+    apart = any(
+        majority(len(one)) + majority(len(other)) <= len(one | other) for one in ids for other in ids if one != other
+    )
+    grouped: dict[str, list[NodeId]] = {}
+    for node, text in sorted(lists.items()):
+        grouped.setdefault(text, []).append(node)
+    sentences = [f"{and_join(nodes)} {'has' if len(nodes) == 1 else 'have'} {text}" for text, nodes in grouped.items()]
+    consequence = " Two majorities are possible, and with them two leaders." if apart else ""
+    yield Finding(
+        subject=_VOTERS_SETTING,
+        severity=Severity.CRITICAL if apart else Severity.WARNING,
+        summary=f"Controllers have different {_VOTERS_SETTING}: {'; '.join(sentences[:4])}. Each counts votes by "
+        f"its own list.{consequence}",
+        evidence={
+            _VOTERS_SETTING: {str(node): text for node, text in sorted(lists.items())},
+            "leader": poll.leader_id,
+            "leader_epoch": poll.leader_epoch,
+        },
+        remedy=(
+            f"# Compare {_VOTERS_SETTING} in the configuration of every controller and broker",
+            f"# Give {and_join(f'controller {node}' for node in different)} the list of the others, and restart them "
+            "one at a time, the leader last",
+            describe_status(quorum),
+        ),
+        starts=tuple(different),
+    )
+
+
+def _listed(text: str) -> frozenset[tuple[NodeId, int]]:
+    """Returns id and port of each voter in a list such as `1@c1:9093,2@c2:9093`; a host has several names."""
+    found = (_VOTER.fullmatch(each.strip()) for each in text.split(","))
+    return frozenset((NodeId(int(each["id"])), int(each["port"])) for each in found if each)
 
 
 def _follows(view: LeaderView, epoch: Epoch) -> bool:
@@ -153,6 +223,8 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
 
 
 def _resolved(quorum: Quorum, subject: str) -> str:
+    if subject == _VOTERS_SETTING:
+        return f"The controllers that answer have the same {_VOTERS_SETTING}."
     if subject == "quorum":
         return f"Every controller agrees on the leader. {leads(quorum)}."
     views = [
@@ -168,7 +240,7 @@ RULE = Rule(
     title="The controllers do not agree on the leader",
     resolved=_resolved,
     hold=hold(60.0, "an election or a restart of a controller takes less"),
-    further_thresholds=(VIEW_AGE, POLL_AGE),
+    further_thresholds=(VIEW_AGE, POLL_AGE, PROBE_AGE),
     needs=(Need.METADATA_LOG,),
     inhibited_by=("no-leader", "two-quorums"),
     grouped_with=("stale-voter-endpoint", "failure-tolerance", "voter-lagging"),

@@ -23,14 +23,14 @@ def test_a_controller_with_another_list_of_voters_is_named(lab: MakeLab, tmp_pat
     fewer = ",".join(each for each in voters.split(",") if not each.startswith(f"{left_out}@"))
     with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
         monitor = monitored_cluster_of(quorum, gatherer)
-        monitor.start_scenario({"node-records-conflict.hold": 1})
+        monitor.start_scenario({"views-disagree.hold": 1})
         monitor.wait_for_quorum(lambda seen: any(one.quorum_voters == voters for one in seen.probes.values()))
         assert monitor.rules == set()
 
         quorum.stop(different)
         file.write_text(whole.replace(voters, fewer), encoding="utf-8")
         quorum.start(different)
-        alert = monitor.wait_for("node-records-conflict", within_s=60)
+        alert = monitor.wait_for("views-disagree", within_s=60)
 
         assert (alert.subject, alert.severity) == (SETTING, "warning")
         assert f"; {different} has {fewer}. Each counts votes by its own list." in alert.summary or (
@@ -39,5 +39,5 @@ def test_a_controller_with_another_list_of_voters_is_named(lab: MakeLab, tmp_pat
         quorum.stop(different)
         file.write_text(whole, encoding="utf-8")
         quorum.start(different)
-        monitor.wait_for("node-records-conflict", "resolved", within_s=90)
+        monitor.wait_for("views-disagree", "resolved", within_s=90)
         await_fetches_of_all_voters(quorum)

@@ -167,10 +167,6 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "voter-disk-replaced.warning": ("controller 2", REPLACED_DISK),
     "voter-disk-replaced.warning.half-done": ("controller 2", removed(REPLACED_DISK, 2, ago_ms=4_000)),
     "node-records-conflict.warning": (f"directory {key(2).directory_id}", observer(healthy(), 4, directory="dirOf2")),
-    "node-records-conflict.critical": (
-        "controller.quorum.voters",
-        configured_voters(healthy(), *("1@c1.test:9093,2@c2.test:9093,3@c3.test:9093",) * 2, "3@c3.test:9093"),
-    ),
     "node-records-conflict.warning.protocol": ("voter 1", with_protocols(healthy(), "SSL", "PLAINTEXT", "PLAINTEXT")),
     "voter-log-regressed.critical": ("voter 2", log_regressed(healthy(), 2)),
     "voter-log-regressed.warning": ("voter 2", log_regressed(healthy(), 2, end=10_000, ago_ms=720_000)),
@@ -309,6 +305,10 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "views-disagree.warning": ("controller 1", with_views(healthy(), view(1, leader=2, epoch=5))),
     "views-disagree.warning.no-leader": ("controller 1", with_views(healthy(), view(1, leader=None, epoch=9))),
     "views-disagree.warning.foreign": ("controller 1", with_views(healthy(), foreign(view(1)))),
+    "views-disagree.critical.voters": (
+        "controller.quorum.voters",
+        configured_voters(healthy(), *("1@c1.test:9093,2@c2.test:9093,3@c3.test:9093",) * 2, "3@c3.test:9093"),
+    ),
     "views-disagree.critical": ("quorum", with_views(healthy(), view(1, leader=2))),
     "two-quorums.critical": ("quorum", with_views(healthy(), second_quorum(1))),
     "unclean-election.critical": ("topic orders", recovering(unclean(healthy(), 0, 3), 0, 3)),

@@ -10,6 +10,7 @@ from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
     adding,
+    configured_voters,
     finding_lines,
     findings,
     foreign,
@@ -133,3 +134,50 @@ def test_newest_epoch_may_be_known_from_a_poll_alone() -> None:
     assert finding_lines(with_poll(later, observed_at_ms=Millis(NOW - 5_000))) == [
         f"warning {RULE}: controller {node}" for node in (1, 2, 3)
     ], "all of them were asked since"
+
+
+VOTERS = "controller.quorum.voters"
+
+
+THREE = "1@c1:9093,2@c2:9093,3@c3:9093"
+
+
+@pytest.mark.parametrize(
+    ("lists", "severity", "sentence"),
+    [
+        (
+            (THREE, THREE, "2@c2:9093,3@c3:9093"),
+            "warning",
+            f"1 and 2 have {THREE}; 3 has 2@c2:9093,3@c3:9093. Each counts votes by its own list.",
+        ),
+        ((THREE, "1@c1:9093,2@c2:9093,4@c4:9093", None), "critical", "Two majorities are possible, and with them two"),
+        # The leader is asked by DescribeQuorum only.
+        ((THREE + ",4@c4:9093,5@c5:9093", None, None), "critical", "3 has 1,2,3."),
+        ((THREE, THREE, "1@c1:9093,2@c2:9093,3@c3:19093"), "warning", "3 has 1@c1:9093,2@c2:9093,3@c3:19093."),
+    ],
+)
+def test_controllers_that_count_votes_by_different_lists_are_reported(
+    lists: tuple[str | None, ...], severity: str, sentence: str
+) -> None:
+    (finding,) = findings(configured_voters(healthy(), *lists), RULE)
+    assert (finding.subject, finding.severity) == (VOTERS, severity)
+    assert finding.summary.startswith(f"Controllers have different {VOTERS}: ")
+    assert sentence in finding.summary
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        configured_voters(healthy(), THREE, THREE, THREE),
+        # Another order, another name of a host, and what the monitor may not read.
+        configured_voters(healthy(), THREE, "3@10.0.0.3:9093, 2@c2.test:9093, 1@C1:9093", None),
+        configured_voters(healthy(), None, None, None),
+        configured_voters(healthy(), THREE, "2@c2:9093,3@c3:9093", THREE, ago_ms=31_000),
+        # A dynamic quorum does not use it: the log has the voters.
+        replace(
+            configured_voters(healthy(), THREE, "2@c2:9093", THREE), kraft_version=1, committed=healthy().committed
+        ),
+    ],
+)
+def test_lists_that_agree_or_are_not_known_are_no_finding(quorum: Quorum) -> None:
+    assert findings(quorum, RULE) == []

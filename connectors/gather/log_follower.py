@@ -108,17 +108,8 @@ class LogFollower:
             if leader is None:
                 await self._find_leader()
                 continue
-            if self._other_quorums != self._nodes.other_quorums:
-                self._leave_log(leader)
             try:
-                if leader != self._verified_leader:
-                    await self._require_this_quorum(leader)
-                    self._verified_leader = leader
-                if self._snapshot is not None:
-                    await self._fetch_snapshot_piece(leader, self._snapshot)
-                else:
-                    await self._fetch(leader)
-                self.position = FetchPosition(offset=self._buffer.committed_end, epoch=self._buffer.committed_epoch)
+                await self._follow(leader)
             except ObservationError as problem:
                 self._write_failure(leader, problem)
                 if problem.reason is Reason.INVALID_RESPONSE:
@@ -132,6 +123,19 @@ class LogFollower:
                 self._write_failure(leader, ObservationError(Reason.UNDECODABLE, str(problem)))
                 self._snapshot = None
                 await self._loop.sleep(_SEARCH_INTERVAL_S)
+
+    async def _follow(self, leader: Address) -> None:
+        """Fetches once from this leader, after it was found to lead the gathered quorum."""
+        if self._other_quorums != self._nodes.other_quorums:
+            self._leave_log(leader)
+        if leader != self._verified_leader:
+            await self._require_this_quorum(leader)
+            self._verified_leader = leader
+        if self._snapshot is not None:
+            await self._fetch_snapshot_piece(leader, self._snapshot)
+        else:
+            await self._fetch(leader)
+        self.position = FetchPosition(offset=self._buffer.committed_end, epoch=self._buffer.committed_epoch)
 
     async def _fetch(self, leader: Address) -> None:
         position = self._buffer.fetch_position(self._nodes.leader_epoch)

@@ -100,7 +100,9 @@ class NodeDirectory:
         self.views_at = 0.0
         """When a controller last answered which leader it follows (the loop's clock)."""
         self.other_quorums = 0
-        """How often the gatherer went over to another quorum."""
+        """How often the gatherer went over to another quorum: one whose voters are others."""
+        self._left: frozenset[ReplicaKey] = frozenset()
+        """The voters of the quorum that is no longer gathered, until a poll shows which one is gathered instead."""
 
     @property
     def known_endpoints(self) -> KnownEndpoints:
@@ -132,9 +134,9 @@ class NodeDirectory:
 
     def gather_another_quorum(self, voters: frozenset[ReplicaKey] = frozenset()) -> None:
         """Gathers the quorum of these voters, which most controllers follow now; without voters, the next to answer."""
+        self._left = self._quorum or self._left
         self._quorum = voters
         self.others.clear()
-        self.other_quorums += 1
 
     def update_from_fetch(self, response: "FetchResult") -> Address | None:
         """Updates leader and epoch from a Fetch response; returns the reported leader's address, if it is known."""
@@ -160,6 +162,8 @@ class NodeDirectory:
             case Poll():
                 self._polled = dict(event.nodes)
                 self._quorum = event.voter_keys
+                self.other_quorums += bool(self._left) and not is_same_quorum(self._left, event.voter_keys)
+                self._left = frozenset()
             case _:
                 pass
 

@@ -9,6 +9,7 @@ from deploy.lab.jvm import Jvm
 from deploy.lab.node import Node
 from tests.chaos import small_disk
 from tests.chaos.packet_filter import MONITOR, PacketFilter, address
+from tests.kafka.lab_helpers import compiled_policy, second_log_directory, use_log_directory
 from tests.lab import Lab
 
 PROPERTIES = {
@@ -28,6 +29,9 @@ class ChaosLab(Lab):
     def __init__(self, directory: Path, *, controllers: int, brokers: int) -> None:
         super().__init__(directory, controllers=controllers, brokers=brokers, named=True, properties=PROPERTIES)
         self.filter = PacketFilter()
+        self._policy = compiled_policy(directory)
+        self.second_directory: Node | None = None
+        """The second log directory of the first broker."""
         self._forgotten: set[int] = set()
 
     def _format_all(self) -> None:
@@ -35,6 +39,8 @@ class ChaosLab(Lab):
             node.disk = small_disk.mount(node.folder / "disk", megabytes=DISK_MB)
         self.layout.configure()
         super()._format_all()
+        first = self.layout.brokers[0]
+        self.second_directory = second_log_directory(first)
 
     @property
     def monitor_hosts_file(self) -> Path:
@@ -47,12 +53,30 @@ class ChaosLab(Lab):
             # At the address that each node has for it.
             node.bind = "0.0.0.0"
         self.layout.configure()
+        self._complete_properties()
         for id_ in ids:
             node = self.node(id_)
             node.launch(self._jvm_at(node), supervised=True)
         for id_ in ids if wait else ():
             node = self.node(id_)
             node.wait_for_start(self._jvm_at(node), self.connect, supervised=True, timeout_s=180)
+
+    def wipe_disk(self, id_: int) -> str:
+        # kafka-storage reads the properties of a node that is new.
+        self.layout.configure()
+        return super().wipe_disk(id_)
+
+    def _complete_properties(self) -> None:
+        """Adds what kafka-storage must not read: it would look for the class, and format both directories."""
+        for node in self.layout.controllers:
+            with node.properties_file.open("a", encoding="utf-8") as properties:
+                properties.write("create.topic.policy.class.name=WaitingPolicy\n")
+        assert self.second_directory is not None
+        use_log_directory(self.layout.brokers[0], self.second_directory)
+
+    def waits(self, node: int) -> Path:
+        """The file while which exists the policy for new topics waits in this controller."""
+        return self.directory / f"waits-{node}"
 
     def forget_names(self, nodes: Iterable[int]) -> None:
         """From now on the names of these controllers, and only of these, do not resolve anywhere."""
@@ -73,9 +97,11 @@ class ChaosLab(Lab):
         return self.directory / f"hosts-{source}"
 
     def _jvm_at(self, node: Node) -> Jvm:
+        jars = kafka_jars(node.version)
+        policy = ("-cp", f"{jars}/*:{self._policy}", f"-Dwaits={self.waits(node.id)}")
         return Jvm(
-            jars=kafka_jars(node.version),
+            jars=jars,
             folder=self.directory,
             hosts_file=self._hosts_of(node.id),
-            options=self.java_options,
+            options=(*self.java_options, *policy),
         )

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from threading import Thread
 
 from deploy.lab import LabError
 from tests.chaos.chaos_fault import (
@@ -36,6 +37,16 @@ while True:
 def _leader(context: ChaosContext) -> Mapping[str, Sequence[int]]:
     leader = context.leader()
     return {"controller": () if leader is None else (leader,)}
+
+
+def _leader_alone(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    """The leader, while nothing is done to brokers, which it could not unfence, nor to the voters."""
+    return {**_leader(context), "every broker": (0,), "membership": (0,)}
+
+
+def _two_directories(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    """The broker with two log directories."""
+    return {"broker": context.lab.brokers[:1]}
 
 
 def _members(context: ChaosContext) -> Mapping[str, Sequence[int]]:
@@ -112,6 +123,75 @@ def _cut_monitor_from_all(context: ChaosContext, _: int) -> Iterator[None]:
     return _broken(
         context, Kind.NOT_OBSERVED, [BrokenPath(source=MONITOR, target=each) for each in controllers], *controllers
     )
+
+
+def _serve_no_new_connection(context: ChaosContext, node: int) -> Iterator[None]:
+    """The controller fetches by the connections that it has; nobody gets a new one."""
+    others = [each for each in (*context.lab.controllers, *context.lab.brokers, MONITOR) if each != node]
+    paths = [BrokenPath(source=each, target=node, new_only=True) for each in others]
+    return _broken(context, Kind.UNSERVED, paths, node)
+
+
+def _hang_event_thread(context: ChaosContext, node: int) -> Iterator[None]:
+    """A policy for new topics hangs in the active controller; Raft goes on. Brokers are not unfenced meanwhile."""
+    lab, topic = context.lab, f"hangs-{len(context.facts.facts)}"
+    uncertain = [context.facts.begin(Kind.BROKER_UNCERTAIN, each) for each in lab.brokers]
+    with facts_while(context, *uncertain):
+        lab.waits(node).touch()
+        creating = Thread(target=_create, args=(lab, topic), daemon=True)
+        creating.start()
+        stuck = context.facts.begin(Kind.STUCK, node)
+        yield
+        lab.waits(node).unlink()
+        context.facts.end(stuck)
+        for broker in lab.brokers:
+            yield from _until_unfenced(context, broker)
+        yield from _until_done(context, lambda: _delete(lab, topic))
+
+
+def _delete(lab: ChaosLab, topic: str) -> None:
+    at = ["--bootstrap-server", ",".join(lab.broker_bootstrap)]
+    lab.jvm.tool("kafka-topics", [*at, "--delete", "--if-exists", "--topic", topic])
+
+
+def _create(lab: ChaosLab, topic: str) -> None:
+    with suppress(LabError):
+        lab.create_topic(topic)
+
+
+def _restart_again_and_again(context: ChaosContext, node: int) -> Iterator[None]:
+    """The controller is killed as soon as it has started, three times."""
+    lab = context.lab
+    with facts_while(context, context.facts.begin(Kind.UNCERTAIN, node)):
+        for _ in range(3):
+            yield
+            lab.kill(node)
+            context.restart_controller(node)
+            for _ in range(15):
+                yield
+                if lab.node(node).accepts_requests(lab.connect):
+                    break
+            yield  # It registers.
+    context.facts.instant(Kind.RESTARTED_OFTEN, node, lasts_s=60.0)
+
+
+def _lose_majority_of_disks(context: ChaosContext, _: int) -> Iterator[None]:
+    """A majority of the controllers start with new disks, which hold no vote; later they get their own back."""
+    lab = context.lab
+    chosen = context.random.sample(lab.controllers, len(lab.controllers) // 2 + 1)
+    with facts_while(context, *(context.facts.begin(Kind.NEW_DISK, each) for each in chosen)):
+        lab.kill(*chosen)
+        for each in chosen:
+            shutil.copytree(lab.node(each).data, context.folder / f"lost-{each}")
+            lab.wipe_disk(each)
+            context.restart_controller(each)
+        yield
+        # A controller without a vote may have ended: the others take it for the voter that it was.
+        lab.kill(*(each for each in chosen if lab.node(each).running))
+        for each in chosen:
+            shutil.rmtree(lab.node(each).data)
+            shutil.move(context.folder / f"lost-{each}", lab.node(each).data)
+            context.restart_controller(each)
 
 
 def _replace_disk(context: ChaosContext, node: int) -> Iterator[None]:
@@ -230,6 +310,33 @@ def _cut_off_broker(context: ChaosContext, node: int) -> Iterator[None]:
         yield from _until_unfenced(context, node)
 
 
+def _fail_log_directory(context: ChaosContext, node: int) -> Iterator[None]:
+    """One of the broker's two log directories is a file, with the only replica of partitions; later it is back."""
+    context.require_leader()
+    lab, topic = context.lab, f"single-{len(context.facts.facts)}"
+    second = lab.second_directory
+    assert second is not None
+    try:
+        # In both directories alternately.
+        lab.create_topic(topic, assignment=[[node]] * 4)
+        lab.produce(topic, 40)
+    except LabError:
+        raise NotNowError("the partitions are not used yet") from None
+    kept = second.data.with_name("kept")
+    with facts_while(context, context.facts.begin(Kind.DIRECTORY_LOST, node)):
+        second.data.rename(kept)
+        second.data.touch()
+        yield
+        uncertain = context.facts.begin(Kind.BROKER_UNCERTAIN, node)
+        lab.kill(node)
+        second.data.unlink()
+        kept.rename(second.data)
+        yield from _start_broker(context, node)
+        context.facts.end(uncertain)
+        # With one replica they stay RECOVERING.
+        yield from _until_done(context, lambda: _delete(lab, topic))
+
+
 def _until_unfenced(context: ChaosContext, node: int) -> Iterator[None]:
     """A leader unfences it: the time without one does not count."""
     waited = 0
@@ -280,6 +387,20 @@ CLUSTER_FAULTS = (
     ChaosFault(name="a controller is cut off in one direction", needs=controllers, run=_one_way_controller),
     ChaosFault(name="the monitor is cut off from a controller", needs=controllers, run=_cut_monitor_from_one),
     ChaosFault(name="the monitor is cut off", needs=only("monitor"), run=_cut_monitor_from_all, weight=1),
+    ChaosFault(name="a controller serves no new connection", needs=controllers, run=_serve_no_new_connection),
+    ChaosFault(
+        name="the event thread of the active controller hangs",
+        needs=_leader_alone,
+        run=_hang_event_thread,
+        longest_s=80,
+    ),
+    ChaosFault(name="a controller restarts again and again", needs=controllers, run=_restart_again_and_again),
+    ChaosFault(
+        name="a majority of the disks is replaced",
+        needs=only("every controller"),
+        run=_lose_majority_of_disks,
+        weight=1,
+    ),
     ChaosFault(name="a disk is replaced", needs=_members, run=_replace_disk),
     ChaosFault(name="a voter is removed and added", needs=_members, run=_remove_voter),
     ChaosFault(name="an old copy of a disk is restored", needs=_members, run=_restore_old_disk),
@@ -288,5 +409,6 @@ CLUSTER_FAULTS = (
     ChaosFault(name="a broker is killed", needs=brokers, run=_broker_down(ChaosLab.kill, _start_broker)),
     ChaosFault(name="a broker is paused", needs=brokers, run=_broker_down(ChaosLab.pause, _resume_broker)),
     ChaosFault(name="a broker is cut off", needs=brokers, run=_cut_off_broker),
+    ChaosFault(name="a broker's log directory fails", needs=_two_directories, run=_fail_log_directory),
     ChaosFault(name="an unclean election", needs=only("every broker"), run=_elect_uncleanly),
 )

@@ -29,6 +29,8 @@ HOLD_S = {
     "partition-stuck-recovering": 30.0,
     "monitor-blind": 20.0,
     "monitor-blind controller": 60.0,
+    "controller-stuck": 10.0,
+    "partitions-offline": 20.0,
     "monitor-degraded relay": 60.0,
 }
 """The holds of the run's configuration."""
@@ -43,12 +45,13 @@ KEEPS_FIRING_S = {
 LASTING = "committed-metadata-lost"
 """The rule whose alert fires for an hour after its cause."""
 _MEMBERS = (Kind.NEW_DISK, Kind.OLD_DISK, Kind.REMOVED, Kind.MOVED)
-_CLUSTER = (Kind.SILENT, Kind.UNCERTAIN, Kind.NAMELESS, *_MEMBERS)
+_CLUSTER = (Kind.SILENT, Kind.UNCERTAIN, Kind.UNSERVED, Kind.STUCK, Kind.NAMELESS, *_MEMBERS)
 _BROKERS = (Kind.BROKER_SILENT, Kind.BROKER_UNCERTAIN)
 EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "no-leader": ((), (*_CLUSTER, Kind.BUSY)),
     "high-watermark-stalled": ((), (*_CLUSTER, Kind.BUSY)),
-    "controller-stuck": ((), (Kind.BUSY,)),
+    "controller-stuck": ((), (Kind.STUCK, Kind.BUSY)),
+    "log-directory-offline": ((Kind.DIRECTORY_LOST,), ()),
     "epoch-churn": ((), (*_CLUSTER, Kind.BUSY)),
     "failure-tolerance": ((), (*_CLUSTER, Kind.BUSY)),
     "voter-lagging": (_CLUSTER, (Kind.BUSY,)),
@@ -56,13 +59,16 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "voter-disk-replaced": (_MEMBERS, ()),
     "observer-could-be-voter": (_MEMBERS, ()),
     "voter-change-stuck": ((), _MEMBERS),
-    "stale-voter-endpoint": ((Kind.MOVED, Kind.NAMELESS, Kind.SILENT, Kind.UNCERTAIN, Kind.NOT_OBSERVED), ()),
+    "stale-voter-endpoint": (
+        (Kind.MOVED, Kind.NAMELESS, Kind.SILENT, Kind.UNCERTAIN, Kind.UNSERVED, Kind.NOT_OBSERVED),
+        (),
+    ),
     "broker-fenced": (_BROKERS, (*_CLUSTER, Kind.BUSY)),
     "broker-flapping": (_BROKERS, (*_CLUSTER, Kind.BUSY)),
     "observer-lagging": ((*_BROKERS, *_MEMBERS), (*_CLUSTER, Kind.BUSY)),
-    "partition-stuck-recovering": ((), (Kind.RECOVERING,)),
-    "unclean-election": ((), (Kind.RECOVERING, *_BROKERS)),
-    "partitions-offline": (_BROKERS, (Kind.RECOVERING, *_CLUSTER, Kind.BUSY)),
+    "partition-stuck-recovering": ((), (Kind.RECOVERING, Kind.DIRECTORY_LOST, Kind.STUCK)),
+    "unclean-election": ((), (Kind.RECOVERING, Kind.DIRECTORY_LOST, Kind.STUCK, *_BROKERS)),
+    "partitions-offline": ((*_BROKERS, Kind.DIRECTORY_LOST), (Kind.RECOVERING, *_CLUSTER, Kind.BUSY)),
     "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
     "monitor-degraded": ((), (Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),
@@ -125,7 +131,7 @@ class Oracle:
 
     def serving(self, at: float) -> list[int]:
         """Returns the voters that surely serve."""
-        doubts = (Kind.SILENT, Kind.UNCERTAIN, Kind.NEW_DISK)
+        doubts = (Kind.SILENT, Kind.UNCERTAIN, Kind.UNSERVED, Kind.NEW_DISK)
         return [each for each in self.voters(at) if not any(self._is(kind, at, each) for kind in doubts)]
 
     def absent(self, at: float) -> list[int]:
@@ -178,6 +184,14 @@ class Oracle:
             yield from self._long_enough(
                 "monitor-blind controller", f"controller {node}", partial(self._is_not_observed, node)
             )
+            yield from self._long_enough(
+                "monitor-blind controller", f"controller {node}", partial(self._serves_none, node)
+            )
+            yield from self._long_enough("controller-stuck", "active controller", partial(self._is_stuck, node))
+        for fact in course.facts.of(Kind.DIRECTORY_LOST):
+            yield from self._long_enough(
+                "partitions-offline", f"broker {fact.subject}", partial(self._lost_directory, fact)
+            )
         for broker in sorted({fact.subject for fact in course.facts.of(Kind.BROKER_SILENT)}):
             yield from self._long_enough("broker-fenced", f"broker {broker}", partial(self._is_fenced, broker))
         for fact in course.facts.of(Kind.RECOVERING):
@@ -212,6 +226,22 @@ class Oracle:
         missing = [each for each in self.course.controllers if self._is(Kind.NOT_OBSERVED, at, each)]
         named = self._works(at) and not self._is(Kind.NAMELESS, at)
         return named and missing == [node] and node in self.serving(at) and self.has_leader(at)
+
+    def _serves_none(self, node: int, at: float) -> bool:
+        others = (each for each in self.course.controllers if each != node)
+        alone = all(each in self.serving(at) for each in others) and not self._is(Kind.SILENT, at, node)
+        steady = not self._is(Kind.UNCERTAIN, at, node) and self.leader_answers(at)
+        return self.observed(at) and alone and steady and self._is(Kind.UNSERVED, at, node)
+
+    def _is_stuck(self, node: int, at: float) -> bool:
+        near = self.course.leaders[bisect_left(self._times, at - 3) : bisect_right(self._times, at + 3)]
+        leads = bool(near) and all(each.leader == node for each in near)
+        return self.observed(at) and self.has_leader(at) and leads and self._is(Kind.STUCK, at, node)
+
+    def _lost_directory(self, fact: Fact, at: float) -> bool:
+        """Kafka finds it within five seconds; then the active controller writes that the partitions have no leader."""
+        certain = fact.is_so(at) and fact.is_so(at - 10) and not self._is(Kind.BROKER_UNCERTAIN, at, fact.subject)
+        return certain and self.observed(at) and self.has_leader(at) and not self._is(Kind.STUCK, at)
 
     def _is_nameless(self, node: int, at: float) -> bool:
         reached = self._works(at) and not self._is(Kind.NOT_OBSERVED, at)

@@ -27,6 +27,8 @@ class BrokenPath:
     cut: Cut = Cut.DROP
     requests: bool = True
     """Whether requests are broken too, not answers alone."""
+    new_only: bool = False
+    """Whether only connections that are made meanwhile are broken: their first packet vanishes."""
 
 
 def address(source: int, target: int) -> str:
@@ -61,6 +63,8 @@ class PacketFilter:
 
 def _rules(path: BrokenPath) -> list[str]:
     place = address(path.source, path.target)
+    if path.new_only:
+        return [f"ip daddr {place} tcp flags & (syn | ack) == syn drop"]
     answers = (f"ip saddr {place}", f"ct original ip daddr {place} ct direction reply")
     # A reset is what the client gets, so it belongs to its requests.
     requests = [f"meta l4proto tcp ip daddr {place} {path.cut}"] if path.requests else []

@@ -1,11 +1,13 @@
 """Operations on a lab that only tests need."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from deploy.lab.addresses import Ports
+from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from deploy.lab.node import Node, format_disk, new_uuid, write_ids
 from tests.lab import Lab
 
@@ -24,15 +26,34 @@ def add_log_directory(lab: Lab, broker: int) -> Node:
     """Restarts a broker with a second, empty log directory; returns the node with it as its data."""
     node = lab.node(broker)
     lab.stop(broker)
+    second = second_log_directory(node)
+    use_log_directory(node, second)
+    lab.start(broker)
+    return second
+
+
+def second_log_directory(node: Node) -> Node:
+    """Formats a second, empty log directory for a broker; returns the node with it as its data."""
     second = replace(node, disk=node.folder / "second", process=None)
     second.data.mkdir(parents=True)
     (second.data / "meta.properties").write_bytes((node.data / "meta.properties").read_bytes())
     write_ids(second, directory_id=new_uuid())
+    return second
+
+
+def use_log_directory(node: Node, second: Node) -> None:
+    """Adds a second log directory to the configuration of a broker."""
     text = node.properties_file.read_text(encoding="utf-8")
     both = f"log.dirs={node.data},{second.data}\nmetadata.log.dir={node.data}\n"
     node.properties_file.write_text(text.replace(f"log.dirs={node.data}\n", both), encoding="utf-8")
-    lab.start(broker)
-    return second
+
+
+def compiled_policy(folder: Path) -> Path:
+    """Compiles the policy for new topics that waits while a file exists; returns the folder with its class."""
+    classes = folder / "classes"
+    source = Path(__file__).with_name("WaitingPolicy.java")
+    subprocess.run(["javac", "-cp", f"{kafka_jars(KAFKA_VERSION)}/*", "-d", str(classes), str(source)], check=True)
+    return classes
 
 
 @contextmanager

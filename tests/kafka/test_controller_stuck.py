@@ -14,6 +14,7 @@ from deploy.lab import LabError
 from tests.cli.program import kraftwatch
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import NAME
+from tests.kafka.lab_helpers import compiled_policy
 from tests.kafka.monitored_cluster import monitor_cluster
 from tests.lab import Lab
 
@@ -21,9 +22,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
 
 
 def test_an_active_controller_that_appends_nothing_is_named(lab: MakeLab, kafka_jars: Path, tmp_path: Path) -> None:
-    waits, classes = tmp_path / "waits", tmp_path / "classes"
-    policy = Path(__file__).with_name("WaitingPolicy.java")
-    subprocess.run(["javac", "-cp", f"{kafka_jars}/*", "-d", str(classes), str(policy)], check=True)
+    waits, classes = tmp_path / "waits", compiled_policy(tmp_path)
     quorum = lab(
         controllers=3,
         brokers=1,

@@ -119,7 +119,7 @@ Event: TypeAlias = LogEvent | ObservationEvent
 
 TIMES = frozenset(
     {
-        *("observed_at_ms", "since_ms", "first_at_ms", "last_at_ms"),
+        *("observed_at_ms", "since_ms", "first_at_ms", "last_at_ms", "returned_at_ms"),
         *("alive_since_timestamp_ms", "features_since_timestamp_ms"),
     }
 )

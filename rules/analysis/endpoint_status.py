@@ -32,6 +32,8 @@ from rules.model.quorum import Poll, Quorum
 
 _POLL_LATENCY_MS = 500
 """How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
+_SEVERAL, _RESTARTED_MS = 2, 600_000
+"""How often and how long ago the process of an endpoint that refuses connections may have started."""
 _OLDER_MS = 15_000
 """So long before a probe that times out an answer over an older connection may be: each controller answers every 10 s.
 An answer from before a network failure is older soon."""
@@ -264,11 +266,16 @@ def _faults(
         return tuple(faults)
     if probe.resolution is Resolution.NAME_NOT_FOUND:
         faults.append(EndpointFault.NAME_NOT_FOUND)
-    if probe.connection is Connection.REFUSED and fetched_since:
+    if probe.connection is Connection.REFUSED and fetched_since and not _restarts(probe):
         faults.append(EndpointFault.REFUSED_WHILE_FETCHING)
     if other_responder(probe):
         faults.append(EndpointFault.OTHER_RESPONDER)
     return tuple(faults)
+
+
+def _restarts(probe: Probe) -> bool:
+    """Returns whether its process started twice or more lately: it is there, and no other endpoint is its own."""
+    return sum(probe.observed_at_ms - at_ms <= _RESTARTED_MS for at_ms in probe.returned_at_ms) >= _SEVERAL
 
 
 def certificate_fault(probe: Probe) -> CertificateFault | None:

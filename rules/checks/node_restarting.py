@@ -9,21 +9,25 @@ What it means
     - A broker registered three times or more, however far apart, and was not unfenced in between: it ends at each
       start, before it serves.
     - It started four times or more within a day, about equally far apart, and no planned restart explains them. A
-      broker that left by a controlled shutdown was restarted on purpose, and so was a node while the others of its kind
-      were restarted as often, up to twice an hour.
+      broker that left by a controlled shutdown, after five minutes or more, was restarted on purpose, and so was a node
+      while the others of its kind were restarted as often, up to twice an hour.
 
     A rolling restart, or an upgrade that restarts each node twice, does not fire. Nor do three rolling restarts, such
     as those that replace a listener: while most other nodes start as often, six starts of a node are reported. A
     broker whose process runs on while its heartbeats are interrupted is `broker-flapping`.
 
     A start is a registration, not the node's first, with a new incarnation id. A node that is controller and broker is
-    one process. Below metadata.version 3.7 the log has no starts of controllers.
+    one process. A controller also counts by the monitor's probes: its endpoint accepted connections again after it had
+    refused them, or it refuses them and fetched again after a pause. So one is found that ends before it registers, for
+    example with a damaged snapshot or log, and below metadata.version 3.7, where the log has no starts of controllers.
+    A controller that ends before it accepts connections and fetches looks as if it were down: `voter-lagging`.
 
     The alert resolves when the node has not started for 15 minutes, or for twice the longest time between these starts.
 
 What to do
     1. Read the end of each run in the node's log, and what its supervisor says of the exit: out of memory, a full or
-       broken disk, a configuration that is refused, a liveness probe that is too strict.
+       broken disk, a configuration that is refused, a liveness probe that is too strict. "CorruptRecordException" or
+       "Unknown metadata version" while a controller starts: its newest `.checkpoint` is damaged; move that file away.
     2. Undo the last change of this node, if the starts began with it.
     3. If a broker does not become stable, shut it down until the cause is known.
 
@@ -74,8 +78,14 @@ SLOW_STARTS = Threshold(
     meaning="this many starts of one node within a day are reported, about equally far apart and without a planned "
     "restart that explains them: a node that ends every few hours reaches it, and repairs by hand rarely do",
 )
+_DAMAGED = (
+    '# If its log ends with a CorruptRecordException or "Unknown metadata version", its newest .checkpoint in '
+    "__cluster_metadata-0 is damaged: move that file away and start it, it then uses the one before and the log",
+)
 _ALIKE = 4
 """By what factor two times between starts may differ: Kubernetes doubles the pause before each restart."""
+_RUN_MS = 300_000
+"""A broker that fails at its start, after it was unfenced, leaves by a controlled shutdown too, and within seconds."""
 _HOUR_MS, _PLANNED_IN_AN_HOUR = 3_600_000, 2
 """A planned restart of all nodes restarts none more often in an hour: an upgrade may need two."""
 _ROLLED = 2
@@ -86,14 +96,15 @@ _ROLLED = 2
 class _Start:
     """One start of a node; for a broker at the time when it was fenced before, or registered again while it was."""
 
-    offset: Offset
+    offset: Offset | None
+    """None for one that only the probes show: its time is of the monitor's clock then, and not of the log's."""
     timestamp_ms: Millis
     fenced_ms: Millis | None = None
     """How long a broker was fenced; None while it is, and for a controller."""
     fencing: Offset | None = None
     """The fencing of a broker during which it started."""
     planned: bool = False
-    """Whether a broker had left by a controlled shutdown."""
+    """Whether a broker had left by a controlled shutdown, and had run for a while before."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -101,15 +112,52 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
-    known = _starts(quorum)
-    for (kind, node), starts in known.items():
-        loop = (
-            _quick_loop(quorum, known, kind, node, newest, thresholds)
-            or _failed_starts(starts, thresholds)
-            or _slow_loop(starts, _others(quorum, known, kind, node), thresholds)
-        )
-        if loop and newest - loop[-1].timestamp_ms <= max(thresholds.ms(WINDOW.name), 2 * max(_pauses(loop))):
-            yield _finding(quorum, kind, node, loop, thresholds.ms(WINDOW.name))
+    known, window = _starts(quorum), thresholds.ms(WINDOW.name)
+    loops = {
+        about: loop
+        for about, starts in known.items()
+        if (loop := _newest_loop(starts, _others(quorum, known, *about), newest, thresholds))
+    }
+    returns = _returns(quorum)
+    for about, starts in returns.items():
+        others = [of_other for other, of_other in returns.items() if other != about]
+        if about not in loops and (loop := _newest_loop(starts, others, quorum.now_ms, thresholds)):
+            loops[about] = loop
+    for (kind, node), loop in sorted(loops.items()):
+        yield _finding(quorum, kind, node, loop, window)
+
+
+def _newest_loop(
+    starts: Sequence[_Start], others: Sequence[Sequence[_Start]], newest: Millis, thresholds: Thresholds
+) -> Sequence[_Start]:
+    """Returns the newest starts of a node that are too many, if the last one is recent; none if they are not.
+
+    Args:
+        starts: of the node, oldest first.
+        others: the starts of each other node of its kind.
+        newest: the current time of the clock of these starts.
+        thresholds: of the rule.
+    """
+    loop = (
+        _quick_loop(starts, others, newest, thresholds)
+        or _failed_starts(starts, thresholds)
+        or _slow_loop(starts, others, thresholds)
+    )
+    if not loop:
+        return []
+    quiet_ms = thresholds.ms(WINDOW.name)
+    if loop[0].fenced_ms is None or loop[0].fencing != loop[-1].fencing:
+        # A broker that failed at each start and serves now has recovered, however far apart its starts were.
+        quiet_ms = max(quiet_ms, Millis(2 * max(_pauses(loop))))
+    return loop if newest - loop[-1].timestamp_ms <= quiet_ms else []
+
+
+def _returns(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]]:
+    """Returns the starts of each probed controller, by its endpoints that accepted connections again."""
+    found: dict[tuple[NodeKind, NodeId], set[Millis]] = {}
+    for probe in quorum.probes.values():
+        found.setdefault((NodeKind.CONTROLLER, probe.node), set()).update(probe.returned_at_ms)
+    return {about: [_Start(offset=None, timestamp_ms=at) for at in sorted(times)] for about, times in found.items()}
 
 
 def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]]:
@@ -119,7 +167,11 @@ def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]
         if start.replaced_incarnation_id is not None and start.id in quorum.controllers:
             one = _Start(offset=start.offset, timestamp_ms=start.timestamp_ms)
             found.setdefault((NodeKind.CONTROLLER, start.id), []).append(one)
+    unfenced: dict[NodeId, Millis] = {}
     for fencing in quorum.history.interruptions:
+        since_ms = unfenced.get(fencing.id)
+        if fencing.ended_timestamp_ms is not None:
+            unfenced[fencing.id] = fencing.ended_timestamp_ms
         if fencing.restarted and fencing.id in quorum.brokers and fencing.id not in quorum.controllers:
             ended, began = fencing.ended_timestamp_ms, fencing.offset
             one = _Start(
@@ -127,7 +179,7 @@ def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]
                 timestamp_ms=fencing.timestamp_ms,
                 fenced_ms=None if ended is None else Millis(max(0, ended - fencing.timestamp_ms)),
                 fencing=began,
-                planned=fencing.announced,
+                planned=fencing.announced and (since_ms is None or fencing.timestamp_ms - since_ms >= _RUN_MS),
             )
             further = (_Start(offset=at, timestamp_ms=at_ms, fencing=began) for at, at_ms in fencing.further_starts)
             found.setdefault((NodeKind.BROKER, fencing.id), []).extend((one, *further))
@@ -137,21 +189,25 @@ def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]
 _Known: TypeAlias = Mapping[tuple[NodeKind, NodeId], Sequence[_Start]]
 
 
-def _others(quorum: Quorum, known: _Known, kind: NodeKind, node: NodeId) -> Iterable[Sequence[_Start]]:
-    """Yields the starts of each other registered node of this kind; none for one that did not start again."""
-    controllers = quorum.controllers.keys()
-    of_kind = controllers if kind is NodeKind.CONTROLLER else quorum.brokers.keys() - controllers
-    return (known.get((kind, other), ()) for other in of_kind if other != node)
+def _others(quorum: Quorum, known: _Known, kind: NodeKind, node: NodeId) -> Sequence[Sequence[_Start]]:
+    """Returns the starts of each other registered node of this kind, or of the other kind if it is the only one.
+
+    None for one that did not start again.
+    """
+    brokers = {(NodeKind.BROKER, each) for each in quorum.brokers if each not in quorum.controllers}
+    controllers = {(NodeKind.CONTROLLER, each) for each in quorum.controllers}
+    alike, unlike = (controllers, brokers) if kind is NodeKind.CONTROLLER else (brokers, controllers)
+    return [known.get(each, ()) for each in alike - {(kind, node)} or unlike]
 
 
 def _quick_loop(
-    quorum: Quorum, known: _Known, kind: NodeKind, node: NodeId, newest: Millis, thresholds: Thresholds
+    starts: Sequence[_Start], others: Sequence[Sequence[_Start]], newest: Millis, thresholds: Thresholds
 ) -> Sequence[_Start]:
     """Returns the newest starts that are too many within the window; none if there are none."""
     window, enough = thresholds.ms(WINDOW.name), _enough(thresholds)
-    found = _within(known[kind, node], newest, window, enough)
-    if found and _are_rolled(quorum, known, kind, node, since_ms=found[-1].timestamp_ms - window, enough=enough):
-        return _within(known[kind, node], newest, window, _ROLLED * enough)
+    found = _within(starts, newest, window, enough)
+    if found and _are_rolled(others, since_ms=found[-1].timestamp_ms - window, enough=enough):
+        return _within(starts, newest, window, _ROLLED * enough)
     return found
 
 
@@ -159,16 +215,9 @@ def _enough(thresholds: Thresholds) -> int:
     return max(2, round(thresholds[STARTS.name]))
 
 
-def _are_rolled(quorum: Quorum, known: _Known, kind: NodeKind, node: NodeId, *, since_ms: int, enough: int) -> bool:
-    """Returns whether most other nodes started as often since then, or once less: they are restarted in turn.
-
-    They are nodes of the same kind; those of the other kind if it is the only one.
-    """
-    brokers = {(NodeKind.BROKER, each) for each in quorum.brokers if each not in quorum.controllers}
-    controllers = {(NodeKind.CONTROLLER, each) for each in quorum.controllers}
-    alike, unlike = (controllers, brokers) if kind is NodeKind.CONTROLLER else (brokers, controllers)
-    others = alike - {(kind, node)} or unlike
-    counts = [sum(start.timestamp_ms >= since_ms for start in known.get(each, ())) for each in others]
+def _are_rolled(others: Sequence[Sequence[_Start]], *, since_ms: int, enough: int) -> bool:
+    """Returns whether most other nodes started as often since then, or once less: they are restarted in turn."""
+    counts = [sum(start.timestamp_ms >= since_ms for start in of_other) for of_other in others]
     return bool(others) and sum(count >= max(1, enough - 1) for count in counts) >= majority(len(others))
 
 
@@ -182,7 +231,7 @@ def _within(starts: Sequence[_Start], newest: Millis, window: Millis, enough: in
 
 def _failed_starts(starts: Sequence[_Start], thresholds: Thresholds) -> Sequence[_Start]:
     """Returns a broker's starts within one fencing, if they are too many: it ends at each start."""
-    fencing, enough = starts[-1].fencing, _enough(thresholds)
+    fencing, enough = starts[-1].fencing if starts else None, _enough(thresholds)
     failed = [] if fencing is None else [one for one in starts if one.fencing == fencing]
     return failed if len(failed) >= enough else []
 
@@ -223,12 +272,14 @@ def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Sta
     within = starts[-1].timestamp_ms - starts[0].timestamp_ms <= window
     period = f"within {ms_text(window)}" if within else f"since {utc_text(starts[0].timestamp_ms)}"
     served = starts[0].fencing is None or starts[0].fencing != starts[-1].fencing
+    probed = starts[0].offset is None
     return Finding(
         subject=name,
         severity=Severity.WARNING,
         summary=f"{name.capitalize()} restarts again and again: {len(starts)} starts {period}, the "
         f"last at {utc_text(starts[-1].timestamp_ms)}."
-        f"{'' if served else ' It was not unfenced in between: it ends at each start.'}{_consequence(quorum, node)}",
+        f"{'' if served else ' It was not unfenced in between: it ends at each start.'}"
+        f"{_probed(quorum, node, starts[0]) if probed else ''}{_consequence(quorum, node)}",
         evidence={
             FAILED_NODES: [node],
             "node": name,
@@ -242,12 +293,24 @@ def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Sta
             f"# Read the end of each run in the log of {name}: why its process ended",
             f"# Check what the supervisor of {name} says of the exits (systemd: systemctl status SERVICE; Kubernetes: "
             "kubectl describe pod POD): out of memory, a signal, a liveness probe",
+            *(_DAMAGED if probed else ()),
             f"# Undo the last change of the configuration or version of {name}, if the starts began with it",
             *_shutdown_steps(quorum, kind, node),
             "# Check which controller is the leader now and which voters follow it",
             describe_status(quorum, excluding=node if kind is NodeKind.CONTROLLER else None),
         ),
     )
+
+
+def _probed(quorum: Quorum, node: NodeId, first: _Start) -> str:
+    """Returns what the probes show of a controller that starts again and again."""
+    newest, registration = quorum.newest_timestamp_ms, quorum.controllers.get(node)
+    text = " Each time its endpoint refused connections before."
+    if registration is None or newest is None:
+        return text
+    # Ages, because one is of the log's clock and the other of the monitor's.
+    registered = newest - registration.at.timestamp_ms < quorum.now_ms - first.timestamp_ms
+    return text if registered else f"{text} It has not registered since: it ends before that."
 
 
 def _consequence(quorum: Quorum, node: NodeId) -> str:

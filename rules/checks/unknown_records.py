@@ -40,6 +40,7 @@ FACTS: Mapping[str, str] = {
     "PartitionRecord": "replicas, leaders and recovery states of partitions",
     "PartitionChangeRecord": "replicas, leaders and recovery states of partitions",
     "ClearElrRecord": "eligible leader replicas",
+    "ZkMigrationStateRecord": "the state of a migration from ZooKeeper",
     "FeatureLevelRecord": "finalized features, metadata.version among them",
     "BeginTransactionRecord": "metadata transactions",
     "EndTransactionRecord": "metadata transactions",

@@ -85,6 +85,9 @@ class Probe:
     """None without TLS, or if none was presented."""
     quorum_voters: str | None = None
     """controller.quorum.voters of the node's own configuration; None if not known, as without DESCRIBE_CONFIGS."""
+    returned_at_ms: tuple[Millis, ...] = ()
+    """When it accepted connections after it had refused them, or its node fetched again after a pause although it
+    refuses them: a process started. Oldest first, bounded by replay."""
 
 
 def probe_key(node: NodeId, endpoint: Endpoint) -> str:

@@ -35,8 +35,8 @@ LEGEND = (
 """The last line of a remedy for a secured cluster: the tools do not read the listener.name.* keys of a node."""
 WHY_NOT_UP = (
     "# If a controller does not stay up, the end of its server.log says why (systemd: journalctl -u SERVICE; "
-    "Kubernetes: kubectl logs POD --previous): a full disk, a damaged log, a port in use, or a log directory that is "
-    "missing, locked or not writable"
+    "Kubernetes: kubectl logs POD --previous): a full disk, a port in use, a log directory that is missing, locked or "
+    "not writable, or a damaged newest .checkpoint in __cluster_metadata-0 (CorruptRecordException), to be moved away"
 )
 """After the steps that start a controller."""
 WAIT_FOR_LEADER = "# Wait until a leader is elected: without one the next command times out"

@@ -373,6 +373,8 @@ class Machine(MachineState):
         if self.leadership.polled(event, self.now_ms):
             committed = self.visible_image.committed
             voter_ids = set() if committed is None else {*committed.ids}
+            for node in self.poll_history.resumed(event, self.now_ms):
+                self.probe_state.fetched_again(node, self.now_ms)
             self.poll_history.add(event, self.now_ms, voter_ids | {removal.key.id for removal in self.removals})
             self._keep_known_endpoints()
 

@@ -1,6 +1,6 @@
 """PollHistory: the newest answered DescribeQuorum, and each replica's samples of the last polls."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from rules.analysis.replica_lag import age_ms
@@ -20,6 +20,10 @@ MOST_GONE = 1_000
 OUT_OF_SYNC_MS = Millis(10_000)
 """A voter that had last caught up longer ago is not in sync: the default of `caught_up_age`. Polls that are farther
 apart are a gap."""
+PAUSE_MS = Millis(4_000)
+"""A voter that fetches does it twice a second: one that did not for so long, and does again, may have started."""
+SAME_FETCH_MS = Millis(500)
+"""How much earlier than the poll before a fetch of now may be: both ages are of the leader's clock."""
 OUTAGES = 64
 """The maximum number of outages of one voter, the newest ones."""
 
@@ -96,6 +100,18 @@ class PollHistory:
             for key in sorted(replicas)
             if now_ms - replicas[key].history.last_seen_at_ms <= kept_ms[key]
         )
+
+    def resumed(self, poll: Poll, now_ms: Millis) -> Iterable[NodeId]:
+        """Yields the voters that fetched in this poll, which is not added yet, and had not for PAUSE_MS before."""
+        known = {one.history.key: one.history for one in self.replicas}
+        for row in poll.voters:
+            history, leader = known.get(row.key), poll.leader
+            before = history.samples[-1] if history and history.samples else None
+            if before is None or before.fetch_age_ms is None or leader is None or before.fetch_age_ms < PAUSE_MS:
+                continue
+            age = age_ms(leader.last_fetch_ms, row.last_fetch_ms, leader, row)
+            if age is not None and age < now_ms - before.observed_at_ms + SAME_FETCH_MS:
+                yield row.key.id
 
     def metadata_lost(self) -> None:
         """Drops what voters had acknowledged: it is missing from the log that they follow now."""

@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from rules.model.identifiers import START, Millis, NodeId, host_of
 from rules.model.monitoring import (
+    Connection,
     FailedObservation,
     LeaderView,
     ObservationSource,
@@ -23,6 +24,12 @@ PROBE_MS = Millis(600_000)
 """A probe or a leader view expires if it is not repeated for this long."""
 GAPS = frozenset({Reason.INTERRUPTED, Reason.CLOCK_STEPPED})
 """What is no observation, but the report that there was none before."""
+REFUSES_MS = Millis(30_000)
+"""How old a probe may be that shows that an endpoint refuses connections."""
+RETURNS_MS = Millis(86_400_000)
+"""How long it is kept when an endpoint accepted connections again."""
+RETURNS = 32
+"""The maximum number of these times of one endpoint, the newest ones."""
 _LASTING = {Reason.METADATA_LOST: " lost", Reason.LOG_DAMAGED: " damaged"}
 """How the names of the failures end that no later success ends."""
 _T = TypeVar("_T")
@@ -104,13 +111,22 @@ class ProbeState:
 
     def endpoint_probed(self, event: Probe, now_ms: Millis) -> None:
         """Stores a probe, whatever its result."""
-        probe = replace(event, observed_at_ms=now_ms)
-        self.probes = _put({**self.probes}, probe_key(event.node, event.endpoint), probe)
+        key = probe_key(event.node, event.endpoint)
+        probe = replace(event, observed_at_ms=now_ms, returned_at_ms=_returns(self.probes.get(key), event, now_ms))
+        self.probes = _put({**self.probes}, key, probe)
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
             if len(self.addresses) > MOST_HOSTS:
                 del self.addresses[next(iter(self.addresses))]
         self._end_failures(ObservationSource.PROBE, str(event.endpoint))
+
+    def fetched_again(self, node: NodeId, now_ms: Millis) -> None:
+        """Keeps that a voter fetches again after a pause whose endpoint refuses connections: its process started."""
+        for key, probe in self.probes.items():
+            refuses = probe.connection is Connection.REFUSED and now_ms - probe.observed_at_ms <= REFUSES_MS
+            if probe.node == node and refuses and not _started_since(probe):
+                returned = replace(probe, returned_at_ms=(*probe.returned_at_ms, now_ms)[-RETURNS:])
+                self.probes = {**self.probes, key: returned}
 
     def leader_view_polled(self, event: LeaderView, now_ms: Millis) -> None:
         """Stores the leader that a controller reports."""
@@ -146,6 +162,22 @@ class ProbeState:
     def _end_failures(self, source: ObservationSource, endpoint: str) -> None:
         for name in (endpoint, ""):
             self.failures.pop(_name(source, name), None)
+
+
+def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Millis, ...]:
+    """Returns the times at which an endpoint accepted connections again, after this probe."""
+    if previous is None:
+        return ()
+    known = tuple(at_ms for at_ms in previous.returned_at_ms if now_ms - at_ms <= RETURNS_MS)
+    refused = previous.connection is Connection.REFUSED and not _started_since(previous)
+    if event.connection is not Connection.ACCEPTED or not refused:
+        return known
+    return (*known, now_ms)[-RETURNS:]
+
+
+def _started_since(probe: Probe) -> bool:
+    """Returns whether the process of an endpoint is known to have started after this probe: one start counts once."""
+    return bool(probe.returned_at_ms) and probe.returned_at_ms[-1] > probe.observed_at_ms
 
 
 def _put(places: dict[str, _T], name: str, value: _T) -> dict[str, _T]:

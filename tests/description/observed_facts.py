@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rules.model.monitoring import (
     ContractViolation,
+    DamagedBatch,
     FailedObservation,
     LeaderLog,
     LeaderView,
@@ -46,6 +47,8 @@ def _probe(name: str, probe: Probe, times: Times) -> str:
         words.append(probe.detail)
     if probe.quorum_voters is not None:
         words.append(f"configured with voters {probe.quorum_voters}")
+    if probe.returned_at_ms:
+        words.append(f"started at {listed(times.at(at_ms) for at_ms in probe.returned_at_ms)}")
     if probe.certificate is not None:
         words.append(_certificate(probe.certificate, times))
     return ", ".join(words)
@@ -99,12 +102,19 @@ def _snapshot(one: Snapshot, times: Times) -> str:
 def _failing(one: FailedObservation, times: Times) -> Fact:
     source = f"{one.source} at {one.endpoint or 'no endpoint'}"
     lost = " lost metadata" if one.reason is Reason.METADATA_LOST else ""
-    lost += f" {one.damage}" if one.damage else ""
     node = "" if one.node is None else f" of node {one.node}"
     span = times.span(one.first_at_ms, one.last_at_ms)
     named = "" if one.leader_id is None else f", names leader {one.leader_id}"
-    what = f"{one.reason} {span}, {one.detail or 'no detail'}{named}"
-    return Fact(f"failing {source}{lost}", f"failing {source}{node}: {what}")
+    words = f"{one.reason} {span}, {one.detail or 'no detail'}{named}{_damage(one.damage)}"
+    return Fact(f"failing {source}{lost}", f"failing {source}{node}: {words}")
+
+
+def _damage(one: DamagedBatch | None) -> str:
+    if one is None:
+        return ""
+    snapshot = "" if one.snapshot is None else f" of snapshot {one.snapshot.end_offset}-{one.snapshot.epoch}"
+    place = "" if one.position is None else f" at byte {one.position}"
+    return f", damaged{snapshot}{place}: {known(one.offset)} to {known(one.last_offset)} in epoch {known(one.epoch)}"
 
 
 def _contract(one: ContractViolation, times: Times) -> str:

@@ -1,13 +1,19 @@
 """Damaged files of the metadata log, on real controllers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 from connectors.metadata.batches import RecordBatch, scan
+from deploy.lab import LabError
 from deploy.lab.node import Node
+from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import monitor_cluster
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 
@@ -52,3 +58,60 @@ def damage_batch(node: Node) -> tuple[int, int]:
         file.seek(batch.end - 3)
         file.write(bytes([byte ^ 0xFF]))
     return batch.base_offset, batch.last_offset
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_controller_with_a_torn_snapshot_ends_at_each_start_and_is_told_from_one_that_is_down(
+    lab: MakeLab, tmp_path: Path
+) -> None:
+    """It accepts connections for a fifth of a second each time: not every probe meets that."""
+    quorum = lab(controllers=3, brokers=0, properties={"metadata.log.max.snapshot.interval.ms": "10000"})
+    voter = quorum.followers[0]
+    node = quorum.node(voter)
+    newest = eventually(lambda: newest_snapshot(node), within_s=30)
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({"node-restarting.starts": 2})
+        quorum.stop(voter)
+        newest = newest_snapshot(node)
+        newest.chmod(0o600)
+        newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+        with started_again_and_again(quorum, voter):
+            fired = monitor.wait_for("node-restarting", subject=f"controller {voter}", within_s=180)
+        assert "stale-voter-endpoint" not in monitor.rules
+        newest.unlink()
+        quorum.start(voter)
+        quorum.await_state(lambda state: all(each.caught_up for each in state.voters), what="all voters in sync")
+
+    assert "Each time its endpoint refused connections before. It has not registered since" in fired.summary
+    assert "its newest .checkpoint in __cluster_metadata-0 is damaged: move that file away" in "\n".join(fired.remedy)
+    assert "Unknown metadata version" in node.log_file.read_text(encoding="utf-8")
+
+
+def newest_snapshot(node: Node) -> Path:
+    newest = max(node.metadata_log.glob("*.checkpoint"))
+    assert not newest.name.startswith(f"{0:020d}"), "only the one that formatting created"
+    return newest
+
+
+@contextmanager
+def started_again_and_again(quorum: Lab, node: int) -> Iterator[None]:
+    """Starts a node each time it has ended, as a supervisor does."""
+    ended = Event()
+
+    def supervise() -> None:
+        while not ended.is_set():
+            if not quorum.node(node).running:
+                quorum.start(node, wait=False)
+            ended.wait(0.1)
+
+    supervisor = Thread(target=supervise)
+    supervisor.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        supervisor.join()
+        with suppress(LabError):
+            quorum.kill(node)

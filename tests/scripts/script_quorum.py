@@ -46,6 +46,8 @@ class ScriptedNode:
     host: str
     port: int
     up: bool = True
+    listens: bool = False
+    """It accepts connections while it is not up: it ends before it registers."""
     broker: bool = False
     stopped_at_ms: int | None = None
     end_offset: int = 0
@@ -561,7 +563,8 @@ class ScriptedQuorum:
 
     def _probe(self, node: int, endpoint: Endpoint) -> Probe:
         lost = self.names_unresolvable or node in self.lost_hosts
-        there = next((n for n in self.nodes.values() if n.up and endpoint in n.endpoints and not lost), None)
+        listening = (n for n in self.nodes.values() if (n.up or n.listens) and endpoint in n.endpoints)
+        there = None if lost else next(listening, None)
         connection, answer = Connection.NOT_TRIED if lost else Connection.REFUSED, Answer.NOT_ASKED
         if there is not None:
             connection = Connection.ACCEPTED

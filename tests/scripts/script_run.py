@@ -56,6 +56,7 @@ class ScriptRun:
             "kill": lambda *nodes: _each(self.cluster.stop, nodes),
             "start": lambda *nodes: _each(self.cluster.start, nodes),
             "crash-loop": self.crash_loop,
+            "fail-to-start": self.fail_to_start,
             "copy": lambda node: self.cluster.copy(int(node)),
             "end-copy": lambda node: self.cluster.end_copy(int(node)),
             "clock": lambda node, ahead: self.cluster.clock_ahead_ms.update({int(node): SECOND * _seconds(ahead)}),
@@ -144,6 +145,15 @@ class ScriptRun:
             yield from self.tick(down)
             self.cluster.start(int(node))
             yield from self.tick(up)
+
+    def fail_to_start(self, node: str, down: str, up: str, times: str) -> Iterator[str]:
+        """fail-to-start 3 50s 10s 6: the node is down; six times it accepts connections for 10 s and does no more."""
+        self.cluster.stop(int(node))
+        for _ in range(int(times)):
+            yield from self.tick(down)
+            self.cluster.nodes[int(node)].listens = True
+            yield from self.tick(up)
+            self.cluster.nodes[int(node)].listens = False
 
     def quorum(self) -> Iterator[str]:
         """quorum: prints what is known of the quorum (`describe`)."""

@@ -12,6 +12,7 @@ from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.replay.recent_history import OF_A_NODE
 from tests.unit.rules.situation import (
+    came_back,
     controller_start,
     findings,
     healthy,
@@ -204,6 +205,22 @@ def test_a_broker_that_is_shut_down_each_time_is_restarted_on_purpose(planned: b
     assert lines(RESTARTING, read(machine(), script)) == expected
 
 
+@pytest.mark.parametrize(("ran_ms", "expected"), [(299_000, ["warning broker 101"]), (300_000, [])])
+def test_a_broker_that_shuts_itself_down_soon_after_each_start_was_not_restarted_on_purpose(
+    ran_ms: int, expected: list[str]
+) -> None:
+    """As one does that fails after it was unfenced, and is started every ten minutes."""
+    script = with_nodes(1, 2, 3, brokers=(101, 102))
+    for _ in range(6):
+        script.now_ms += ran_ms
+        script.broker_change(101, shutdown=True)
+        script.broker_change(101, fenced=True)
+        script.now_ms += 600_000 - ran_ms
+        script.broker(101)
+        script.broker_change(101, fenced=False)
+    assert lines(RESTARTING, read(machine(), script)) == expected
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_rolling_restarts_of_brokers_an_hour_apart_are_no_loop(killed: bool) -> None:
     script = with_nodes(1, 2, 3, brokers=range(101, 106))
@@ -298,6 +315,39 @@ def test_one_node_displaces_no_start_of_another() -> None:
     restart(script, 2, OF_A_NODE + 20, every_ms=5_000)
     known = [one.id for one in read(replay, script).history.starts]
     assert (known.count(1), known.count(2), known.count(3)) == (1, OF_A_NODE, 2)  # type: ignore[arg-type]
+
+
+# Starts that only the probes show.
+
+
+@pytest.mark.parametrize(
+    ("ago_ms", "expected"),
+    [
+        ((700_000, 400_000, 100_000), ["warning controller 2"]),
+        ((400_000, 100_000), []),
+        ((2_400_000, 1_800_000, 1_200_000, 600_000), ["warning controller 2"]),
+        ((1_800_000, 1_200_000, 600_000), []),
+    ],
+)
+def test_a_controller_whose_endpoint_comes_and_goes_restarts(ago_ms: tuple[int, ...], expected: list[str]) -> None:
+    quorum = came_back(healthy(), 2, *ago_ms)
+    assert lines(RESTARTING, quorum) == expected
+    for finding in findings(quorum, RESTARTING):
+        assert "It has not registered since: it ends before that." in finding.summary
+        assert any("its newest .checkpoint" in step for step in finding.remedy)
+
+
+def test_a_rolling_restart_as_the_probes_show_it_is_no_loop() -> None:
+    quorum = healthy()
+    for node in (1, 2, 3):
+        quorum = came_back(quorum, node, *(hour * 3_600_000 + node * 60_000 for hour in (4, 3, 2, 1, 0)))
+    assert lines(RESTARTING, quorum) == []
+
+
+def test_a_controller_that_registers_each_time_counts_by_the_log() -> None:
+    quorum = came_back(restarting(healthy(), 2, 3), 2, 300_000, 200_000, 100_000)
+    (finding,) = findings(quorum, RESTARTING)
+    assert "its endpoint" not in finding.summary
 
 
 # Fencings.

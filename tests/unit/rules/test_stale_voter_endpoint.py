@@ -12,6 +12,7 @@ from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
     all_refuse,
+    came_back,
     endpoint,
     failing,
     finding_lines,
@@ -58,6 +59,9 @@ def _because(finding: Finding) -> str:
         (name_not_found(healthy(), 1), ["warning voter 1: name-gone"]),
         (registered_elsewhere(healthy(), 1), ["warning voter 1: registration-differs"]),
         (refuses(healthy(), 1), ["warning voter 1: refused-while-fetching"]),
+        # Its process starts again and again.
+        (came_back(refuses(healthy(), 1), 1, 600_000, 90_000), []),
+        (came_back(refuses(healthy(), 1), 1, 603_000, 90_000), ["warning voter 1: refused-while-fetching"]),
         (probed(healthy(), 1, answer=Answer.OTHER_CLUSTER), ["warning voter 1: leads-elsewhere"]),
         (probed(healthy(), 1, answer=Answer.OTHER_NODE, answered_by=2), ["warning voter 1: leads-elsewhere"]),
         (probed(healthy(), 1, answer=Answer.THIS_CLUSTER, answered_by=2), ["warning voter 1: leads-elsewhere"]),

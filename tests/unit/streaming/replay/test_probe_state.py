@@ -1,9 +1,12 @@
 """Polls, histories, probes, failures, and the leader by the newest evidence."""
 
+from dataclasses import replace
+
 import pytest
 
-from rules.model.monitoring import Reason
+from rules.model.monitoring import Connection, Reason
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
+from streaming.replay.probe_state import RETURNS, RETURNS_MS
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
@@ -140,3 +143,45 @@ def test_only_the_first_of_several_gaps_without_an_answer_in_between_is_no_obser
         apply(replay, [script.row(event)])
         observed_nothing.append(replay.observed_nothing)
     assert observed_nothing == [False, True, False, False, True]
+
+
+def test_it_is_kept_when_an_endpoint_accepts_connections_after_it_refused_them() -> None:
+    script, replay = LogScript(), machine()
+    up, down = probed(2, "10.0.0.2"), replace(probed(2, "10.0.0.2"), connection=Connection.REFUSED)
+    slow = replace(up, connection=Connection.TIMED_OUT)
+    returned, quorum = [], replay.quorum()
+    for one in (up, down, down, up, up, slow, up, down, up):
+        quorum = apply(replay, [script.row(one, after_ms=5_000)])
+        returned.append(len(quorum.probes["2@c2:9093"].returned_at_ms))
+    assert returned == [0, 0, 0, 1, 1, 1, 1, 1, 2]
+    (first, last) = quorum.probes["2@c2:9093"].returned_at_ms
+    assert (last, last - first) == (quorum.now_ms, 25_000)
+
+    for _ in range(RETURNS):
+        rows = [script.row(one, after_ms=5_000) for one in (down, up)]
+        quorum = apply(replay, rows)
+    known = quorum.probes["2@c2:9093"].returned_at_ms
+    assert (len(known), known[-1]) == (RETURNS, quorum.now_ms)
+    for _ in range(RETURNS_MS // 500_000 + 1):
+        quorum = apply(replay, [script.row(up, after_ms=500_000)])
+    assert quorum.probes["2@c2:9093"].returned_at_ms == ()
+
+
+def test_a_voter_whose_endpoint_refuses_connections_and_that_fetches_again_after_a_pause_started() -> None:
+    script, replay = LogScript(), machine()
+    down = replace(probed(2, "10.0.0.2"), connection=Connection.REFUSED)
+
+    def fetches(*ages: int) -> int:
+        rows = [script.row(poll(replica("1-a"), replica("2-b", fetch=age)), after_ms=1_000) for age in ages]
+        return len(apply(replay, rows).probes["2@c2:9093"].returned_at_ms)
+
+    apply(replay, [script.row(probed(2, "10.0.0.2"))])
+    assert fetches(200, 4_500, 300) == 0, "a pause of a process that listens"
+    apply(replay, [script.row(down)])
+    assert fetches(200, 1_200, 2_200, 3_200, 300) == 0, "too short"
+    assert fetches(1_300, 2_300, 3_300, 4_300, 300, 1_300) == 1
+    assert fetches(2_300, 3_300, 4_300, 300) == 1, "it may be the same start"
+    apply(replay, [script.row(probed(2, "10.0.0.2"))])
+    assert fetches(300) == 1, "it accepts connections since that start"
+    apply(replay, [script.row(down)])
+    assert fetches(4_300, 5_300, 300) == 2

@@ -44,7 +44,7 @@ from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import contradiction_steps, describe_status
 
 _VOTERS_SETTING = "controller.quorum.voters"
-_VOTER = re.compile(r"(?P<id>[0-9]{1,10})@.+:(?P<port>[0-9]{1,5})")
+_VOTER = re.compile(r"(?P<id>[0-9]{1,10})@.+:(?P<port>[0-9]{1,5})", re.DOTALL)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:

@@ -27,7 +27,15 @@ MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 TIMESTAMP_TYPE, LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 ANSWER_S: Final = 30.0
 _AT_ONCE: Final = 2_000
-_POLL_S: Final = 0.5
+_POLL_S: Final = 0.1
+"""How long messages are collected, although all partitions may have ended meanwhile."""
+_SAY_EVERY_S: Final = 2.0
+_TO_THE_END: Final[Mapping[str, Any]] = {
+    "enable.partition.eof": True,
+    # There is nothing to wait for at the end, and a broker answers no other request of the connection meanwhile.
+    "fetch.wait.max.ms": 10,
+}
+"""The settings of a consumer that reads to the end of each partition."""
 _MARGIN_MS: Final = 60_000
 """The messages of several clusters are not exactly in the order of their times."""
 _PARTITIONS = 4
@@ -109,6 +117,20 @@ def partitions(consumer: Any, topic: TopicSection, *, timeout_s: float) -> Seque
     return sorted(metadata.partitions)
 
 
+class Progress:
+    """Prints how far the reading of a topic is, every two seconds."""
+
+    def __init__(self, topic: str, say: Callable[[str], None]) -> None:
+        self._topic, self._print = topic, say
+        self._said_at = time.monotonic()
+
+    def __call__(self, what: str) -> None:
+        """Prints `what`, if it is time."""
+        if time.monotonic() - self._said_at > _SAY_EVERY_S:
+            self._said_at = time.monotonic()
+            self._print(f"reading the topic {self._topic}: {what}")
+
+
 class TopicReader:
     """Reads a topic between offsets. Raises KafkaException or TopicError if the brokers do not answer."""
 
@@ -118,6 +140,8 @@ class TopicReader:
         self._consumer, self._answer_s = consumer, answer_s
         self.bounds: dict[int, tuple[int, int]] = {}
         """The first offset and the end of each partition."""
+        self._oldest: dict[int, int | None] = {}
+        """The time of the first message of partitions that were asked for it; None if there is no such time."""
         self.find_bounds()
 
     def find_bounds(self) -> None:
@@ -140,42 +164,57 @@ class TopicReader:
         known = {number: high for number, (_, high) in self.bounds.items()} if ends is None else ends
         left = {number: known[number] for number, begin in begins.items() if begin < known[number]}
         self._consumer.assign([TopicPartition(self.topic.topic, number, begins[number]) for number in left])
-        answered_at = time.monotonic()
-        while left:
-            for message in self._consumer.consume(_AT_ONCE, _POLL_S):
-                answered_at = time.monotonic()
-                partition, error = message.partition(), message.error()
-                end = left.get(partition)
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    left.pop(partition, None)
-                elif error is not None:
-                    # librdkafka looks for the coordinator of a group that this consumer does not use.
-                    if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                        raise KafkaException(error)
-                elif end is not None:
-                    if message.offset() < end:
-                        yield message
-                    if message.offset() + 1 >= end:
-                        left.pop(partition, None)
-            if time.monotonic() - answered_at > self._answer_s:
+        try:
+            while left:
+                yield from self._consumed(left)
+        finally:
+            # A broker answers one request of a connection after the other: the next one would wait for the end of a
+            # fetch, half a second.
+            self._consumer.unassign()
+
+    def _consumed(self, left: dict[int, int]) -> Iterator[Message]:
+        """Yields the next messages before the ends in `left`; removes the partitions that have ended from it."""
+        until = time.monotonic() + self._answer_s
+        while not (messages := self._consumer.consume(_AT_ONCE, _POLL_S)):
+            if time.monotonic() > until:
                 raise TopicError(
                     f"the brokers of the topic {self.topic.topic} have not answered for {self._answer_s:g} s"
                 )
+        for message in messages:
+            partition, error = message.partition(), message.error()
+            end = left.get(partition)
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                left.pop(partition, None)
+            elif error is not None:
+                # librdkafka looks for the coordinator of a group that this consumer does not use.
+                if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    raise KafkaException(error)
+            elif end is not None:
+                if message.offset() < end:
+                    yield message
+                if message.offset() + 1 >= end:
+                    left.pop(partition, None)
 
     def place_of_baseline(self, partition: int, baseline: Baseline) -> tuple[int, bool]:
         """Returns the offset from which on all rows of a baseline follow, and whether they are all there."""
         begins_at, (low, _) = self.offset_at(partition, baseline.at_ms - _MARGIN_MS), self.bounds[partition]
         if low == 0 or begins_at > low:
             return begins_at, True
+        if partition not in self._oldest:
+            self._oldest[partition] = self._oldest_ms(partition, low)
+        oldest_ms = self._oldest[partition]
+        return begins_at, oldest_ms is not None and oldest_ms <= baseline.at_ms
+
+    def _oldest_ms(self, partition: int, low: int) -> int | None:
         oldest = next(self.messages({partition: low}), None)
         kind, at_ms = (TIMESTAMP_NOT_AVAILABLE, 0) if oldest is None else oldest.timestamp()
-        return begins_at, kind != TIMESTAMP_NOT_AVAILABLE and at_ms <= baseline.at_ms
+        return None if kind == TIMESTAMP_NOT_AVAILABLE else int(at_ms)
 
 
 @contextmanager
 def reading(topic: TopicSection, answer_s: float = ANSWER_S) -> Iterator[TopicReader]:
     """Connects a reader. Raises UsageError if a secret cannot be read, TopicError if the topic cannot be read."""
-    with closing(open_consumer(topic, {"enable.partition.eof": True})) as consumer:
+    with closing(open_consumer(topic, _TO_THE_END)) as consumer:
         try:
             yield TopicReader(topic, consumer, answer_s)
         except KafkaException as problem:

@@ -4,7 +4,6 @@ The state of a cluster needs its metadata log from the start or a snapshot, so t
 newest baseline before it. Rows that a job skips or refuses are left out here too.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from confluent_kafka import Message
 from connectors.errors import UndecodableError, UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RecordedTopic, RelayMessage, TopicError
-from connectors.relay.topic_client import TopicReader, accepted, reading
+from connectors.relay.topic_client import Progress, TopicReader, accepted, reading
 from rules.firing import AHEAD_MS
 from rules.formatting import plural
 from rules.model.identifiers import Millis
@@ -23,7 +22,6 @@ from rules.model.identifiers import Millis
 _DAY_MS: Final = 86_400_000
 _NEWEST: Final = (5_000, 200_000, 1 << 62)
 """How many of the newest messages of a partition are searched for the newest row, one after the other."""
-_SAY_EVERY_S: Final = 2.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,8 +92,7 @@ class _RecordedRows:
     """The rows of one topic."""
 
     def __init__(self, topic: RecordedTopic, reader: TopicReader, say: Callable[[str], None]) -> None:
-        self._topic, self._reader, self._print = topic, reader, say
-        self._said_at = time.monotonic()
+        self._topic, self._reader, self._say = topic, reader, Progress(topic.connection.topic, say)
         self._keys = {name.encode(): name for name in topic.clusters}
 
     def newest_ms(self) -> int:
@@ -195,11 +192,6 @@ class _RecordedRows:
         with suppress(UndecodableError):
             return accepted(message, cluster_id or self._topic.clusters[name])
         return None
-
-    def _say(self, what: str) -> None:
-        if time.monotonic() - self._said_at > _SAY_EVERY_S:
-            self._said_at = time.monotonic()
-            self._print(f"reading the topic {self._topic.connection.topic}: {what}")
 
 
 @contextmanager

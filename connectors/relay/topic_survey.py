@@ -6,7 +6,7 @@ every cluster whose relay runs.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,8 +14,9 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from connectors.errors import UndecodableError
 from connectors.relay.relay_message import Baseline, SurveyedCluster, TopicSurvey
-from connectors.relay.topic_client import TopicReader, accepted, reading
+from connectors.relay.topic_client import Progress, TopicReader, accepted, reading
 from connectors.settings import TopicSection
+from rules.formatting import plural
 
 _NEWEST_MESSAGES: Final = 5_000
 """How many messages of a partition are read: seconds of a thousand clusters."""
@@ -30,31 +31,43 @@ class _Newest:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def survey_topic(topic: TopicSection, clusters: Mapping[str, str | None], *, within_s: float) -> TopicSurvey:
+def survey_topic(
+    topic: TopicSection,
+    clusters: Mapping[str, str | None],
+    *,
+    within_s: float,
+    say: Callable[[str], None] = lambda _: None,
+) -> TopicSurvey:
     """Surveys clusters; one that has no message among the newest ones within the time is left out.
 
     A few messages that another program writes do not change the result: the baseline of most rows counts.
 
-    `clusters`: their names, and their ids if they are known: rows of another id do not count.
+    `clusters`: their names, and their ids if they are known: rows of another id do not count. `say` prints progress.
 
     Raises UsageError if a secret cannot be read, TopicError if the topic cannot be read.
     """
-    until, newest = time.monotonic() + within_s, _Newest()
+    until, newest, progress = time.monotonic() + within_s, _Newest(), Progress(topic.topic, say)
     with reading(topic, within_s) as reader:
         from_start = all(low == 0 for low, _ in reader.bounds.values())
         begins = {number: max(low, high - _NEWEST_MESSAGES) for number, (low, high) in reader.bounds.items()}
         while True:
             for message in reader.messages(begins):
                 _count(newest, message, clusters)
+                progress(f"it has rows of {len(newest.baselines)} of {len(clusters)} clusters")
             if clusters.keys() <= newest.baselines.keys() or time.monotonic() >= until:
                 break
             # A relay that has just been started writes its first rows meanwhile.
+            progress(f"waiting for rows of {plural(len(clusters.keys() - newest.baselines.keys()), 'cluster')}")
             begins = {number: high for number, (_, high) in reader.bounds.items()}
             time.sleep(_POLL_S)
             reader.find_bounds()
+        found: dict[str, SurveyedCluster] = {}
+        for name, counted in newest.baselines.items():
+            found[name] = _surveyed(reader, counted)
+            progress(f"the first rows of {len(found)} of {len(newest.baselines)} clusters are found")
         return TopicSurvey(
             partitions=len(reader.bounds),
-            clusters={name: _surveyed(reader, found) for name, found in newest.baselines.items()},
+            clusters=found,
             from_start=from_start,
             append_time=newest.append_time,
             refused=newest.refused,

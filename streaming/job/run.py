@@ -45,7 +45,7 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         if config.store is not None:
             # It has the cluster ids. A file that is missing is reported first.
             created(database, stop, say)
-        start_up = prepare(config, checkpoint, may_wait=file is not None)
+        start_up = prepare(config, checkpoint, may_wait=file is not None, say=say)
         logging_setup.log_to(checkpoint.logs)
         if start_up.set_aside is not None:
             log.warning("%s", start_up.set_aside)

@@ -80,18 +80,20 @@ class StartUp:
     """For each new cluster that does not answer yet: the sentence that says so."""
 
 
-def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartUp:
+def prepare(
+    config: Config, checkpoint: Checkpoint, *, may_wait: bool, say: Callable[[str], None] = lambda _: None
+) -> StartUp:
     """Runs the phases before the start; the checkpoint is locked by this process.
 
     `may_wait`: a new cluster that does not answer may be left out and added by a later reload of the configuration,
-    provided that another cluster is available.
+    provided that another cluster is available. `say` prints progress.
     """
     spec = JobSpec.of(config)
     sinks = open_sinks(config, ())
     recorded = checkpoint.cluster_ids()
     _check_files(config, checkpoint)
     why = checkpoint.why_no_state(config.pipeline.partitions)
-    answered = _identified(config, spec, checkpoint, recorded, new_state=why is not None)
+    answered = _identified(config, spec, checkpoint, recorded, new_state=why is not None, say=say)
     if not (may_wait and recorded and answered.ids):
         answered.require_all()
     if answered.unavailable:
@@ -122,11 +124,17 @@ def _check_files(config: Config, checkpoint: Checkpoint) -> None:
 
 
 def _identified(
-    config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str], *, new_state: bool
+    config: Config,
+    spec: JobSpec,
+    checkpoint: Checkpoint,
+    recorded: dict[str, str],
+    *,
+    new_state: bool,
+    say: Callable[[str], None],
 ) -> ClusterIds:
     """Returns the clusters' ids: from the clusters, or from the relay's topic."""
     if config.source == KAFKA:
-        return identify_in_topics(config, checkpoint, new_state=new_state)
+        return identify_in_topics(config, checkpoint, new_state=new_state, say=say)
     return identify_clusters(spec.clusters, recorded, identify)
 
 

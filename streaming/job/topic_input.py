@@ -1,7 +1,7 @@
 """The input of a job with `source: kafka`: what the relays' topics have of the clusters, and no gatherer process."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from connectors.errors import UsageError
@@ -56,13 +56,15 @@ class RelayedInput:
             log.warning("cluster %s: the audit of its rows in the topic found broken contracts: %s", cluster, names)
 
 
-def identify_in_topics(config: Config, checkpoint: Checkpoint, *, new_state: bool = False) -> ClusterIds:
+def identify_in_topics(
+    config: Config, checkpoint: Checkpoint, *, new_state: bool = False, say: Callable[[str], None] = log.info
+) -> ClusterIds:
     """Returns the clusters' ids and where each one's rows begin. Surveys the topics for what is not recorded yet.
 
     A topic that cannot be used concerns its own clusters only. Raises UsageError if the checkpoint belongs to another
     source.
 
-    `new_state`: Spark begins with a new state, and so with each cluster's newest baseline.
+    `new_state`: Spark begins with a new state, and so with each cluster's newest baseline. `say` prints progress.
     """
     section = _section(config)
     topics = {one.name: section.topic_of(one.name) for one in config.watched}
@@ -82,7 +84,7 @@ def identify_in_topics(config: Config, checkpoint: Checkpoint, *, new_state: boo
             for name, of_cluster in topics.items()
             if of_cluster == topic and name not in ids
         }
-        survey = _survey(section.with_topic(topic), expected)
+        survey = _survey(section.with_topic(topic), expected, say)
         added = topic not in source.starting_offsets
         begin_again = checkpoint.new_state_advice if added and not new else None
         found = {name: _started(section, topic, name, survey, begin_again) for name in expected}
@@ -148,12 +150,14 @@ def _section(config: Config) -> RelaySection:
     return config.relay
 
 
-def _survey(connection: TopicSection, clusters: Mapping[str, str | None]) -> TopicSurvey | TopicError:
+def _survey(
+    connection: TopicSection, clusters: Mapping[str, str | None], say: Callable[[str], None]
+) -> TopicSurvey | TopicError:
     # Imported here: other jobs need no library of Kafka's in this process.
     from connectors.relay.topic_survey import survey_topic
 
     try:
-        survey = survey_topic(connection, clusters, within_s=SURVEY_S)
+        survey = survey_topic(connection, clusters, within_s=SURVEY_S, say=say)
     except TopicError as problem:
         return problem
     if survey.append_time is False:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,8 +20,9 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.relay import topic_client
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import Baseline, RelayMessage, SurveyedCluster
+from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
 from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
@@ -43,6 +45,7 @@ from tests.lab import Lab
 from tests.unit.streaming.metrics.exposition import samples
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+SURVEYED = 400
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +180,52 @@ def assert_read_again_and_surveyed(relay: RelayProcess, kafka: Lab) -> None:
     )
     after = assert_surveyed(relay, kafka)
     assert (after.baseline, after.whole) == (surveyed.baseline, True), "most of the rows count"
+
+
+def test_survey_of_hundreds_of_clusters_takes_seconds_and_reports_its_progress(
+    topic_lab: Lab, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer of the brokers about one cluster must not wait for the end of a fetch."""
+    name, now_ms = request.node.name, wall_ms()
+    topic_lab.create_topic(name, partitions=4)
+    writer = RelayProcess(Path(), topic_lab, topic=name, clusters=[])
+    clusters = {f"cluster-{number}": "an-id" for number in range(SURVEYED)}
+    for baseline_ms in (now_ms - 60_000, now_ms):
+        # Each cluster has begun at another time.
+        writer.write(*(first_row(name, baseline_ms + 97 * at) for at, name in enumerate(clusters)))
+    monkeypatch.setattr(topic_client, "_SAY_EVERY_S", 0.05)
+    printed: list[str] = []
+    topic = TopicSection(bootstrap=tuple(topic_lab.broker_bootstrap), topic=name)
+
+    began = time.monotonic()
+    survey = survey_topic(topic, clusters, within_s=15, say=printed.append)
+    took_s = time.monotonic() - began
+
+    assert survey.clusters.keys() == clusters.keys()
+    assert took_s < SURVEYED / 50, f"{SURVEYED} clusters: {took_s:.1f} s"
+    assert f"reading the topic {name}: " in printed[0]
+    assert f"of {SURVEYED} clusters" in printed[-1]
+
+
+def first_row(cluster: str, at_ms: int) -> RelayMessage:
+    """Returns a message of a cluster whose baseline begins at this time."""
+    row = Observation(
+        cluster=cluster,
+        kind=ObservationKind.RECORDS,
+        observed_at_ms=wall_ms(),
+        base_offset=5,
+        last_offset=4,
+        leader_epoch=3,
+        high_watermark=None,
+        payload=b"",
+        sequence=1_000 * at_ms,
+    )
+    return RelayMessage(
+        observation=row,
+        cluster_id="an-id",
+        baseline=Baseline(sequence=1_000 * at_ms, at_ms=at_ms),
+        epoch=RelayEpoch(sequence=1_000 * at_ms, relay="host-1"),
+    )
 
 
 def newest_ms(relay: RelayProcess) -> int:

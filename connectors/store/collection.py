@@ -75,6 +75,7 @@ class Collection(Generic[ValueT]):
             for name, value in values.items()
         ]
         with self._database.transaction() as connection:
+            self._database.wait_for_writers(connection)
             connection.execute(delete(ENTRIES).where(self._mine, ENTRIES.c.name == bindparam("replaced")), replaced)
             if new:
                 connection.execute(insert(ENTRIES), new)

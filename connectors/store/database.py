@@ -49,6 +49,13 @@ class Database(ABC):
         with self._errors(), self._engine(writes=True).begin() as connection:
             yield connection
 
+    @abstractmethod
+    def wait_for_writers(self, connection: Connection) -> None:
+        """Waits, in a transaction that replaces rows, until no other one that calls this runs.
+
+        Two that insert the same row would otherwise be refused, or wait for each other.
+        """
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Begins a transaction that only reads: all its queries see one state."""
@@ -117,6 +124,9 @@ class SqliteDatabase(Database):
             return None
         require_known(self._readable_revision(), self.place)
         return sqlite_file.damage(self.path)
+
+    def wait_for_writers(self, connection: Connection) -> None:
+        """Waits for nothing: a file has one transaction that writes at a time."""
 
     def copy_readable(self, damaged: "SqliteDatabase") -> None:
         """Creates this file with the tables of a damaged one, of its revision, and each row that can still be read."""

@@ -32,6 +32,8 @@ _OPENED: set[tuple[PostgresPlace, bool]] = set()
 again: a newer one, its standby, may upgrade them meanwhile."""
 _MIGRATION_LOCK = 0x6B72_6166_7477
 """An advisory lock: two jobs that start at once create or upgrade the tables one after the other."""
+_WRITE_LOCK = 0x6B72_6166_7478
+"""An advisory lock: transactions that replace rows run one after the other, as all that write to a file do."""
 _LOGIN = "it refuses the login: correct the user in store, store_password or the server's pg_hba.conf"
 _REFUSALS = {
     "28": _LOGIN,
@@ -69,6 +71,10 @@ class PostgresDatabase(Database):
 
     def close(self) -> None:
         """Closes nothing: other parts of the process may use the same connections (`close_connections`)."""
+
+    def wait_for_writers(self, connection: Connection) -> None:
+        """As `Database.wait_for_writers`."""
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
 
     def _engine(self, *, writes: bool) -> Engine:
         engine = _engine(self._at)

@@ -70,6 +70,14 @@ def test_many_processes_and_threads_may_open_and_write_at_once(tmp_path: Path) -
     assert numbers(tmp_path).items() == {f"{at}": at for at in range(24)}
 
 
+def test_fifty_writers_of_the_same_names_all_succeed(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda at: numbers(tmp_path).put({"a": at, "b": at}, without=["c"]), range(50)))
+    stored = numbers(tmp_path).items()
+    assert stored.keys() == {"a", "b"}
+    assert stored["a"] == stored["b"]
+
+
 def test_what_is_committed_after_another_use_of_the_file_is_seen_by_all_processes(tmp_path: Path) -> None:
     """To close any descriptor of the file would release the locks that this process has on it: another process that
     closes the file would then delete the log that this one writes to."""

@@ -50,6 +50,21 @@ def test_values_are_read_by_every_process_in_the_order_in_which_they_were_put(pl
     assert (reader.get("c"), len(reader)) == (3, 3)
 
 
+def test_writers_of_the_same_names_wait_for_each_other(place: PostgresPlace) -> None:
+    """Two jobs that start together store the same cluster ids; each in its own order, beside what others remove."""
+    names = [*"abcdef"]
+    Collection(job_database(place), "numbers", NUMBERS).put({"f": -1})
+
+    def put(at: int) -> None:
+        stored = Collection(job_database(place), "numbers", NUMBERS, keep=4)
+        stored.put(dict.fromkeys(names[at % 6 :] + names[: at % 3], at), without=names[at % 4 :: 2])
+
+    with ThreadPoolExecutor(10) as pool:
+        failed = [problem for one in [pool.submit(put, at) for at in range(50)] if (problem := one.exception())]
+    assert failed == []
+    assert len(Collection(job_database(place), "numbers", NUMBERS)) == 4
+
+
 def test_reader_of_the_documents_reads_what_the_job_stores(server: PostgresServer) -> None:
     page = (Path(__file__).parents[4] / "docs" / "operations.md").read_text()
     (block,) = re.findall(r"```\n(CREATE ROLE kraftwatch .*?)```", page, re.DOTALL)

@@ -87,19 +87,20 @@ def spark_jars(wanted: JarSet, folder: Path | None = None) -> Sequence[Path]:
     installed = version("pyspark")
     if installed != SPARK_VERSION:
         raise LabError(f"the jars of {wanted.title} are of Spark {SPARK_VERSION}, but pyspark is {installed}")
+    downloaded = folder is None
     if folder is None:
         folder = cache_folder().with_name("spark") / f"{wanted.name}-{SPARK_VERSION}"
         made_once(folder, partial(_download, wanted))
-    return _verified(wanted, folder)
+    return _verified(wanted, folder, downloaded=downloaded)
 
 
-def _verified(wanted: JarSet, folder: Path) -> Sequence[Path]:
+def _verified(wanted: JarSet, folder: Path, *, downloaded: bool = True) -> Sequence[Path]:
     checksums = jar_checksums(wanted.lock)
     missing = [name for name in checksums if not (folder / name).is_file()]
     if missing:
         raise LabError(f"{folder} does not have {missing[0]} of {wanted.title}: copy it there, or delete the folder")
     jars = [folder / name for name in sorted(checksums)]
-    verify_jars(folder, checksums, lock=wanted.lock)
+    verify_jars(folder, checksums, lock=wanted.lock, downloaded=downloaded)
     return jars
 
 

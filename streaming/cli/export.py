@@ -80,6 +80,7 @@ def _export(
     from streaming.dataframes import register
     from streaming.dataframes.export import EXPORT_SETTINGS, TableExport
     from streaming.job.topic_input import spark_settings
+    from streaming.pipeline.hadoop_folder import missing_file_system
     from streaming.pipeline.query import SPARK_ERRORS, error_cause
     from streaming.pipeline.spark_session import start_spark
 
@@ -102,7 +103,9 @@ def _export(
                 try:
                     one.check()
                 except SPARK_ERRORS as problem:
-                    raise UsageError(f"--to {to}: Spark cannot read {name} there: {error_cause(problem)}") from problem
+                    why = missing_file_system(to, problem)
+                    why = why or f"Spark cannot read {name} there: {error_cause(problem)}"
+                    raise UsageError(f"--to {to}: {why}") from problem
             return {name: one.run(print_progress) for name, one in exports.items()}
         except SPARK_ERRORS as problem:
             raise KraftwatchError(

@@ -77,6 +77,8 @@ class PipelineSection(Section):
         return {SHUFFLE_PARTITIONS: str(self.partitions)}
 
 
+_WITH_HOST = ("s3a", "s3", "gs", "abfs", "abfss")
+"""The schemes of object stores, whose URIs name a bucket; those of others may leave the host to a setting."""
 _FILE_URI = re.compile(r"file:(?://)?(/.+)", re.IGNORECASE)
 
 
@@ -85,15 +87,15 @@ def checkpoint_place(value: str) -> str:
     scheme, file = uri_scheme(value), _FILE_URI.fullmatch(value)
     if scheme is None or file is not None:
         return value if file is None else file[1]
-    if scheme not in ("hdfs", "s3a"):
-        raise ValueError(f"the scheme {scheme} is not supported: give a local folder, hdfs:// or s3a://")
     try:
         parts = urlsplit(value)
     except ValueError:
-        raise ValueError("expected s3a://BUCKET/PATH or hdfs://HOST:PORT/PATH") from None
-    if "@" in parts.netloc:
+        raise ValueError("expected a URI such as s3a://BUCKET/PATH or hdfs://HOST:PORT/PATH") from None
+    login, _, host = parts.netloc.rpartition("@")
+    # abfss://CONTAINER@ACCOUNT/PATH is none.
+    if ":" in login or (login and scheme.startswith("s3")):
         raise ValueError("expected no login in it: set spark.hadoop.fs.s3a.access.key and .secret.key in spark")
-    if not parts.path.strip("/") or (scheme == "s3a" and not parts.netloc):
+    if not parts.path.strip("/") or (scheme in _WITH_HOST and not host):
         raise ValueError("expected a path below it, such as s3a://BUCKET/kraftwatch or hdfs://HOST:PORT/kraftwatch")
     return value.rstrip("/")
 
@@ -113,7 +115,7 @@ class Config(ClustersConfig, SecretsSection):
 
     checkpoint: Annotated[str, AfterValidator(checkpoint_place)] = "kraftwatch-checkpoint"
     """The folder of the journal, Spark's checkpoint and the ledger: the job's whole state, keep it. With `work_dir`,
-    the place of Spark's checkpoint alone: `hdfs://…`, `s3a://…` or a folder."""
+    the place of Spark's checkpoint alone: a folder, or a URI such as `hdfs://…`, `s3a://…`, `gs://…`, `abfss://…`."""
     work_dir: LocalFolder | None = None
     """The folder on the driver's machine for the ledger and the logs, where `checkpoint` is Spark's alone. Keep it."""
     store: Annotated[str, _parsed_by(check_url)] | None = None

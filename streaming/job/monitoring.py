@@ -91,11 +91,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
 
     def _check_remote_state(self, files: SparkFiles) -> None:
         record_spark_uri(self.checkpoint, files)
-        try:
-            why = self.checkpoint.why_no_state(self._config.pipeline.partitions, files)
-        except UsageError as problem:
-            # The file system may answer later: a supervisor must start the job again.
-            raise JobError(str(problem)) from problem
+        why = self.checkpoint.why_no_state(self._config.pipeline.partitions, files)
         if why is not None:
             self._set_state_aside(why)
 
@@ -127,7 +123,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         assert self._spark is not None, "it has started the query"
         try:
             return unreadable_state(self._spark, self.checkpoint)
-        except UsageError:
+        except JobError:
             # A file system that does not answer says nothing about the state.
             return None
 

@@ -41,7 +41,7 @@ def spark_files(spark: SparkSession, checkpoint: Checkpoint) -> SparkFiles:
 def unreadable_state(spark: SparkSession, checkpoint: Checkpoint) -> str | None:
     """Returns why Spark cannot read its state, as a clause; None if it can, or has none. The query is stopped.
 
-    Raises UsageError if the file system does not answer, which says nothing about the state.
+    Raises JobError if the file system does not answer, which says nothing about the state.
     """
     if not spark_files(spark, checkpoint).has_state:
         return None

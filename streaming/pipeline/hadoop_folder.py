@@ -1,20 +1,45 @@
 """A folder that Spark reaches through Hadoop's file systems: HDFS, object stores, and those of the user's own jars."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from connectors.errors import UsageError
-from streaming.pipeline.query import error_cause
+from connectors.errors import KraftwatchError, UsageError
+from streaming.pipeline.query import JobError, error_cause
 from streaming.pipeline.spark_files import Folder
 
 _T = TypeVar("_T")
+_NO_CLASS = re.compile(
+    r"No FileSystem for scheme|(?:ClassNotFoundException: (?:Class )?|NoClassDefFoundError: )([\w.$/]{1,200})"
+)
+"""In Java's error when a file system, or a class that it needs, is in none of the jars."""
+_AZURE = "add org.apache.hadoop:hadoop-azure, of Spark's version of Hadoop, and its dependencies to spark.jars"
+_S3A = (
+    "add org.apache.hadoop:hadoop-aws, of Spark's version of Hadoop, and software.amazon.awssdk:bundle to spark.jars: "
+    "`python -m deploy.lab.spark_jars s3a FOLDER` downloads both"
+)
+_JARS = {
+    "s3a": _S3A,
+    # Hadoop has no such file system any more; Amazon's EMR has one.
+    "s3": "write s3a:// instead of s3://, Hadoop's name of S3, and " + _S3A,
+    "gs": (
+        "add org.apache.hadoop:hadoop-gcp, of Spark's version of Hadoop, and its dependencies to spark.jars; or "
+        "com.google.cloud.bigdataoss:gcs-connector (the shaded jar), with spark.hadoop.fs.gs.impl set to "
+        "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"
+    ),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), _AZURE),
+}
+"""By scheme: where its jars are."""
 
 
 class HadoopFolder(Folder):
-    """Every method raises UsageError if a jar or a setting is missing, the access is denied, or nothing answers."""
+    """Every method raises UsageError if a jar is missing, JobError if the access is denied or nothing answers.
+
+    A supervisor must start the job again after a JobError: the file system may answer later.
+    """
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         context = spark.sparkContext
@@ -60,7 +85,7 @@ class HadoopFolder(Folder):
             return bool(files.rename(path, target))
 
         if not self._with_path("", moved):
-            raise UsageError(f"checkpoint {self.place} cannot be renamed to {to}: move it away yourself")
+            raise JobError(f"checkpoint {self.place} cannot be renamed to {to}: move it away yourself")
 
     def _with_path(self, name: str, act: Callable[[Any, Any], _T]) -> _T:
         try:
@@ -73,5 +98,22 @@ class HadoopFolder(Folder):
         except (Py4JError, ConnectionError) as problem:
             raise self._unusable(problem) from None
 
-    def _unusable(self, problem: Exception) -> UsageError:
-        return UsageError(f"checkpoint {self.place}: Spark cannot read it: {error_cause(problem)}")
+    def _unusable(self, problem: Exception) -> KraftwatchError:
+        lacking = missing_file_system(self.place, problem)
+        if lacking is not None:
+            return UsageError(f"checkpoint {self.place}: {lacking}")
+        return JobError(f"checkpoint {self.place}: Spark cannot use it: {error_cause(problem)}")
+
+
+def missing_file_system(uri: str, problem: Exception) -> str | None:
+    """Returns what Spark lacks to read a URI, and where to get it, as a sentence; None for any other problem."""
+    found = _NO_CLASS.search(str(problem))
+    if found is None:
+        return None
+    scheme = uri.partition(":")[0].lower()
+    advice = _JARS.get(scheme, "add the jars of that file system to spark.jars and set spark.hadoop.fs.{scheme}.impl")
+    lacks = f": it lacks the class {found[1].replace('/', '.')}" if found[1] else ""
+    return (
+        f"Spark does not know the file system of the scheme {scheme}{lacks}; {advice.format(scheme=scheme)}; see "
+        "docs/spark.md#checkpoint-in-hdfs-or-s3"
+    )

@@ -176,5 +176,9 @@ def test_jars_of_a_folder_are_verified(tmp_path: Path) -> None:
     assert spark_jars(one_jar, tmp_path) == [jar]
 
     jar.write_bytes(b"changed")
-    with pytest.raises(LabError, match=r"a\.jar from Maven Central is not the file that test\.lock pins"):
+    with pytest.raises(
+        LabError, match=r"/a\.jar is not the file that test\.lock pins .*: copy it there again"
+    ) as raised:
         spark_jars(one_jar, tmp_path)
+    assert str(jar) in str(raised.value)
+    assert "Maven" not in str(raised.value), "the user's own folder has it"

@@ -136,6 +136,10 @@ def test_an_invalid_host_port_is_refused(text: str) -> None:
         ("/var/lib/kraftwatch", None, None),
         ("s3a://bucket/kraftwatch/", "/var/lib/kraftwatch", "s3a://bucket/kraftwatch"),
         ("hdfs:///kraftwatch", "/var/lib/kraftwatch", "hdfs:///kraftwatch"),
+        ("gs://bucket/kraftwatch", "/var/lib/kraftwatch", "gs://bucket/kraftwatch"),
+        ("abfss://c@a.dfs.core.windows.net/x", "/var/lib/kraftwatch", "abfss://c@a.dfs.core.windows.net/x"),
+        ("viewfs:///kraftwatch", "/var/lib/kraftwatch", "viewfs:///kraftwatch"),
+        ("our-own://x/y", "/var/lib/kraftwatch", "our-own://x/y"),
         ("/mnt/spark", "/var/lib/kraftwatch", "file:///mnt/spark"),
     ],
 )

@@ -84,7 +84,7 @@ KEYS: dict[str, str] = {
     },
     "heartbeat: {url: 'http://['}": "heartbeat.url: write https://HOST/PATH or http://HOST/PATH, without a blank",
     "store: postgresql://[": "store: is not a URL: write postgresql://USER@HOST:PORT/DATABASE",
-    "checkpoint: s3a://[": "checkpoint: expected s3a://BUCKET/PATH or hdfs://HOST:PORT/PATH",
+    "checkpoint: s3a://[": "checkpoint: expected a URI such as s3a://BUCKET/PATH or hdfs://HOST:PORT/PATH",
     "listen: http://[": "listen: 'http://[' is not HOST:PORT",
     **{
         f"sinks: [{{{kind}: {{{key}: 'http://['}}}}]": f"sinks.0.{kind}.{key}: {sentence}"
@@ -134,7 +134,9 @@ DATA: list[tuple[dict[str, Any], str]] = [
     ({"source": "topic"}, "source: should be 'gatherer' or 'kafka'"),
     ({"pipeline": {"partitions": 257}}, "pipeline.partitions: should be less than or equal to 256"),
     ({"spark": {"spark.sql.shuffle.partitions": "4"}}, "set pipeline.partitions instead"),
-    ({"checkpoint": "gs://bucket/x"}, "checkpoint: the scheme gs is not supported: give a local folder, hdfs://"),
+    ({"checkpoint": "gs://bucket/x"}, "checkpoint: gs://bucket/x is for Spark's files alone: set work_dir to a"),
+    ({"checkpoint": "gs:///x"}, "checkpoint: expected a path below it, such as s3a://BUCKET/kraftwatch"),
+    ({"checkpoint": f"wasbs://me:{SECRET}@h/x", "work_dir": "/w", **KAFKA}, "checkpoint: expected no login in it"),
     ({"checkpoint": "s3a:bucket/x"}, "checkpoint: expected a path below it, such as s3a://BUCKET/kraftwatch"),
     ({"checkpoint": "s3a://b/x", **KAFKA}, "checkpoint: s3a://b/x is for Spark's files alone: set work_dir to a"),
     ({"checkpoint": "s3a://b/x", "work_dir": "/w"}, "work_dir: needs source: kafka, because a gatherer's"),

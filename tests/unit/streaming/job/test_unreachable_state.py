@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import UsageError
 from streaming.config import Config
 from streaming.job import monitoring as module
 from streaming.job.monitoring import Monitoring
 from streaming.job.start_up import JobSpec
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, record_source
 from streaming.pipeline.query import JobError
 from streaming.pipeline.spark_files import Folder, SparkFiles
 
@@ -23,10 +23,10 @@ class UnreachableFolder(Folder):
     place = "s3a://bucket/job"
 
     def names(self, folder: str) -> list[str]:
-        raise UsageError(AWAY)
+        raise JobError(AWAY)
 
     def text(self, file: str) -> str:
-        raise UsageError(AWAY)
+        raise JobError(AWAY)
 
 
 class FailedQuery:
@@ -60,11 +60,19 @@ def test_files_that_do_not_answer_at_the_start_are_no_invalid_input(monitoring: 
         monitoring.start_query(unused, unused, unused)
 
 
+def test_files_that_do_not_answer_at_the_very_first_start_are_no_invalid_input(monitoring: Monitoring) -> None:
+    """The folder does not know yet where Spark's files are: they are asked whether another query has begun there."""
+    record_source(monitoring.checkpoint, CheckpointSource(kind=KAFKA))
+    unused: Any = None
+    with pytest.raises(JobError, match="the connection was refused"):
+        monitoring.start_query(unused, unused, unused)
+
+
 def test_the_error_of_a_query_is_not_hidden_by_files_that_do_not_answer(
     monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> str:
-        raise UsageError(AWAY)
+        raise JobError(AWAY)
 
     unused: Any = None
     monkeypatch.setattr(module, "unreadable_state", away)

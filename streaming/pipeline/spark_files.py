@@ -89,8 +89,12 @@ class SparkFiles:
 
     @property
     def partitions(self) -> int | None:
-        """The number of partitions of the state after the newest committed batch; None if no batch was committed."""
-        metadata: Any = self._offset(self.commits[-1])[0] if self.commits else None
+        """The number of partitions of the newest committed batch, or of a first one that was only planned.
+
+        Spark takes it from there, and not from its settings. None if no batch was planned.
+        """
+        batches = self.commits or self.offsets
+        metadata: Any = self._offset(batches[-1])[0] if batches else None
         with suppress(ValueError, LookupError, TypeError):
             return int(metadata["conf"]["spark.sql.shuffle.partitions"])
         return None

@@ -29,10 +29,11 @@ from streaming.pipeline.planner_connection import AUTH_TIMEOUT, write_python
 
 log = logging.getLogger(__name__)
 
+_PARTITIONS = "spark.sql.shuffle.partitions"
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "kraftwatch",
     # The configuration's pipeline.partitions replaces it.
-    "spark.sql.shuffle.partitions": "1",
+    _PARTITIONS: "1",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -142,6 +143,10 @@ def start_spark(
         # planner finds the archive by its full path, an executor in its working directory.
         chosen["spark.executorEnv.PYTHONPATH"] = f"{archive}:{archive.name}"
         chosen["spark.executor.extraJavaOptions"] = " ".join(EXECUTOR_JAVA_OPTIONS)
+        # spark-submit has set it before this process started (--total-executor-cores).
+        if master.startswith("spark://") and "PYSPARK_GATEWAY_PORT" not in os.environ:
+            # A standalone cluster gives its cores to the first job, and a second one, its standby, would get none.
+            chosen["spark.cores.max"] = settings.get(_PARTITIONS, SETTINGS[_PARTITIONS])
     errors = logs / "spark.err"
     size_before = errors.stat().st_size if errors.exists() else 0
     try:

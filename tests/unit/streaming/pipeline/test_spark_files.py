@@ -92,3 +92,14 @@ def test_a_state_with_damaged_offsets_of_a_topic_is_set_aside(tmp_path: Path, co
     )
     assert (tmp_path / "spark.before-1" / "offsets" / "1").exists(), "the newest one is kept"
     assert not checkpoint.spark.exists()
+
+
+def test_the_number_of_partitions_is_fixed_by_a_first_batch_that_was_only_planned(tmp_path: Path) -> None:
+    """Spark repeats it with the number that it was planned with, and ignores the configured one."""
+    checkpoint = Checkpoint(folder=tmp_path)
+    files = written(checkpoint.spark, batches=0)
+    (checkpoint.spark / "offsets" / "0").write_text(
+        'v1\n{"conf":{"spark.sql.shuffle.partitions":"2"}}\n{"observations":{"0":7}}'
+    )
+    assert files.partitions == 2
+    assert checkpoint.why_no_state(4) == "its state has 2 partitions, and pipeline.partitions is 4"

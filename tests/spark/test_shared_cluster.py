@@ -42,7 +42,7 @@ def test_a_standby_gets_cores_of_the_cluster(master: str, tmp_path: Path) -> Non
                     stdout=written,
                     stderr=subprocess.STDOUT,
                 )
-            stack.callback(process.wait)
+            stack.enter_context(process)
             stack.callback(process.kill)
             eventually(partial(has_cores, output), within_s=90, every_s=0.5)
 

@@ -1,4 +1,4 @@
-"""Whether the whole quorum was created anew with the old cluster id: its log began after the cluster was known."""
+"""Whether the whole quorum was formatted again with the old cluster id: its log began after the cluster was known."""
 
 from rules.analysis.leadership import is_same_quorum
 from rules.model.identifiers import Millis
@@ -11,7 +11,7 @@ _RECENT_MS = 3_600_000
 """How old the log may be: as long as a loss of metadata is remembered."""
 
 
-def created_anew_ms(quorum: Quorum) -> Millis | None:
+def formatted_again_ms(quorum: Quorum) -> Millis | None:
     """Returns the timestamp of the first record of a log that began after the cluster had been observed.
 
     After a loss of metadata this tells that the controllers were formatted again: a log that was restored from a copy

@@ -27,14 +27,14 @@ What to do
        `kraftwatch decode` the records from the reported offset on. Create again what is missing.
 
 What not to do
-    Do not start a broker with the former metadata in a quorum that was created anew. Do not restart or format any
+    Do not start a broker with the former metadata in a quorum that was formatted again. Do not restart or format any
     further node: a node that truncates its log to follow the new leader destroys a copy.
 """
 
 import shlex
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.new_quorum import created_anew_ms
+from rules.analysis.new_quorum import formatted_again_ms
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import utc_text
@@ -51,17 +51,21 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         key=lambda each: (each.last_at_ms, each.endpoint),
     )
     if losses:
-        yield _finding(quorum, losses, created_anew_ms(quorum))
+        yield _finding(quorum, losses, formatted_again_ms(quorum))
 
 
-def _finding(quorum: Quorum, losses: Sequence[FailedObservation], anew_ms: Millis | None) -> Finding:
-    """`anew_ms`: when a quorum that was created anew began; None if it was not, as far as known."""
+def _finding(quorum: Quorum, losses: Sequence[FailedObservation], formatted_ms: Millis | None) -> Finding:
+    """`formatted_ms`: when a quorum that was formatted again began; None if it was not, as far as known."""
     return Finding(
         subject="metadata log",
         severity=Severity.CRITICAL,
-        summary=_lost(losses[-1]) if anew_ms is None else _created_anew(anew_ms),
+        summary=_lost(losses[-1]) if formatted_ms is None else _formatted_again(formatted_ms),
         evidence={
-            **({} if anew_ms is None else {"log_begins_at": utc_text(anew_ms), "cluster_id": quorum.cluster_id}),
+            **(
+                {}
+                if formatted_ms is None
+                else {"log_begins_at": utc_text(formatted_ms), "cluster_id": quorum.cluster_id}
+            ),
             "losses": [
                 {
                     "detail": each.detail,
@@ -78,7 +82,7 @@ def _finding(quorum: Quorum, losses: Sequence[FailedObservation], anew_ms: Milli
             "voters": [str(voter.key) for voter in quorum.voters],
             "voters_record_offset": quorum.committed.offset if quorum.committed else None,
         },
-        remedy=tuple(_remedy(quorum) if anew_ms is None else _remedy_anew(quorum)),
+        remedy=tuple(_remedy(quorum) if formatted_ms is None else _stop_brokers_first(quorum)),
     )
 
 
@@ -87,9 +91,9 @@ def _lost(newest: FailedObservation) -> str:
     return f"Committed metadata was lost: {newest.detail}{reporter}. Topics, configurations and ACLs may be missing."
 
 
-def _created_anew(began_ms: Millis) -> str:
+def _formatted_again(began_ms: Millis) -> str:
     return (
-        f"The quorum was created anew with the old cluster id: its metadata log began at {utc_text(began_ms)}. It "
+        f"The quorum was formatted again with the old cluster id: its metadata log began at {utc_text(began_ms)}. It "
         "lacks the former topics, configurations and ACLs, and brokers with the former metadata must not run in it."
     )
 
@@ -106,7 +110,7 @@ def _remedy(quorum: Quorum) -> Iterable[str]:
     yield describe_status(quorum)
 
 
-def _remedy_anew(quorum: Quorum) -> Iterable[str]:
+def _stop_brokers_first(quorum: Quorum) -> Iterable[str]:
     yield (
         "# Stop every broker first and start none: it has the former metadata, and ends, renames the directories of "
         "its partitions to NAME-stray, or works with topics that the controllers do not know"

@@ -18,8 +18,8 @@ _NO_CLASS = re.compile(
 """In Java's error when a file system, or a class that it needs, is in none of the jars."""
 _AZURE = "add org.apache.hadoop:hadoop-azure, of Spark's version of Hadoop, and its dependencies to spark.jars"
 _S3A = (
-    "add org.apache.hadoop:hadoop-aws, of Spark's version of Hadoop, and software.amazon.awssdk:bundle to spark.jars: "
-    "`python -m deploy.lab.spark_jars s3a FOLDER` downloads both"
+    "add org.apache.hadoop:hadoop-aws, of Spark's version of Hadoop, and Amazon's SDK to spark.jars: "
+    "`python -m deploy.lab.spark_jars s3a FOLDER` downloads them"
 )
 _JARS = {
     "s3a": _S3A,

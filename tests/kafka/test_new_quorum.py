@@ -16,7 +16,9 @@ KNOWN_MS = 75_000
 """So long the cluster must be known before its log can be told to be younger."""
 
 
-def test_a_quorum_that_was_created_anew_is_told_from_a_loss_and_its_brokers_end(lab: MakeLab, tmp_path: Path) -> None:
+def test_a_quorum_that_was_formatted_again_is_told_from_a_loss_and_its_brokers_end(
+    lab: MakeLab, tmp_path: Path
+) -> None:
     quorum = lab(controllers=3, brokers=1)
     quorum.create_topic("orders", partitions=3)
     (broker,) = quorum.brokers
@@ -25,7 +27,7 @@ def test_a_quorum_that_was_created_anew_is_told_from_a_loss_and_its_brokers_end(
         monitor.start_scenario({})
         began_ms = monitor.machine.now_ms
         monitor.wait_for_quorum(lambda now: now.now_ms - began_ms > KNOWN_MS, within_s=60)
-        create_anew(quorum)
+        format_all_again(quorum)
         fired = monitor.wait_for("committed-metadata-lost")
         eventually(lambda: not quorum.node(broker).running, within_s=30)
         monitor.wait_for_quorum(
@@ -35,7 +37,7 @@ def test_a_quorum_that_was_created_anew_is_told_from_a_loss_and_its_brokers_end(
         rules = monitor.rules
 
     assert fired.severity == "critical"
-    assert now.summary.startswith("The quorum was created anew with the old cluster id: its metadata log began at ")
+    assert now.summary.startswith("The quorum was formatted again with the old cluster id: its metadata log began at ")
     assert "stop every broker first" in fired.remedy[0].lower()
     assert now.remedy[0].startswith("# Stop every broker first and start none")
     assert "two-quorums" not in rules
@@ -43,7 +45,7 @@ def test_a_quorum_that_was_created_anew_is_told_from_a_loss_and_its_brokers_end(
     assert "which is below the current high watermark" in log
 
 
-def create_anew(quorum: Lab) -> None:
+def format_all_again(quorum: Lab) -> None:
     """Kills all controllers, formats their disks with the same cluster id and new directory ids, and starts them."""
     quorum.kill(*quorum.controllers)
     nodes = [quorum.node(one) for one in quorum.controllers]

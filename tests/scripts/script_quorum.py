@@ -324,7 +324,7 @@ class ScriptedQuorum:
         """Writes a PartitionChangeRecord: if `recovering`, an unclean election of the first replica of this ISR."""
         self.records.change(name, number, isr=isr, leader=isr[0] if recovering else None, recovering=recovering)
 
-    def create_anew(self) -> None:
+    def format_all_again(self) -> None:
         """Formats all voters again with the same cluster id; the brokers end, because the log is another one."""
         self._log = LogScript(now_ms=self.now_ms, epoch=0)
         self.log_began_ms, self.snapshot_at, self.read_end, self.stopped = self.now_ms, None, 0, {}

@@ -88,7 +88,7 @@ class ScriptRun:
             "gatherer": self.gatherer,
             "compact": self.compact,
             "lose-metadata": self.lose_metadata,
-            "create-anew": self.create_anew,
+            "format-all-again": self.format_all_again,
             "damage-log": self.damage_log,
             "audit": self.audit,
             "restart-job": self.restart_job,
@@ -238,9 +238,9 @@ class ScriptRun:
             )
         )
 
-    def create_anew(self) -> Iterator[str]:
-        """create-anew: all controllers are formatted again with the same cluster id; the log follower reports it."""
-        self.cluster.create_anew()
+    def format_all_again(self) -> Iterator[str]:
+        """format-all-again: all controllers are formatted again with the same cluster id; the log follower reports it."""
+        self.cluster.format_all_again()
         yield from self._lost("the leader of epoch 1 has a different log: epoch 1 ends at offset 12")
 
     def damage_log(self, node: str, first: str, last: str) -> Iterator[str]:

@@ -596,7 +596,7 @@ def without_metadata_version(quorum: Quorum) -> Quorum:
     return replace(quorum, metadata_version=None, features=features, log_complete=True)
 
 
-def created_anew(quorum: Quorum) -> Quorum:
+def formatted_again(quorum: Quorum) -> Quorum:
     """All controllers were formatted again five minutes ago, and the cluster is known for longer."""
     quorum = failing(quorum, Reason.METADATA_LOST, str(endpoint(3)), detail="epoch 1 ends at offset 12")
     return with_views(quorum, replace(view(3), log=leader_log(None, begins_ago_ms=300_000)))

@@ -30,7 +30,7 @@ LOST, BROKEN, REGRESSED = "committed-metadata-lost", "raft-invariant-broken", "v
 
 
 @pytest.mark.parametrize(
-    ("begun_ago_ms", "known_for_ms", "snapshot", "anew"),
+    ("begun_ago_ms", "known_for_ms", "snapshot", "again"),
     [
         (120_000, 180_001, False, True),
         # The log may have begun before the cluster was known, or is older; a snapshot hides its beginning.
@@ -41,7 +41,7 @@ LOST, BROKEN, REGRESSED = "committed-metadata-lost", "raft-invariant-broken", "v
     ],
 )
 def test_a_log_that_began_after_the_cluster_was_known_is_that_of_a_new_quorum(
-    begun_ago_ms: int, known_for_ms: int, snapshot: bool, anew: bool
+    begun_ago_ms: int, known_for_ms: int, snapshot: bool, again: bool
 ) -> None:
     quorum = failing(healthy(), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends at 40")
     newest = present(quorum.newest_timestamp_ms)
@@ -51,8 +51,8 @@ def test_a_log_that_began_after_the_cluster_was_known_is_that_of_a_new_quorum(
     quorum = with_views(replace(quorum, histories=histories), replace(view(3), log=log))
     (finding,) = findings(quorum, LOST)
 
-    assert finding.summary.startswith("The quorum was created anew with the old cluster id") is anew
-    assert finding.remedy[0].startswith("# Stop every broker first and start none" if anew else "# If all controllers")
+    assert finding.summary.startswith("The quorum was formatted again with the old cluster id") is again
+    assert finding.remedy[0].startswith("# Stop every broker first and start none" if again else "# If all controllers")
 
 
 def test_two_losses_are_one_finding_about_the_metadata_log() -> None:

@@ -239,7 +239,7 @@ class ScriptRun:
         )
 
     def format_all_again(self) -> Iterator[str]:
-        """format-all-again: all controllers are formatted again with the same cluster id; the log follower reports it."""
+        """format-all-again: all controllers get the same cluster id again; the log follower reports it."""
         self.cluster.format_all_again()
         yield from self._lost("the leader of epoch 1 has a different log: epoch 1 ends at offset 12")
 

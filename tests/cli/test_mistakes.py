@@ -56,7 +56,6 @@ MISTAKES = {
     "bundle --checkpoint recorded --output .": "--output . exists: name another file",
     "export --to lake": "give --config FILE or --checkpoint DIR, but not both",
     "export --to lake --checkpoint nowhere": "--checkpoint nowhere: no such folder",
-    "export --checkpoint . --to gs://bucket/x": "--to: the scheme gs is not supported",
     "export --to lake --checkpoint . --table records": "--table records: there is no such table; the tables are alerts",
     "export --to lake --checkpoint . --since 2026-11-20 --until 2026-11-20": "--until is not after --since",
     "export --to lake --checkpoint .": "journal holds no journal: name",

@@ -58,7 +58,8 @@ class MetadataActivity:
     def repair(self) -> None:
         """Takes one step to a cluster with unfenced brokers and partitions in sync, if it is none."""
         for broker in BROKERS:
-            if not self._lives(broker):
+            # A broker that began to shut down returns as another process.
+            if not self._lives(broker) or self.known.brokers[broker].in_controlled_shutdown:
                 self._unfence(broker)
                 return
         for partition, one in self.known.partitions.items():

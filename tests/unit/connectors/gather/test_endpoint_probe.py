@@ -174,7 +174,7 @@ def test_a_probe_between_two_identifications_has_the_addresses_in_their_present_
 def test_inconclusive_answer_is_asked_for_again_at_once_and_then_after_a_pause(run_probe: ProbeRunner) -> None:
     node = FakeNode(closes_connection)
     with node.up() as port:
-        run_probe(port, count=4, interval_ms=500)  # longer than the pause after a failed connection
+        run_probe(port, count=4, interval_ms=1_000)  # longer than the pause after a failed connection
     assert {probe.answer for probe in run_probe.output.probes} == {Answer.NO_ANSWER}
     assert node.connections == 4 + 2, "each probe connects; the first two also identify the node"
 

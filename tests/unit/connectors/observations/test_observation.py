@@ -12,7 +12,7 @@ STORED = {
     "Poll": "cluster_id endpoint leader_id leader_epoch high_watermark voters observers nodes clock_ahead_ms",
     "Probe": "node endpoint resolution addresses connection answer answered_by detail certificate quorum_voters",
     "LeaderView": "endpoint node this_cluster leader_id leader_epoch log other_voters",
-    "FailedObservation": "source endpoint reason detail node leader_id",
+    "FailedObservation": "source endpoint reason detail node damage leader_id",
     "ObservationsAudited": "rows first_sequence last_sequence broken",
     "ContractViolation": "contract promise grave rows example sequence",
 }

@@ -311,13 +311,12 @@ class Client:
     def _with_sasl_hint(self, connection: _Connection, address: Address, problem: ObservationError) -> ObservationError:
         """A listener that requires SASL answers ApiVersions and then closes the connection at the first other request.
 
-        So does a node that is being stopped: of a cluster that has answered, it must happen twice.
+        So does a node that is being stopped, again and again: one of a cluster that has answered is asked soon again.
         """
         if problem.reason is not Reason.CLOSED or connection.has_served_request or connection.sasl_enabled:
             return problem
-        last = self._backoff.newest(address)
-        certain = not self._gate.is_proved or (last is not None and last.detail == _NO_SASL)
-        return ObservationError(Reason.WRONG_PROTOCOL if certain else Reason.NOT_AUTHENTICATED, _NO_SASL)
+        known = self._gate.is_proved
+        return ObservationError(Reason.NOT_AUTHENTICATED if known else Reason.WRONG_PROTOCOL, _NO_SASL)
 
     def _require_open(self) -> None:
         # A loop that ends still runs coroutines that are ready: a connection opened then would never be closed.

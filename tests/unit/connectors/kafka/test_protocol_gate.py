@@ -270,3 +270,20 @@ def test_an_address_with_another_protocol_is_backed_off_for_minutes() -> None:
     assert backoff.problem(("c1", 9093)) is not None
     now_s[0] = WRONG_PROTOCOL_S + 1
     assert backoff.problem(("c1", 9093)) is None
+
+
+def test_a_node_that_is_being_stopped_is_asked_again_within_seconds(loop: EventLoop) -> None:
+    """It closes each connection after ApiVersions, as a listener that uses SASL does."""
+    answering, stopping = FakeNode(answers_describe_cluster(b"x")), FakeNode(closes_after_api_versions)
+    with up([answering, stopping]) as nodes:
+        client = client_of(loop, {})
+        request = describe_cluster_request(controllers=True)
+        loop.run(lambda: client.send(nodes.addresses[0], request, source=ObservationSource.QUORUM))
+
+        def asked_again() -> None:
+            with pytest.raises(ObservationError) as problem:
+                loop.run(lambda: client.send(nodes.addresses[1], request, source=ObservationSource.QUORUM))
+            assert problem.value.reason is Reason.NOT_AUTHENTICATED
+            assert stopping.connections >= 3
+
+        eventually(asked_again, within_s=5)

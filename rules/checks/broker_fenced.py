@@ -38,7 +38,7 @@ from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import FAILED_NODES, HOLD, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
-from rules.model.identifiers import START, NodeId
+from rules.model.identifiers import START, Millis, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
@@ -124,10 +124,15 @@ def _wait_for_start(node: NodeId) -> tuple[str, ...]:
     )
 
 
+def _fenced_ms(quorum: Quorum) -> dict[NodeId, Millis]:
+    """Returns when each broker was fenced last, as far as the log shows it: the interruptions are in its order."""
+    return {one.id: one.timestamp_ms for one in quorum.history.interruptions}
+
+
 def _fetches(quorum: Quorum, node: NodeId) -> bool:
     """Returns whether it has fetched since it was fenced, and does so now: its process runs."""
     poll = fresh_poll(quorum, NOW)
-    fenced_ms = max((one.timestamp_ms for one in quorum.history.interruptions if one.id == node), default=START)
+    fenced_ms = quorum.derived(_fenced_ms).get(node, START)
     return any(
         liveness(quorum, poll, row.key, NOW) is Liveness.FETCHING and (row.last_fetch_ms or START) > fenced_ms
         for row in (poll.observers_by_id.get(node, ()) if poll else ())

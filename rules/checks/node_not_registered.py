@@ -38,14 +38,14 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node that fetches and is neither a voter nor registered."""
     poll = needed(quorum.poll)
     for node, rows in sorted(poll.rows_by_id.items()):
-        if is_registered(quorum, poll, node):
+        if _is_registered(quorum, poll, node):
             continue
         keys = [row.key for row in rows if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING]
         if keys:
             yield _finding(quorum, poll, node, keys)
 
 
-def is_registered(quorum: Quorum, poll: Poll, node: NodeId) -> bool:
+def _is_registered(quorum: Quorum, poll: Poll, node: NodeId) -> bool:
     """Returns whether the log knows this node: as a voter, a controller or a broker."""
     voter = node in quorum.voter_ids or any(row.key.id == node for row in poll.voters)
     return voter or node in quorum.controllers or node in quorum.brokers

@@ -56,8 +56,8 @@ class Partitions:
 
     __slots__ = (
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
-        *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_sorted_recovering"),
-        "_sorted_reassigned",
+        *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
+        *("_sorted_reassigned", "_sorted_recovering"),
         *("_topics", "_with_elr", "elected_recovered", "refused", "unclean"),
     )
 
@@ -82,6 +82,7 @@ class Partitions:
         self._reassigned: dict[TopicId, dict[int, Reassignment]] = {}
         for moved in reassignments:
             self._reassigned.setdefault(moved.topic_id, {})[moved.partition] = moved
+        self._reassigned_count = len(reassignments)
         self._sorted_reassigned: tuple[Reassignment, ...] | None = reassignments
         self._offline = OfflineSums(offline)
         self._offline_directories: tuple[OfflineDirectory, ...] | None = offline_directories
@@ -183,7 +184,8 @@ class Partitions:
                 self._offline.changed((topic_id, number), topic.name, held, None, at, topics.directories)
                 self._count_offline_replicas(held, None)
         topics.remove(topic_id)
-        if self._reassigned.pop(topic_id, None) is not None:
+        if (moved := self._reassigned.pop(topic_id, None)) is not None:
+            self._reassigned_count -= len(moved)
             self._sorted_reassigned = None
         if (recovered := self._recovering.pop(topic_id, None)) is not None:
             self._recovering_count -= len(recovered)
@@ -399,32 +401,42 @@ class Partitions:
         self, event: PartitionSet | PartitionChanged, topic: str | None, origin: RecordPosition
     ) -> None:
         """Updates the reassignments after a partition changed: one ends when nothing is added and removed."""
-        of_topic = self._reassigned.get(event.topic_id, {})
-        known = of_topic.get(event.partition)
-        adding, removing = event.adding, event.removing
+        known = self._reassigned.get(event.topic_id, {}).get(event.partition)
+        adding, removing = event.adding or (), event.removing or ()
         if known is not None:
-            adding = known.adding if adding is None else adding
-            removing = known.removing if removing is None else removing
+            adding = known.adding if event.adding is None else adding
+            removing = known.removing if event.removing is None else removing
         if not adding and not removing:
-            if of_topic.pop(event.partition, None) is not None:
-                self._sorted_reassigned = None
-            if not of_topic:
-                self._reassigned.pop(event.topic_id, None)
-        elif known is not None or sum(map(len, self._reassigned.values())) < MOST_REASSIGNED:
+            self._end_reassignment(event.topic_id, event.partition)
+        elif known is not None and (known.adding, known.removing) == (adding, removing):
+            if known.topic != topic:
+                self._keep_reassignment(replace(known, topic=topic))
+        elif known is not None or self._reassigned_count < MOST_REASSIGNED:
             # Another target is another reassignment.
-            same = known is not None and (known.adding, known.removing) == (adding, removing)
-            if same and known is not None and known.topic == topic:
-                return
-            self._sorted_reassigned = None
-            self._reassigned.setdefault(event.topic_id, {})[event.partition] = Reassignment(
-                topic_id=event.topic_id,
-                topic=topic,
-                partition=event.partition,
-                adding=adding or (),
-                removing=removing or (),
-                since_timestamp_ms=known.since_timestamp_ms if same and known else origin.timestamp_ms,
-                at_least=known.at_least if same and known else origin.snapshot,
+            self._reassigned_count += known is None
+            self._keep_reassignment(
+                Reassignment(
+                    topic_id=event.topic_id,
+                    topic=topic,
+                    partition=event.partition,
+                    adding=adding,
+                    removing=removing,
+                    since_timestamp_ms=origin.timestamp_ms,
+                    at_least=origin.snapshot,
+                )
             )
+
+    def _keep_reassignment(self, one: Reassignment) -> None:
+        self._reassigned.setdefault(one.topic_id, {})[one.partition] = one
+        self._sorted_reassigned = None
+
+    def _end_reassignment(self, topic_id: TopicId, partition: int) -> None:
+        of_topic = self._reassigned.get(topic_id, {})
+        if of_topic.pop(partition, None) is not None:
+            self._reassigned_count -= 1
+            self._sorted_reassigned = None
+            if not of_topic:
+                del self._reassigned[topic_id]
 
     def _add_unclean(self, one: UncleanElection) -> None:
         if one.last_leader and len(one.passed_over) == 1:

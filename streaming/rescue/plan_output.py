@@ -192,7 +192,7 @@ def steps(plan: RescuePlan) -> Iterable[str]:
 
 
 def _steps(plan: RescuePlan) -> Iterable[str]:
-    yield from _of_given(plan)
+    yield from _steps_of_records(plan)
     if plan.survival is not None and plan.survival.electable:
         for one in plan.empty:
             node = f"node {one.key.id}" if one.key else f"the node of {one.folder}"
@@ -202,7 +202,7 @@ def _steps(plan: RescuePlan) -> Iterable[str]:
             )
 
 
-def _of_given(plan: RescuePlan) -> Iterable[str]:
+def _steps_of_records(plan: RescuePlan) -> Iterable[str]:
     if plan.startable:
         yield f"# No rescue is needed: start {_controllers(plan.startable)}"
         return

@@ -232,11 +232,9 @@ def _empty(empty: Sequence[EmptyLogDir], cluster_id: str | None, survived: DiskS
     for one in empty:
         of = one.meta_properties.cluster_id if one.meta_properties else None
         other = f", and it is formatted for cluster {of}" if of not in (None, cluster_id) else ""
-        lost = [
-            key for key in (survived.voters.keys if survived else ()) if one.key is not None and key.id == one.key.id
-        ]
-        instead = f" voter {lost[0]} is lost, unless its disk is elsewhere" if lost else ""
-        yield f"{one.folder} holds no record: empty, not a voter{other}" + (f";{instead}" if instead else "")
+        former = survived.voters.by_id(one.key.id) if survived is not None and one.key is not None else None
+        lost = f"; voter {former.key} is lost, unless its disk is elsewhere" if former is not None else ""
+        yield f"{one.folder} holds no record: empty, not a voter{other}{lost}"
 
 
 def _ends(disks: Sequence[AssessedDisk], voters: VoterSet | None) -> Iterable[str]:

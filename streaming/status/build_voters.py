@@ -88,26 +88,23 @@ def possible_voters(state: ClusterState) -> tuple[parts.PossibleVoter, ...]:
     if poll is None:
         return ()
     voting = {row.key for row in poll.voters} | (quorum.committed.keys if quorum.committed else frozenset())
-    live = {
-        key: liveness(quorum, poll, key, state.thresholds[ENDPOINT_RULE])
-        for rows in poll.rows_by_id.values()
-        for key in {row.key for row in rows}
-    }
-    fetching = {key for key, how in live.items() if how is Liveness.FETCHING}
-    replaced = {key for key in live.keys() - fetching if any(other.id == key.id for other in fetching)}
-    return tuple(
-        parts.PossibleVoter(
-            id=row.key.id,
-            directory_id=row.key.directory_id,
-            liveness=live[row.key],
-            lag_time_ms=lag_ms(poll, row),
+    thresholds = state.thresholds[ENDPOINT_RULE]
+    found = []
+    for row in poll.observers:
+        if row.key.directory_id is None or row.key.id not in quorum.controllers or row.key in voting:
+            continue
+        live = liveness(quorum, poll, row.key, thresholds)
+        others = (other.key for other in poll.rows_by_id[row.key.id] if other.key != row.key)
+        if live is not Liveness.FETCHING and any(
+            liveness(quorum, poll, other, thresholds) is Liveness.FETCHING for other in others
+        ):
+            continue
+        found.append(
+            parts.PossibleVoter(
+                id=row.key.id, directory_id=row.key.directory_id, liveness=live, lag_time_ms=lag_ms(poll, row)
+            )
         )
-        for row in poll.observers
-        if row.key.directory_id is not None
-        and row.key.id in quorum.controllers
-        and row.key not in voting
-        and row.key not in replaced
-    )
+    return tuple(found)
 
 
 def registrations_without_voter(quorum: Quorum) -> tuple[parts.RegistrationWithoutVoter, ...]:

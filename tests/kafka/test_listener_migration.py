@@ -1,7 +1,7 @@
 """Controllers that move from PLAINTEXT to TLS as documented: three rolls, of which none is reported.
 
 The monitor is configured for the TLS listener once all controllers have it, before the third roll closes the other
-one. A monitor that is not is told so, and calls no quorum leaderless.
+one. A monitor with the old settings reports that they are out of date, and no missing leader.
 """
 
 from pathlib import Path

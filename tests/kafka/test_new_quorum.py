@@ -13,7 +13,7 @@ from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 KNOWN_MS = 75_000
-"""So long the cluster must be known before its log can be told to be younger."""
+"""How long the cluster must be known before its log is certain to be younger."""
 
 
 def test_a_quorum_that_was_formatted_again_is_told_from_a_loss_and_its_brokers_end(

@@ -12,6 +12,7 @@ from rules.model.membership import BrokerRegistration, ControllerRegistration, R
 from tests.simulation.activity import Phase
 from tests.simulation.controller import SimulatedController
 from tests.simulation.ground_truth import BrokenInvariant
+from tests.simulation.metadata import new_broker
 from tests.simulation.simulated_monitor import THRESHOLDS
 from tests.simulation.simulation import Simulation
 
@@ -103,15 +104,9 @@ class IncidentSimulation(Simulation):
 
     def register_broker(self, broker: int) -> None:
         """Writes the registration of a broker that starts, alive."""
-        self.write(
-            BrokerRegistration,
-            id=NodeId(broker),
-            incarnation_id=f"start of {broker} at {self.now_ms}",
-            endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{broker}.test", port=9092),),
-            fenced=False,
-            in_controlled_shutdown=False,
-            features=self.ground_truth.oracle.controllers[self.leader.id].features,
-        )
+        features = self.ground_truth.oracle.controllers[self.leader.id].features
+        incarnation = f"start of {broker} at {self.now_ms}"
+        self.write(BrokerRegistration, **new_broker(broker, incarnation, fenced=False, features=features))
 
     def change(
         self,

@@ -15,7 +15,7 @@ from connectors.observations.log_event import (
     TopicRemoved,
 )
 from rules.model.identifiers import Endpoint, NodeId, TopicId
-from rules.model.membership import BrokerRegistration
+from rules.model.membership import BrokerRegistration, FeatureRange
 from tests.record_image import Position, RecordImage
 from tests.simulation.controller import SimulatedController, supporting
 
@@ -97,15 +97,8 @@ class MetadataActivity:
     def _register(self, broker: int, *, fenced: bool) -> None:
         """Registers a new incarnation of a broker, fenced until its heartbeats arrive."""
         at = self.leader.at(self.now_ms)
-        self._write(
-            BrokerRegistration,
-            id=NodeId(broker),
-            incarnation_id=f"b{broker}-{at.leader_epoch}-{at.offset}",
-            endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{broker}.test", port=9092),),
-            fenced=fenced,
-            in_controlled_shutdown=False,
-            features=supporting(27),
-        )
+        incarnation = f"b{broker}-{at.leader_epoch}-{at.offset}"
+        self._write(BrokerRegistration, **new_broker(broker, incarnation, fenced=fenced, features=supporting(27)))
 
     def _unfence(self, broker: int) -> None:
         if broker not in self.known.brokers or self.known.brokers[broker].in_controlled_shutdown:
@@ -211,6 +204,18 @@ class MetadataActivity:
         else:
             after = one.last_known_elr if leader is None else ()
         return None if after == one.last_known_elr else tuple(NodeId(node) for node in after)
+
+
+def new_broker(broker: int, incarnation: str, *, fenced: bool, features: tuple[FeatureRange, ...]) -> dict[str, object]:
+    """Returns the fields of the registration of a broker that starts."""
+    return {
+        "id": NodeId(broker),
+        "incarnation_id": incarnation,
+        "endpoints": (Endpoint(listener="PLAINTEXT", host=f"b{broker}.test", port=9092),),
+        "fenced": fenced,
+        "in_controlled_shutdown": False,
+        "features": features,
+    }
 
 
 def new_partition(topic_id: TopicId, number: int, replicas: tuple[NodeId, ...], in_sync: int = 3) -> dict[str, object]:

@@ -19,7 +19,7 @@ What not to do
     Do not restart the leader because of one broker.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
 from rules.analysis.now import node_of
@@ -70,7 +70,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, thresholds: Thresholds) -> RuleResult:
     """Returns the result for a broker without a row: a leader lists an observer from its first fetch on, for 300 s."""
     newest, limit = quorum.newest_timestamp_ms, thresholds.ms(LAG.name)
-    last = max(_histories(quorum, broker.id), key=lambda history: history.last_seen_at_ms, default=None)
+    last = quorum.derived(_newest_histories).get(broker.id)
     served = newest is not None and newest - (broker.alive_since_timestamp_ms or START) > limit
     if not served or not _fetches_no_more(quorum, poll, last, limit, thresholds):
         why = "the leader does not list it as an observer yet"
@@ -84,8 +84,14 @@ def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, threshol
     return _finding(quorum, poll, row, None, Readiness.UNKNOWN, fetching=False)
 
 
-def _histories(quorum: Quorum, node: NodeId) -> Iterable[ReplicaHistory]:
-    return (history for key, history in quorum.histories.items() if key.id == node)
+def _newest_histories(quorum: Quorum) -> Mapping[NodeId, ReplicaHistory]:
+    """Returns the history of each node's directory that was listed last."""
+    in_order = sorted(quorum.histories.values(), key=lambda history: history.last_seen_at_ms)
+    return {history.key.id: history for history in in_order}
+
+
+def _first_polled_ms(quorum: Quorum) -> Millis | None:
+    return min((one.first_seen_at_ms for one in quorum.histories.values()), default=None)
 
 
 def _fetches_no_more(
@@ -100,8 +106,8 @@ def _fetches_no_more(
     if newest - max(elected, default=START) > limit:
         return True
     if last is None:
-        polled = min((one.first_seen_at_ms for one in quorum.histories.values()), default=poll.observed_at_ms)
-        return poll.observed_at_ms - max(polled, quorum.watched_since_ms) > limit
+        polled = quorum.derived(_first_polled_ms)
+        return polled is not None and poll.observed_at_ms - max(polled, quorum.watched_since_ms) > limit
     if poll.observed_at_ms - max(last.last_seen_at_ms, quorum.watched_since_ms) > limit:
         return True
     fetch_age_ms = last.samples[-1].fetch_age_ms if last.samples else None

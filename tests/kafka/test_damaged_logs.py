@@ -31,7 +31,7 @@ def test_a_damaged_batch_of_the_leader_is_no_fault_of_kraftwatch_and_its_restart
         fired = monitor.wait_for("metadata-log-damaged")
         quorum.stop(leader)
         quorum.start(leader)
-        monitor.wait_for("metadata-log-damaged", "resolved", within_s=15)
+        monitor.wait_for("metadata-log-damaged", "resolved", within_s=90)
         # The new leader has a sound copy, which is read from the start.
         monitor.wait_for_quorum(lambda now: {*now.controllers} == {leader, *others} and now.leader_id != leader)
         rules = monitor.rules

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import socket
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,11 +184,13 @@ def test_expiring_client_certificate_is_a_warning(tmp_path: Path) -> None:
     assert certificate_results(str(tmp_path / "none.pem")) == [], "the connection check reports it"
 
 
-def test_host_and_sinks_are_checked_without_writing(tmp_path: Path) -> None:
+def test_host_and_sinks_are_checked_without_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = job(tmp_path, sinks=[f"jsonl:{tmp_path / name}" for name in ("alerts.jsonl", "nowhere/alerts.jsonl")])
-    machine = {one.subject: one for one in check_host(config)}
-    assert machine["java"].status is CheckStatus.OK
-    assert machine[str(tmp_path / "checkpoint")].status is CheckStatus.OK
+    for free, status in ((9 << 30, "ok"), (3 << 30, "warning"), (1 << 29, "fails")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _path, free=free: SimpleNamespace(free=free))
+        machine = {one.subject: one for one in check_host(config)}
+        assert machine["java"].status is CheckStatus.OK
+        assert machine[str(tmp_path / "checkpoint")].status.value == status
     assert [(one.status.value, one.message.partition(" ")[0]) for one in check_sinks(config)] == [
         ("ok", "can"),
         ("fails", "the"),

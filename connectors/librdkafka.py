@@ -151,6 +151,11 @@ def reason(error: KafkaError, topic: str) -> str:
             return message
 
 
+def unreachable(error: KafkaError) -> bool:
+    """Returns whether no broker answered."""
+    return error.code() in _UNREACHABLE
+
+
 def authentication_failed(error: KafkaError) -> bool:
     """Returns whether the login or a certificate was rejected: a client reads them once, so a new one is needed."""
     return error.code() in _AUTHENTICATION

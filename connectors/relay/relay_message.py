@@ -190,6 +190,10 @@ class TopicError(KraftwatchError):
     """The topic cannot be used now. The sentence holds no secret."""
 
 
+class UnansweredTopicError(TopicError):
+    """No broker answers, or there is no such topic yet: a later attempt may succeed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyedCluster:
     """What the topic has of one cluster."""

@@ -18,7 +18,14 @@ from confluent_kafka import (
 from confluent_kafka.admin import NewTopic
 
 from connectors import librdkafka
-from connectors.relay.relay_message import Baseline, RelayMessage, TopicError, check_row, parse_message
+from connectors.relay.relay_message import (
+    Baseline,
+    RelayMessage,
+    TopicError,
+    UnansweredTopicError,
+    check_row,
+    parse_message,
+)
 from connectors.settings import TopicSection
 from connectors.wall_clock import wall_ms
 
@@ -38,6 +45,7 @@ _TO_THE_END: Final[Mapping[str, Any]] = {
 """The settings of a consumer that reads to the end of each partition."""
 _MARGIN_MS: Final = 60_000
 """The messages of several clusters are not exactly in the order of their times."""
+_NO_TOPIC: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _PARTITIONS = 4
 _RETENTION_MS = 7 * 24 * 3_600_000
 
@@ -113,7 +121,7 @@ def partitions(consumer: Any, topic: TopicSection, *, timeout_s: float) -> Seque
     """
     metadata = consumer.list_topics(topic.topic, timeout=timeout_s).topics[topic.topic]
     if metadata.error is not None:
-        raise TopicError(reason(metadata.error, topic))
+        raise _topic_error(metadata.error, topic)
     return sorted(metadata.partitions)
 
 
@@ -177,7 +185,7 @@ class TopicReader:
         until = time.monotonic() + self._answer_s
         while not (messages := self._consumer.consume(_AT_ONCE, _POLL_S)):
             if time.monotonic() > until:
-                raise TopicError(
+                raise UnansweredTopicError(
                     f"the brokers of the topic {self.topic.topic} have not answered for {self._answer_s:g} s"
                 )
         for message in messages:
@@ -214,11 +222,31 @@ class TopicReader:
 @contextmanager
 def reading(topic: TopicSection, answer_s: float = ANSWER_S) -> Iterator[TopicReader]:
     """Connects a reader. Raises UsageError if a secret cannot be read, TopicError if the topic cannot be read."""
-    with closing(open_consumer(topic, _TO_THE_END)) as consumer:
+    reported: list[KafkaError] = []
+    with closing(open_consumer(topic, {**_TO_THE_END, "error_cb": reported.append})) as consumer:
         try:
             yield TopicReader(topic, consumer, answer_s)
         except KafkaException as problem:
-            raise TopicError(reason(problem.args[0], topic)) from None
+            # Of a rejected login, the call itself says only that nothing answers.
+            rejected = (one for one in reported if librdkafka.authentication_failed(one))
+            raise _topic_error(next(rejected, problem.args[0]), topic) from None
+
+
+def problem_of(topic: TopicSection, within_s: float) -> str | None:
+    """Returns why the topic cannot be read now, in a sentence; None if it can be.
+
+    Raises UsageError if a secret cannot be read.
+    """
+    try:
+        with reading(topic, within_s):
+            return None
+    except TopicError as problem:
+        return f"the topic {topic.topic} at {', '.join(topic.bootstrap)} cannot be read: {problem}"
+
+
+def _topic_error(error: KafkaError, topic: TopicSection) -> TopicError:
+    may_pass = librdkafka.unreachable(error) or error.code() in _NO_TOPIC
+    return (UnansweredTopicError if may_pass else TopicError)(reason(error, topic))
 
 
 def accepted(message: Message, cluster_id: str | None) -> RelayMessage:
@@ -243,7 +271,7 @@ def appended_at_ms(message: Message) -> int:
 def reason(error: KafkaError, topic: TopicSection) -> str:
     """Returns why something failed, in one sentence without a secret."""
     match error.code():
-        case KafkaError.UNKNOWN_TOPIC_OR_PART | KafkaError._UNKNOWN_TOPIC:
+        case code if code in _NO_TOPIC:
             return f"the topic {topic.topic} does not exist: create it, or set create: true in relay"
         case KafkaError.MSG_SIZE_TOO_LARGE:
             return (

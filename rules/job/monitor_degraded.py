@@ -14,6 +14,11 @@ What it means
       are late until the rest is evaluated; alerts of other clusters are not.
     - `evaluation`: observations are evaluated ten seconds or more after they were made, for a minute. All alerts are
       late by as much.
+    - `topic`, `checkpoint`, `cores`: for a minute the job has evaluated nothing, because the brokers of the relays'
+      topic or the file system of Spark's checkpoint do not answer, or Spark's cluster gives the job no core. Nothing is
+      lost: it goes on from there.
+    - `executors`, `disk`: some of the job's executors are lost, or the disk of its folder is full. It still evaluates,
+      if it can.
     - `clock`: the clock of this host was set by half a minute or more. Holds count by the monotonic clock, so no alert
       fires or resolves because of it; but times in alerts from before are wrong by as much.
 
@@ -32,7 +37,7 @@ from typing import Final
 from rules.finding import Finding, JobRule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, ms_text, utc_text
 from rules.model.identifiers import Millis
-from rules.model.job_state import BlindCluster, JobState, RefusedRows, RelayState, WaitingLog
+from rules.model.job_state import BlindCluster, JobState, MissingDependency, RefusedRows, RelayState, WaitingLog
 from rules.model.monitoring import Reason
 from rules.notifications.route import CLUSTERS
 
@@ -82,6 +87,9 @@ def evaluate(job: JobState, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield _late(job)
     if job.clock_step is not None:
         yield _clock(job)
+    for missing in job.missing:
+        if missing.name in _DEPENDENCIES:
+            yield _missing(job, missing)
 
 
 def cut_off(job: JobState) -> list[BlindCluster]:
@@ -249,7 +257,53 @@ def _clock(job: JobState) -> Finding:
     )
 
 
+_DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
+    "topic": (
+        Severity.CRITICAL,
+        "nothing is evaluated until its brokers answer",
+        "# Check the brokers of the topic and the network to them: kraftwatch doctor, with the job's configuration",
+    ),
+    "checkpoint": (
+        Severity.CRITICAL,
+        "nothing is evaluated until it answers",
+        "# Check the file system, the network to it and its credentials",
+    ),
+    "cores": (
+        Severity.CRITICAL,
+        "nothing is evaluated until there are some",
+        "# Look at Spark's page of the cluster: which applications have its cores, and which workers are alive. Bound "
+        "the others by spark.cores.max, or add a worker",
+    ),
+    "executors": (
+        Severity.WARNING,
+        "alerts may be late",
+        "# Look at Spark's page of the cluster: why an executor ended, and why no other takes its place",
+    ),
+    "disk": (
+        Severity.WARNING,
+        "the job stops when it must write there",
+        "# Free space on the disk of the job's folder",
+    ),
+}
+"""What is missing: how severe that is, what it means, and what to do. Without the store no alert can be recorded, and
+before Spark has started none about it."""
+
+
+def _missing(job: JobState, missing: MissingDependency) -> Finding:
+    severity, consequence, remedy = _DEPENDENCIES[missing.name]
+    return Finding(
+        subject=missing.name,
+        severity=severity,
+        summary=f"{missing.why[0].upper()}{missing.why[1:]}, since {utc_text(missing.since_ms)}: {consequence}.",
+        evidence={"missing": missing.name, "reason": missing.why, "since": utc_text(missing.since_ms)},
+        remedy=(remedy,),
+        condition_age_ms=Millis(max(0, job.now_ms - missing.since_ms)),
+    )
+
+
 def _resolved(job: JobState, subject: str) -> str:
+    if subject in _DEPENDENCIES:
+        return f"What was missing ({subject}) is there again."
     if subject == CLOCK:
         return f"The clock was not set again for {ms_text(CLOCK_LASTS_MS)}."
     if subject == EVALUATION:
@@ -268,6 +322,9 @@ def _resolved(job: JobState, subject: str) -> str:
 RULE = JobRule(
     title="kraftwatch itself does not work as it should",
     resolved=_resolved,
-    hold=hold(60.0, "of a silent relay and a late evaluation; clusters, clock and refused rows are reported at once"),
+    hold=hold(
+        60.0,
+        "of a silent relay, a late evaluation and what is missing; the rest is reported at once",
+    ),
     further_thresholds=(_LOG_HOLD,),
 )

@@ -96,6 +96,17 @@ class SinkState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MissingDependency:
+    """Something that the job needs and does not have now."""
+
+    name: str
+    """`store`, `topic`, `spark`, `cores`, `executors`, `checkpoint` or `disk`."""
+    why: str
+    """A sentence without its full stop."""
+    since_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
     """The job that notifies, its input and its sinks."""
 
@@ -121,3 +132,4 @@ class JobState:
     cut_off_at_ms: Millis | None = None
     """When at least half of all were last not observed, while that alert fires."""
     sinks: tuple[SinkState, ...] = ()
+    missing: tuple[MissingDependency, ...] = ()

@@ -40,6 +40,11 @@ Identify = Callable[[ClusterConnection, float], str]
 class UnavailableClusterError(UsageError):
     """No node of a new cluster answers; it may answer later."""
 
+    def __init__(self, sentence: str, *, may_pass: bool = False) -> None:
+        """`may_pass`: a job waits for it at its start, because nothing may have to be corrected."""
+        super().__init__(sentence)
+        self.may_pass = may_pass
+
 
 class OtherClusterError(UsageError):
     """Another cluster answers than the recorded one."""

@@ -15,6 +15,7 @@ from streaming.config import Config
 from streaming.config.reload import refuse_fixed
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters, record_ids
+from streaming.job.dependencies import Dependencies
 from streaming.job.job_monitor import JobInputs, JobMonitor
 from streaming.job.monitoring import Monitoring
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, open_sinks
@@ -32,10 +33,18 @@ class Job:
     """The configuration in effect, and what runs with it: what monitors, what notifies, and what is known."""
 
     def __init__(
-        self, start_up: StartUp, checkpoint: Checkpoint, database: Database, stop: SignalFlag, stack: ExitStack
+        self,
+        start_up: StartUp,
+        checkpoint: Checkpoint,
+        database: Database,
+        dependencies: Dependencies,
+        stop: SignalFlag,
+        stack: ExitStack,
     ) -> None:
         """Starts the gatherer and opens everything but Spark; `stack` closes it again."""
         self.checkpoint = checkpoint
+        self.dependencies = dependencies
+        """What is missing now."""
         self._sinks, self._configured, self._waiting = start_up.sinks, start_up.spec, start_up.waiting
         self.config = start_up.config
         """The configuration in effect."""
@@ -108,6 +117,7 @@ class Job:
             # What relays observe says nothing about this host.
             blind=[*self.monitoring.blind_early, *self.store.blind()] if gathers else [],
             sinks=self.notifying.sink_states,
+            missing=self.dependencies.now,
         )
 
     def change(self, config: Config) -> Sequence[str]:

@@ -29,12 +29,14 @@ from rules.model.job_state import (
     BlindCluster,
     ClockStep,
     JobState,
+    MissingDependency,
     RefusedRows,
     RelayState,
     SinkState,
     WaitingLog,
 )
 from rules.notifications.route import CLUSTERS, Silence
+from streaming.job.dependencies import Missing
 from streaming.metrics.batch_stats import DeliveredBatch
 
 REPORTED_MS: Final = 30_000
@@ -60,6 +62,8 @@ class JobInputs:
     blind: Sequence[BlindCluster]
     """Clusters of which nothing is observed, whether or not their alerts fire already."""
     sinks: Sequence[SinkState]
+    missing: Sequence[Missing] = ()
+    """What the job waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +262,10 @@ class JobMonitor:
             cut_off=self._held,
             cut_off_at_ms=self._cut_off_at_ms,
             sinks=tuple(inputs.sinks),
+            missing=tuple(
+                MissingDependency(name=one.name, why=one.why, since_ms=Millis(now_ms - one.for_ms))
+                for one in inputs.missing
+            ),
         )
 
     def _note_clock(self, now_ms: Millis) -> None:

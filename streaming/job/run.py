@@ -9,21 +9,27 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from connectors.errors import KraftwatchError
 from connectors.signals import STOP, SignalFlag
 from connectors.store.durable_file import private_files
 from connectors.store.tables import job_database
 from streaming.config import Config
 from streaming.config.reload import ConfigFile
 from streaming.job import logging_setup
+from streaming.job.dependencies import Dependencies, Dependency
+from streaming.job.dependency_checks import dependency_checks
 from streaming.job.job import Job
-from streaming.job.serving import serve
+from streaming.job.serving import serve, serve_start
 from streaming.job.start_up import created, prepare
 from streaming.job.topic_input import spark_settings
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.query import JobError, stop_ignoring_errors
+from streaming.pipeline.query import stop_ignoring_errors
 from streaming.pipeline.spark_session import start_spark
 
 log = logging.getLogger(__name__)
+_SPARK_S = 20.0
+"""A local Spark starts within seconds; a cluster's master may take longer to accept the job."""
+_CHECKPOINT_S = 15.0
 Print = Callable[[str], None]
 """Prints a line for the person at the terminal, on stderr."""
 
@@ -41,48 +47,64 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         stack.enter_context(checkpoint.held())
         if file is not None:
             stack.enter_context(file)
-        database = job_database(config.store_place)
-        if config.store is not None:
-            # It has the cluster ids. A file that is missing is reported first.
-            created(database, stop, say)
-        start_up = prepare(config, checkpoint, may_wait=file is not None, say=say)
-        logging_setup.log_to(checkpoint.logs)
-        if start_up.set_aside is not None:
-            log.warning("%s", start_up.set_aside)
-        if file is not None and start_up.unavailable:
-            file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
-        job = Job(start_up, checkpoint, created(database, stop, say), stop, stack)
-        verb = "gathering from" if job.monitoring.gathers else "reading the relay of"
-        say(f"{verb} {_names(job.config)}; starting Spark")
-        job.monitoring.begin_early_evaluation(job.notifying)
-        serve(job, file, stack)
+        try:
+            _run_until_stopped(config, checkpoint, file, stop, say, stack)
+        except KraftwatchError:
+            # A signal to the whole process group ends Java before this process reads its own signal; and what the
+            # start waits for need not come any more.
+            if not stop.is_set():
+                raise
+
+
+def _run_until_stopped(
+    config: Config, checkpoint: Checkpoint, file: ConfigFile | None, stop: SignalFlag, say: Print, stack: ExitStack
+) -> None:
+    dependencies = Dependencies(say)
+    server = serve_start(config, dependencies, stack)
+    database = job_database(config.store_place)
+    if config.store is not None:
+        # It has the cluster ids. A file that is missing is reported first.
+        created(database, stop, dependencies)
+    start_up = prepare(config, checkpoint, may_wait=file is not None, stop=stop, dependencies=dependencies)
+    logging_setup.log_to(checkpoint.logs)
+    dependencies.say = lambda line: log.warning("%s", line)
+    if start_up.set_aside is not None:
+        log.warning("%s", start_up.set_aside)
+    if file is not None and start_up.unavailable:
+        file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
+    job = Job(start_up, checkpoint, created(database, stop, dependencies), dependencies, stop, stack)
+    verb = "gathering from" if job.monitoring.gathers else "reading the relay of"
+    say(f"{verb} {_names(job.config)}; starting Spark")
+    job.monitoring.begin_early_evaluation(job.notifying)
+    serve(job, file, server, stack)
+    with dependencies.expected(
+        Dependency.SPARK, f"Spark has not started on --master {config.master} yet", within_s=_SPARK_S
+    ):
         spark = start_spark(
             master=config.master,
             logs=checkpoint.logs,
             settings=spark_settings(config),
             local_files=checkpoint.shared_folder is not None,
         )
-        stack.callback(stop_ignoring_errors, spark.stop)
-        # Spark's context has replaced the handler of SIGINT.
-        stop.install()
+    stack.callback(stop_ignoring_errors, spark.stop)
+    # Spark's context has replaced the handler of SIGINT.
+    stop.install()
+    with dependencies.expected(
+        Dependency.CHECKPOINT, f"checkpoint {checkpoint.location} does not answer", within_s=_CHECKPOINT_S
+    ):
         job.monitoring.start_query(spark, job.deliver, job.notifying)
-        say(f"monitoring {_names(job.config)}")
-        _run_until_stopped(job, stop, file)
-
-
-def _run_until_stopped(job: "Job", stop: SignalFlag, file: ConfigFile | None) -> None:
+    checks = dependency_checks(job, spark)
+    monitors = False
     while not stop.is_set():
-        try:
-            job.monitoring.wait(1, job.notifying)
-            job.notify()
-            logging_setup.rotate_child_logs(job.checkpoint.logs)
-            if file is not None:
-                file.poll(job.change)
-        except JobError:
-            # A signal to the whole process group ends Java before this process reads its own signal.
-            if stop.is_set():
-                return
-            raise
+        job.monitoring.wait(1, job.notifying)
+        if not monitors and job.deliver.last_batch_at is not None:
+            monitors = True
+            say(f"monitoring {_names(job.config)}")
+        checks.run()
+        job.notify()
+        logging_setup.rotate_child_logs(job.checkpoint.logs)
+        if file is not None:
+            file.poll(job.change)
     job.monitoring.stop_query()
 
 

@@ -4,13 +4,15 @@ from contextlib import ExitStack
 
 from connectors.store.durable_file import full_disk
 from connectors.wall_clock import wall_ms
-from streaming.config import host_port
+from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile
 from streaming.data_quality.daily_audit import DailyAudit
+from streaming.job.dependencies import Dependencies
 from streaming.job.job import Job
 from streaming.job.topic_input import audit_source
 from streaming.metrics.heartbeat import Heartbeat
-from streaming.metrics.job_metrics import JobSources, metrics
+from streaming.metrics.job_metrics import JobSources, metrics, start_metrics
+from streaming.status.status_store import StatusStore
 from streaming.web.application import JobLiveness, health_endpoints
 from streaming.web.fleet_view import FleetView, api
 from streaming.web.pages import pages
@@ -18,13 +20,31 @@ from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 
 
-def serve(job: Job, file: ConfigFile | None, stack: ExitStack) -> None:
-    """Starts what shows that the job works, and the web server where one is configured; `stack` stops it again."""
+def serve_start(config: Config, dependencies: Dependencies, stack: ExitStack) -> Server | None:
+    """Starts the web server where one is configured; `stack` stops it again. It shows what the start waits for."""
+    if config.listen is None:
+        return None
+    liveness = JobLiveness(
+        last_batch_at=lambda: None, gatherer_runs=lambda: None, waits_for=lambda: dependencies.seconds
+    )
+    view = FleetView(
+        store=StatusStore([section.name for section in config.watched]),
+        starting=lambda: True,
+        missing=lambda: dependencies.sentences,
+    )
+    shown = [health_endpoints(liveness), start_metrics(lambda: dependencies.states), pages(view), api(view)]
+    address, access = host_port(config.listen), config.page_access()
+    return stack.enter_context(Server(address, shown, page_url=lambda: config.page_url, access=access))
+
+
+def serve(job: Job, file: ConfigFile | None, server: Server | None, stack: ExitStack) -> None:
+    """Starts what shows that the job works, and lets the web server show the job; `stack` stops all again."""
     liveness = JobLiveness(
         last_batch_at=lambda: job.deliver.last_batch_at,
         gatherer_runs=lambda: job.monitoring.gatherer.alive,
         gatherer_stalled_s=lambda: job.monitoring.gatherer.loop_stalled_s,
         full_disk=lambda: full_disk(job.checkpoint.folder),
+        waits_for=lambda: job.dependencies.seconds,
     )
     heartbeat = stack.enter_context(
         Heartbeat(
@@ -47,7 +67,7 @@ def serve(job: Job, file: ConfigFile | None, stack: ExitStack) -> None:
             every_s=lambda: job.config.audit_every if job.notifying.notifies else 0,
         )
     )
-    if job.config.listen is None:
+    if server is None:
         return
     # Where a relay gathers, there are no past states.
     past = PastStates(job.checkpoint.journal, lambda name: job.monitoring.spec.settings.get(name))
@@ -56,11 +76,10 @@ def serve(job: Job, file: ConfigFile | None, stack: ExitStack) -> None:
         silences=job.silences,
         starting=lambda: job.deliver.last_batch_at is None,
         past=stack.enter_context(past),
+        missing=lambda: job.dependencies.sentences,
     )
     shown = [metrics(_sources(job, liveness, heartbeat, file)), pages(view), api(view)]
-    address, access = host_port(job.config.listen), job.config.page_access()
-    served = [health_endpoints(liveness), *shown]
-    stack.enter_context(Server(address, served, page_url=lambda: job.config.page_url, access=access))
+    server.show([health_endpoints(liveness), *shown], page_url=lambda: job.config.page_url)
 
 
 def _sources(job: Job, liveness: JobLiveness, heartbeat: Heartbeat, file: ConfigFile | None) -> JobSources:
@@ -69,7 +88,7 @@ def _sources(job: Job, liveness: JobLiveness, heartbeat: Heartbeat, file: Config
         store=job.store,
         batch_stats=job.batch_stats,
         is_alive=lambda: liveness.is_alive,
-        gatherer_runs=liveness.gatherer_runs,
+        gatherer_runs=lambda: job.monitoring.gatherer.alive,
         gatherer_pid=lambda: job.monitoring.gatherer.pid,
         journal=checkpoint.journal,
         quarantine=job.quarantine,
@@ -77,6 +96,7 @@ def _sources(job: Job, liveness: JobLiveness, heartbeat: Heartbeat, file: Config
         stats=checkpoint.logs / "gather-stats.json",
         heartbeats=lambda: heartbeat.counts,
         notifies=lambda: job.notifying.notifies,
+        missing=lambda: job.dependencies.states,
         config_refused=lambda: None if file is None else file.error is not None,
         config_loaded_at_ms=lambda: None if file is None else file.loaded_at_ms,
     )

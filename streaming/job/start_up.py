@@ -17,13 +17,14 @@ from connectors.store.database import Database
 from streaming.config import Config
 from streaming.config.sentences import shown
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
+from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.spark_state import set_state_aside
 from streaming.job.topic_input import identify_in_topics
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
 from streaming.replay.cluster_settings import ClusterSettings
 
-_STORE_RETRY_S = 1.0
+_RETRY_S = 1.0
 OpenSinks: TypeAlias = Sequence[tuple[SinkSection, MessageLinks, Sink]]
 """Each open sink with the configuration that it was opened from."""
 
@@ -81,21 +82,30 @@ class StartUp:
 
 
 def prepare(
-    config: Config, checkpoint: Checkpoint, *, may_wait: bool, say: Callable[[str], None] = lambda _: None
+    config: Config, checkpoint: Checkpoint, *, may_wait: bool, stop: SignalFlag, dependencies: Dependencies
 ) -> StartUp:
     """Runs the phases before the start; the checkpoint is locked by this process.
 
     `may_wait`: a new cluster that does not answer may be left out and added by a later reload of the configuration,
-    provided that another cluster is available. `say` prints progress.
+    provided that another cluster is available.
     """
     spec = JobSpec.of(config)
     sinks = open_sinks(config, ())
     recorded = checkpoint.cluster_ids()
     _check_files(config, checkpoint)
     why = checkpoint.why_no_state(config.pipeline.partitions)
-    answered = _identified(config, spec, checkpoint, recorded, new_state=why is not None, say=say)
-    if not (may_wait and recorded and answered.ids):
-        answered.require_all()
+    while True:
+        answered = _identified(config, spec, checkpoint, recorded, new_state=why is not None, say=dependencies.say)
+        if may_wait and recorded and answered.ids:
+            break
+        problems = [*answered.unavailable.values()]
+        if not problems or not all(one.may_pass for one in problems):
+            answered.require_all()
+            break
+        dependencies.missing(Dependency.TOPIC, str(problems[0]))
+        if stop.wait(_RETRY_S):
+            raise problems[0]
+    dependencies.found(Dependency.TOPIC)
     if answered.unavailable:
         # One unavailable cluster is no reason to stop monitoring all others: nobody may be present at a restart.
         config = config.without(answered.unavailable)
@@ -157,17 +167,15 @@ def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
     return [(one.section, config.links, sink(at, one.section)) for at, one in enumerate(config.sinks)]
 
 
-def created(database: Database, stop: SignalFlag, say: Callable[[str], None]) -> Database:
+def created(database: Database, stop: SignalFlag, dependencies: Dependencies) -> Database:
     """Returns the database with its tables; waits while its server does not answer and the job does not stop."""
-    waits = False
     while True:
         try:
             database.create()
         except UnavailableStoreError as problem:
-            if not waits:
-                say(f"{problem}; waiting for it")
-            waits = True
-            if stop.wait(_STORE_RETRY_S):
+            dependencies.missing(Dependency.STORE, str(problem))
+            if stop.wait(_RETRY_S):
                 raise
         else:
+            dependencies.found(Dependency.STORE)
             return database

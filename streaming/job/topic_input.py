@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from connectors.errors import UsageError
 from connectors.observations.observation import ObservationsAudited
-from connectors.relay.relay_message import RecordedTopic, SurveyedCluster, TopicError, TopicSurvey, append_time_advice
+from connectors.relay.relay_message import (
+    RecordedTopic,
+    SurveyedCluster,
+    TopicError,
+    TopicSurvey,
+    UnansweredTopicError,
+    append_time_advice,
+)
 from connectors.settings import TopicSection
 from rules.formatting import and_join
 from rules.model.identifiers import Millis
@@ -109,6 +116,17 @@ def audit_source(config: Config, checkpoint: Checkpoint) -> AuditSource:
     return AuditSource(journal=checkpoint.journal, store=config.store_place, topics=tuple(topics))
 
 
+def topic_problem(config: Config, within_s: float) -> str | None:
+    """Returns why the topic of the first cluster cannot be read, in a sentence; None if it can be."""
+    from connectors.relay.topic_client import problem_of
+
+    section = _section(config)
+    try:
+        return problem_of(section.with_topic(section.topic_of(config.watched[0].name)), within_s)
+    except UsageError as problem:
+        return f"relay: {problem}"
+
+
 def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
     """Returns what the query reads; None for the checkpoint's journal."""
     if config.source != KAFKA:
@@ -173,7 +191,9 @@ def _started(
     `begin_again` says how a new state is begun, where the query needs the topic's first rows; None where it does not.
     """
     if isinstance(survey, TopicError):
-        return UnavailableClusterError(f"cluster {name}: relay: {survey}")
+        return UnavailableClusterError(
+            f"cluster {name}: relay: {survey}", may_pass=isinstance(survey, UnansweredTopicError)
+        )
     found = survey.clusters.get(name)
     if found is None:
         place = f"the topic {topic} at {', '.join(section.bootstrap)}"
@@ -183,7 +203,7 @@ def _started(
                 f"cluster {name}: its rows in {place} are refused: {refused}; correct its relay, or relay.topic"
             )
         return UnavailableClusterError(
-            f"cluster {name}: {place} has no recent row of it: start its relay, or correct relay.topic"
+            f"cluster {name}: {place} has no recent row of it: start its relay, or correct relay.topic", may_pass=True
         )
     if not found.whole:
         return UnavailableClusterError(

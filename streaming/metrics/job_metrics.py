@@ -51,6 +51,8 @@ class JobSources:
     """Counts of the dead-man heartbeat; None where none is configured."""
     notifies: Callable[[], bool] = lambda: True
     """Whether this job notifies; False while another job that shares its store does."""
+    missing: Callable[[], Mapping[str, bool]] = dict
+    """Whether each thing that the job needs is missing, by name."""
     config_refused: Callable[[], bool | None] = lambda: None
     """Whether the newest configuration file is rejected; None where command line options alone configure the job."""
     config_loaded_at_ms: Callable[[], int | None] = lambda: None
@@ -129,6 +131,16 @@ def _quarantined(job: JobSample) -> Values:
     }
 
 
+def _missing(read: Callable[[T], Mapping[str, bool]]) -> MetricSpec[T]:
+    return MetricSpec(
+        "dependency_missing",
+        "1 while the job waits for it: its store, the relays' topic, Spark, cores, executors, the file system of the "
+        "checkpoint, or room on its disk; else 0.",
+        lambda sample: {(name,): missing for name, missing in read(sample).items()},
+        ("dependency",),
+    )
+
+
 JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "watchdog",
@@ -136,6 +148,7 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
         "fires; if it stops, kraftwatch is down or stuck.",
         lambda job: job.sources.is_alive(),
     ),
+    _missing(lambda job: job.sources.missing()),
     MetricSpec("build_info", "1, with the versions in use.", lambda job: _build(), ("version", "python", "spark")),
     MetricSpec(
         "config_refused",
@@ -372,6 +385,14 @@ def job_registry(sources: JobSources) -> CollectorRegistry:
         yield from (family(spec, [((), job)], []) for spec in OWN_METRICS)
 
     return registry(collect, sources.batch_stats.durations)
+
+
+def start_metrics(missing: Callable[[], Mapping[str, bool]]) -> Blueprint:
+    """Returns the blueprint of /metrics while a job starts: what it waits for."""
+    blueprint = Blueprint("metrics", __name__)
+    spec: MetricSpec[None] = _missing(lambda _: missing())
+    add_endpoint(blueprint, registry(lambda: [family(spec, [((), None)], [])]))
+    return blueprint
 
 
 def metrics(sources: JobSources) -> Blueprint:

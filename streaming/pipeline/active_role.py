@@ -47,6 +47,10 @@ class Role(Protocol):
     def store_answers(self) -> bool:
         """Whether the store has answered within the last minute."""
 
+    @property
+    def store_problem(self) -> str | None:
+        """Why the store does not answer now, in a sentence; None if it does."""
+
 
 class OnlyJob(Role):
     """The role of a job that shares its store with no other one."""
@@ -54,6 +58,7 @@ class OnlyJob(Role):
     is_active = True
     is_standby = False
     store_answers = True
+    store_problem = None
 
 
 class ActiveRole(Role):
@@ -72,7 +77,7 @@ class ActiveRole(Role):
         self._not_before = 0.0
         self._failing_since: float | None = None
         self._failed_until = 0.0
-        self._unavailable = False
+        self._problem: str | None = None
         self._answered_at = time.monotonic()
 
     @property
@@ -89,6 +94,11 @@ class ActiveRole(Role):
     def store_answers(self) -> bool:
         """Whether the store has answered within the last minute."""
         return time.monotonic() - self._answered_at < _ANSWERS_S
+
+    @property
+    def store_problem(self) -> str | None:
+        """Why the store does not answer now, in a sentence; None if it does."""
+        return self._problem
 
     def __enter__(self) -> Self:
         self._turn()
@@ -114,11 +124,11 @@ class ActiveRole(Role):
         except LeaseLostError as problem:
             log.warning("%s: this one is its standby", problem)
         except StoreError as problem:
-            if not self._unavailable:
+            if self._problem is None:
                 log.warning("%s", problem)
-            self._unavailable = True
+            self._problem = str(problem)
             return
-        self._unavailable, self._answered_at = False, time.monotonic()
+        self._problem, self._answered_at = None, time.monotonic()
 
     def _take_or_renew(self) -> None:
         mine = self._own_state()

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from connectors.errors import ProcessEndedError, UsageError
+from connectors.errors import KraftwatchError, ProcessEndedError, UsageError
 from connectors.secret import redact
 from streaming.pipeline.planner_connection import AUTH_TIMEOUT, write_python
 
@@ -100,6 +100,8 @@ _SOCKET_FOLDER_MAX = 61
 EXECUTOR_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Python does the work of a batch, so an executor should start fast and stay small."""
 _ERROR_LINE = re.compile(r"(Error|Exception)\b")
+_NOT_ACCEPTED = "no Spark master accepted the job there within a minute"
+"""It may be restarting: a supervisor must start the job again."""
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 
 
@@ -119,8 +121,8 @@ def start_spark(
     With a master that is not local, the project's packages are sent with the job: executors on other machines have the
     locked dependencies, but not necessarily kraftwatch itself.
 
-    Raises UsageError if Java is missing, the master does not accept the job, or a setting is invalid; ProcessEndedError
-    if Java was killed while it started.
+    Raises UsageError if Java is missing or a setting is invalid, KraftwatchError if the master does not accept the job,
+    ProcessEndedError if Java was killed while it started.
     """
     _require_java()
     logs.mkdir(parents=True, exist_ok=True)
@@ -170,7 +172,8 @@ def start_spark(
                 "Java ended while Spark started and gave no reason, as if it had been killed (for lack of memory, for "
                 f"example): start kraftwatch again; see {logs}"
             ) from problem
-        raise UsageError(f"Spark does not start on --master {master}: {reason}; see {logs}") from problem
+        kind = KraftwatchError if reason == _NOT_ACCEPTED else UsageError
+        raise kind(f"Spark does not start on --master {master}: {reason}; see {logs}") from problem
     # A signal to the process group may end Java first: no traceback of that on the terminal that shows alerts.
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _connection_closed  # type: ignore[method-assign, assignment]  # there is no setting
@@ -290,7 +293,7 @@ def _reason(problem: Exception, errors: Path, size_before: int) -> str | None:
     if isinstance(problem, Py4JError) and not isinstance(problem, Py4JNetworkError):
         lines = str(problem).splitlines()
         if any("stopped SparkContext" in line for line in lines):
-            return "no Spark master accepted the job there within a minute"
+            return _NOT_ACCEPTED
     else:
         with errors.open("rb") as file:
             file.seek(size_before)

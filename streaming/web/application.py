@@ -3,7 +3,7 @@
 import gzip
 import ipaddress
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException
 
 from connectors.errors import UsageError
 from connectors.gather.gatherer_stats import gatherer_problem
+from rules.formatting import and_join
 from streaming.web.page_access import PageAccess
 
 HEALTH_PATHS = ("/healthz", "/readyz")
@@ -29,11 +30,14 @@ class JobLiveness:
 
     last_batch_at: Callable[[], float | None]
     """Monotonic seconds of the newest finished batch; None before the first one."""
-    gatherer_runs: Callable[[], bool]
+    gatherer_runs: Callable[[], bool | None]
+    """None: it has not been started yet."""
     gatherer_stalled_s: Callable[[], float | None] = lambda: None
     """For how long the gatherer's event loop has not run; None where its gatherer has not reported yet."""
     full_disk: Callable[[], str | None] = lambda: None
     """That the job's own disk is full, as a sentence's part; None if it has room."""
+    waits_for: Callable[[], Mapping[str, float]] = dict
+    """What is missing, and for how many seconds it has been."""
     since: float = field(default_factory=time.monotonic)
 
     @property
@@ -49,15 +53,30 @@ class JobLiveness:
 
     @property
     def is_alive(self) -> bool:
-        """Whether /healthz answers 200: batches complete, or the first one may still come, and the gatherer runs."""
+        """Whether batches complete, or the first one may still come, and the gatherer runs."""
         return self.problem is None
 
     @property
     def problem(self) -> str | None:
-        """Why /healthz answers 503; None if it does not."""
+        """Why the job does not work; None if it does."""
         if self.batch_age_s > (START_S if self.last_batch_at() is None else STALE_S):
             return "no batch has completed for too long"
-        return gatherer_problem(runs=self.gatherer_runs(), stalled_s=self.gatherer_stalled_s())
+        return self._gatherer_problem
+
+    @property
+    def health_problem(self) -> str | None:
+        """Why /healthz answers 503; None if it does not.
+
+        A restart changes nothing about what is missing: for as long as a start may take, the job waits for it.
+        """
+        if self.waits_for() and self.batch_age_s < START_S:
+            return self._gatherer_problem
+        return self.problem
+
+    @property
+    def _gatherer_problem(self) -> str | None:
+        runs = self.gatherer_runs()
+        return None if runs is None else gatherer_problem(runs=runs, stalled_s=self.gatherer_stalled_s())
 
 
 def health_endpoints(liveness: JobLiveness) -> Blueprint:
@@ -66,10 +85,13 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
 
     @blueprint.get("/healthz")
     def healthz() -> ResponseReturnValue:
-        stalled_s, problem = liveness.gatherer_stalled_s(), liveness.problem
+        stalled_s, problem, missing = liveness.gatherer_stalled_s(), liveness.health_problem, liveness.waits_for()
         status = "starting" if liveness.last_batch_at() is None else "ok"
+        if missing:
+            status = f"waiting for {and_join(missing)}"
         body = {
             "status": problem or status,
+            "waits_for_seconds": {name: round(seconds, 1) for name, seconds in missing.items()},
             "seconds_since_last_batch": round(liveness.batch_age_s, 1),
             "gatherer": liveness.gatherer_runs(),
             "gatherer_stalled_seconds": None if stalled_s is None else round(stalled_s, 1),

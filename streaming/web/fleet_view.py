@@ -43,6 +43,8 @@ class FleetView:
     """Whether the job has not completed a batch yet."""
     past: PastStates | None = None
     """The past states; None: the timeline has no control."""
+    missing: Callable[[], Sequence[str]] = tuple
+    """Returns why the job waits, a sentence for each thing that is missing."""
 
     def all(self) -> list[ClusterView]:
         """Returns every configured cluster, worst first."""

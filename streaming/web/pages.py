@@ -80,6 +80,7 @@ def _fleet(view: FleetView, every: Sequence[ClusterView]) -> str:
         health=health,
         q=q,
         sinks=delivery.sinks if delivery else {},
+        missing=view.missing(),
         failing=[name for name, result in delivery.sinks.items() if result.failing] if delivery else [],
         delivered=delivery is not None,
         link=link,

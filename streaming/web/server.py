@@ -15,6 +15,7 @@ import threading
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Self
 
 from flask import Blueprint
@@ -55,7 +56,8 @@ class Server:
         access = access or PageAccess()
         access.check_token()
         self._tls = access.tls()
-        self._app = application(blueprints, host=host, page_url=page_url, access=access)
+        self._application = partial(application, host=host, access=access)
+        self._app = self._application(blueprints, page_url=page_url)
         # Clients must not be able to fill the job's log.
         logging.getLogger("tornado").setLevel(logging.CRITICAL)
         self._socket = _listening_socket(host, port)
@@ -63,6 +65,10 @@ class Server:
         self._stopping: asyncio.Event | None = None
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="web", daemon=True)
+
+    def show(self, blueprints: Iterable[Blueprint], *, page_url: Callable[[], str | None]) -> None:
+        """Serves these blueprints from now on, in place of those before."""
+        self._app = self._application(blueprints, page_url=page_url)
 
     @property
     def port(self) -> int:
@@ -83,7 +89,7 @@ class Server:
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         threads = [ThreadPoolExecutor(count, thread_name_prefix="web") for count in (_THREADS, 1)]
-        pages, health = (WSGIContainer(self._app, each) for each in threads)
+        pages, health = (WSGIContainer(lambda *call: self._app(*call), each) for each in threads)
 
         def answer(request: HTTPServerRequest) -> None:
             (health if request.path in HEALTH_PATHS else pages)(request)

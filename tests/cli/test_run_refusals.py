@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.signals import SignalFlag
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from streaming.config import Config
+from streaming.job.dependencies import Dependencies
 from streaming.job.start_up import prepare
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.program import usage_error
@@ -75,9 +77,14 @@ def test_a_state_with_which_spark_cannot_continue_is_set_aside(
         {"clusters": [{"name": "test", "bootstrap": [endpoint]}], "checkpoint": str(checkpoint.folder)}
     )
 
-    said = str(prepare(config, checkpoint, may_wait=False).set_aside)
+    said = str(
+        prepare(config, checkpoint, may_wait=False, stop=SignalFlag(), dependencies=Dependencies(print)).set_aside
+    )
 
     assert said.startswith(f"Spark's state in {checkpoint.spark} is set aside: ")
     assert why in said
     assert (checkpoint.folder / "spark.before-1" / "offsets" / "0").read_text() == offset
-    assert prepare(config, checkpoint, may_wait=False).set_aside is None
+    assert (
+        prepare(config, checkpoint, may_wait=False, stop=SignalFlag(), dependencies=Dependencies(print)).set_aside
+        is None
+    )

@@ -17,6 +17,7 @@ from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster
 from rules.model.monitoring import Reason
 from rules.notifications.route import Route
+from streaming.job.dependencies import Dependency, Missing
 from streaming.job.job_monitor import JobInputs, JobMonitor
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline import notifying
@@ -43,6 +44,8 @@ class MonitoredJob:
     """Why nothing is observed of the clusters that are blind."""
     blind: dict[str, float] = field(default_factory=dict)
     """The clusters whose status says that nothing is observed, and since when in seconds."""
+    missing: dict[Dependency, tuple[str, float]] = field(default_factory=dict)
+    """Why each thing is missing, and since when in seconds."""
     wall_ms: int = NOON_MS
     steady_ms: int = 100_000
 
@@ -84,6 +87,10 @@ class MonitoredJob:
                 for name, since in self.blind.items()
             ],
             sinks=self.notifying.sink_states,
+            missing=[
+                Missing(name=name, why=why, for_ms=Millis(self.wall_ms - self.at(since)))
+                for name, (why, since) in self.missing.items()
+            ],
         )
 
     def at(self, seconds: float) -> Millis:

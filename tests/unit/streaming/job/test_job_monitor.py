@@ -12,6 +12,7 @@ from rules.finding import Severity
 from rules.job.monitor_degraded import CLOCK_LASTS_MS, REFUSED_LASTS_MS
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.route import Route
+from streaming.job.dependencies import Dependency
 from streaming.job.job_monitor import REPORTED_MS
 from streaming.replay.cluster_monitor import WaitingRows
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink
@@ -42,6 +43,19 @@ def test_a_clock_that_was_set_fires_once_and_ends(job: MonitoredJob, step_ms: in
     # The time of rows goes on more slowly while it is ahead of the clock.
     assert brief(job.after(100)) == [("clock", RESOLVED)]
     assert job.after(60) == []
+
+
+def test_what_is_missing_fires_after_a_minute_and_resolves_when_it_is_there(job: MonitoredJob) -> None:
+    job.missing = {Dependency.CHECKPOINT: ("checkpoint s3a://b/k does not answer", 0)}
+    assert job.after(55) == []
+    (fired,) = job.after(10)
+    assert (fired.cluster, fired.rule, fired.subject) == ("kraftwatch", "monitor-degraded", "checkpoint")
+    assert (fired.severity, fired.summary.partition(", since")[0]) == (
+        Severity.CRITICAL,
+        "Checkpoint s3a://b/k does not answer",
+    )
+    job.missing = {Dependency.STORE: ("the store does not answer", 60)}
+    assert brief(job.after(120)) == [("checkpoint", RESOLVED)], "no alert about the store: it could not be recorded"
 
 
 def test_a_second_step_changes_the_alert_which_lasts_longer_also_after_a_restart(

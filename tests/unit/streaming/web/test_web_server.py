@@ -113,6 +113,33 @@ def test_health_of_the_job(given: dict[str, Any], status: str, *, ready: bool, s
     assert (job.is_alive, job.is_starting) == (alive, starting)
 
 
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"batch_ago_s": 60}, 200),
+        ({"batch_ago_s": START_S + 1}, 503),
+        ({"batch_ago_s": None, "started_ago_s": 60}, 200),
+        ({"batch_ago_s": None, "started_ago_s": START_S + 1}, 503),
+        ({"batch_ago_s": 60, "gatherer_runs": False}, 503),
+    ],
+)
+def test_a_job_that_waits_says_for_what_and_is_not_restarted_at_once(given: dict[str, Any], code: int) -> None:
+    job = replace(liveness(**given), waits_for=lambda: {"store": 12.34})
+    with Server(LOOPBACK, [health_endpoints(job)]) as server:
+        answer = get(server, "/healthz")
+    assert (answer.status_code, answer.json()["waits_for_seconds"]) == (code, {"store": 12.3})
+    assert code == 503 or answer.json()["status"] == "waiting for store"
+
+
+def test_the_pages_of_a_start_are_replaced_by_those_of_the_job() -> None:
+    with serving_pages() as server:
+        before = get(server, "/?text=before").text
+        other = Blueprint("pages", __name__)
+        other.get("/")(lambda: "the job")
+        server.show([health_endpoints(liveness()), other], page_url=lambda: None)
+        assert (before, get(server, "/").text) == ("before", "the job")
+
+
 def test_a_job_whose_disk_is_full_is_not_ready_and_says_so() -> None:
     job = replace(liveness(), full_disk=lambda: "the disk of /var/lib/kraftwatch is full")
     with Server(LOOPBACK, [health_endpoints(job)]) as server:

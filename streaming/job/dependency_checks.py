@@ -1,0 +1,111 @@
+"""What a running job asks and sees to find out what is missing (`dependencies.Checks`)."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from connectors.errors import KraftwatchError
+from connectors.store.durable_file import full_disk
+from streaming.config import Config
+from streaming.job.dependencies import Ask, Checks, Dependency
+from streaming.job.job import Job
+from streaming.job.topic_input import topic_problem
+from streaming.pipeline.hadoop_folder import HadoopFolder
+from streaming.pipeline.query import SPARK_ERRORS
+
+_ANSWER_S: Final = 5.0
+_IN_WORK_S: Final = 2.0
+"""A batch that takes less needs no look at its tasks."""
+_EXECUTORS_EVERY_S: Final = 5.0
+_EXECUTORS_KNOWN_S: Final = 600.0
+"""How long a lost executor is missed: a cluster may also be made smaller."""
+
+
+def dependency_checks(job: Job, spark: SparkSession) -> Checks:
+    """Returns the checks of a job whose query has been started."""
+    started = time.monotonic()
+
+    def batch_age_s() -> float:
+        last = job.deliver.last_batch_at
+        return time.monotonic() - (started if last is None else last)
+
+    seen: dict[Dependency, Ask] = {
+        Dependency.STORE: lambda: job.role.store_problem,
+        Dependency.DISK: lambda: full_disk(job.checkpoint.folder),
+        Dependency.CORES: lambda: _without_core(spark) if batch_age_s() > _IN_WORK_S else None,
+    }
+    if not job.config.master.startswith("local"):
+        seen[Dependency.EXECUTORS] = Executors(lambda: _executors(spark))
+    asked: dict[Dependency, tuple[Ask, str]] = {}
+    if not job.monitoring.gathers:
+        asked[Dependency.TOPIC] = (lambda: topic_problem(job.config, _ANSWER_S)), _unanswered(job.config)
+    if (uri := job.checkpoint.uri) is not None:
+        folder = HadoopFolder(spark, uri)
+        asked[Dependency.CHECKPOINT] = (lambda: _problem(folder)), f"checkpoint {uri} does not answer"
+    return Checks(job.dependencies, batch_age_s=batch_age_s, seen=seen, asked=asked)
+
+
+def _unanswered(config: Config) -> str:
+    assert config.relay is not None, "the configuration requires it with source: kafka"
+    return f"the brokers of the topic at {', '.join(config.relay.bootstrap)} do not answer"
+
+
+def _problem(folder: HadoopFolder) -> str | None:
+    try:
+        folder.names("metadata")
+    except KraftwatchError as problem:
+        return str(problem)
+    return None
+
+
+def _without_core(spark: SparkSession) -> str | None:
+    """Returns that no task of the batch runs, although some wait."""
+    tracker = spark.sparkContext.statusTracker()
+    try:
+        stages = [stage for each in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(each)) is not None]
+    except SPARK_ERRORS:
+        return None
+    waits = any(one.numCompletedTasks < one.numTasks for one in stages)
+    if not waits or any(one.numActiveTasks for one in stages):
+        return None
+    return "no executor of Spark takes the tasks of the job: its cluster gives it no cores"
+
+
+def _executors(spark: SparkSession) -> int | None:
+    """Returns how many executors work for the job; None if Spark does not say."""
+    context: Any = spark.sparkContext
+    try:
+        # The driver is one of them.
+        return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+    except SPARK_ERRORS:
+        return None
+
+
+class Executors:
+    """Compares how many executors work for the job with how many did."""
+
+    def __init__(self, count: Callable[[], int | None], clock: Callable[[], float] = time.monotonic) -> None:
+        """`count` returns how many there are; None: unknown. `clock` returns monotonic seconds."""
+        self._count, self._clock = count, clock
+        self._asked_at = float("-inf")
+        self._most: tuple[int, float] = (0, 0.0)
+        """The most that there were, and when there were so many last."""
+        self._why: str | None = None
+
+    def __call__(self) -> str | None:
+        """Returns how many are lost, as a sentence; None if none is."""
+        now = self._clock()
+        if now - self._asked_at < _EXECUTORS_EVERY_S:
+            return self._why
+        self._asked_at = now
+        count = self._count()
+        if count is None:
+            return self._why
+        most, at = self._most
+        if count >= most or now - at > _EXECUTORS_KNOWN_S:
+            self._most = (count, now)
+        lost = self._most[0] - count
+        self._why = f"{lost} of {self._most[0]} executors of the job are lost" if lost > 0 else None
+        return self._why

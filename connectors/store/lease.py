@@ -1,4 +1,7 @@
-"""Lease: which of several jobs that share a store notifies people. The clock of the database decides, and no other."""
+"""Lease: which of several jobs that share a store may do something. The clock of the database decides, and no other.
+
+One job has the lease `NOTIFY` and notifies people. One job has that of a checkpoint's URI and runs a query on it.
+"""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +19,7 @@ from connectors.store.tables import JOBS, LEASES
 LEASE_S: Final = 15.0
 """How long a lease lasts after it was renewed: longer than a call to a sink may take."""
 _FORGOTTEN_S: Final = 86_400.0
-_NAME: Final = "notify"
+NOTIFY: Final = "notify"
 _NOW: Final[ColumnElement[Any]] = func.clock_timestamp(type_=DateTime(timezone=True))
 
 
@@ -38,10 +41,14 @@ class Lease:
     and what a sink is sent after such a write is sent while the lease lasts.
     """
 
-    def __init__(self, database: Database, job: str) -> None:
-        """Takes nothing yet; `job`: the id of this job, the same after a restart and different for each job."""
+    def __init__(self, database: Database, job: str, name: str = NOTIFY) -> None:
+        """Takes nothing yet.
+
+        `job`: the id of this job, the same after a restart and different for each job; `name`: which lease it is.
+        """
         self._database = database
         self._job = job
+        self._name = name
         self._token: int | None = None
         self._valid_until = 0.0
 
@@ -71,7 +78,7 @@ class Lease:
         """Takes the lease if no other job has it; returns whether this job has it now."""
         began = time.monotonic()
         values = {"owner": self._job, "expires_at": _ago(-LEASE_S)}
-        taken = insert(LEASES).values(name=_NAME, token=1, **values)
+        taken = insert(LEASES).values(name=self._name, token=1, **values)
         # It ends much later than one that is renewed now: the database's clock was ahead then.
         from_future = LEASES.c.expires_at > _ago(-2 * LEASE_S)
         free = (LEASES.c.expires_at < _NOW) | from_future | (LEASES.c.owner == self._job)
@@ -95,11 +102,11 @@ class Lease:
         Raises LeaseLostError if another job has it: the transaction must not be committed.
         """
         began = time.monotonic()
-        mine = (LEASES.c.name == _NAME) & (LEASES.c.token == self._token)
+        mine = (LEASES.c.name == self._name) & (LEASES.c.token == self._token)
         done = connection.execute(update(LEASES).where(mine).values(expires_at=_ago(-LEASE_S)))
         if self._token is None or done.rowcount != 1:
             self._token = None
-            raise LeaseLostError("another job that shares the store notifies now")
+            raise LeaseLostError(f"another job that shares the store has the lease {self._name} now")
         self._valid_until = began + LEASE_S
 
     def give_up(self) -> None:
@@ -107,7 +114,7 @@ class Lease:
         token, self._token = self._token, None
         if token is not None:
             with self._database.transaction() as connection:
-                mine = (LEASES.c.name == _NAME) & (LEASES.c.token == token)
+                mine = (LEASES.c.name == self._name) & (LEASES.c.token == token)
                 connection.execute(update(LEASES).where(mine).values(expires_at=_NOW, owner=""))
 
 

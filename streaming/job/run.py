@@ -6,7 +6,7 @@ where the former one stopped; the Spark session, the checkpoint and the ledger s
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from connectors.errors import KraftwatchError
@@ -16,12 +16,14 @@ from connectors.store.tables import job_database
 from streaming.config import Config
 from streaming.config.reload import ConfigFile
 from streaming.job import logging_setup
+from streaming.job.checkpoint_lease import CheckpointLease
 from streaming.job.dependencies import Dependencies, Dependency
 from streaming.job.dependency_checks import dependency_checks
 from streaming.job.job import Job
 from streaming.job.serving import serve, serve_start
 from streaming.job.start_up import created, prepare
 from streaming.job.topic_input import spark_settings
+from streaming.pipeline.active_role import job_id
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import stop_ignoring_errors
 from streaming.pipeline.spark_session import start_spark
@@ -48,7 +50,9 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         if file is not None:
             stack.enter_context(file)
         try:
-            _run_until_stopped(config, checkpoint, file, stop, say, stack)
+            job = _started_job(config, checkpoint, file, stop, say, stack)
+            checks = _started_query(job, stop, say, stack)
+            _run_until_stopped(job, checks, file, stop, say)
         except KraftwatchError:
             # A signal to the whole process group ends Java before this process reads its own signal; and what the
             # start waits for need not come any more.
@@ -56,9 +60,10 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
                 raise
 
 
-def _run_until_stopped(
+def _started_job(
     config: Config, checkpoint: Checkpoint, file: ConfigFile | None, stop: SignalFlag, say: Print, stack: ExitStack
-) -> None:
+) -> Job:
+    """Returns the job with everything but Spark."""
     dependencies = Dependencies(say)
     server = serve_start(config, dependencies, stack)
     database = job_database(config.store_place)
@@ -77,9 +82,20 @@ def _run_until_stopped(
     say(f"{verb} {_names(job.config)}; starting Spark")
     job.monitoring.begin_early_evaluation(job.notifying)
     serve(job, file, server, stack)
-    with dependencies.expected(
-        Dependency.SPARK, f"Spark has not started on --master {config.master} yet", within_s=_SPARK_S
-    ):
+    return job
+
+
+def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> Sequence[Callable[[], None]]:
+    """Starts Spark and the query; returns what is to be checked about once a second while it runs."""
+    config, checkpoint, dependencies = job.config, job.checkpoint, job.dependencies
+    checks: list[Callable[[], None]] = []
+    if config.store is not None and checkpoint.uri is not None:
+        lease = CheckpointLease(
+            job_database(config.store_place), job_id(checkpoint.folder), checkpoint.uri, stop=stop, say=say
+        )
+        checks.append(stack.enter_context(lease).require)
+    late = f"Spark has not started on --master {config.master} yet"
+    with dependencies.expected(Dependency.SPARK, late, within_s=_SPARK_S):
         spark = start_spark(
             master=config.master,
             logs=checkpoint.logs,
@@ -89,18 +105,24 @@ def _run_until_stopped(
     stack.callback(stop_ignoring_errors, spark.stop)
     # Spark's context has replaced the handler of SIGINT.
     stop.install()
-    with dependencies.expected(
-        Dependency.CHECKPOINT, f"checkpoint {checkpoint.location} does not answer", within_s=_CHECKPOINT_S
-    ):
+    late = f"checkpoint {checkpoint.location} does not answer"
+    with dependencies.expected(Dependency.CHECKPOINT, late, within_s=_CHECKPOINT_S):
         job.monitoring.start_query(spark, job.deliver, job.notifying)
-    checks = dependency_checks(job, spark)
+    checks.append(dependency_checks(job, spark).run)
+    return checks
+
+
+def _run_until_stopped(
+    job: Job, checks: Sequence[Callable[[], None]], file: ConfigFile | None, stop: SignalFlag, say: Print
+) -> None:
     monitors = False
     while not stop.is_set():
         job.monitoring.wait(1, job.notifying)
         if not monitors and job.deliver.last_batch_at is not None:
             monitors = True
             say(f"monitoring {_names(job.config)}")
-        checks.run()
+        for check in checks:
+            check()
         job.notify()
         logging_setup.rotate_child_logs(job.checkpoint.logs)
         if file is not None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from deploy.lab.lab import Lab
+from streaming.demo.job_process import JobProcessError
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
+from tests.job.relay_process import RelayProcess
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.sinks.server import HttpDouble
 
@@ -57,6 +59,33 @@ def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
         eventually(lambda: assert_notified(webhook, [*fired, ("monitor-blind", "resolved")]), within_s=60)
     assert not list(job.checkpoint.glob("kraftwatch.db*"))
     assert postgres.sql("SELECT count(*) FROM alerts", "kraftwatch") == "3"
+
+
+def test_a_second_job_on_one_checkpoint_is_refused_until_the_first_has_ended(
+    lab: Lab, relay: RelayProcess, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    store, place = postgres.database("shared").url, f"file:{tmp_path / 'spark'}"
+
+    def job_in(name: str) -> ConfiguredJob:
+        job = ConfiguredJob(folder=tmp_path / name, bootstrap=(), name="prod")
+        job.write_config(
+            clusters=[section("test", lab)],
+            source="kafka",
+            relay=relay.section,
+            store=store,
+            checkpoint=place,
+            work_dir=str(tmp_path / name / "work"),
+        )
+        return job
+
+    first, second = job_in("first"), job_in("second")
+    with first:
+        with pytest.raises(JobProcessError):
+            second.start()
+        assert second.logged(f"checkpoint file://{tmp_path / 'spark'} is used by another job that shares the store")
+        assert not first.has_ended
+    with second:
+        assert not second.has_ended
 
 
 def start_once_awaited(server: PostgresServer, job: ConfiguredJob) -> None:

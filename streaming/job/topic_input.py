@@ -1,7 +1,9 @@
 """The input of a job with `source: kafka`: what the relays' topics have of the clusters, and no gatherer process."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from connectors.errors import UsageError
@@ -35,6 +37,8 @@ from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_s
 log = logging.getLogger(__name__)
 
 SURVEY_S = 15.0
+_SURVEYS_AT_ONCE = 32
+_SAY_EVERY_S = 2.0
 
 
 class RelayedInput:
@@ -85,13 +89,11 @@ def identify_in_topics(
     begun = source.baselines.keys() & recorded.keys()
     ids = {name: recorded[name] for name, topic in topics.items() if name in begun and topic in source.starting_offsets}
     unavailable: dict[str, UnavailableClusterError] = {}
-    for topic in sorted({topic for name, topic in topics.items() if name not in ids}):
-        expected = {
-            name: recorded.get(name) or configured[name]
-            for name, of_cluster in topics.items()
-            if of_cluster == topic and name not in ids
-        }
-        survey = _survey(section.with_topic(topic), expected, say)
+    wanted_of: dict[str, dict[str, str | None]] = {}
+    for name, topic in topics.items():
+        if name not in ids:
+            wanted_of.setdefault(topic, {})[name] = recorded.get(name) or configured[name]
+    for topic, expected, survey in _surveys(section, wanted_of, say):
         added = topic not in source.starting_offsets
         begin_again = checkpoint.new_state_advice if added and not new else None
         found = {name: _started(section, topic, name, survey, begin_again) for name in expected}
@@ -166,6 +168,23 @@ def spark_settings(config: Config) -> Mapping[str, str]:
 def _section(config: Config) -> RelaySection:
     assert config.relay is not None, "the configuration requires it with source: kafka"
     return config.relay
+
+
+def _surveys(
+    section: RelaySection, wanted: Mapping[str, Mapping[str, str | None]], say: Callable[[str], None]
+) -> Iterator[tuple[str, Mapping[str, str | None], TopicSurvey | TopicError]]:
+    """Yields the survey of each topic, in the order of their names; several are surveyed at once."""
+    names, said_at = sorted(wanted), time.monotonic()
+
+    def survey(topic: str) -> TopicSurvey | TopicError:
+        return _survey(section.with_topic(topic), wanted[topic], say if len(names) == 1 else lambda _: None)
+
+    with ThreadPoolExecutor(_SURVEYS_AT_ONCE, thread_name_prefix="survey") as pool:
+        for number, (topic, found) in enumerate(zip(names, pool.map(survey, names), strict=True), 1):
+            if time.monotonic() - said_at > _SAY_EVERY_S:
+                said_at = time.monotonic()
+                say(f"reading topics of relays: {number} of {len(names)}")
+            yield topic, wanted[topic], found
 
 
 def _survey(

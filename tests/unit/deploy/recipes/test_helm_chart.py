@@ -14,7 +14,17 @@ import yaml
 
 from streaming.config import load
 from streaming.config.exposure import open_page
-from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, STATEFUL, Manifest, of_kind, selectors, validate
+from tests.unit.deploy.recipes.test_kubernetes import (
+    NEWEST,
+    OLDEST,
+    POD_MONITOR,
+    RELAY,
+    STATEFUL,
+    Manifest,
+    of_kind,
+    selectors,
+    validate,
+)
 
 ROOT = Path(__file__).parents[4]
 CHART = ROOT / "deploy" / "helm" / "kraftwatch"
@@ -43,8 +53,12 @@ EVERYTHING: dict[str, Any] = {
             {"namespaces": ["kafka-a", "kafka-b"], "ports": [9090, 9091]},
             {"ipBlocks": ["10.1.2.0/24", "fd00::/64"], "ports": [9093]},
         ],
+        "fromConfig": True,
         "extraEgress": [{"ports": [{"port": 443, "protocol": "TCP"}]}],
     },
+    "job": {"enabled": True},
+    "relays": [{"name": "east", "only": ["prod", "a-*"], "replicas": 1}],
+    "relay": {"size": "3Gi", "resources": {"limits": {"memory": "1Gi"}}},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "interval": "30s"},
 }
 """A value of every key that the chart has."""
@@ -56,14 +70,15 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def rendered(folder: Path, values: dict[str, Any], version: str = NEWEST) -> dict[str, Manifest]:
-    """The manifests by kind."""
+    """The manifests by kind; those of the relay by kind and `-relay`."""
     (folder / "values.yaml").write_text(yaml.safe_dump(values))
     arguments = ["--namespace", "kraftwatch", "--kube-version", version, "--values", str(folder / "values.yaml")]
     ran = helm("template", "kraftwatch", str(CHART), *arguments)
     assert ran.returncode == 0, ran.stderr
     manifests = [each for each in yaml.safe_load_all(ran.stdout) if each is not None]
-    assert len({each["kind"] for each in manifests}) == len(manifests)
-    return {each["kind"]: each for each in manifests}
+    names = [(each["kind"], "-relay" if "-relay" in each["metadata"]["name"] else "") for each in manifests]
+    assert len({*names}) == len(manifests)
+    return {kind + of_relay: each for (kind, of_relay), each in zip(names, manifests, strict=True)}
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
@@ -80,6 +95,7 @@ def test_defaults_render_the_manifests_of_the_kubernetes_folder(tmp_path: Path) 
     ours, theirs = (each["template"]["spec"] for each in (manifests["StatefulSet"]["spec"], STATEFUL))
     ours["containers"][0].pop("imagePullPolicy")
     assert ours == theirs
+    assert not [name for name in manifests if name.endswith("-relay")]
     for key in ("replicas", "serviceName", "volumeClaimTemplates"):
         assert manifests["StatefulSet"]["spec"][key] == STATEFUL[key]
     assert yaml.safe_load(manifests["ConfigMap"]["data"]["kraftwatch.yaml"])["listen"] == "0.0.0.0:9847"
@@ -88,7 +104,7 @@ def test_defaults_render_the_manifests_of_the_kubernetes_folder(tmp_path: Path) 
     assert manifests["NetworkPolicy"]["spec"]["ingress"] == policy["spec"]["ingress"]
     assert manifests["NetworkPolicy"]["spec"]["egress"] == policy["spec"]["egress"]
     for key in ("jobLabel", "podMetricsEndpoints"):
-        assert manifests["PodMonitor"]["spec"][key] == of_kind("PodMonitor")["spec"][key]
+        assert manifests["PodMonitor"]["spec"][key] == POD_MONITOR["spec"][key]
 
 
 def test_every_value_has_an_effect(tmp_path: Path) -> None:
@@ -121,18 +137,66 @@ def test_every_value_has_an_effect(tmp_path: Path) -> None:
     assert (names, [each["port"] for each in inside["ports"]]) == (["kafka-a", "kafka-b"], [9090, 9091])
     assert [peer["ipBlock"]["cidr"] for peer in outside["to"]] == ["10.1.2.0/24", "fd00::/64"]
     assert outside["ports"] == [{"port": 9093, "protocol": "TCP"}]
+    relay = manifests["StatefulSet-relay"]["spec"]
+    (relaying,) = relay["template"]["spec"]["containers"]
+    assert (relay["replicas"], relaying["args"][-1]) == (1, "--only=prod,a-*")
+    assert relaying["resources"]["limits"]["memory"] == "1Gi"
+    assert relay["volumeClaimTemplates"][0]["spec"]["resources"]["requests"] == {"storage": "3Gi"}
     assert manifests["PodMonitor"]["metadata"]["labels"]["release"] == "prometheus"
     assert manifests["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["interval"] == "30s"
     assert EVERYTHING.keys() | {"config", "resources"} == yaml.safe_load((CHART / "values.yaml").read_text()).keys()
 
 
-def test_selectors_match_the_pod(tmp_path: Path) -> None:
+def test_selectors_match_their_pods(tmp_path: Path) -> None:
     manifests = rendered(tmp_path, EVERYTHING)
-    labels = manifests["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
-    found = [*selectors(manifests.values())]
+    pods = {
+        of_relay: manifests[f"StatefulSet{of_relay}"]["spec"]["template"]["metadata"]["labels"]
+        for of_relay in ("", "-relay")
+    }
+    for name, manifest in manifests.items():
+        for selector in selectors([manifest]):
+            mine = pods["-relay" if name.endswith("-relay") else ""]
+            assert selector.items() <= mine.items()
+            both = all(selector.items() <= labels.items() for labels in pods.values())
+            assert both == (name == "NetworkPolicy"), "a service of the job has no relay behind it"
+            assert "app.kubernetes.io/instance" in selector, "two releases in one namespace do not select each other"
 
-    assert all(selector.items() <= labels.items() for selector in found)
-    assert [len(selector) for selector in found] == [2] * 5, "two releases in one namespace do not select each other"
+
+def test_a_relay_of_the_chart_is_that_of_the_kubernetes_folder(tmp_path: Path) -> None:
+    manifests = rendered(tmp_path, {"relays": [{"name": "east"}], "job": {"enabled": False}})
+    ours, theirs = (one["spec"] for one in (manifests["StatefulSet-relay"], of_kind("StatefulSet", RELAY)))
+    pods = [one["template"]["spec"] for one in (ours, theirs)]
+    for pod in pods:
+        pod.pop("serviceAccountName", None)
+        pod.pop("topologySpreadConstraints")
+        pod.pop("volumes")
+        for key in ("args", "imagePullPolicy"):
+            pod["containers"][0].pop(key, None)
+    assert pods[0] == pods[1]
+    assert (ours["replicas"], ours["volumeClaimTemplates"]) == (theirs["replicas"], theirs["volumeClaimTemplates"])
+    assert "StatefulSet" not in manifests
+
+
+def test_network_policy_lets_through_what_the_configuration_names(tmp_path: Path) -> None:
+    config = {
+        "source": "kafka",
+        "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
+        "relay": {"bootstrap": ["k1:9094", "k2:9095"], "topic": "t"},
+        "store": "postgresql://me@db.databases/kraftwatch",
+        "sinks": [
+            "console",
+            "kafka:k3:9096/alerts",
+            {"slack": {"webhook_file": "/s"}},
+            "webhook:http://w.example:8080/x",
+        ],
+        "heartbeat": {"url": "https://beat.example/1"},
+    }
+    values = {
+        "config": config,
+        "networkPolicy": {"enabled": True, "kafka": [{"namespaces": ["kafka"], "ports": [9093]}]},
+    }
+    rules = rendered(tmp_path, values)["NetworkPolicy"]["spec"]["egress"]
+    assert rules[-1] == {"ports": [{"port": one, "protocol": "TCP"} for one in (443, 5432, 8080, 9094, 9095, 9096)]}
 
 
 def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> None:
@@ -157,6 +221,8 @@ def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> Non
         ({"persistence": {"size": "ten"}}, "size"),
         ({"persistence": {"accessModes": ["ReadWriteMany"]}}, "accessModes"),
         ({"existingSecret": ""}, "existingSecret"),
+        ({"relays": [{"name": "East"}]}, "name"),
+        ({"relays": [{"name": "east", "replicas": 3}]}, "replicas"),
         ({"maxUnavailable": 2}, "maxUnavailable"),
         ({"networkPolicy": {"enabled": True, "kafkaPort": 9093}}, "kafkaPort"),
         ({"networkPolicy": {"kafka": [{"namespaces": ["kafka"], "ports": ["9093"]}]}}, "ports"),

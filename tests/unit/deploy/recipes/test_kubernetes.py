@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
 import yaml
 
-from streaming.config import load
+from streaming.config import Config, load
 from streaming.config.exposure import open_page
 from streaming.web.application import START_S
 
@@ -19,13 +20,15 @@ OLDEST, NEWEST = "1.29", "1.36"
 Manifest = dict[str, Any]
 
 
-MANIFESTS: list[Manifest] = [
-    each for file in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())
-]
+FILES: dict[str, list[Manifest]] = {
+    file.name: [*yaml.safe_load_all(file.read_text())] for file in sorted(FOLDER.glob("*.yaml"))
+}
+MANIFESTS = [each for found in FILES.values() for each in found]
+JOB, RELAY, SPARK_JOB = "kraftwatch.yaml", "relay.yaml", "sparkapplication.yaml"
 
 
-def of_kind(kind: str) -> Manifest:
-    (one,) = (each for each in MANIFESTS if each["kind"] == kind)
+def of_kind(kind: str, file: str = JOB) -> Manifest:
+    (one,) = (each for each in FILES[file] if each["kind"] == kind)
     return one
 
 
@@ -34,9 +37,9 @@ LABELS = STATEFUL["template"]["metadata"]["labels"]
 POD = STATEFUL["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 PROBES = {kind: CONTAINER[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
-SPARK = of_kind("SparkApplication")["spec"]
-POLICIES = [each for each in MANIFESTS if each["kind"] == "NetworkPolicy"]
-CONFIG: str = of_kind("ConfigMap")["data"]["kraftwatch.yaml"]
+POD_MONITOR = of_kind("PodMonitor", "podmonitor.yaml")
+SPARK = of_kind("SparkApplication", SPARK_JOB)["spec"]
+APACHE = of_kind("SparkApplication", "sparkapp.yaml")["spec"]
 
 
 def selectors(manifests: Iterable[Manifest]) -> Iterator[dict[str, str]]:
@@ -53,31 +56,76 @@ def validate(manifest: Manifest, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda each: each["kind"])
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda each: f"{each['metadata']['name']}-{each['kind']}")
 def test_manifest_is_valid(manifest: Manifest, version: str) -> None:
     validate(manifest, version)
 
 
-def test_config_map_is_a_valid_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mounted = {each["name"]: each["mountPath"] for each in CONTAINER["volumeMounts"]}
-    secrets = of_kind("Secret")["stringData"]
-    for name, value in secrets.items():
-        (tmp_path / name).write_text(value)
-    file = tmp_path / "kraftwatch.yaml"
-    assert f"{mounted['secrets']}/password" in CONFIG
-    file.write_text(CONFIG.replace(mounted["secrets"], str(tmp_path)))
+def loaded(file: str, folder: Path, mounted: str = "/etc/kraftwatch-secrets") -> Config:
+    """Returns the configuration in a file's ConfigMap, with the files of its Secret."""
+    for name, value in of_kind("Secret", file)["stringData"].items():
+        (folder / name).write_text(value)
+    text = of_kind("ConfigMap", file)["data"]["kraftwatch.yaml"]
+    (folder / "kraftwatch.yaml").write_text(text.replace(mounted, str(folder)))
+    return load(folder / "kraftwatch.yaml")
 
-    config = load(file)
+
+@pytest.mark.parametrize("file", [JOB, RELAY, SPARK_JOB])
+def test_config_map_is_a_valid_configuration(tmp_path: Path, file: str) -> None:
+    config = loaded(file, tmp_path)
+    assert open_page(config) is None, "other machines reach the page: it needs a certificate and a token"
+    assert all(path.is_file() for path in (config.listen_certfile, config.listen_token_file) if path is not None)
+
+
+def test_config_map_of_the_job_fits_its_pod(tmp_path: Path) -> None:
+    mounted, config = {each["name"]: each["mountPath"] for each in CONTAINER["volumeMounts"]}, loaded(JOB, tmp_path)
 
     assert str(config.checkpoint).startswith(mounted["checkpoint"])
     assert config.listen == f"0.0.0.0:{CONTAINER['ports'][0]['containerPort']}"
     assert str(config.clusters[0].ssl_cafile) == str(tmp_path / "ca.pem")
-    assert open_page(config) is None, "other machines reach the page: it needs a certificate and a token"
+
+
+def test_config_map_of_the_relay_fits_its_pod(tmp_path: Path) -> None:
+    pod = of_kind("StatefulSet", RELAY)["spec"]["template"]["spec"]
+    (container,), config = pod["containers"], loaded(RELAY, tmp_path)
+    mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+
+    assert config.relay is not None
+    assert str(config.relay.folder).startswith(mounted["relay"])
+    assert config.listen == f"0.0.0.0:{container['ports'][0]['containerPort']}" == container["args"][-1]
+    assert (pod["securityContext"], container["securityContext"]) == (
+        POD["securityContext"],
+        CONTAINER["securityContext"],
+    )
+
+
+def test_driver_on_kubernetes_keeps_nothing(tmp_path: Path) -> None:
+    config = loaded(SPARK_JOB, tmp_path)
+
+    assert (config.source, config.spark_uri, config.store is not None) == ("kafka", "s3a://kraftwatch/a", True)
+    assert str(config.work_dir).startswith("/tmp/")
+    claims = [each for each in SPARK["volumes"] if "persistentVolumeClaim" in each]
+    assert claims == []
+
+
+@pytest.mark.parametrize("file", [JOB, RELAY, SPARK_JOB])
+def test_network_policy_lets_through_what_the_configuration_names(tmp_path: Path, file: str) -> None:
+    config = loaded(file, tmp_path)
+    named = {address.rpartition(":")[2] for address in config.relay.bootstrap} if config.relay else set()
+    if config.store is not None:
+        named.add(str(urlsplit(config.store).port))
+    if config.spark_uri is not None:
+        named.add("443")
+    if config.source == "gatherer":
+        named |= {address.rpartition(":")[2] for one in config.clusters for address in one.bootstrap}
+    rules = of_kind("NetworkPolicy", file)["spec"]["egress"]
+
+    assert named <= {str(port["port"]) for rule in rules for port in rule.get("ports", ())}
 
 
 def test_probes_and_prometheus_use_tls_and_prometheus_the_token() -> None:
-    config = yaml.safe_load(CONFIG)
-    secret, (endpoint,) = of_kind("Secret"), of_kind("PodMonitor")["spec"]["podMetricsEndpoints"]
+    config = yaml.safe_load(of_kind("ConfigMap")["data"]["kraftwatch.yaml"])
+    secret, (endpoint,) = of_kind("Secret"), POD_MONITOR["spec"]["podMetricsEndpoints"]
     service = of_kind("Service")["metadata"]
     named = {key: Path(config[key]).name for key in ("listen_certfile", "listen_keyfile", "listen_token_file")}
 
@@ -91,7 +139,7 @@ def test_probes_and_prometheus_use_tls_and_prometheus_the_token() -> None:
 
 def test_prometheus_scrapes_the_pod_under_the_job_name_of_the_alert_rules() -> None:
     """Without jobLabel the operator's name is NAMESPACE/NAME: KraftwatchAbsent would fire for ever."""
-    job = LABELS[of_kind("PodMonitor")["spec"]["jobLabel"]]
+    job = LABELS[POD_MONITOR["spec"]["jobLabel"]]
 
     assert f'up{{job="{job}"}}' in (ROOT / "deploy" / "prometheus" / "kraftwatch-health.rules.yml").read_text()
 
@@ -113,12 +161,13 @@ def test_stateful_set_has_one_replica_probes_and_a_restricted_container() -> Non
     assert {each["name"] for each in CONTAINER["volumeMounts"]} == volumes
 
 
-def test_all_selectors_match_the_pod() -> None:
-    found = [*selectors(MANIFESTS)]
+@pytest.mark.parametrize("file", [JOB, RELAY])
+def test_all_selectors_match_the_pod(file: str) -> None:
+    labels = of_kind("StatefulSet", file)["spec"]["template"]["metadata"]["labels"]
+    found = [*selectors(FILES[file] + ([POD_MONITOR] if file == JOB else []))]
 
-    assert len(found) == 4 + len(POLICIES)
-    assert all(selector.items() <= LABELS.items() for selector in found)
-    assert SPARK["driver"]["labels"] == LABELS
+    assert len(found) == 4 + (file == JOB)
+    assert all(selector.items() <= labels.items() for selector in found)
 
 
 def test_driver_and_executors_are_restricted_as_the_container_is() -> None:
@@ -129,10 +178,36 @@ def test_driver_and_executors_are_restricted_as_the_container_is() -> None:
 
 
 def test_network_policy_allows_driver_executors_and_api_server() -> None:
-    each_other = [{"podSelector": {"matchLabels": LABELS}}]
-    ingress, egress = ([rule for each in POLICIES for rule in each["spec"][way]] for way in ("ingress", "egress"))
+    policy = of_kind("NetworkPolicy", SPARK_JOB)["spec"]
+    labels = policy["podSelector"]["matchLabels"]
+    each_other = [{"podSelector": {"matchLabels": labels}}]
 
-    assert SPARK["executor"]["labels"] == LABELS
-    assert {"from": each_other} in ingress
-    assert {"to": each_other} in egress
-    assert {443, 6443} <= {port["port"] for rule in egress if "to" not in rule for port in rule["ports"]}
+    assert SPARK["driver"]["labels"] == SPARK["executor"]["labels"] == labels
+    assert {"from": each_other} in policy["ingress"]
+    assert {"to": each_other} in policy["egress"]
+    assert {443, 6443} <= {port["port"] for rule in policy["egress"] if "to" not in rule for port in rule["ports"]}
+
+
+def test_both_operators_run_the_same_job() -> None:
+    conf, driver, executor = (
+        APACHE["sparkConf"],
+        APACHE["driverSpec"]["podTemplateSpec"],
+        APACHE["executorSpec"]["podTemplateSpec"],
+    )
+    (container,) = driver["spec"]["containers"]
+
+    assert (APACHE["pyFiles"], APACHE["driverArgs"]) == (SPARK["mainApplicationFile"], SPARK["arguments"])
+    assert APACHE["runtimeVersions"]["sparkVersion"] == SPARK["sparkVersion"]
+    assert conf["spark.kubernetes.container.image"] == SPARK["image"]
+    for role in ("driver", "executor"):
+        assert conf[f"spark.{role}.memory"] == SPARK[role]["memory"]
+        assert conf[f"spark.{role}.memoryOverhead"] == SPARK[role]["memoryOverhead"]
+        assert conf[f"spark.kubernetes.{role}.request.cores"] == SPARK[role]["coreRequest"]
+    assert conf["spark.driver.extraJavaOptions"] == SPARK["driver"]["javaOptions"]
+    assert driver["metadata"]["labels"] == executor["metadata"]["labels"] == SPARK["driver"]["labels"]
+    assert driver["spec"]["securityContext"] == SPARK["driver"]["podSecurityContext"]
+    assert driver["spec"]["volumes"] == SPARK["volumes"]
+    assert (container["securityContext"], container["volumeMounts"]) == (
+        SPARK["driver"]["securityContext"],
+        SPARK["driver"]["volumeMounts"],
+    )

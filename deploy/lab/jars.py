@@ -213,12 +213,19 @@ def run_ivy(dependencies: Sequence[Dependency], folder: Path) -> None:
     )
 
 
-def _ivy_jar() -> Path:
-    # pyspark is located, not imported: the lab does not use Spark, only a jar that is installed with it.
+def pyspark_jars() -> Path:
+    """Returns the folder with the jars of the installed pyspark."""
+    # pyspark is located, not imported: the lab does not use Spark, only jars that are installed with it.
     spec = importlib.util.find_spec("pyspark")
     for folder in (spec.submodule_search_locations or []) if spec else []:
-        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
-            return jar
+        if Path(folder, "jars").is_dir():
+            return Path(folder, "jars")
+    raise LabError("found no pyspark, with whose jars others are downloaded and compiled: install pyspark")
+
+
+def _ivy_jar() -> Path:
+    for jar in sorted(pyspark_jars().glob("ivy-*.jar")):
+        return jar
     raise LabError("found no jars/ivy-*.jar in the installed pyspark, which downloads Kafka: install pyspark")
 
 

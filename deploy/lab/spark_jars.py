@@ -8,6 +8,7 @@ names, Spark contains half.
 `python -m deploy.lab.spark_jars s3a FOLDER` copies jars into a folder, and prints the value of `spark.jars`.
 """
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -19,7 +20,17 @@ from pathlib import Path
 from rich.console import Console
 
 from deploy.lab import LabError
-from deploy.lab.jars import Dependency, cache_folder, jar_checksums, made_once, run_ivy, verify_jars
+from deploy.lab.child_process import command_output
+from deploy.lab.jars import (
+    Dependency,
+    cache_folder,
+    jar_checksums,
+    made_once,
+    pyspark_jars,
+    run_ivy,
+    sha256,
+    verify_jars,
+)
 
 SPARK_VERSION = "4.2.0"
 """The version of pyspark that the jars belong to."""
@@ -27,6 +38,7 @@ HADOOP_VERSION = "3.5.0"
 """The version of Hadoop in that pyspark."""
 _AWS = "2.35.4"
 """The version of the AWS SDK that this Hadoop is built with."""
+_COMPILE_S = 300.0
 _AWS_SDK = (
     *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
     *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
@@ -48,6 +60,8 @@ class JarSet:
     lock: Path
     """The file of their checksums, in the format of sha256sum."""
     dependencies: Sequence[Dependency]
+    source: Path | None = None
+    """A Java file that is compiled against them and Spark's jars, into one more jar."""
 
 
 KAFKA_SOURCE = JarSet(
@@ -74,6 +88,7 @@ S3A = JarSet(
         ("org.reactivestreams", "reactive-streams", "1.0.4", False),
         *(("software.amazon.awssdk", name, _AWS, False) for name in _AWS_SDK),
     ),
+    source=Path(__file__).parents[1] / "spark" / "S3CheckpointFiles.java",
 )
 
 
@@ -91,7 +106,8 @@ def spark_jars(wanted: JarSet, folder: Path | None = None) -> Sequence[Path]:
     if folder is None:
         folder = cache_folder().with_name("spark") / f"{wanted.name}-{SPARK_VERSION}"
         made_once(folder, partial(_download, wanted))
-    return _verified(wanted, folder, downloaded=downloaded)
+    jars = _verified(wanted, folder, downloaded=downloaded)
+    return jars if wanted.source is None else [*jars, _compiled(wanted.source, jars)]
 
 
 def _verified(wanted: JarSet, folder: Path, *, downloaded: bool = True) -> Sequence[Path]:
@@ -110,6 +126,23 @@ def _download(wanted: JarSet, part: Path) -> Path:
     run_ivy(wanted.dependencies, part)
     _verified(wanted, part / "jars")
     return part / "jars"
+
+
+def _compiled(source: Path, jars: Sequence[Path]) -> Path:
+    """Returns the jar with the classes of a Java file, compiled once."""
+
+    def compiled(folder: Path) -> Path:
+        home = os.environ.get("JAVA_HOME")
+        compiler = shutil.which(str(Path(home) / "bin" / "javac") if home else "javac")
+        if compiler is None:
+            raise LabError(f"javac, which compiles {source.name}, is missing: install a JDK, not only Java's runtime")
+        paths = os.pathsep.join([f"{pyspark_jars()}/*", *map(str, jars)])
+        command = [compiler, "--release", "17", "-cp", paths, "-d", str(folder / "classes"), str(source)]
+        command_output(command, what=f"the compilation of {source.name}", timeout_s=_COMPILE_S)
+        return Path(shutil.make_archive(str(folder / source.stem), "zip", folder / "classes"))
+
+    name = f"{source.stem}-{SPARK_VERSION}-{sha256(source)[:12]}.jar"
+    return made_once(cache_folder().with_name("spark") / name, compiled)
 
 
 def _copied(wanted: JarSet, folder: Path) -> Sequence[Path]:

@@ -71,14 +71,18 @@ class PipelineSection(Section):
 
     partitions: int = Field(default=1, ge=1, le=256)
     """How many of Spark's tasks evaluate at once. After a change, the state is built again."""
+    trigger: DurationOrZero | None = Field(default=None, le=10)
+    """The shortest time between the beginnings of two batches; default: 0, or 2 s if the checkpoint is in an object
+    store, which is paid by request."""
 
     def spark_settings(self) -> Mapping[str, str]:
         """Returns the settings of Spark that follow from it."""
         return {SHUFFLE_PARTITIONS: str(self.partitions)}
 
 
-_WITH_HOST = ("s3a", "s3", "gs", "abfs", "abfss")
+OBJECT_STORES = ("s3a", "s3", "gs", "abfs", "abfss")
 """The schemes of object stores, whose URIs name a bucket; those of others may leave the host to a setting."""
+OBJECT_STORE_TRIGGER_S = 2.0
 _FILE_URI = re.compile(r"file:(?://)?(/.+)", re.IGNORECASE)
 
 
@@ -95,7 +99,7 @@ def checkpoint_place(value: str) -> str:
     # abfss://CONTAINER@ACCOUNT/PATH is none.
     if ":" in login or (login and scheme.startswith("s3")):
         raise ValueError("expected no login in it: set spark.hadoop.fs.s3a.access.key and .secret.key in spark")
-    if not parts.path.strip("/") or (scheme in _WITH_HOST and not host):
+    if not parts.path.strip("/") or (scheme in OBJECT_STORES and not host):
         raise ValueError("expected a path below it, such as s3a://BUCKET/kraftwatch or hdfs://HOST:PORT/kraftwatch")
     return value.rstrip("/")
 
@@ -167,6 +171,13 @@ class Config(ClustersConfig, SecretsSection):
         if self.work_dir is None:
             return None
         return self.checkpoint if uri_scheme(self.checkpoint) else f"file://{Path(self.checkpoint).absolute()}"
+
+    @property
+    def trigger_s(self) -> float:
+        """The shortest time between the beginnings of two batches, in seconds."""
+        if self.pipeline.trigger is not None:
+            return self.pipeline.trigger
+        return OBJECT_STORE_TRIGGER_S if uri_scheme(self.checkpoint) in OBJECT_STORES else 0.0
 
     @property
     def server(self) -> PostgresPlace | None:

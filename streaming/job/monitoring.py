@@ -23,6 +23,7 @@ from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.python_worker import shared_token
 from streaming.pipeline.query import JobError, Query, StateError
+from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
 from streaming.pipeline.spark_files import SparkFiles
 from streaming.pipeline.spark_session import empty_folder
 from streaming.pipeline.step import Step
@@ -86,7 +87,13 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         if self.checkpoint.uri is not None:
             # Of files on this machine the start-up has done it.
             self._check_remote_state(spark_files(spark, self.checkpoint))
-        self._query = Query(spark, self.checkpoint, deliver, query_topic(self._config, self.checkpoint))
+        self._query = Query(
+            spark,
+            self.checkpoint,
+            deliver,
+            query_topic(self._config, self.checkpoint),
+            trigger_s=self._config.trigger_s,
+        )
         self._start_step(self._query, notifying)
 
     def _check_remote_state(self, files: SparkFiles) -> None:
@@ -165,6 +172,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
 
     def _start_step(self, query: Query, notifying: Notifying) -> None:
         settings, ledger = self.spec.settings, notifying.ledger
+        if self.checkpoint.uri is not None:
+            assert self._spark is not None, "it starts the query"
+            use_remote_checkpoint(self._spark, self.checkpoint.uri, spark_files(self._spark, self.checkpoint))
         # The early evaluation may be recording an alert.
         with notifying.paused():
             initial = initial_states(settings, ledger.history(), ledger.firing(), now_ms=wall_ms())

@@ -34,8 +34,9 @@ TOO_SLOW = "Python worker failed to connect back"
 (`streaming.pipeline.planner_connection`)."""
 QUERY_NAME = "kraftwatch"
 """Of the query, in Spark's UI, event log and metrics."""
-_WAITING = "Waiting for data"
-"""The message of a query's status between two batches (MicroBatchExecution)."""
+_WAITING = "Waiting for "
+"""Begins the message of a query's status between two batches: for data, or for the next trigger (MicroBatchExecution).
+"""
 _TWO_QUERIES = "CONCURRENT_STREAM_LOG_UPDATE"
 """In Spark's error when another query has written the next offset or commit of the checkpoint."""
 _ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost", "OffsetOutOfRange", "failOnDataLoss")
@@ -67,10 +68,20 @@ class Query:
     """The query of a job. A changed step needs a restarted query."""
 
     def __init__(
-        self, spark: SparkSession, checkpoint: Checkpoint, deliver: Deliver, topic: TopicSource | None = None
+        self,
+        spark: SparkSession,
+        checkpoint: Checkpoint,
+        deliver: Deliver,
+        topic: TopicSource | None = None,
+        *,
+        trigger_s: float = 0.0,
     ) -> None:
-        """Creates the query without starting it. It reads the checkpoint's journal, or the topic if there is one."""
+        """Creates the query without starting it. It reads the checkpoint's journal, or the topic if there is one.
+
+        `trigger_s`: a batch begins at least this long after the one before, in seconds.
+        """
         self.topic = topic
+        self._trigger_s = trigger_s
         self.has_evaluated = False
         """Whether a batch was evaluated: what Spark stores was readable then."""
         self._spark = spark
@@ -83,7 +94,9 @@ class Query:
         """Starts the query from the checkpoint, with this step; on a busy machine the next `wait` starts it."""
         self._step, self._running = step, None
         try:
-            self._running = start(self._spark, self._checkpoint, step, self._deliver_batch, self.topic)
+            self._running = start(
+                self._spark, self._checkpoint, step, self._deliver_batch, self.topic, trigger_s=self._trigger_s
+            )
         except SPARK_ERRORS as problem:
             self._require_busy(f"does not start on {self._checkpoint.location}", problem)
 
@@ -176,7 +189,13 @@ def topics_read(progress: Mapping[str, Any], now_ms: int) -> Mapping[str, float]
 
 
 def start(
-    spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: DeliverBatch, topic: TopicSource | None
+    spark: SparkSession,
+    checkpoint: Checkpoint,
+    step: Step,
+    deliver: DeliverBatch,
+    topic: TopicSource | None,
+    *,
+    trigger_s: float = 0.0,
 ) -> StreamingQuery:
     """Starts the pipeline: source -> step -> deliver."""
     rows = _journal_rows(spark, checkpoint) if topic is None else topic.observations(spark)
@@ -185,6 +204,7 @@ def start(
         output.writeStream.foreachBatch(_released_after(deliver))
         .queryName(QUERY_NAME)
         .option("checkpointLocation", checkpoint.location)
+        .trigger(processingTime=f"{round(1_000 * trigger_s)} milliseconds")
         .outputMode("append")
         .start()
     )

@@ -3,7 +3,8 @@
     metadata                        the query's id, written once
     offsets/N                       what batch N reads, written before it runs
     commits/N                       written after batch N has run
-    state/0/P/V.changelog, V.zip    version V = N + 1 of the state in partition P: only Spark reads them
+    state/0/P/V.changelog, V.zip    version V = N + 1 of the state in partition P: only Spark reads them. In format 2,
+                                    V_ID.changelog; the batch's commit has the id
     pages/CLUSTER/HASH              large parts of a cluster's states, written by kraftwatch (`page_files`)
 
 Spark writes each file completely and renames it, but does not sync it: a power failure leaves empty files. To start
@@ -18,7 +19,8 @@ from typing import Any, Protocol
 
 from connectors.store.stored_json import parse_json
 
-_LOG_VERSION = "v1"
+_COMMIT_VERSIONS = {"v1": 1, "v2": 2}
+"""Of a commit, and so of the state that it commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +126,17 @@ class SparkFiles:
         ends = (self.planned_end(batch) for batch in reversed(self.offsets))
         return next((end for end in ends if end is not None), None)
 
-    def _is_committed(self, batch: int) -> bool:
+    @property
+    def state_format(self) -> int | None:
+        """The format of the state's files, which Spark's settings must name again; None without a readable commit."""
+        return self._committed(self.commits[-1]) if self.commits else None
+
+    def _committed(self, batch: int) -> int | None:
+        """Returns the version of a commit; None if its file is missing or damaged."""
         with suppress(OSError, ValueError):
             version, content = self.folder.text(f"commits/{batch}").splitlines()
-            return version == _LOG_VERSION and isinstance(parse_json(content), dict)
-        return False
+            return _COMMIT_VERSIONS.get(version) if isinstance(parse_json(content), dict) else None
+        return None
 
     def damaged(self) -> Sequence[str]:
         """Returns the damaged files of the logs without which Spark cannot continue, each with the reason."""
@@ -139,7 +147,7 @@ class SparkFiles:
         for batch in range(max(newest - 1, 0), newest + 1):
             readable[f"offsets/{batch}"] = self._has_offset(batch)
         for batch in self.commits[-1:]:
-            readable[f"commits/{batch}"] = self._is_committed(batch)
+            readable[f"commits/{batch}"] = self._committed(batch) is not None
         return [
             f"{self.folder.place}/{file} is damaged ({self._damage(file)})" for file, ok in readable.items() if not ok
         ]

@@ -51,6 +51,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.minBatchesToRetain": "20",
+    # A file of checksums for each file of a state: HDFS and object stores keep their own.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.driver.memory": "512m",
     "spark.cleaner.periodicGC.interval": "10min",
     # Hadoop sets the mode of each file and folder itself and ignores the umask of the process.

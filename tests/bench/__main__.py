@@ -25,6 +25,7 @@ SECTIONS = {
     "clusters": "clusters_bench",
     "backlog": "backlog_bench",
     "executors": "executors_bench",
+    "object-store": "object_store_bench",
     "day": "day_bench",
 }
 """The module of each section: its function `figures` returns plain values."""

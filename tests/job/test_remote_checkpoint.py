@@ -35,27 +35,30 @@ def name_node(folder: Path) -> Iterator[RemoteStorage]:
         yield storage
 
 
-def test_killed_job_continues_from_s3_and_in_another_place(
+def test_killed_job_continues_from_s3_with_other_partitions_and_in_another_place(
     lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
 ) -> None:
     with s3(folder / "s3") as storage:
-        work, places = tmp_path / "work", [f"{storage.uri}/{name}" for name in ("first", "second")]
+        work, (first, second) = tmp_path / "work", [f"{storage.uri}/{name}" for name in ("first", "second")]
         keys: dict[str, Any] = {"work_dir": str(work), "spark": dict(storage.settings)}
-        job = reading_job(relay, lab, tmp_path, checkpoint=places[0], **keys)
+        job = reading_job(relay, lab, tmp_path, checkpoint=first, **keys)
         with job:
             lab.pause(*lab.controllers[:2])
             try:
                 job.wait_for("no-leader")
-                for place in places:
+                for place, partitions in ((first, 1), (first, 2), (second, 2)):
                     job.kill()
                     delete_logs(work)
                     assert {path.name for path in work.iterdir()} <= KEPT
-                    reading_job(relay, lab, tmp_path, checkpoint=place, **keys)
+                    reading_job(relay, lab, tmp_path, checkpoint=place, pipeline={"partitions": partitions}, **keys)
                     job.start()
             finally:
                 lab.resume(*lab.controllers[:2])
             job.wait_for("no-leader", "resolved")
         assert_fired_and_resolved_once(job)
+        why = f"Spark's state in {first} is set aside: its state has 1 partition, and pipeline.partitions is 2"
+        assert job.log.read_text().count(why) == 1
+        assert not job.logged("the jars have no ")
         written = [path for path in tmp_path.rglob("*") if path.is_file() and b"do-not-print-me" in path.read_bytes()]
         assert written == [tmp_path / "job" / "kraftwatch.yaml"], "the secret is in no log and no other file"
 

@@ -59,6 +59,17 @@ def test_a_file_that_spark_does_not_need_is_not_reported(tmp_path: Path, name: s
     assert not files.damaged()
 
 
+@pytest.mark.parametrize(("version", "state_format"), [("v1", 1), ("v2", 2), ("v9", None)])
+def test_the_newest_commit_names_the_format_of_the_state(
+    tmp_path: Path, version: str, state_format: int | None
+) -> None:
+    files = written(tmp_path)
+    assert files_of(tmp_path / "none").state_format is None
+    (tmp_path / "commits" / "2").write_text(f'{version}\n{{"nextBatchWatermarkMs":0,"stateUniqueIds":{{}}}}')
+    assert files.state_format == state_format
+    assert bool(files.damaged()) == (state_format is None)
+
+
 def test_missing_files_are_named(tmp_path: Path) -> None:
     files = written(tmp_path)
     (tmp_path / "metadata").unlink()

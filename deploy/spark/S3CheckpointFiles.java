@@ -1,0 +1,92 @@
+package kraftwatch;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.BulkDelete;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.s3a.Constants;
+import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream;
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
+
+/**
+ * Spark's checkpoint in S3, with one request for each file that is written or deleted.
+ *
+ * <p>An object appears when its upload is complete, so that Spark's way, to write a file under another name and to rename
+ * it, only costs: S3 has no rename. A file that must not be replaced is written with `If-None-Match: *`, so that of two
+ * queries on one checkpoint only one can write the next entry of a log. (Spark's own
+ * AbortableStreamBasedCheckpointFileManager logs an upload that failed, or whose file exists, and continues.)
+ */
+public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManager {
+  public S3CheckpointFiles(Path path, Configuration settings) {
+    super(path, settings);
+  }
+
+  @Override
+  public CancellableFSDataOutputStream createAtomic(Path path, boolean overwrite) {
+    try {
+      FSDataOutputStreamBuilder<?, ?> file = fs().createFile(path).recursive().overwrite(overwrite);
+      // Without a check before that the path is no folder.
+      file = file.must(Constants.FS_S3A_CREATE_PERFORMANCE, true);
+      if (!overwrite) {
+        file = file.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
+      }
+      return new Upload(path, file.build());
+    } catch (IOException problem) {
+      throw new UncheckedIOException(problem);
+    }
+  }
+
+  /** Deletes a file, and no folder: Spark deletes none of a checkpoint. A missing file is no error. */
+  @Override
+  public void delete(Path path) {
+    try (BulkDelete files = fs().createBulkDelete(path.getParent())) {
+      List<Map.Entry<Path, String>> failed = files.bulkDelete(List.of(path));
+      if (!failed.isEmpty()) {
+        throw new IOException(path + " is not deleted: " + failed.get(0).getValue());
+      }
+    } catch (IOException problem) {
+      throw new UncheckedIOException(problem);
+    }
+  }
+
+  private static final class Upload extends CancellableFSDataOutputStream {
+    private final Path path;
+    private final FSDataOutputStream file;
+    private boolean ended;
+
+    Upload(Path path, FSDataOutputStream file) {
+      super(file);
+      this.path = path;
+      this.file = file;
+    }
+
+    @Override
+    public synchronized void close() throws IOException {
+      if (!ended) {
+        ended = true;
+        try {
+          file.close();
+        } catch (RemoteFileChangedException exists) {
+          // Spark then says that another query uses the checkpoint.
+          throw (IOException) new FileAlreadyExistsException(path + " exists").initCause(exists);
+        }
+      }
+    }
+
+    @Override
+    public synchronized void cancel() {
+      if (!ended) {
+        ended = true;
+        file.abort();
+      }
+    }
+  }
+}

@@ -1,9 +1,11 @@
 package kraftwatch;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BulkDelete;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -13,11 +15,12 @@ import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.s3a.Constants;
 import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
+import org.apache.hadoop.fs.s3a.S3AFileSystem;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream;
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
 
 /**
- * Spark's checkpoint in S3, with one request for each file that is written or deleted.
+ * Spark's checkpoint in S3, with one request for each file that is written, looked for or deleted.
  *
  * <p>An object appears when its upload is complete, so that Spark's way, to write a file under another name and to rename
  * it, only costs: S3 has no rename. A file that must not be replaced is written with `If-None-Match: *`, so that of two
@@ -25,6 +28,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
  * AbortableStreamBasedCheckpointFileManager logs an upload that failed, or whose file exists, and continues.)
  */
 public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManager {
+  private static final Set<String> LOGS = Set.of("offsets", "commits");
+
   public S3CheckpointFiles(Path path, Configuration settings) {
     super(path, settings);
   }
@@ -39,6 +44,23 @@ public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManage
         file = file.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
       }
       return new Upload(path, file.build());
+    } catch (IOException problem) {
+      throw new UncheckedIOException(problem);
+    }
+  }
+
+  /** Asks whether the entry of a log exists, which is no folder, without looking for files below it. */
+  @Override
+  public boolean exists(Path path) {
+    boolean isEntry = LOGS.contains(path.getParent().getName()) && path.getName().chars().allMatch(Character::isDigit);
+    if (!isEntry) {
+      return super.exists(path);
+    }
+    try {
+      ((S3AFileSystem) fs()).getS3AInternals().getObjectMetadata(path);
+      return true;
+    } catch (FileNotFoundException missing) {
+      return false;
     } catch (IOException problem) {
       throw new UncheckedIOException(problem);
     }

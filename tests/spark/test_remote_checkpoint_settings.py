@@ -64,6 +64,9 @@ found["replaced"] = [closed(opened("log", "new", overwrite=True)), folder.text("
 out = opened("cancelled", "text")
 out.cancel()
 found["cancelled"] = [closed(out), manager.exists(path("cancelled"))]
+found["entries"] = [manager.exists(path("commits/7"))]
+closed(opened("commits/7", "text"))
+found["entries"] += [manager.exists(path(name)) for name in ("commits/7", "commits/8", "commits", "offsets")]
 manager.delete(path("log"))
 manager.delete(path("log"))
 found["deleted"] = manager.exists(path("log"))
@@ -93,6 +96,7 @@ def test_a_file_in_s3_is_written_once_and_an_upload_that_fails_is_an_error(tmp_p
         "race": ["FileAlreadyExistsException"] * 7 + ["written"],
         "replaced": ["written", "new"],
         "cancelled": ["written", False],
+        "entries": [False, True, False, True, False],
         "deleted": False,
         "store refuses": found["store refuses"],
     }

@@ -11,6 +11,7 @@ from tests import configuration_page, metric_page, rule_pages, status_schema
 from tests.kafka import version_table
 
 ROOT = Path(__file__).parents[1]
+ALERT_SCHEMA = ROOT / "connectors" / "alert.schema.json"
 ALERTMANAGER = ROOT / "deploy" / "prometheus" / "alertmanager.yml"
 
 
@@ -20,6 +21,7 @@ def generated() -> Mapping[Path, str]:
         configuration_page.PAGE: configuration_page.page(),
         ROOT / "deploy" / "config.schema.json": json.dumps(config_json_schema(), indent=2) + "\n",
         ALERTMANAGER: _alertmanager(),
+        ROOT / "docs" / ALERT_SCHEMA.name: ALERT_SCHEMA.read_text(encoding="utf-8"),
         metric_page.PAGE: metric_page.page(),
         version_table.PAGE: version_table.page(),
         status_schema.PATH: status_schema.text(),

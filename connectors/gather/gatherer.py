@@ -18,7 +18,6 @@ from connectors.freed_memory import keep_freed_memory
 from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.gatherer_input import (
-    AuditResult,
     ControlMessage,
     GathererSettings,
     LogPause,
@@ -110,15 +109,13 @@ class Gatherer:
             raise self._publisher.failure
 
     def _handle_message(self, message: ControlMessage) -> None:
-        """Schedules a requested poll whose row is published at once, writes an audit result or pauses a log."""
+        """Schedules a requested poll whose row is published at once, or pauses a log."""
         for gatherer in (gatherer for gatherer in self._gatherers if gatherer.cluster == message.cluster):
             match message:
                 case PollRequest(at_ms=at_ms, quiet_until_ms=quiet_until_ms):
                     self._publisher.let_wait(message.cluster, quiet_until_ms)
                     if at_ms is not None and self._publisher.publish_first_row_from(message.cluster, at_ms):
                         gatherer.poll_at(at_ms)
-                case AuditResult(audited=audited):
-                    gatherer.writer.write_audit(audited)
                 case LogPause(pause_ms=pause_ms):
                     gatherer.pause_log(pause_ms / 1_000)
 

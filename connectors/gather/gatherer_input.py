@@ -10,7 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from connectors.errors import UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import ObservationsAudited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +65,6 @@ class PollRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditResult:
-    """Write the result of an audit of this cluster's rows to the journal.
-
-    Rules evaluate only what the journal holds, so a replay gives the same result.
-    """
-
-    cluster: str
-    audited: ObservationsAudited
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LogPause:
     """Do not read this cluster's log for a while: more of it waits to be evaluated than a batch may take.
 
@@ -88,7 +76,7 @@ class LogPause:
     """From now on; 0 ends a pause."""
 
 
-ControlMessage: TypeAlias = PollRequest | AuditResult | LogPause
+ControlMessage: TypeAlias = PollRequest | LogPause
 
 _MESSAGE_JSON: TypeAdapter[ControlMessage] = TypeAdapter(ControlMessage)
 

@@ -20,7 +20,7 @@ from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import VotersReplaced
-from connectors.observations.observation import Observation, ObservationKind, ObservationsAudited, to_json
+from connectors.observations.observation import Observation, ObservationKind, to_json
 from connectors.wall_clock import RowClock, steady_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.membership import ControllerRegistration
@@ -200,10 +200,6 @@ class ObservationWriter:
     def ms_until(self, at_ms: int) -> int:
         """Returns when, in milliseconds from now, the rows have this time."""
         return at_ms - self._clock.read()
-
-    def write_audit(self, event: ObservationsAudited) -> None:
-        """Writes the result of an audit; a violated contract is urgent."""
-        self._write(ObservationKind.AUDIT, to_json(event), urgent=bool(event.broken))
 
     def _update_nodes(self, batches: RedactedBatches) -> None:
         for event in batches.endpoints:

@@ -18,7 +18,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union, get_args
 
 from connectors.observations.log_event import LOG_EVENT_TYPES, LogEvent
-from rules.model.monitoring import ContractViolation, FailedObservation, LeaderView, Probe
+from rules.model.monitoring import FailedObservation, LeaderView, Probe
 from rules.model.quorum import Poll
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ class ObservationKind(StrEnum):
     PROBE = "probe"
     FAILED = "failed"
     VIEW = "view"
-    AUDIT = "audit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,18 +88,7 @@ def unpacked(value: bytes) -> Observation:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservationsAudited:
-    """The result of checking a sample of one cluster's rows against the data contracts."""
-
-    rows: int
-    """Number of rows that were checked."""
-    first_sequence: int
-    last_sequence: int
-    broken: tuple[ContractViolation, ...]
-
-
-ObservationEvent: TypeAlias = Poll | Probe | LeaderView | FailedObservation | ObservationsAudited
+ObservationEvent: TypeAlias = Poll | Probe | LeaderView | FailedObservation
 """What an observation holds that is not of the metadata log."""
 
 EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
@@ -108,7 +96,6 @@ EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
     ObservationKind.PROBE: Probe,
     ObservationKind.VIEW: LeaderView,
     ObservationKind.FAILED: FailedObservation,
-    ObservationKind.AUDIT: ObservationsAudited,
 }
 """The register of these kinds: the payload of such an observation is the JSON form of its event."""
 
@@ -124,7 +111,7 @@ TIMES = frozenset(
     }
 )
 """Fields of events that the replay sets, to the times of observations: they are not stored with an event."""
-_NOT_STORED: dict[str, Any] = {**dict.fromkeys(TIMES, True), "broken": {"__all__": {*TIMES}}}
+_NOT_STORED: dict[str, Any] = dict.fromkeys(TIMES, True)
 
 
 _TYPES: Final[Mapping[type, str]] = {
@@ -133,9 +120,11 @@ _TYPES: Final[Mapping[type, str]] = {
     Probe: "endpoint-probed",
     LeaderView: "leader-view-polled",
     FailedObservation: "observation-failed",
-    ObservationsAudited: "audited",
 }
 """The names that events have in JSON and in DataFrames: no event knows how it is stored."""
+
+
+TYPE_OF_KIND: Final[Mapping[ObservationKind, str]] = {kind: _TYPES[event] for kind, event in EVENT_OF_KIND.items()}
 
 
 def event_type(event: Event) -> str:
@@ -179,7 +168,7 @@ def _event_json() -> "TypeAdapter[Event]":
 
 
 def to_json(event: Event) -> bytes:
-    """Returns one event as one JSON object in UTF-8, the stored form of polls, probes, failures and audits."""
+    """Returns one event as one JSON object in UTF-8, the stored form of polls, probes and failures."""
     return _event_json().dump_json(event, exclude=_NOT_STORED)
 
 

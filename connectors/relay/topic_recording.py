@@ -7,6 +7,7 @@ newest baseline before it. Rows that a job skips or refuses are left out here to
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import Final
 
 from confluent_kafka import Message
@@ -20,6 +21,7 @@ from rules.formatting import plural
 from rules.model.identifiers import Millis
 
 _DAY_MS: Final = 86_400_000
+_NEWEST_MS: Final = 300_000
 _NEWEST: Final = (5_000, 200_000, 1 << 62)
 """How many of the newest messages of a partition are searched for the newest row, one after the other."""
 
@@ -82,6 +84,15 @@ class TopicRecording:
                     if begins:
                         self._begun = (row.cluster, row.sequence)
                     yield row
+
+    def newest_rows(self, count: int) -> Iterator[Observation]:
+        """Yields at most so many rows, the newest ones of the last five minutes, oldest first."""
+        since_ms = Millis(self.newest_ms() - _NEWEST_MS)
+        rows = ((row, self.restarts_logs(row)) for row in self.rows(since_ms=since_ms))
+        since = (one for one in rows if one[0].observed_at_ms >= since_ms)
+        for row, begins in reversed(nlargest(count, since, lambda one: (one[0].observed_at_ms, one[0].sequence))):
+            self._begun = (row.cluster, row.sequence) if begins else None
+            yield row
 
     def restarts_logs(self, row: Observation) -> bool:
         """Returns whether the log of the cluster may be read again from the newest row on that was yielded."""

@@ -12,7 +12,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 
 KEEP: Final = 20_000
-"""Results that are kept: those of a daily audit for about a year."""
+"""Results that are kept: those of an audit a day for about a year."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,12 @@
-"""Data that kraftwatch recorded, decoded or sent breaks a contract: alerts may be wrong or missing.
+"""Data of a cluster breaks a contract that is checked on every row: alerts may be wrong or missing.
 
 What it means
     The quorum may be healthy. kraftwatch continues to alert.
 
-    - Critical: a secret was recorded where none is allowed, or data is invalid on which every alert depends.
+    - Critical: rows were skipped, passed over or lost.
     - Warning: rows do not decode, or fewer alerts depend on the contract.
 
-    Six contracts are checked on every row; an audit checks the others on the newest rows, once a day:
+    Six contracts are checked on every row; `audit-violations` reports the others:
 
     - `every-record-decodes`: bytes are damaged, or a record holds values that no known Kafka writes. Records of an
       unknown type or version are no violation: `unknown-records` reports them. What a controller itself serves damaged
@@ -38,8 +38,7 @@ What to do
     6. For `no-offset-is-passed-over` with `source: kafka`, send SIGHUP to the relay that writes the cluster: it reads
        the log again, as it does every `restate_every`. Set retention.ms of the topic above the longest stop of the job.
        Otherwise take the cluster out of the configuration, and add it again once the job has reloaded it.
-    7. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
-    8. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
+    7. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
 
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart
@@ -59,13 +58,11 @@ STANDS = Threshold(
     meaning="the alert fires this long after the contract was last found broken; at most an hour is remembered",
 )
 _DECODES = "every-record-decodes"
-_SECRETS = "secrets-are-blanked"
 _READS = "every-state-can-be-read"
 _PASSED_OVER = "no-offset-is-passed-over"
 _FAILURES = ("every-row-can-be-applied", "every-rule-can-be-evaluated", "every-status-can-be-rendered")
 """The contracts that break where kraftwatch itself failed."""
 _CONSEQUENCES = {
-    _SECRETS: "A secret may be readable in the checkpoint.",
     _READS: "The cluster started with a new state.",
     _PASSED_OVER: "The metadata log is not evaluated beyond them until it is read again.",
 }
@@ -125,8 +122,6 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
             "log is then read from the start. A job of this cluster alone: start it with a new --checkpoint",
             audit,
         )
-    if violation.contract != _DECODES:
-        return (audit, "# Keep the checkpoint until the audit has run, and report its result as a bug of kraftwatch")
     return (
         "# List the rows that did not decode and why: kraftwatch quarantine list, with the job's --checkpoint",
         "# After an upgrade of kraftwatch, kraftwatch quarantine replay shows what decodes then",

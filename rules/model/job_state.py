@@ -107,6 +107,32 @@ class MissingDependency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedContract:
+    """A data contract that an audit found broken."""
+
+    name: str
+    suite: str
+    """Which rows it is about, such as `observations`."""
+    grave: bool
+    """Whether an operator must act now: the data that alerts depend on, or a secret, is affected."""
+    rows: int
+    """Those that break it."""
+    checked_rows: int
+    clusters: tuple[str, ...]
+    """Of the first rows that break it."""
+    example: str | None
+    """One of them as text; never a secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditState:
+    """What the newest recorded audit found; no contract before the first one."""
+
+    at_ms: Millis = _ZERO
+    broken: tuple[AuditedContract, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
     """The job that notifies, its input and its sinks."""
 
@@ -133,3 +159,5 @@ class JobState:
     """When at least half of all were last not observed, while that alert fires."""
     sinks: tuple[SinkState, ...] = ()
     missing: tuple[MissingDependency, ...] = ()
+    audit: AuditState | None = AuditState()
+    """None: its results cannot be read."""

@@ -1,6 +1,6 @@
 """`kraftwatch audit`: all recorded data against every data contract; `quarantine`: what could not be decoded."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,6 +29,7 @@ from streaming.cli.recorded_job import RecordedJob
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
+    from connectors.store.audit_results import AuditResults
     from connectors.store.journal_reader import JournalReader
     from connectors.store.store_place import StorePlace
     from streaming.data_quality.audit import Audit
@@ -70,12 +71,16 @@ def audit(
         typer.Option(help="Only the rows of this cluster. May be repeated.", metavar="NAME"),
     ] = None,
     from_: FromTime = None,
+    newest: Annotated[
+        int | None, typer.Option(min=1, help="Only so many rows and alerts, the newest ones.", metavar="COUNT")
+    ] = None,
     docs: Annotated[Path | None, typer.Option(help="Write an HTML page with the results here.", metavar="DIR")] = None,
     *,
     record: Annotated[
         bool,
         typer.Option(
-            "--record", help="Record the result of each contract in the job's store, for /metrics and `export`."
+            "--record",
+            help="Record the result of each contract in the job's store: for its alerts, /metrics and `export`.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -84,14 +89,16 @@ def audit(
 
     With --config alone, what that job recorded: its journal or, with
     `source: kafka`, the relays' topic. Queries no cluster and does not disturb a
-    running job; only --record writes. A million rows take minutes.
+    running job; only --record writes: the job then alerts about violated
+    contracts, until the next recorded audit. A million rows take minutes; a
+    timer should audit the --newest.
 
     Exit codes: 0 no contract is violated, 1 some are violated, 2 invalid usage,
     3 no result: this machine failed (a full disk, an unreadable folder).
 
       kraftwatch audit --checkpoint DIR --docs /tmp/audit
 
-      kraftwatch audit --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
+      kraftwatch audit --checkpoint DIR --newest 5000 --record
     """
     from_ms = parse_time_option("--from", from_)
     if alerts is not None and not alerts.is_file():
@@ -99,16 +106,18 @@ def audit(
     recorded, store = _places(checkpoint, journal, config, cluster or ())
     if recorded is None and alerts is None:
         raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
-    if record and (store is None or cluster or alerts or from_):
-        raise UsageError("--record is for an audit of everything: give --checkpoint, without --cluster and --alerts")
+    if newest is not None and (cluster or from_):
+        raise UsageError("--newest is for the rows of all clusters: give it without --cluster and --from")
+    if record and (store is None or recorded is None or cluster or alerts or from_):
+        raise UsageError(
+            "--record is for an audit of a job: give --checkpoint or --config, without --cluster, --alerts and --from"
+        )
+    results = None if store is None or not record else _results(store)
     if docs is not None and any(path.name != _PAGE for path in writable_folder("--docs", docs).iterdir()):
         raise UsageError(f"--docs {docs} contains other files: name a new or empty folder")
-    found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms)
-    if record:
-        from connectors.store.audit_results import AuditResults
-
-        assert store is not None
-        AuditResults(database_to_write(store)).add(found.results(wall_ms()))
+    found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms, newest)
+    if results is not None:
+        results.add(found.results(wall_ms()))
     page = None if docs is None else _write_page(docs, found)
     _print(found, page, as_json=as_json)
     raise typer.Exit(1 if found.broken else 0)
@@ -132,12 +141,26 @@ def _places(
     return recorded, job.config.server or store
 
 
+def _results(store: "StorePlace") -> "AuditResults":
+    """Returns where the results are recorded; UsageError if that is not the store of a job."""
+    from connectors.store.audit_results import AuditResults
+
+    database = database_to_write(store)
+    if not database.exists:
+        raise UsageError(
+            f"--record: {store} holds no kraftwatch.db: give the --checkpoint folder of a job that was started, or its "
+            "--config, which names its store"
+        )
+    return AuditResults(database)
+
+
 def _run_audit(
     recorded: "Recording | None",
     store: "StorePlace | None",
     alerts: Path | None,
     clusters: frozenset[str],
     from_ms: Millis | None,
+    newest: int | None,
 ) -> "Audit":
     # Imported here: Great Expectations takes seconds and 250 MB.
     from streaming.data_quality.audit import Audit
@@ -145,10 +168,12 @@ def _run_audit(
 
     run = Audit()
     if recorded is not None:
-        run.recording(_rows(recorded, clusters, from_ms), recorded.restarts_logs)
+        rows = _rows(recorded, clusters, from_ms) if newest is None else recorded.newest_rows(newest)
+        run.recording(rows, recorded.restarts_logs)
     for sent in (None if store is None else ledger_alerts(store), None if alerts is None else jsonl_alerts(alerts)):
         if sent is not None:
-            run.alerts(each for each in sent if not clusters or each[1].get("cluster") in clusters)
+            some = sent if newest is None else deque(sent, maxlen=newest)
+            run.alerts(each for each in some if not clusters or each[1].get("cluster") in clusters)
     return run
 
 
@@ -178,8 +203,8 @@ def _print(found: "Audit", page: Path | None, *, as_json: bool) -> None:
         typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite})")
         typer.echo(f"  {contract.promise}: violated by {plural(one.rows, 'row')}")
         typer.echo(f"  {contract.why} ({contract.source})")
-        clusters = sorted({str(each["cluster"]) for each in one.examples if each.get("cluster")})
-        typer.echo(f"  example (cluster {', '.join(clusters) or 'unknown'}): {visible(row_text(one.examples[-1]))}")
+        clusters = ", ".join(one.clusters) or "unknown"
+        typer.echo(f"  example (cluster {clusters}): {visible(row_text(one.examples[-1]))}")
     checked = ", ".join(f"{rows} {suite}" for suite, rows in found.rows.items())
     result = f"{plural(len(found.broken), 'contract')} violated" if found.broken else "no contract is violated"
     print_message(f"{result}; checked: {checked}")

@@ -149,8 +149,6 @@ class Config(ClustersConfig, SecretsSection):
     """How the work is divided."""
     heartbeat: HeartbeatSection | None = None
     """A dead man's switch: the URL to request while the job is healthy; default: none."""
-    audit_every: DurationOrZero = Field(default=86_400.0, le=604_800)
-    """How often, at most once a day, the newest recorded data is checked against the data contracts; 0 turns it off."""
     listen: Annotated[str, _parsed_by(host_port)] | None = None
     """HOST:PORT of the page, /metrics, /healthz and /readyz; default: none."""
     listen_certfile: Path | None = None

@@ -1,9 +1,10 @@
 """The audit: evaluates the contracts on a journal's rows, their events and sent alerts with Great Expectations.
 
 `contracts.yaml` holds the contracts. Great Expectations keeps no context on disk and sends no usage report. Its import
-takes seconds and 250 MB: only `kraftwatch audit` and the process of the job's daily audit import this module.
+takes seconds and 250 MB: only `kraftwatch audit` imports this module.
 """
 
+import json
 import os
 import sys
 import warnings
@@ -16,14 +17,23 @@ from typing import Any, cast
 import pandas as pd
 import yaml
 
+import connectors
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation
 from connectors.observations.partition_run import each_event
 from connectors.store.audit_results import ContractResult
+from rules.evaluate import ALL_RULES
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
-from rules.model.monitoring import ContractViolation
-from streaming.data_quality.suite_rows import JOURNAL, ROW_KEYS, AlertRows, ObservationRows, Row, event_rows
+from streaming.data_quality.suite_rows import (
+    JOURNAL,
+    PAYLOAD_BYTES_MAX,
+    ROW_KEYS,
+    AlertRows,
+    ObservationRows,
+    Row,
+    event_rows,
+)
 from streaming.replay.decoded_row import decoded_row
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
@@ -74,6 +84,11 @@ def _contract(suite: str, name: str, texts: dict[str, Any]) -> Contract:
     return Contract(name=name, suite=suite, severity=severity, expectation=expectation, columns=columns, **texts)
 
 
+_PARAMETERS: Mapping[str, Any] = {
+    "alert_schema": json.loads((files(connectors) / "alert.schema.json").read_text("utf-8")),
+    "payload_bytes_max": PAYLOAD_BYTES_MAX,
+    "rules": [*ALL_RULES],
+}
 CONTRACTS: Mapping[str, Mapping[str, Contract]] = {
     suite: {name: _contract(suite, name, texts) for name, texts in contracts.items()}
     for suite, contracts in yaml.safe_load((files(__package__) / "contracts.yaml").read_text("utf-8")).items()
@@ -89,6 +104,11 @@ class ViolatedContract:
     examples: Sequence[Row] = ()
     """Some of the rows: their keys and the columns that the contract reads."""
 
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The names of the examples' clusters."""
+        return tuple(sorted({str(one["cluster"]) for one in self.examples if one["cluster"] not in (None, JOURNAL)}))
+
     def plain(self) -> Plain:
         """Returns the JSON object."""
         contract = self.contract
@@ -102,21 +122,6 @@ class ViolatedContract:
             "rows": self.rows,
             "examples": [dict(each) for each in self.examples],
         }
-
-    def of(self, cluster: str) -> ContractViolation | None:
-        """Returns what is recorded of one cluster's rows in the examples; None if there is none."""
-        own = [one for one in self.examples if one["cluster"] in (cluster, JOURNAL)]
-        if not own:
-            return None
-        sequence = own[-1].get("sequence")
-        return ContractViolation(
-            contract=self.contract.name,
-            promise=self.contract.promise,
-            grave=self.contract.severity is Severity.CRITICAL,
-            rows=len(own),
-            example=row_text(own[-1])[:_EXAMPLE_CHARACTERS],
-            sequence=sequence if isinstance(sequence, int) else None,
-        )
 
 
 class Audit:
@@ -152,7 +157,7 @@ class Audit:
                 self.tables["events"] += event_rows(row, events)
                 self.evaluate(TABLE_ROWS_MAX)
         except JournalError as problem:
-            self.tables["observations"].append({"cluster": JOURNAL, "damaged": str(problem)})
+            self.tables["observations"].append({"cluster": JOURNAL, "read_error": str(problem)})
         self.evaluate()
 
     def alerts(self, alerts: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
@@ -175,6 +180,7 @@ class Audit:
             result = self._source.read_dataframe(frame).validate(
                 gx.ExpectationSuite(name=suite, expectations=[each.expectation for each in contracts.values()]),
                 result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES_MAX},
+                expectation_parameters=_PARAMETERS,
             )
             for found in result.results:
                 self._add(contracts[found.expectation_config.meta["contract"]], found, rows)
@@ -204,8 +210,8 @@ class Audit:
             severity=contract.severity,
             checked_rows=self.rows[contract.suite],
             broken_rows=violated.rows,
-            clusters=tuple(sorted({str(one["cluster"]) for one in violated.examples if one.get("cluster")})),
-            example=row_text(violated.examples[-1])[:_EXAMPLE_CHARACTERS] if violated.examples else None,
+            clusters=violated.clusters,
+            example=row_text(violated.examples[-1]) if violated.examples else None,
         )
 
     def _add(self, contract: Contract, found: Any, rows: Sequence[Row]) -> None:
@@ -222,6 +228,6 @@ class Audit:
 
 
 def row_text(example: Row) -> str:
-    """Returns an example row as text: `row 12, base_offset_of_log 4, next_offset 9`."""
+    """Returns an example row as text of at most 160 characters: `row 12, base_offset_of_log 4, next_offset 9`."""
     cells = {"row" if name == "sequence" else name: value for name, value in example.items() if name != "cluster"}
-    return ", ".join(f"{name} {value}" for name, value in cells.items() if value is not None)
+    return ", ".join(f"{name} {value}" for name, value in cells.items() if value is not None)[:_EXAMPLE_CHARACTERS]

@@ -1,28 +1,27 @@
 """The rows of the three suites: observations as the gatherer recorded them, what they decode to, and sent alerts.
 
-A row has the columns that `contracts.yaml` names. A column whose text would name a fault is empty if there is none.
+A row has the columns that `contracts.yaml` names. Sets are texts: sorted, with a space between.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from connectors.alert_json import to_object
+from connectors.alert_json import compact_json, to_object
 from connectors.gather.commit_buffer import BUFFER_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import PartitionChanged, PartitionSet, Undecodable, VotersReplaced
-from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind, event_type
+from connectors.observations.observation import TYPE_OF_KIND, Event, Observation, ObservationKind, event_type
 from connectors.store.alert_store import AlertStore
 from connectors.store.store_place import StorePlace
-from connectors.store.stored_json import parse_json
+from connectors.store.stored_json import json_safe, parse_json
 from connectors.store.tables import job_database
 from rules.alert import AlertState, fingerprint
-from rules.evaluate import ALL_RULES
 from rules.formatting import from_iso
-from rules.model.identifiers import DirectoryId, Millis
+from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import RecordPosition
 from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Poll
@@ -43,21 +42,8 @@ _LOG_RESTARTED = (Reason.METADATA_LOST, Reason.RECORDS_KNOWN, Reason.TASK_FAILED
 """After these failures the log may be read again from its start."""
 SKEW_MS = 86_400_000
 """How far a controller's clock may be ahead of the gatherer's before a timestamp is implausible: a day in ms."""
-_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
-"""As Kafka prints it (org.apache.kafka.common.Uuid): 16 bytes in URL-safe base64 without padding."""
 CLOCK_SKEW_MS = 300_000
 """How far the gatherer's clock, which never goes back, may be ahead of the driver's (ms)."""
-FIELDS: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("cluster", "cluster_id", "rule", "subject", "severity", "state", "summary", "fingerprint"), str),
-    **dict.fromkeys(("started_at", "observed_at", "sent_at"), str),
-    "evidence": dict,
-    "remedy": list,
-    "offset": (int, type(None)),
-    "late_ms": int,
-}
-"""The fields of an alert and the type of each: `connectors.alert_json` and docs/alert.schema.json."""
-_OPTIONAL = {"late_ms"}
-_PLACEHOLDER = re.compile(r"\$(?!BOOTSTRAP\b|NODE_PROPERTIES\b)\{?[A-Z_]{3,}")
 
 
 @dataclass(slots=True)
@@ -83,18 +69,17 @@ class ObservationRows:
         if isinstance(first, FailedObservation) and first.reason in _LOG_RESTARTED:
             before.next_offset = before.log_epoch = None
         previous_ms, before.observed_at_ms = before.observed_at_ms, row.observed_at_ms
-        size = len(row.payload)
-        wanted = EVENT_OF_KIND.get(row.kind)
-        misfiled = wanted is not None and not isinstance(first, wanted | Undecodable)
+        undecodable = isinstance(first, Undecodable)
         return {
             "sequence": row.sequence,
             "cluster": row.cluster or None,
             "observed_at_ms": row.observed_at_ms,
             "previous_observed_at_ms": previous_ms,
             "high_watermark": row.high_watermark,
-            "oversized_payload": f"{size} bytes" if size > PAYLOAD_BYTES_MAX else None,
-            "unblanked": _unblanked(row),
-            "misfiled": ("nothing" if first is None else event_type(first)) if misfiled else None,
+            "payload_bytes": len(row.payload),
+            "event": None if undecodable else "none" if first is None else event_type(first),
+            "event_of_kind": TYPE_OF_KIND.get(row.kind),
+            **_digests(row),
             **_of_the_log(row, before),
         }
 
@@ -104,12 +89,15 @@ class ObservationRows:
             before.next_offset = before.log_epoch = before.snapshot = None
 
 
-def _unblanked(row: Observation) -> str | None:
-    """Returns that a value is not blanked, never the value itself."""
-    of_the_log = row.kind in (ObservationKind.RECORDS, ObservationKind.SNAPSHOT)
-    if not of_the_log or redact(row.payload) == row.payload:
-        return None
-    return f"a record behind offset {row.base_offset} has a value that must be blanked"
+def _digests(row: Observation) -> Row:
+    """Returns digests of a payload of the log, and of what it would be with all values blanked: never a value."""
+    if row.kind not in (ObservationKind.RECORDS, ObservationKind.SNAPSHOT):
+        return {}
+    return {"payload_digest": _digest(row.payload), "blanked_digest": _digest(redact(row.payload))}
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=8).hexdigest()
 
 
 def _of_the_log(row: Observation, before: _FormerRows) -> Row:
@@ -152,43 +140,39 @@ def event_rows(row: Observation, events: Iterable[Event]) -> Iterator[Row]:
 
 def _placed(row: Observation, at: RecordPosition, before: RecordPosition | None) -> Row:
     """Returns a record's position in the log and the bounds of that position."""
-    base, last = row.base_offset, row.last_offset
-    within = row.kind is not ObservationKind.RECORDS or base is None or last is None or base <= at.offset <= last
+    of_the_log = row.kind is ObservationKind.RECORDS
     return {
         "offset": at.offset,
-        "lowest_offset": None if before is None else before.offset + 1,
+        "base_offset": row.base_offset if of_the_log else None,
+        "last_offset": row.last_offset if of_the_log else None,
+        "previous_offset": None if before is None else before.offset,
         "leader_epoch": at.leader_epoch,
         "previous_leader_epoch": None if before is None else before.leader_epoch,
         "timestamp_ms": at.timestamp_ms,
         "latest_timestamp_ms": row.observed_at_ms + SKEW_MS,
-        "outside_its_row": None if within else f"offset {at.offset} in a row from {base} to {last}",
     }
 
 
 def _columns(event: Event) -> Row:
     match event:
         case Undecodable(offset=offset, reason=reason):
-            return {"undecodable": reason if offset is None else f"offset {offset}: {reason}"}
+            return {"undecodable_reason": reason if offset is None else f"offset {offset}: {reason}"}
         case PartitionSet() | PartitionChanged():
-            replicas, isr, elr = event.replicas, event.isr, event.elr
-            return {
-                "topic_id": event.topic_id,
-                "isr_outside_replicas": None if isr is None or replicas is None else _text({*isr} - {*replicas}),
-                "in_isr_and_elr": _text({*(isr or ())} & {*(elr or ())}),
-                "leader_outside_isr": None if event.leader is None or isr is None else _text({event.leader} - {*isr}),
-            }
+            return {"topic_id": event.topic_id, **_replicas(event)}
         case VotersReplaced(voters=voters):
             endpoints = (one for voter in voters for one in voter.endpoints)
             return {
-                "malformed_directory_ids": _malformed(voter.key.directory_id for voter in voters),
-                "impossible_endpoints": _text(one for one in endpoints if not one.host or not 0 < one.port < 2**16),
+                "directory_ids": _directory_ids(voter.key for voter in voters),
+                "endpoints": _text(f"{one.host}:{one.port}" for one in endpoints),
             }
         case Poll():
-            replicas_polled = (*event.voters, *event.observers)
-            leader = next((one for one in replicas_polled if one.key.id == event.leader_id), None)
+            voting, observing = ({one.key for one in each} for each in (event.voters, event.observers))
+            polled = (*event.voters, *event.observers)
+            leader = next((one for one in polled if one.key.id == event.leader_id), None)
             return {
-                "malformed_directory_ids": _malformed(one.key.directory_id for one in replicas_polled),
-                "voter_and_observer": _text({one.key for one in event.voters} & {one.key for one in event.observers}),
+                "directory_ids": _directory_ids(one.key for one in polled),
+                "observers": _text(observing),
+                "observers_without_voters": _text(observing - voting),
                 "polled_high_watermark": event.high_watermark,
                 "leader_log_end_offset": None if leader is None else leader.log_end_offset,
             }
@@ -196,13 +180,25 @@ def _columns(event: Event) -> Row:
             return {}
 
 
-def _malformed(ids: Iterable[DirectoryId | None]) -> str | None:
-    return _text({one[:40] for one in ids if one is not None and not _UUID.fullmatch(one)})
+def _replicas(event: PartitionSet | PartitionChanged) -> Row:
+    """Returns the sets of a partition's replicas; what a record does not change is not compared."""
+    columns: dict[str, str | None] = {}
+    if event.isr is not None:
+        isr = {*event.isr}
+        columns["isr"] = _text(isr)
+        columns["isr_within_replicas"] = None if event.replicas is None else _text(isr & {*event.replicas})
+        columns["isr_with_leader"] = None if event.leader is None else _text(isr | {event.leader})
+        if event.elr is not None:
+            columns |= {"elr": _text({*event.elr}), "elr_without_isr": _text({*event.elr} - isr)}
+    return columns
 
 
-def _text(items: Iterable[object]) -> str | None:
-    """Returns the first eight of some faulty values; None if there are none."""
-    return ", ".join(sorted(map(str, items))[:8]) or None
+def _directory_ids(keys: Iterable[ReplicaKey]) -> str | None:
+    return _text({one.directory_id for one in keys if one.directory_id is not None}) or None
+
+
+def _text(items: Iterable[object]) -> str:
+    return " ".join(sorted(map(str, items)))
 
 
 class AlertRows:
@@ -211,7 +207,8 @@ class AlertRows:
     def __init__(self) -> None:
         self._begins_ms: int | None = None
         """When the first of the alerts was sent: an alert that started earlier may have fired before."""
-        self._firing: set[str] = set()
+        self._fired: dict[str, int] = {}
+        """How often each firing alert was sent as firing."""
 
     def row(self, number: int, fields: Mapping[str, Any]) -> Row:
         """Returns the row of the alert with this number: that of its entry in the ledger, or of its line in a file."""
@@ -219,42 +216,29 @@ class AlertRows:
             _time(fields.get(name)) for name in ("started_at", "observed_at", "sent_at")
         )
         self._begins_ms = sent_at_ms if self._begins_ms is None else self._begins_ms
-        rule = fields.get("rule")
-        texts = {name: fields.get(name) for name in ("cluster", "severity", "state", "summary", "fingerprint")}
+        safe = json_safe(fields)
+        rule, names = str(fields.get("rule")), ("cluster", "severity", "state", "summary", "rule", "fingerprint")
         return {
             "line": number,
-            **{name: text if isinstance(text, str) and text else None for name, text in texts.items()},
-            "unknown_rule": None if rule is None or str(rule) in ALL_RULES else str(rule)[:80],
-            "expected_fingerprint": fingerprint(str(fields.get("cluster_id")), str(rule), str(fields.get("subject"))),
+            **{name: text for name in names if isinstance(text := fields.get(name), str) and text},
+            "alert": compact_json(safe).decode(),
+            "expected_fingerprint": fingerprint(str(fields.get("cluster_id")), rule, str(fields.get("subject"))),
             "started_at_ms": started_at_ms,
             "observed_at_ms": observed_at_ms,
             "latest_observed_at_ms": None if sent_at_ms is None else sent_at_ms + CLOCK_SKEW_MS,
-            "odd_fields": _odd_fields(fields),
-            "odd_remedy": _odd_remedy(fields.get("remedy")),
-            "resolved_without_firing": self._resolved_without_firing(fields, started_at_ms),
+            "remedy": compact_json(safe.get("remedy")).decode(),
+            "fired_before": self._fired_before(fields, started_at_ms),
         }
 
-    def _resolved_without_firing(self, fields: Mapping[str, Any], started_at_ms: int | None) -> str | None:
+    def _fired_before(self, fields: Mapping[str, Any], started_at_ms: int | None) -> int | None:
+        """Returns how often a resolved alert fired before; None of others, and if it may have before the first one."""
         identity = str(fields.get("fingerprint"))
         if fields.get("state") == AlertState.FIRING:
-            self._firing.add(identity)
+            self._fired[identity] = self._fired.get(identity, 0) + 1
             return None
-        fired = identity in self._firing
-        self._firing.discard(identity)
+        fired = self._fired.pop(identity, 0)
         known = self._begins_ms is not None and started_at_ms is not None and started_at_ms > self._begins_ms
-        return f"{fields.get('rule')} {fields.get('subject')}" if known and not fired else None
-
-
-def _odd_fields(fields: Mapping[str, Any]) -> str | None:
-    wanted = ((name, kind) for name, kind in FIELDS.items() if name in fields or name not in _OPTIONAL)
-    odd = [name for name, kind in wanted if name not in fields or not isinstance(fields[name], kind)]
-    return ", ".join([*odd, *(str(name)[:40] for name in fields if name not in FIELDS)]) or None
-
-
-def _odd_remedy(remedy: object) -> str | None:
-    steps = remedy if isinstance(remedy, list) else ()
-    odd = (step for step in steps if not isinstance(step, str) or "\n" in step or _PLACEHOLDER.search(step))
-    return next((str(step)[:200] for step in odd), None)
+        return fired if fired or known else None
 
 
 def _time(value: object) -> Millis | None:

@@ -14,12 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from connectors.errors import JournalError, KraftwatchError, ProcessEndedError, UsageError
 from connectors.gather.gatherer_input import (
-    AuditResult,
     GathererSettings,
     LogPause,
     PollRequest,
@@ -28,7 +26,6 @@ from connectors.gather.gatherer_input import (
 )
 from connectors.gather.gatherer_stats import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import ObservationsAudited
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 
@@ -117,10 +114,6 @@ class GathererProcess:
         """
         pause_ms = PAUSE_MS if waiting_bytes >= PAUSED_FROM_BYTES else 0
         self._write(message_to_line(LogPause(cluster=cluster, pause_ms=pause_ms)))
-
-    def record(self, cluster: str, audited: ObservationsAudited) -> None:
-        """Sends the result of an audit to be recorded in the journal. Never blocks; a lost result is found again."""
-        self._write(audit_line(cluster, audited))
 
     def _write(self, line: bytes) -> None:
         with self._pipes, contextlib.suppress(OSError):
@@ -247,15 +240,6 @@ class GathererProcess:
             return self._journal.published_end()
         except (JournalError, OSError):
             return None
-
-
-def audit_line(cluster: str, audited: ObservationsAudited) -> bytes:
-    """Returns an audit's result as one line of at most PIPE_BUF bytes; violations that do not fit are left out."""
-    line = message_to_line(AuditResult(cluster=cluster, audited=audited))
-    while len(line) > select.PIPE_BUF and audited.broken:
-        audited = replace(audited, broken=audited.broken[:-1])
-        line = message_to_line(AuditResult(cluster=cluster, audited=audited))
-    return line
 
 
 def _write_settings(process: subprocess.Popen[bytes], settings: bytes) -> None:

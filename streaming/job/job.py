@@ -18,6 +18,7 @@ from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.dependencies import Dependencies
 from streaming.job.job_monitor import JobInputs, JobMonitor
 from streaming.job.monitoring import Monitoring
+from streaming.job.newest_audit import NewestAudit
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, open_sinks
 from streaming.job.topic_input import identify_in_topics
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
@@ -54,6 +55,7 @@ class Job:
         self.monitoring = stack.enter_context(Monitoring(start_up.config, start_up.identified, checkpoint))
         self.store = StatusStore([section.name for section in self.config.watched])
         self.quarantine, self.audits = quarantine_of(database), AuditResults(database)
+        self._newest_audit = NewestAudit(self.audits)
         self.silences = ActiveSilences(stored=SilenceStore(database), config=lambda: self.config)
         self._job_monitor = JobMonitor(self._job_inputs)
         self._observed_ms = 0
@@ -118,6 +120,7 @@ class Job:
             blind=[*self.monitoring.blind_early, *self.store.blind()] if gathers else [],
             sinks=self.notifying.sink_states,
             missing=self.dependencies.now,
+            audit=self._newest_audit.state(),
         )
 
     def change(self, config: Config) -> Sequence[str]:

@@ -26,6 +26,7 @@ from rules.lifecycle import TrackedConditions, advance, firing, notified_conditi
 from rules.model.identifiers import Millis
 from rules.model.job_state import (
     JOB_CLUSTER_ID,
+    AuditState,
     BlindCluster,
     ClockStep,
     JobState,
@@ -62,6 +63,8 @@ class JobInputs:
     blind: Sequence[BlindCluster]
     """Clusters of which nothing is observed, whether or not their alerts fire already."""
     sinks: Sequence[SinkState]
+    audit: AuditState | None
+    """None: its results cannot be read."""
     missing: Sequence[Missing] = ()
     """What the job waits for."""
 
@@ -266,6 +269,7 @@ class JobMonitor:
                 MissingDependency(name=one.name, why=one.why, since_ms=Millis(now_ms - one.for_ms))
                 for one in inputs.missing
             ),
+            audit=inputs.audit,
         )
 
     def _note_clock(self, now_ms: Millis) -> None:

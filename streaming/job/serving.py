@@ -1,4 +1,4 @@
-"""Serving: the page, /metrics and health of a job, its heartbeat and its audits; each has threads of its own."""
+"""Serving: the page, /metrics and health of a job, and its heartbeat; each has threads of its own."""
 
 from contextlib import ExitStack
 
@@ -6,10 +6,8 @@ from connectors.store.durable_file import full_disk
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile
-from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job.dependencies import Dependencies
 from streaming.job.job import Job
-from streaming.job.topic_input import audit_source
 from streaming.metrics.heartbeat import Heartbeat
 from streaming.metrics.job_metrics import JobSources, metrics, start_metrics
 from streaming.status.status_store import StatusStore
@@ -55,16 +53,6 @@ def serve(job: Job, file: ConfigFile | None, server: Server | None, stack: ExitS
                 and job.role.store_answers
                 and not job.notifying.nobody_is_reached
             ),
-        )
-    )
-    stack.enter_context(
-        DailyAudit(
-            job.checkpoint.folder,
-            source=lambda: audit_source(job.config, job.checkpoint),
-            results=job.audits,
-            record=lambda cluster, audited: job.monitoring.gatherer.record(cluster, audited),
-            # Of several jobs with one store, one audits.
-            every_s=lambda: job.config.audit_every if job.notifying.notifies else 0,
         )
     )
     if server is None:

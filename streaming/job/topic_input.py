@@ -2,14 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from connectors.errors import UsageError
-from connectors.observations.observation import ObservationsAudited
 from connectors.relay.relay_message import (
-    RecordedTopic,
     SurveyedCluster,
     TopicError,
     TopicSurvey,
@@ -17,11 +15,9 @@ from connectors.relay.relay_message import (
     append_time_advice,
 )
 from connectors.settings import TopicSection
-from rules.formatting import and_join
 from rules.model.identifiers import Millis
 from streaming.config import Config
 from streaming.config.relay_section import RelaySection
-from streaming.data_quality.daily_audit import AuditSource
 from streaming.job.cluster_identity import ClusterIds, UnavailableClusterError
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import (
@@ -59,12 +55,6 @@ class RelayedInput:
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """Limits nothing: a relay does not know how far its rows are evaluated."""
-
-    def record(self, cluster: str, audited: ObservationsAudited) -> None:
-        """Logs the broken contracts: the store has the results, and there is no journal."""
-        if audited.broken:
-            names = and_join(one.contract for one in audited.broken)
-            log.warning("cluster %s: the audit of its rows in the topic found broken contracts: %s", cluster, names)
 
 
 def identify_in_topics(
@@ -107,15 +97,6 @@ def identify_in_topics(
             baselines = _baselines(clusters, begins=added)
             source = replace(source, baselines={**source.baselines, **baselines})
     return ClusterIds(ids=ids, unavailable=unavailable, source=source)
-
-
-def audit_source(config: Config, checkpoint: Checkpoint) -> AuditSource:
-    """Returns what the daily audit of a job reads: the journal, or the clusters' rows in the topics."""
-    topics: Sequence[RecordedTopic] = ()
-    if config.source == KAFKA:
-        ids = checkpoint.cluster_ids()
-        topics = _section(config).recorded_topics({one.name: ids.get(one.name) for one in config.watched})
-    return AuditSource(journal=checkpoint.journal, store=config.store_place, topics=tuple(topics))
 
 
 def topic_problem(config: Config, within_s: float) -> str | None:

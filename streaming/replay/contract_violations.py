@@ -1,11 +1,10 @@
-"""Data contracts that were violated in the last hour: reported by the replay itself and by audits."""
+"""Data contracts that the replay itself found violated in the last hour."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from connectors.errors import KraftwatchError
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation import ObservationsAudited
 from rules.evaluate import exception_site
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
@@ -34,8 +33,6 @@ AGAIN_MS = Millis(60_000)
 """A rule that fails is counted again after this long: it fails at every evaluation."""
 REMEMBERED_MS = Millis(3_600_000)
 """A violation is kept this long: no later row can undo it."""
-REMEMBERED = 32
-"""The maximum number of violated contracts that are kept, the newest ones."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,44 +49,35 @@ class ContractViolations:
     def failed(self, contract: str, example: str, *, sequence: int, now_ms: Millis) -> None:
         """Adds a violation of one of PROMISES, found at the row with this sequence."""
         promise, grave = PROMISES[contract]
-        self._add(
-            ContractViolation(
-                contract=contract,
-                promise=promise,
-                grave=grave,
-                rows=sum(each.rows for each in self._of(contract)) + 1,
-                first_at_ms=now_ms,
-                last_at_ms=now_ms,
-                example=example,
-                sequence=sequence,
-            )
+        before = self._of(contract)
+        found = ContractViolation(
+            contract=contract,
+            promise=promise,
+            grave=grave,
+            rows=1 if before is None else before.rows + 1,
+            first_at_ms=now_ms if before is None else before.first_at_ms,
+            last_at_ms=now_ms,
+            example=example,
+            sequence=sequence,
         )
+        self.violations = (*(each for each in self.violations if each is not before), found)
 
     def is_new(self, contract: str, example: str, now_ms: Millis) -> bool:
         """Returns whether this violation was not recorded within AGAIN_MS."""
-        return not any(each.example == example and now_ms - each.last_at_ms < AGAIN_MS for each in self._of(contract))
+        before = self._of(contract)
+        return before is None or before.example != example or now_ms - before.last_at_ms >= AGAIN_MS
 
     def has(self, contracts: Collection[str]) -> bool:
         """Returns whether one of these contracts was violated."""
         return any(each.contract in contracts for each in self.violations)
-
-    def audited(self, event: ObservationsAudited, now_ms: Millis) -> None:
-        """Adds the violations of an audit. A contract that the audit found intact is not removed before it expires."""
-        for broken in event.broken:
-            self._add(replace(broken, first_at_ms=now_ms, last_at_ms=now_ms))
 
     def expire(self, now_ms: Millis) -> None:
         """Drops violations older than REMEMBERED_MS."""
         if any(now_ms - each.last_at_ms > REMEMBERED_MS for each in self.violations):
             self.violations = tuple(each for each in self.violations if now_ms - each.last_at_ms <= REMEMBERED_MS)
 
-    def _add(self, violation: ContractViolation) -> None:
-        first = next((each.first_at_ms for each in self._of(violation.contract)), violation.first_at_ms)
-        others = (each for each in self.violations if each.contract != violation.contract)
-        self.violations = (*others, replace(violation, first_at_ms=first))[-REMEMBERED:]
-
-    def _of(self, contract: str) -> Iterable[ContractViolation]:
-        return (each for each in self.violations if each.contract == contract)
+    def _of(self, contract: str) -> ContractViolation | None:
+        return next((each for each in self.violations if each.contract == contract), None)
 
 
 def failure_reason(error: BaseException) -> str:

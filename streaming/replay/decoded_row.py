@@ -80,7 +80,7 @@ def decode_observation(row: Observation) -> DecodedEvents:
 
 
 def _stored_event(row: Observation) -> DecodedEvents:
-    """Returns the event of a poll, probe, failure or audit."""
+    """Returns the event of a poll, probe or failure."""
     try:
         return DecodedEvents([from_json(row.payload)])
     except ValidationError as problem:

@@ -41,7 +41,7 @@ from dataclasses import replace
 from operator import is_not
 
 from connectors.observations.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable, VotersReplaced
-from connectors.observations.observation import Event, ObservationsAudited
+from connectors.observations.observation import Event
 from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Endpoint, Epoch, Millis, Offset, ReplicaKey
 from rules.model.membership import RecordPosition, Voter
@@ -193,8 +193,8 @@ class Machine(MachineState):
                 self._apply_failure(event)
             case SnapshotBegan() | SnapshotEnded():
                 self._apply_snapshot(event)
-            case Undecodable() | ObservationsAudited():
-                self._apply_contract_violation(event)
+            case Undecodable():
+                self._apply_undecodable(event)
             case _:
                 # Exhaustive: mypy rejects this line if the union gets a member that is not a Record.
                 self._apply_record(event)
@@ -360,10 +360,8 @@ class Machine(MachineState):
             self.log.override_voters(VotersReplaced(at=at, voters=snapshot.voters))
             self._show_when_caught_up(None)
 
-    def _apply_contract_violation(self, event: Undecodable | ObservationsAudited) -> None:
-        if isinstance(event, ObservationsAudited):
-            self.contract_violations.audited(event, self.now_ms)
-        elif self.loading is not None or event.offset is None or event.offset > self.log.position:
+    def _apply_undecodable(self, event: Undecodable) -> None:
+        if self.loading is not None or event.offset is None or event.offset > self.log.position:
             self.undecodable += 1
             self.contract_violations.undecodable(event, sequence=self.sequence, now_ms=self.now_ms)
 

@@ -88,6 +88,11 @@ class JournalRecording:
                 )
             yield row
 
+    def newest_rows(self, count: int) -> Iterator[Observation]:
+        """Yields so many rows, or all if there are fewer: the newest ones, oldest first."""
+        end = self.reader.published_end()
+        return self.reader.read(max(self.reader.first_sequence(), end - count), end)
+
     def restarts_logs(self, row: Observation) -> bool:
         """Returns whether a log may be read again from the newest row on that was yielded."""
         if self._restarted_at is None or row.sequence < self._restarted_at:

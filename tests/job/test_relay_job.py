@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1_200)]
 LAB = {"brokers": 0}
 YEAR_MS = 365 * 86_400_000
 KEPT = {
-    *("cluster.json", "source.json", "lock", "last-audit"),
+    *("cluster.json", "source.json", "lock"),
     *(f"kraftwatch.db{suffix}" for suffix in ("", "-wal", "-shm")),
 }
 """What a job keeps in its work_dir."""

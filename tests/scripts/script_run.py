@@ -6,13 +6,11 @@ Each command is documented in the method that runs it.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from connectors.observations.observation import ObservationsAudited
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import (
     Connection,
-    ContractViolation,
     DamagedBatch,
     FailedObservation,
     ObservationSource,
@@ -90,7 +88,6 @@ class ScriptRun:
             "lose-metadata": self.lose_metadata,
             "format-all-again": self.format_all_again,
             "damage-log": self.damage_log,
-            "audit": self.audit,
             "restart-job": self.restart_job,
             "redeliver": self.redeliver,
         }
@@ -256,16 +253,7 @@ class ScriptRun:
             )
         )
 
-    def audit(self, contract: str, *words: str) -> Iterator[str]:
-        """audit alerts-resolve-what-fired EXAMPLE: an audit finds this contract broken; audit clean: none."""
-        last = self.cluster.sequence
-        found = ContractViolation(
-            contract=contract, promise="what it promises", grave=False, rows=1, example=" ".join(words), sequence=last
-        )
-        broken = () if contract == "clean" else (found,)
-        yield from self.record(ObservationsAudited(rows=last, first_sequence=0, last_sequence=last, broken=broken))
-
-    def record(self, event: FailedObservation | ObservationsAudited) -> Iterator[str]:
+    def record(self, event: FailedObservation) -> Iterator[str]:
         """Records one event in a row of its own."""
         self.cluster.sequence += 1
         row = DecodedRow(self.cluster.sequence, Millis(self.cluster.now_ms), (event,))

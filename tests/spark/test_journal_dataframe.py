@@ -44,7 +44,7 @@ def test_observations_are_the_rows_of_the_journal(session: SparkSession, journal
 
     assert rows.schema == OBSERVATION
     assert [tuple(row) for row in rows.collect()] == expected
-    assert len(expected) == 667
+    assert len(expected) == 665
 
 
 def test_events_are_decoded_with_typed_columns(session: SparkSession, journal: JournalReader) -> None:

@@ -660,12 +660,14 @@ def with_contract_violation(
     """A data contract was found broken this long ago."""
     violation = ContractViolation(
         contract=contract,
-        promise="no credential is recorded" if grave else "every recorded batch, record and observation can be decoded",
+        promise="every row can be applied to the state, and the state evaluated after it"
+        if grave
+        else "every recorded batch, record and observation can be decoded",
         grave=grave,
         rows=rows,
         first_at_ms=Millis(NOW - ago_ms),
         last_at_ms=Millis(NOW - ago_ms),
-        example="offset 180: a ConfigRecord shows its value"
+        example="KeyError in streaming.replay.log, line 57"
         if grave
         else "offset 180: TopicRecord version 0 ends in the middle of a field",
         sequence=1_042,

@@ -20,7 +20,7 @@ from rules.finding import Evaluation, JobRule, Rule, Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.history import NodeKind, ZkMigrationState
 from rules.model.identifiers import Millis, SnapshotId
-from rules.model.job_state import JobState, RefusedRows, RelayState, SinkState
+from rules.model.job_state import AuditedContract, AuditState, JobState, RefusedRows, RelayState, SinkState
 from rules.model.monitoring import (
     Answer,
     CertificateFault,
@@ -125,6 +125,19 @@ REFUSED_ROWS = RefusedRows(
     appended_at_ms=Millis(NOW - 120_000),
     newest_ms=Millis(NOW - 2_000),
 )
+AUDITED = AuditedContract(
+    name="offsets-ascend",
+    suite="observations",
+    grave=True,
+    rows=2,
+    checked_rows=5_000,
+    clusters=("prod",),
+    example="row 12, base_offset_of_log 4, next_offset 9",
+)
+UNBLANKED = replace(
+    AUDITED, name="secrets-are-blanked", rows=1, example="row 7, payload_digest 9d1c0a77, blanked_digest 51ab03fe"
+)
+EARLY_CLOCK = replace(AUDITED, name="record-time-plausible", suite="events", grave=False, example=None)
 FAILING_SINK = SinkState(name="slack", failing="HTTP 503: service unavailable", pending=3)
 CASES: dict[str, tuple[str, Quorum]] = {
     "stale-voter-endpoint.critical.names-gone": ("voter 2", name_not_found(healthy(), 1, 2, 3)),
@@ -222,8 +235,8 @@ CASES: dict[str, tuple[str, Quorum]] = {
         with_contract_violation(healthy(), "every-record-decodes", rows=3),
     ),
     "data-contract-broken.critical": (
-        "secrets-are-blanked",
-        with_contract_violation(healthy(), "secrets-are-blanked", grave=True),
+        "every-row-can-be-applied",
+        with_contract_violation(healthy(), "every-row-can-be-applied", grave=True),
     ),
     "unknown-records.info": (
         "records",
@@ -320,6 +333,13 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),
 }
 JOB_CASES: dict[str, tuple[str, JobState]] = {
+    **{
+        f"audit-violations.{case}": (
+            f"contract {one.name}",
+            JobState(now_ms=NOW, audit=AuditState(at_ms=Millis(NOW - 600_000), broken=(one,))),
+        )
+        for case, one in {"critical": AUDITED, "critical.secret": UNBLANKED, "warning": EARLY_CLOCK}.items()
+    },
     "monitor-degraded.critical": ("relay of prod", JobState(now_ms=NOW, relays=(SILENT_RELAY,))),
     "monitor-degraded.warning": ("rows of prod: time", JobState(now_ms=NOW, refused=(REFUSED_ROWS,))),
     "sink-failing.warning": ("sink slack", JobState(now_ms=NOW, sinks=(FAILING_SINK,))),

@@ -102,7 +102,7 @@ def two_of_each_endpoint() -> Quorum:
     quorum = with_views(quorum, view(1, leader=2, epoch=5), view(2, leader=None, epoch=9), view(3, leader=4))
     quorum = upgraded(quorum, 30, 1, 101, ago_ms=9 * DAY_MS)
     quorum = with_contract_violation(quorum, "every-record-decodes", rows=3)
-    return with_contract_violation(quorum, "secrets-are-blanked", grave=True)
+    return with_contract_violation(quorum, "every-row-can-be-applied", grave=True)
 
 
 @pytest.mark.parametrize("twice", [two_of_each_in_the_log, two_of_each_replica, two_of_each_endpoint])

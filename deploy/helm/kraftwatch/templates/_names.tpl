@@ -112,25 +112,9 @@ imagePullSecrets:
 priorityClassName: {{ . }}
 {{- end }}
 securityContext:
-  runAsNonRoot: true
-  # Java needs a user name: the image defines one for this uid.
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
-  fsGroupChangePolicy: OnRootMismatch
-  seccompProfile:
-    type: RuntimeDefault
+  {{- include "kraftwatch.podSecurity" . | nindent 2 }}
 volumes:
-- name: config
-  configMap:
-    name: {{ include "kraftwatch.name" . }}
-- name: secrets
-  secret:
-    secretName: {{ .Values.existingSecret }}
-    defaultMode: 0440
-- name: tmp
-  emptyDir:
-    sizeLimit: 64Mi
+  {{- include "kraftwatch.volumes" . | nindent 2 }}
 {{- with .Values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -146,7 +130,7 @@ tolerations:
 {{- end -}}
 
 {{- define "kraftwatch.container" -}}
-image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+image: {{ include "kraftwatch.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- with .Values.env }}
 env:
@@ -162,10 +146,7 @@ readinessProbe:
   periodSeconds: 10
   timeoutSeconds: 5
 securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities:
-    drop: ["ALL"]
+  {{- include "kraftwatch.containerSecurity" . | nindent 2 }}
 {{- end -}}
 
 {{- define "kraftwatch.mounts" -}}
@@ -177,4 +158,45 @@ securityContext:
   readOnly: true
 - name: tmp
   mountPath: /tmp
+{{- end -}}
+
+{{- define "kraftwatch.image" -}}
+{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+{{- end -}}
+
+{{- define "kraftwatch.podSecurity" -}}
+runAsNonRoot: true
+# Java needs a user name: the image defines one for this uid.
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "kraftwatch.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: ["ALL"]
+{{- end -}}
+
+{{- define "kraftwatch.volumeMounts" -}}
+- name: checkpoint
+  mountPath: /var/lib/kraftwatch
+{{ include "kraftwatch.mounts" . }}
+{{- end -}}
+
+{{- define "kraftwatch.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "kraftwatch.name" . }}
+- name: secrets
+  secret:
+    secretName: {{ .Values.existingSecret }}
+    defaultMode: 0440
+- name: tmp
+  emptyDir:
+    sizeLimit: 64Mi
 {{- end -}}

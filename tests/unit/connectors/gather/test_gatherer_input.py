@@ -4,7 +4,6 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.gather.gatherer_input import (
-    AuditResult,
     ControlMessage,
     GathererSettings,
     LogPause,
@@ -15,8 +14,6 @@ from connectors.gather.gatherer_input import (
     settings_to_line,
 )
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import ObservationsAudited
-from rules.model.monitoring import ContractViolation
 
 SECRET = "secret-password"
 SETTINGS = GathererSettings(
@@ -57,17 +54,10 @@ def test_invalid_control_message_is_rejected(line: bytes) -> None:
         message_from_line(line)
 
 
-BROKEN = ContractViolation(
-    contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12
-)
-AUDITED = ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broken=(BROKEN,))
-
-
 @pytest.mark.parametrize(
     "message",
     [
         PollRequest(cluster="prod", at_ms=1_800_000_000_000, quiet_until_ms=0),
-        AuditResult(cluster="prod", audited=AUDITED),
         LogPause(cluster="prod", pause_ms=2_000),
     ],
 )

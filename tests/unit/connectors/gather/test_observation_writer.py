@@ -11,7 +11,6 @@ from connectors.gather.observation_writer import ObservationWriter, redacted_bat
 from connectors.observations.observation import (
     Observation,
     ObservationKind,
-    ObservationsAudited,
     from_json,
 )
 from connectors.wall_clock import RowClock
@@ -19,7 +18,6 @@ from rules.model.identifiers import Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import (
     Answer,
     Connection,
-    ContractViolation,
     FailedObservation,
     LeaderLog,
     LeaderView,
@@ -92,10 +90,6 @@ def valid_for(days: int) -> Probe:
     return replace(PROBED, certificate=certificate)
 
 
-def audited(*broken: ContractViolation) -> ObservationsAudited:
-    return ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=broken)
-
-
 def write(writer: ObservationWriter, event: object) -> None:
     match event:
         case bytes():
@@ -106,8 +100,6 @@ def write(writer: ObservationWriter, event: object) -> None:
             writer.write_leader_view(event)
         case Probe():
             writer.write_probe(event)
-        case ObservationsAudited():
-            writer.write_audit(event)
         case _:
             assert isinstance(event, FailedObservation)
             writer.write_failure(event)
@@ -117,7 +109,6 @@ PROBED = probed(1, "10.0.0.1", "10.0.0.2")
 OTHER_NODE = replace(PROBED, node=NodeId(2), answer=Answer.OTHER_NODE)
 LOG_REFUSED = failed(Reason.REFUSED)
 REFUSED = replace(LOG_REFUSED, source=ObservationSource.QUORUM)
-BROKEN = ContractViolation(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +125,6 @@ BROKEN = ContractViolation(contract="c", promise="p", grave=True, rows=1, exampl
         ),
         ([valid_for(1), valid_for(1), valid_for(90)], [True, False, True]),
         ([PROBED, OTHER_NODE, PROBED, OTHER_NODE], [True, True, False, False]),
-        ([audited(), audited(BROKEN)], [False, True]),
         ([LOG_REFUSED, LOG_REFUSED, failed(Reason.NO_LEADER)], [True, False, True]),
         ([LOG_REFUSED, failed(Reason.NO_LEADER, "c2:9093")] * 2, [True, True, False, False]),
         (
@@ -144,7 +134,7 @@ BROKEN = ContractViolation(contract="c", promise="p", grave=True, rows=1, exampl
     ],
     ids=[
         *("records", "leader of a poll", "endpoint of a poll", "observers of a poll", "view", "probe", "certificate"),
-        *("probes of two nodes", "audit", "reason of a failure", "failures at two endpoints"),
+        *("probes of two nodes", "reason of a failure", "failures at two endpoints"),
         "failure after a success of its source",
     ],
 )
@@ -188,7 +178,6 @@ def advancing(second: int, *, behind: int = 0) -> Poll:
         ),
         ([PROBED, PROBED], [False, True]),
         ([view(1), view(1), view(1, log=LEADER_LOG), view(1, log=LEADER_LOG)], [False, True, False, True]),
-        ([audited()], [False]),
     ],
 )
 def test_a_row_is_quiet_if_everything_in_it_advances(

@@ -59,6 +59,7 @@ EVERYTHING: dict[str, Any] = {
     "job": {"enabled": True},
     "relays": [{"name": "east", "only": ["prod", "a-*"], "replicas": 1}],
     "relay": {"size": "3Gi", "resources": {"limits": {"memory": "1Gi"}}},
+    "audit": {"enabled": True, "schedule": "5 4 * * 0", "newest": 900, "resources": {"requests": {"cpu": "10m"}}},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "interval": "30s"},
 }
 """A value of every key that the chart has."""
@@ -98,6 +99,13 @@ def test_defaults_render_the_manifests_of_the_kubernetes_folder(tmp_path: Path) 
     assert not [name for name in manifests if name.endswith("-relay")]
     for key in ("replicas", "serviceName", "volumeClaimTemplates"):
         assert manifests["StatefulSet"]["spec"][key] == STATEFUL[key]
+    audit, theirs = (each["jobTemplate"]["spec"] for each in (manifests["CronJob"]["spec"], of_kind("CronJob")["spec"]))
+    for each in (audit["template"], theirs["template"]):
+        each.pop("metadata")
+        (affinity,) = each["spec"].pop("affinity")["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert affinity["topologyKey"] == "kubernetes.io/hostname"
+        each["spec"]["containers"][0].pop("imagePullPolicy", None)
+    assert audit == theirs
     assert yaml.safe_load(manifests["ConfigMap"]["data"]["kraftwatch.yaml"])["listen"] == "0.0.0.0:9847"
     documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "kraftwatch.yaml").read_text())
     (policy,) = (each for each in documents if each["kind"] == "NetworkPolicy")
@@ -144,6 +152,13 @@ def test_every_value_has_an_effect(tmp_path: Path) -> None:
     assert relay["volumeClaimTemplates"][0]["spec"]["resources"]["requests"] == {"storage": "3Gi"}
     assert manifests["PodMonitor"]["metadata"]["labels"]["release"] == "prometheus"
     assert manifests["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["interval"] == "30s"
+    audit = manifests["CronJob"]["spec"]
+    assert audit["schedule"] == "5 4 * * 0"
+    audit_pod = audit["jobTemplate"]["spec"]["template"]["spec"]
+    (audit_container,) = audit_pod["containers"]
+    assert "--newest 900 --record" in audit_container["command"][-1]
+    assert audit_container["resources"]["requests"]["cpu"] == "10m"
+    assert (audit_pod["imagePullSecrets"], audit_pod["tolerations"]) == (pod["imagePullSecrets"], pod["tolerations"])
     assert EVERYTHING.keys() | {"config", "resources"} == yaml.safe_load((CHART / "values.yaml").read_text()).keys()
 
 
@@ -154,6 +169,8 @@ def test_selectors_match_their_pods(tmp_path: Path) -> None:
         for of_relay in ("", "-relay")
     }
     for name, manifest in manifests.items():
+        if name == "CronJob":
+            continue
         for selector in selectors([manifest]):
             mine = pods["-relay" if name.endswith("-relay") else ""]
             assert selector.items() <= mine.items()
@@ -200,14 +217,15 @@ def test_network_policy_lets_through_what_the_configuration_names(tmp_path: Path
 
 
 def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> None:
-    text = rendered(tmp_path, {"config": {"maintenance": [], "audit_every": 0}})["ConfigMap"]["data"]["kraftwatch.yaml"]
+    manifests = rendered(tmp_path, {"config": {"maintenance": [], "master": "local[1]"}})
+    text = manifests["ConfigMap"]["data"]["kraftwatch.yaml"]
     for name in ("password", "page-token", "page.crt", "page.key", "ca.pem"):
         (tmp_path / name).write_text("x")
     (tmp_path / "kraftwatch.yaml").write_text(text.replace("/etc/kraftwatch-secrets", str(tmp_path)))
 
     config = load(tmp_path / "kraftwatch.yaml")
 
-    assert (str(config.checkpoint), config.audit_every) == ("/var/lib/kraftwatch/checkpoint", 0)
+    assert (str(config.checkpoint), config.master) == ("/var/lib/kraftwatch/checkpoint", "local[1]")
     assert open_page(config) is None, "other machines reach the page: it needs a certificate and a token"
 
 

@@ -1,5 +1,6 @@
 """The manifests are valid by Kubernetes' schemas and consistent, and the ConfigMap is a valid configuration."""
 
+import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from streaming.config import Config, load
 from streaming.config.exposure import open_page
 from streaming.web.application import START_S
+from tests.unit.test_project_layout import parse_command
 
 ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -40,13 +42,15 @@ PROBES = {kind: CONTAINER[f"{kind}Probe"]["httpGet"] for kind in ("startup", "li
 POD_MONITOR = of_kind("PodMonitor", "podmonitor.yaml")
 SPARK = of_kind("SparkApplication", SPARK_JOB)["spec"]
 APACHE = of_kind("SparkApplication", "sparkapp.yaml")["spec"]
+AUDIT = of_kind("CronJob")["spec"]["jobTemplate"]["spec"]
 
 
 def selectors(manifests: Iterable[Manifest]) -> Iterator[dict[str, str]]:
     """Yields the labels with which each manifest selects pods."""
     for spec in (each.get("spec", {}) for each in manifests):
         if found := spec.get("podSelector") or spec.get("selector"):
-            yield found.get("matchLabels", found)
+            either = {each["key"]: each["values"][0] for each in found.get("matchExpressions", ())}
+            yield {**found.get("matchLabels", {} if either else found), **either}
 
 
 def validate(manifest: Manifest, version: str) -> None:
@@ -159,6 +163,28 @@ def test_stateful_set_has_one_replica_probes_and_a_restricted_container() -> Non
     }
     volumes = {*claims, *(each["name"] for each in POD["volumes"])}
     assert {each["name"] for each in CONTAINER["volumeMounts"]} == volumes
+
+
+def test_the_audit_runs_beside_the_job_and_is_restricted_as_it_is() -> None:
+    pod = AUDIT["template"]["spec"]
+    (container,) = pod["containers"]
+    (beside,) = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    shell, _, script = container["command"]
+    command, _, accepted = script.partition(" || ")
+
+    assert (shell, accepted) == ("/bin/sh", "[ $? -eq 1 ]"), "violated contracts are a result"
+    parse_command(shlex.split(command)[1:])
+    assert pod["securityContext"] == POD["securityContext"]
+    for key in ("image", "securityContext", "volumeMounts"):
+        assert container[key] == CONTAINER[key]
+    (claim,) = (each for each in pod["volumes"] if each not in POD["volumes"])
+    assert claim["persistentVolumeClaim"] == {"claimName": "checkpoint-kraftwatch-0"}
+    assert STATEFUL["volumeClaimTemplates"][0]["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert (beside["topologyKey"], beside["labelSelector"]["matchLabels"]) == ("kubernetes.io/hostname", LABELS)
+    labels = AUDIT["template"]["metadata"]["labels"]
+    assert not LABELS.items() <= labels.items(), "the Service and the disruption budget are about the job"
+    (either,) = of_kind("NetworkPolicy")["spec"]["podSelector"]["matchExpressions"]
+    assert labels[either["key"]] in either["values"]
 
 
 @pytest.mark.parametrize("file", [JOB, RELAY])

@@ -12,33 +12,54 @@ from streaming.pipeline.checkpoint import LOCK_WAIT_S
 from tests.unit.test_project_layout import parse_command
 
 ROOT = Path(__file__).parents[4]
-UNIT = ROOT / "deploy" / "systemd" / "kraftwatch.service"
+UNITS = ROOT / "deploy" / "systemd"
 
 
-@pytest.fixture(scope="module")
-def unit() -> configparser.RawConfigParser:
+def parsed(name: str) -> configparser.RawConfigParser:
     parser = configparser.RawConfigParser(strict=True, comment_prefixes=("#",))
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's keys are case-sensitive
-    parser.read_string(UNIT.read_text())
+    parser.read_string((UNITS / name).read_text())
     return parser
 
 
-def test_command_is_valid_and_its_checkpoint_is_in_the_state_directory(unit: configparser.RawConfigParser) -> None:
-    service = unit["Service"]
+@pytest.mark.parametrize("name", ["kraftwatch.service", "kraftwatch-audit.service"])
+def test_command_is_valid_and_its_checkpoint_is_in_the_state_directory(name: str) -> None:
+    service = parsed(name)["Service"]
     program, *words = shlex.split(service["ExecStart"])
 
     assert program == "/opt/kraftwatch/bin/kraftwatch"
     parse_command(words)
-    assert f"--checkpoint %S/{service['StateDirectory']}/" in service["ExecStart"]
+    assert f"--checkpoint %S/{service['StateDirectory']}/checkpoint" in service["ExecStart"]
+
+
+def test_the_job_has_time_to_end_and_is_not_restarted_in_vain() -> None:
+    service = parsed("kraftwatch.service")["Service"]
+
     assert int(service["TimeoutStopSec"].removesuffix("s")) > LOCK_WAIT_S
     assert service["RestartPreventExitStatus"] == "2", "an invalid configuration stays invalid"
     assert "MemoryDenyWriteExecute" not in service, "Java compiles code at run time"
 
 
+def test_the_audit_is_the_jobs_user_and_as_restricted() -> None:
+    job, audit = (parsed(name)["Service"] for name in ("kraftwatch.service", "kraftwatch-audit.service"))
+    timer = parsed("kraftwatch-audit.timer")
+
+    assert audit["SuccessExitStatus"] == "1", "violated contracts are a result, about which the job alerts"
+    assert job["User"] == audit["User"]
+    restricted = [key for key in job if key.startswith(("Protect", "Private", "Restrict", "System", "No", "Cap"))]
+    assert {
+        key: audit[key] for key in restricted if key not in ("RestrictAddressFamilies", "RestartPreventExitStatus")
+    } == {key: job[key] for key in restricted if key not in ("RestrictAddressFamilies", "RestartPreventExitStatus")}
+    assert timer["Timer"]["OnCalendar"] == "daily"
+    assert "Unit" not in timer["Timer"], "it starts the service of its name"
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_accepts_the_unit_and_its_hardening(tmp_path: Path) -> None:
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text().replace("/opt/kraftwatch/bin/kraftwatch", "/bin/true"))
+@pytest.mark.parametrize("name", ["kraftwatch.service", "kraftwatch-audit.service"])
+def test_systemd_accepts_the_unit_and_its_hardening(tmp_path: Path, name: str) -> None:
+    unit = tmp_path / name
+    unit.write_text((UNITS / name).read_text().replace("/opt/kraftwatch/bin/kraftwatch", "/bin/true"))
+    (tmp_path / "kraftwatch-audit.timer").write_text((UNITS / "kraftwatch-audit.timer").read_text())
     verified = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
     )

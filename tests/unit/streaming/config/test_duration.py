@@ -59,7 +59,6 @@ def test_every_number_with_a_unit_of_time_accepts_all_forms() -> None:
         if float in (field.annotation, *get_args(field.annotation))
     }
     assert {
-        "Config.audit_every",
         "HeartbeatSection.every",
         "RelaySection.restate_every",
         "MaintenanceSection.for_",

@@ -8,6 +8,7 @@ from unittest.mock import patch
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode
+from connectors.store.audit_results import AuditResults
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
@@ -19,6 +20,7 @@ from rules.model.monitoring import Reason
 from rules.notifications.route import Route
 from streaming.job.dependencies import Dependency, Missing
 from streaming.job.job_monitor import JobInputs, JobMonitor
+from streaming.job.newest_audit import NewestAudit
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline import notifying
 from streaming.pipeline.notifying import Notifying
@@ -59,7 +61,9 @@ class MonitoredJob:
         self.restart()
 
     def restart(self) -> None:
-        self.ledger = Ledger(job_database(self.folder))
+        database = job_database(self.folder)
+        self.ledger, self.audits = Ledger(database), AuditResults(database)
+        self.newest_audit = NewestAudit(self.audits, lambda: Millis(self.steady_ms))
         self.monitor = JobMonitor(
             self._inputs, steady=lambda: Millis(self.steady_ms), wall=lambda: Millis(self.wall_ms)
         )
@@ -91,6 +95,7 @@ class MonitoredJob:
                 Missing(name=name, why=why, for_ms=Millis(self.wall_ms - self.at(since)))
                 for name, (why, since) in self.missing.items()
             ],
+            audit=self.newest_audit.state(),
         )
 
     def at(self, seconds: float) -> Millis:

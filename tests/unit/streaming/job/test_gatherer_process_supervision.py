@@ -1,7 +1,6 @@
 """A real gatherer process that is killed, hangs, ignores its stdin, or cannot be restarted. No quorum, no JVM."""
 
 import os
-import select
 import signal
 import sqlite3
 import sys
@@ -12,15 +11,12 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import ProcessEndedError
-from connectors.gather.gatherer_input import AuditResult, message_from_line
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import ObservationKind, ObservationsAudited, from_json
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
-from rules.model.monitoring import ContractViolation
 from streaming.job import gatherer_process
-from streaming.job.gatherer_process import GathererProcess, audit_line
+from streaming.job.gatherer_process import GathererProcess
 from tests.eventually import eventually
 
 UNREACHABLE = ClusterConnection(name="a", bootstrap=(("127.0.0.1", 1),), cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
@@ -107,33 +103,3 @@ def test_the_reason_a_gatherer_prints_before_it_exits_is_logged(
         eventually(lambda: "observations.db cannot be used: no such table: progress" in caplog.text, within_s=20)
         database.execute("ALTER TABLE elsewhere RENAME TO progress")
     eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
-
-
-def audit_result(example: str, contracts: int = 1) -> ObservationsAudited:
-    broken = tuple(
-        ContractViolation(contract=f"c{at}", promise="p", grave=False, rows=1, example=example, sequence=at)
-        for at in range(contracts)
-    )
-    return ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=broken)
-
-
-def test_an_audits_result_is_recorded_in_the_journal(gatherer: GathererProcess, tmp_path: Path) -> None:
-    journal = JournalReader(tmp_path / "journal")
-    gatherer.record("a", audit_result("row 4"))
-
-    def recorded() -> bytes:
-        found = [row.payload for row in journal.read(0, journal.published_end()) if row.kind is ObservationKind.AUDIT]
-        assert found
-        return found[0]
-
-    payload = eventually(recorded, within_s=20)
-    assert from_json(payload) == audit_result("row 4")
-
-
-def test_violations_that_do_not_fit_into_the_pipe_are_left_out() -> None:
-    line = audit_line("a", audit_result("ü" * 400, contracts=8))
-
-    assert len(line) <= select.PIPE_BUF
-    message = message_from_line(line)
-    assert isinstance(message, AuditResult)
-    assert [one.contract for one in message.audited.broken] == ["c0", "c1", "c2", "c3"]

@@ -1,4 +1,4 @@
-"""What is slow to load is loaded only where it is used. The audit, for one, is a process of its own."""
+"""What is slow to load is loaded only where it is used. The audit, for one, is a command of its own."""
 
 import subprocess
 import sys

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from connectors.errors import UnavailableStoreError
 from connectors.sinks.sink import DeliveryMode
+from connectors.store.audit_results import AuditResults, ContractResult
 from rules.alert import AlertState
 from rules.finding import Severity
 from rules.job.monitor_degraded import CLOCK_LASTS_MS, REFUSED_LASTS_MS
+from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.route import Route
 from streaming.job.dependencies import Dependency
@@ -267,3 +270,57 @@ def test_the_hold_of_a_failing_sink_goes_on_while_another_job_takes_its_turn(tmp
     job.steady_ms, job.wall_ms = job.steady_ms + 60_000, job.wall_ms + 60_000
     job.monitor.begin(job.ledger.firing())
     assert len(job.after(45)) == 1
+
+
+def audited(at_ms: int, *broken: str, severity: Severity = Severity.CRITICAL) -> list[ContractResult]:
+    return [
+        ContractResult(
+            audited_at_ms=Millis(at_ms),
+            suite="observations",
+            contract=name,
+            severity=severity,
+            checked_rows=5_000,
+            broken_rows=2 if name in broken else 0,
+            clusters=("a",) if name in broken else (),
+            example="row 12" if name in broken else None,
+        )
+        for name in ("offsets-ascend", "every-record-decodes")
+    ]
+
+
+def test_what_an_audit_found_fires_until_an_audit_does_not_find_it(job: MonitoredJob) -> None:
+    job.audits.add(audited(NOON_MS, "offsets-ascend", "every-record-decodes"))
+    # A job that does not decode a row has reported it at once.
+    (fired,) = job.after(1)
+    assert (fired.rule, fired.subject, fired.severity) == (
+        "audit-violations",
+        "contract offsets-ascend",
+        Severity.CRITICAL,
+    )
+    assert fired.evidence["clusters"] == ["a"]
+    assert fired.summary.startswith("Recorded data breaks contract offsets-ascend in 2 rows.")
+    assert job.after(3_600) == []
+    job.restart()
+    job.audits.add(audited(NOON_MS + 1, "offsets-ascend"))
+    assert job.after(60) == []
+
+    job.audits.add(audited(NOON_MS + 2))
+    resolved = job.after(60)
+    assert brief(resolved) == [("contract offsets-ascend", RESOLVED)]
+    assert resolved[0].summary.startswith("The newest audit did not find contract offsets-ascend broken.")
+
+
+def test_while_the_results_of_audits_cannot_be_read_their_alerts_keep_firing(
+    job: MonitoredJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.audits.add(audited(NOON_MS, "offsets-ascend"))
+    assert brief(job.after(1)) == [("contract offsets-ascend", FIRED)]
+    job.restart()
+
+    def unreadable(_: AuditResults) -> list[ContractResult]:
+        raise UnavailableStoreError("the store does not answer")
+
+    monkeypatch.setattr(AuditResults, "newest", unreadable)
+    assert job.after(600) == []
+    monkeypatch.undo()
+    assert job.after(60) == []

@@ -1,13 +1,11 @@
 """Violated data contracts, as replay keeps them."""
 
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation import ObservationsAudited
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import ContractViolation
 from streaming.replay.contract_violations import (
     AGAIN_MS,
     EVALUATES,
-    REMEMBERED,
     REMEMBERED_MS,
     RENDERS,
     ContractViolations,
@@ -15,14 +13,6 @@ from streaming.replay.contract_violations import (
 from tests.unit.streaming.replay.log_script import again, machine
 
 NOW = Millis(1_800_000_000_000)
-
-
-def audit(*contracts: str) -> ObservationsAudited:
-    broken = tuple(
-        ContractViolation(contract=each, promise="p", grave=True, rows=2, example="row 4", sequence=4)
-        for each in contracts
-    )
-    return ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=broken)
 
 
 def names(contracts: ContractViolations) -> list[str]:
@@ -51,16 +41,15 @@ def test_undecodable_records_are_one_violation_that_counts_rows() -> None:
     assert replay.undecodable == again(replay.to_bytes()).undecodable == 3
 
 
-def test_an_audit_updates_the_violations_it_repeats_and_keeps_the_others() -> None:
+def test_a_repeated_violation_is_the_newest_one_and_keeps_its_first_time() -> None:
     contracts = ContractViolations()
-    contracts.audited(audit("a", "b"), NOW)
-    contracts.audited(audit("a"), Millis(NOW + 1_000))
+    contracts.failed(RENDERS, "status", sequence=1, now_ms=NOW)
+    contracts.failed(EVALUATES, "rule no-leader", sequence=1, now_ms=NOW)
+    contracts.failed(RENDERS, "alert", sequence=2, now_ms=Millis(NOW + 1_000))
 
-    assert names(contracts) == ["b", "a"]
-    assert [(each.first_at_ms - NOW, each.last_at_ms - NOW, each.rows) for each in contracts.violations] == [
-        (0, 0, 2),
-        (0, 1_000, 2),
-    ]
+    assert names(contracts) == [EVALUATES, RENDERS]
+    newest = contracts.violations[-1]
+    assert (newest.first_at_ms - NOW, newest.last_at_ms - NOW, newest.rows, newest.example) == (0, 1_000, 2, "alert")
 
 
 def test_a_violation_is_new_again_after_a_minute() -> None:
@@ -82,14 +71,3 @@ def test_a_violation_that_is_repeated_expires_after_its_newest_row() -> None:
 
     contracts.expire(Millis(later + 1))
     assert names(contracts) == [EVALUATES]
-
-
-def test_violations_expire_and_are_bounded() -> None:
-    contracts = ContractViolations()
-    contracts.audited(audit(*map(str, range(REMEMBERED + 3))), NOW)
-    assert names(contracts) == [str(number) for number in range(3, REMEMBERED + 3)]
-
-    contracts.expire(Millis(NOW + REMEMBERED_MS))
-    assert len(contracts.violations) == REMEMBERED
-    contracts.expire(Millis(NOW + REMEMBERED_MS + 1))
-    assert contracts.violations == ()

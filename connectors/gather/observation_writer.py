@@ -1,4 +1,4 @@
-"""Writes one cluster's observations as journal rows: sets the time and marks urgent rows.
+"""Writes one cluster's observations as journal rows: sets the time, and how urgent a row is.
 
 `redacted_batches` prepares fetched record batches: it blanks credentials and finds endpoints. It is pure, and slow: the
 log follower calls it in a worker thread, because 8 MiB of small records take some seconds.
@@ -20,7 +20,7 @@ from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import VotersReplaced
-from connectors.observations.observation import Observation, ObservationKind, to_json
+from connectors.observations.observation import Observation, ObservationKind, Urgency, to_json
 from connectors.wall_clock import RowClock, steady_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.membership import ControllerRegistration
@@ -132,15 +132,17 @@ class ObservationWriter:
         for number, piece in enumerate(batches.pieces or (_NO_RECORDS,), 1):
             is_last = number >= len(batches.pieces)
             last_offset = records.last_offset if is_last or piece.last_offset is None else piece.last_offset
+            row = self._row(ObservationKind.RECORDS, piece.content)
+            quiet = number == 1 and self._is_repeated(ObservationSource.LOG) and not failed
             row = replace(
-                self._row(ObservationKind.RECORDS, piece.content),
+                row,
                 base_offset=base_offset,
                 last_offset=last_offset,
                 leader_epoch=records.leader_epoch,
                 high_watermark=records.high_watermark,
+                urgency=_urgency(urgent=batches.has_records, quiet=quiet),
             )
-            quiet = number == 1 and self._is_repeated(ObservationSource.LOG) and not failed
-            self._publisher.add(row, urgent=batches.has_records, quiet=quiet)
+            self._publisher.add(row)
             base_offset = last_offset + 1
 
     def write_snapshot_pieces(self, snapshot: SnapshotId, first: int, batches: RedactedBatches) -> None:
@@ -152,8 +154,9 @@ class ObservationWriter:
                 base_offset=snapshot.end_offset,
                 last_offset=number,
                 leader_epoch=snapshot.epoch,
+                urgency=Urgency.URGENT,
             )
-            self._publisher.add(row, urgent=True)
+            self._publisher.add(row)
 
     def write_poll(self, event: Poll) -> None:
         """Writes the response to a DescribeQuorum. A changed leader, epoch or member is urgent; offsets are not."""
@@ -246,7 +249,13 @@ class ObservationWriter:
         return Observation(cluster=self._cluster, kind=kind, observed_at_ms=self._now_ms(), payload=payload)
 
     def _write(self, kind: ObservationKind, payload: bytes, *, urgent: bool, quiet: bool = False) -> None:
-        self._publisher.add(self._row(kind, payload), urgent=urgent, quiet=quiet)
+        self._publisher.add(replace(self._row(kind, payload), urgency=_urgency(urgent=urgent, quiet=quiet)))
+
+
+def _urgency(*, urgent: bool, quiet: bool) -> Urgency:
+    if urgent:
+        return Urgency.URGENT
+    return Urgency.QUIET if quiet else Urgency.REGULAR
 
 
 def _all_advance(before: Poll, after: Poll) -> bool:

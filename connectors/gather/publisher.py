@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from connectors.errors import JournalError
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Observation, Urgency
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """So much payload is published at once: until then, the rows are in the memory of the process."""
@@ -81,7 +81,7 @@ class Publisher:
         """Lets this cluster's quiet rows that are observed before `until_ms` wait for a second more."""
         self._quiet_until_ms[cluster] = until_ms
 
-    def add(self, row: Observation, *, urgent: bool, quiet: bool = False) -> None:
+    def add(self, row: Observation) -> None:
         """Appends a row. An urgent row is published, with all earlier rows, before the loop sleeps."""
         if self.failure is not None or self._loop.ending:
             return  # a failure during the shutdown is no observation of the cluster
@@ -89,11 +89,12 @@ class Publisher:
         self._newest_ms[row.cluster] = row.observed_at_ms
         self.rows += 1
         self._all_published = False
+        urgent = row.urgency is Urgency.URGENT
         urgent_from_ms = self._urgent_from_ms.get(row.cluster)
         if urgent_from_ms is not None and row.observed_at_ms >= urgent_from_ms:
             del self._urgent_from_ms[row.cluster]
             urgent = True
-        if not quiet or row.observed_at_ms >= self._quiet_until_ms.get(row.cluster, 0):
+        if row.urgency is not Urgency.QUIET or row.observed_at_ms >= self._quiet_until_ms.get(row.cluster, 0):
             self._all_quiet = False
         self._appended_bytes += len(row.payload)
         if urgent or self._appended_bytes >= _MOST_BYTES:

@@ -12,7 +12,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from functools import cache, partial
 from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union, get_args
@@ -36,6 +36,17 @@ class ObservationKind(StrEnum):
     VIEW = "view"
 
 
+class Urgency(IntEnum):
+    """How soon a row must be evaluated. The values are stored."""
+
+    REGULAR = 0
+    """Within a second."""
+    QUIET = 1
+    """It shows nothing new but that time passes: alone, it begins no condition."""
+    URGENT = 2
+    """At once: it shows a change."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One row. The rows of one cluster are totally ordered by `sequence`, which the journal writer assigns."""
@@ -52,21 +63,22 @@ class Observation:
     payload: bytes = b""
     sequence: int = -1
     """Position in the journal; -1 until recorded."""
+    urgency: Urgency = Urgency.REGULAR
 
 
 _KINDS = tuple(ObservationKind)
 _NUMBERS = ("base_offset", "last_offset", "leader_epoch", "high_watermark")
 _HEADER = Struct(">qqBB4qH")
-"""Sequence, time, kind, which of the numbers are present as bits, the numbers, and the length of the cluster's name.
-The name and the payload follow."""
+"""Sequence, time, kind, flags, the numbers, and the length of the cluster's name. The name and the payload follow.
+The flags are a bit for each number that is present, and the urgency in the bits above."""
 
 
 def packed(row: Observation) -> bytes:
     """Returns a row as bytes: for Spark, and for a relay's topic."""
     numbers = row.base_offset, row.last_offset, row.leader_epoch, row.high_watermark
-    present = sum(1 << at for at, number in enumerate(numbers) if number is not None)
+    flags = sum(1 << at for at, number in enumerate(numbers) if number is not None) | row.urgency << len(_NUMBERS)
     name = row.cluster.encode()
-    header = row.sequence, row.observed_at_ms, _KINDS.index(row.kind), present
+    header = row.sequence, row.observed_at_ms, _KINDS.index(row.kind), flags
     return _HEADER.pack(*header, *(number or 0 for number in numbers), len(name)) + name + row.payload
 
 
@@ -74,9 +86,9 @@ def unpacked(value: bytes) -> Observation:
     """Returns the row that `packed` wrote.
 
     Raises:
-        struct.error, IndexError, UnicodeDecodeError: it did not write this.
+        struct.error, IndexError, ValueError: it did not write this.
     """
-    sequence, observed_at_ms, kind, present, *numbers, length = _HEADER.unpack_from(value)
+    sequence, observed_at_ms, kind, flags, *numbers, length = _HEADER.unpack_from(value)
     payload = _HEADER.size + length
     return Observation(
         cluster=value[_HEADER.size : payload].decode(),
@@ -84,7 +96,8 @@ def unpacked(value: bytes) -> Observation:
         observed_at_ms=observed_at_ms,
         payload=value[payload:],
         sequence=sequence,
-        **{name: number for at, (name, number) in enumerate(zip(_NUMBERS, numbers, strict=True)) if present >> at & 1},
+        urgency=Urgency(flags >> len(_NUMBERS)),
+        **{name: number for at, (name, number) in enumerate(zip(_NUMBERS, numbers, strict=True)) if flags >> at & 1},
     )
 
 

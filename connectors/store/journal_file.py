@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.errors import JournalError, OtherJournalError
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, Urgency
 from connectors.store import sqlite_file
 from connectors.store.durable_file import sync_path
 
@@ -29,7 +29,8 @@ _TABLES: Final = (
     """
     CREATE TABLE observations (
         sequence INTEGER PRIMARY KEY, cluster TEXT NOT NULL, kind TEXT NOT NULL, observed_at_ms INTEGER NOT NULL,
-        base_offset INTEGER, last_offset INTEGER, leader_epoch INTEGER, high_watermark INTEGER, payload BLOB NOT NULL
+        base_offset INTEGER, last_offset INTEGER, leader_epoch INTEGER, high_watermark INTEGER, payload BLOB NOT NULL,
+        urgency INTEGER NOT NULL
     ) STRICT""",
     # One row. `first`: the oldest observation that is kept, or the next one. `committed`: those below are processed.
     # `restarted_at`: the observation from which on a repair had every log read again.
@@ -44,7 +45,7 @@ _TABLES: Final = (
 )
 _NAMES: Final = (
     *("sequence", "cluster", "kind", "observed_at_ms", "base_offset", "last_offset", "leader_epoch", "high_watermark"),
-    "payload",
+    *("payload", "urgency"),
 )
 COLUMNS: Final = ", ".join(_NAMES)
 values: Final = attrgetter(*_NAMES)
@@ -55,7 +56,7 @@ EMPTIED_END: Final = "(SELECT coalesce(max(json_extract(progress, '$.emptied_end
 """An expression for the sequence after the newest row that was emptied, in a query of `journal`."""
 SAVE_PROGRESS: Final = "INSERT OR REPLACE INTO progress VALUES (?, ?)"
 SAVE_ENDPOINTS: Final = "INSERT OR REPLACE INTO endpoints VALUES (?, ?)"
-INSERT: Final = f"INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT: Final = f"INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ROW_BYTES: Final = 64
 """What a row takes beside its payload, about."""
 _CLUSTERS = ("progress", "endpoints")
@@ -110,13 +111,13 @@ def used_bytes(database: sqlite3.Connection) -> int:
 def observation(columns: tuple[Any, ...]) -> Observation:
     """Returns the row of these columns, in the order of `COLUMNS`.
 
-    Raises ValueError if the kind is unknown, TypeError if a column has another type.
+    Raises ValueError if the kind or the urgency is unknown, TypeError if a column has another type.
     """
     found = dict(zip(_NAMES, columns, strict=True))
     expected = {"cluster": str, "observed_at_ms": int, "payload": bytes}
     if any(type(found[name]) is not kind for name, kind in expected.items()):
         raise TypeError("a column has another type")
-    found["kind"] = ObservationKind(found["kind"])
+    found["kind"], found["urgency"] = ObservationKind(found["kind"]), Urgency(found["urgency"])
     return Observation(**found)
 
 

@@ -289,9 +289,15 @@ class JournalWriter:
             for sequence, observed_at_ms, size in rows:
                 if free >= excess_bytes:
                     break
-                kind = ObservationKind.FAILED
-                at: dict[str, int] = {"observed_at_ms": observed_at_ms, "sequence": sequence}
-                emptied.append(Observation(cluster=cluster, kind=kind, payload=_EMPTIED, **at))
+                emptied.append(
+                    Observation(
+                        cluster=cluster,
+                        kind=ObservationKind.FAILED,
+                        observed_at_ms=observed_at_ms,
+                        payload=_EMPTIED,
+                        sequence=sequence,
+                    )
+                )
                 free += size - len(_EMPTIED)
         self._emptied_to[cluster] = emptied[-1].sequence + 1 if emptied else committed
         if emptied:

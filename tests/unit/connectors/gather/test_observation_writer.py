@@ -11,6 +11,7 @@ from connectors.gather.observation_writer import ObservationWriter, redacted_bat
 from connectors.observations.observation import (
     Observation,
     ObservationKind,
+    Urgency,
     from_json,
 )
 from connectors.wall_clock import RowClock
@@ -38,12 +39,14 @@ class RecordedRows:
 
     def __init__(self) -> None:
         self.rows: list[tuple[Observation, bool]] = []
-        self.quiet: list[bool] = []
         self.failures: Counter[tuple[str, str, str]] = Counter()
 
-    def add(self, row: Observation, *, urgent: bool, quiet: bool = False) -> None:
-        self.rows.append((row, urgent))
-        self.quiet.append(quiet)
+    def add(self, row: Observation) -> None:
+        self.rows.append((row, row.urgency is Urgency.URGENT))
+
+    @property
+    def quiet(self) -> list[bool]:
+        return [row.urgency is Urgency.QUIET for row, _ in self.rows]
 
     @property
     def urgencies(self) -> list[bool]:

@@ -7,7 +7,7 @@ import pytest
 from connectors.errors import JournalError
 from connectors.gather.publisher import Publisher
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, Urgency
 
 
 class RecordedJournal:
@@ -25,8 +25,8 @@ class RecordedJournal:
         return len(self.rows)
 
 
-def row(at_ms: int, cluster: str = "a") -> Observation:
-    return Observation(cluster=cluster, kind=ObservationKind.QUORUM, observed_at_ms=at_ms)
+def row(at_ms: int, cluster: str = "a", urgency: Urgency = Urgency.REGULAR) -> Observation:
+    return Observation(cluster=cluster, kind=ObservationKind.QUORUM, observed_at_ms=at_ms, urgency=urgency)
 
 
 def run_pending(loop: EventLoop) -> None:
@@ -38,12 +38,12 @@ def test_urgent_row_is_published_at_once_with_all_earlier_rows(loop: EventLoop) 
     journal = RecordedJournal()
     publisher = Publisher(journal, loop, on_failure=lambda: None)
 
-    publisher.add(row(1), urgent=False)
+    publisher.add(row(1))
     run_pending(loop)
     assert journal.published == []
 
-    publisher.add(row(2), urgent=True)
-    publisher.add(row(3), urgent=True)
+    publisher.add(row(2, urgency=Urgency.URGENT))
+    publisher.add(row(3, urgency=Urgency.URGENT))
     run_pending(loop)
     assert journal.published == [3], "one sync for both"
 
@@ -55,7 +55,7 @@ def test_what_is_noted_before_a_publication_is_a_part_of_it(loop: EventLoop) -> 
         journal, loop, on_failure=lambda: None, before_publish=lambda: noted_at.append(len(journal.published))
     )
     for at in range(2):
-        publisher.add(row(at), urgent=True)
+        publisher.add(row(at, urgency=Urgency.URGENT))
         run_pending(loop)
     assert noted_at == [0, 1]
 
@@ -65,16 +65,16 @@ def test_requested_row_is_urgent_once_and_only_in_its_cluster(loop: EventLoop) -
     publisher = Publisher(journal, loop, on_failure=lambda: None)
     publisher.publish_first_row_from("a", 100)
 
-    publisher.add(row(99), urgent=False)
-    publisher.add(row(100, "b"), urgent=False)
+    publisher.add(row(99))
+    publisher.add(row(100, "b"))
     run_pending(loop)
     assert journal.published == []
 
-    publisher.add(row(100), urgent=False)
+    publisher.add(row(100))
     run_pending(loop)
     assert journal.published == [3]
 
-    publisher.add(row(101), urgent=False)
+    publisher.add(row(101))
     run_pending(loop)
     assert journal.published == [3]
 
@@ -89,28 +89,28 @@ def test_quiet_rows_wait_for_a_second_more_where_time_alone_changes_nothing(loop
     publisher = Publisher(journal, loop, on_failure=lambda: None)
     publisher.let_wait("a", 1_000)
 
-    publisher.add(row(1), urgent=False, quiet=True)
+    publisher.add(row(1, urgency=Urgency.QUIET))
     seconds(publisher, 1)
     assert journal.published == []
-    publisher.add(row(2), urgent=False, quiet=True)
+    publisher.add(row(2, urgency=Urgency.QUIET))
     seconds(publisher, 1)
     assert journal.published == [2]
 
-    publisher.add(row(999), urgent=False, quiet=True)
-    publisher.add(row(1_000), urgent=False, quiet=True)
+    publisher.add(row(999, urgency=Urgency.QUIET))
+    publisher.add(row(1_000, urgency=Urgency.QUIET))
     seconds(publisher, 1)
     assert journal.published == [2, 4], "time may have changed something"
 
 
-@pytest.mark.parametrize(("cluster", "quiet"), [("a", False), ("b", True)])
-def test_other_rows_are_published_within_a_second(loop: EventLoop, cluster: str, *, quiet: bool) -> None:
+@pytest.mark.parametrize(("cluster", "urgency"), [("a", Urgency.REGULAR), ("b", Urgency.QUIET)])
+def test_other_rows_are_published_within_a_second(loop: EventLoop, cluster: str, urgency: Urgency) -> None:
     """Those that show something, and those of a cluster of which nothing was evaluated yet."""
     journal = RecordedJournal()
     publisher = Publisher(journal, loop, on_failure=lambda: None)
     publisher.let_wait("a", 1_000)
 
-    publisher.add(row(1), urgent=False, quiet=True)
-    publisher.add(row(2, cluster), urgent=False, quiet=quiet)
+    publisher.add(row(1, urgency=Urgency.QUIET))
+    publisher.add(row(2, cluster, urgency=urgency))
     seconds(publisher, 1)
     assert journal.published == [2]
 
@@ -119,7 +119,7 @@ def test_much_payload_is_published_at_once(loop: EventLoop) -> None:
     journal = RecordedJournal()
     publisher = Publisher(journal, loop, on_failure=loop.stop)
     for at in range(5):
-        publisher.add(replace(row(at), payload=bytes(1 << 20)), urgent=False)
+        publisher.add(replace(row(at), payload=bytes(1 << 20)))
         run_pending(loop)
     assert journal.published == [4], "what is not published is in memory"
 
@@ -129,17 +129,17 @@ def test_a_requested_row_that_is_written_already_is_published_and_none_is_made(l
     journal = RecordedJournal()
     publisher = Publisher(journal, loop, on_failure=lambda: None)
 
-    publisher.add(row(100), urgent=False)
+    publisher.add(row(100))
     assert publisher.publish_first_row_from("a", 100), "the row of that time may be the one that asks"
-    publisher.add(row(101), urgent=False)
+    publisher.add(row(101))
     run_pending(loop)
-    publisher.add(row(110), urgent=False)
+    publisher.add(row(110))
     assert not publisher.publish_first_row_from("a", 105)
     run_pending(loop)
     assert journal.published == [2, 3]
     assert publisher.publish_first_row_from("b", 105), "of another cluster"
 
-    publisher.add(row(120), urgent=False)
+    publisher.add(row(120))
     run_pending(loop)
     assert journal.published == [2, 3], "the next row is not urgent"
 
@@ -152,7 +152,7 @@ def test_unwritable_journal_ends_the_gatherer(loop: EventLoop) -> None:
     ended: list[bool] = []
     publisher = Publisher(Full(), loop, on_failure=lambda: ended.append(True))
 
-    publisher.add(row(1), urgent=True)
+    publisher.add(row(1, urgency=Urgency.URGENT))
 
     assert ended == [True]
     assert str(publisher.failure) == "no space left"

@@ -51,7 +51,7 @@ compiled-tests: $(READY)
 
 # Into an empty cache: while the checks run, so that no test waits for it.
 downloads: $(READY)
-	-@$(BIN)/python -c 'from pathlib import Path; from deploy.lab.lab import Lab; from deploy.lab.spark_jars import KAFKA_SOURCE, spark_jars; Lab(Path()).prepare(); spark_jars(KAFKA_SOURCE)'
+	-@$(BIN)/python -c 'from pathlib import Path; from deploy.lab.lab import Lab; Lab(Path()).prepare()'
 
 test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark (3 h with WORKERS=1)
 	@echo "test-long: about 3 hours with WORKERS=1"
@@ -138,14 +138,13 @@ wheel: $(READY) ## build the wheel in dist; an installation needs it and deploy/
 	@$(BIN)/hatchling build -t wheel
 
 ARCHIVE ?= dist/kraftwatch-spark.tar.gz
-spark-archive: $(READY) ## build what YARN's or Kubernetes' nodes need: Python packages, kraftwatch, jars of Spark's Kafka source
+spark-archive: $(READY) ## build what YARN's or Kubernetes' nodes need: Python packages and kraftwatch
 	@rm -rf build/spark && mkdir -p build/spark $(dir $(ARCHIVE))
 	@$(BIN)/uv venv --quiet --relocatable --python $(BIN)/python build/spark/python
 	@$(BIN)/uv pip install --quiet --python build/spark/python --require-hashes -r deploy/requirements.txt
 	@$(BIN)/hatchling build -t wheel -d build/spark
 	@$(BIN)/uv pip install --quiet --python build/spark/python --no-deps build/spark/*.whl
 	@build/spark/python/bin/python $(COMPILE) --invalidation-mode unchecked-hash build/spark/python/lib
-	@$(BIN)/python -m deploy.lab.spark_jars kafka-source build/spark/python/jars > build/spark/jars.txt
 	@tar --exclude='*/pyspark/jars' -C build/spark/python -czf $(ARCHIVE) .
 
 sbom: $(READY) ## write the SBOMs of the runtime and the development packages (CycloneDX) to dist

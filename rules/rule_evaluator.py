@@ -43,10 +43,11 @@ _ELSEWHERE: Mapping[type, tuple[str, ...]] = {
 """Fields that hold objects with moving numbers; and samples, which are not recorded: each poll changes them."""
 _CLOCKS = tuple(map(_MOVING[Quorum].index, ("now_ms", "newest_timestamp_ms")))
 """The positions of the moving numbers that grow as time passes, also if nothing else is observed."""
-_LONGEST_MS = 10_000
-"""How far ahead `quiet_until_ms` looks."""
-_RENEWED_MS = 3_000
-"""How far ahead its result is at least, if possible: it is computed again only when it is nearer."""
+_LONGEST_MS = 15_000
+"""How far ahead `quiet_until_ms` looks: beyond the longest time that rows wait."""
+_RENEWED_MS = 6_000
+"""How far ahead its result is at least, if possible: it is computed again only when it is nearer. So the clusters of a
+batch are due together next time, not one after the other."""
 _SOON_MS = 5_000
 """How far ahead it looks where comparisons are not recorded."""
 Values: TypeAlias = tuple[object, ...]

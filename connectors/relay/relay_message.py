@@ -55,7 +55,7 @@ def _unframed(value: bytes) -> Observation:
         raise UndecodableError("the message's value is not a row: its CRC-32C does not match")
     try:
         row = unpacked(content)
-    except (struct.error, IndexError, UnicodeDecodeError):
+    except (struct.error, IndexError, ValueError):
         raise UndecodableError("the message's value is not a row: no relay wrote it") from None
     # Kafka's epochs have 32 bits; so has the column of the DataFrames.
     if row.sequence < 0 or row.observed_at_ms < 0 or abs(row.leader_epoch or 0) >= 1 << 31:
@@ -134,6 +134,20 @@ class RelayMessage:
         return bytes([VERSION]) + _checksum(row) + row
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMessage:
+    """A message of a topic, whoever has written it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] | None
+    appended_at_ms: int
+    """When the broker appended it."""
+
+
 def parse_message(
     key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] | None
 ) -> RelayMessage:
@@ -194,6 +208,17 @@ class UnansweredTopicError(TopicError):
     """No broker answers, or there is no such topic yet: a later attempt may succeed."""
 
 
+class RowsLostError(KraftwatchError):
+    """A topic no longer has the rows that follow those that were read."""
+
+    def __init__(self, topic: str, why: str) -> None:
+        """`why`: what is missing, as a clause."""
+        super().__init__(
+            f"the topic {topic} no longer has rows that were not read (its retention is too short, or it was created "
+            f"again): {why}"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyedCluster:
     """What the topic has of one cluster."""
@@ -214,21 +239,19 @@ class SurveyedCluster:
 class TopicSurvey:
     """The surveyed clusters of a topic, by name."""
 
-    partitions: int
+    ends: Mapping[int, int]
+    """The end of each partition when it was surveyed."""
     clusters: Mapping[str, SurveyedCluster]
-    from_start: bool = True
-    """Whether each partition still has its first message."""
     append_time: bool | None = None
     """Whether the brokers set the time of a message; None for a topic without messages."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Why a row was refused, by the cluster that its key names."""
 
     def starting_offsets(self) -> Mapping[int, int]:
-        """Returns the offset to begin at, by partition; -1 (the end) for a partition without a cluster."""
-        offsets = dict.fromkeys(range(self.partitions), -1)
+        """Returns the offset to begin at, by partition; the end for a partition without a cluster."""
+        offsets = dict(self.ends)
         for one in self.clusters.values():
-            before = offsets[one.partition]
-            offsets[one.partition] = one.begins_at if before < 0 else min(before, one.begins_at)
+            offsets[one.partition] = min(offsets[one.partition], one.begins_at)
         return offsets
 
 

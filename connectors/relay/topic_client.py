@@ -22,6 +22,7 @@ from connectors.relay.relay_message import (
     Baseline,
     RelayMessage,
     TopicError,
+    TopicMessage,
     UnansweredTopicError,
     check_row,
     parse_message,
@@ -257,6 +258,19 @@ def accepted(message: Message, cluster_id: str | None) -> RelayMessage:
     read = parse_message(message.key(), message.value(), message.headers())
     check_row(read, cluster_id=cluster_id, appended_at_ms=appended_at_ms(message))
     return read
+
+
+def topic_message(message: Message) -> TopicMessage:
+    """Returns a message without Kafka's library."""
+    return TopicMessage(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        key=message.key(),
+        value=message.value(),
+        headers=message.headers(),
+        appended_at_ms=appended_at_ms(message),
+    )
 
 
 def appended_at_ms(message: Message) -> int:

@@ -48,7 +48,6 @@ def survey_topic(
     """
     until, newest, progress = time.monotonic() + within_s, _Newest(), Progress(topic.topic, say)
     with reading(topic, within_s) as reader:
-        from_start = all(low == 0 for low, _ in reader.bounds.values())
         begins = {number: max(low, high - _NEWEST_MESSAGES) for number, (low, high) in reader.bounds.items()}
         while True:
             for message in reader.messages(begins):
@@ -66,9 +65,8 @@ def survey_topic(
             found[name] = _surveyed(reader, counted)
             progress(f"the first rows of {len(found)} of {len(newest.baselines)} clusters are found")
         return TopicSurvey(
-            partitions=len(reader.bounds),
+            ends={number: high for number, (_, high) in reader.bounds.items()},
             clusters=found,
-            from_start=from_start,
             append_time=newest.append_time,
             refused=newest.refused,
         )

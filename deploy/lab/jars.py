@@ -67,19 +67,14 @@ def jar_checksums(lock: Path = LOCK) -> Mapping[str, str]:
     return checksums
 
 
-def verify_jars(jars: Path, checksums: Mapping[str, str], *, lock: Path = LOCK, downloaded: bool = True) -> list[str]:
+def verify_jars(jars: Path, checksums: Mapping[str, str], *, lock: Path = LOCK) -> list[str]:
     """Returns the names of the jars in a folder that have no checksum.
 
-    `lock` is the file that the error names; `downloaded`: the jars are not from a folder of the user's.
+    `lock` is the file that the error names.
     """
     expected = {jar.name: checksums.get(jar.name) for jar in sorted(jars.iterdir())}
     for name, checksum in expected.items():
         if checksum is not None and sha256(jars / name) != checksum:
-            if not downloaded:
-                raise LabError(
-                    f"{jars / name} is not the file that {lock.name} pins (sha256 {checksum[:12]}…): copy it there "
-                    "again"
-                )
             raise LabError(
                 f"{name} from Maven Central is not the file that {lock.name} pins (sha256 {checksum[:12]}…): it was "
                 "changed in transit or at its source; do not use it, and ask the operator of your Maven Central mirror"

@@ -1,9 +1,7 @@
-"""Downloads jars that Spark does not contain from Maven Central into the user's cache: its Kafka source, Hadoop's S3A.
+"""Downloads jars that Spark does not contain from Maven Central into the user's cache: Hadoop's file system S3A.
 
-They belong to the installed pyspark. Each jar must have its checksum in a lock file. Nothing is resolved: Maven Central
-has no spark-token-provider-kafka-0-10 of Spark 4.2, which only delegation tokens need, so that the resolution of
-Spark's own `spark.jars.packages` fails, and the jar of Spark 4.0 takes its place; and of the libraries that the AWS SDK
-names, Spark contains half.
+They belong to the installed pyspark. Each jar must have its checksum in a lock file. Nothing is resolved: of the
+libraries that the AWS SDK names, Spark contains half.
 
 `python -m deploy.lab.spark_jars s3a FOLDER` copies jars into a folder, and prints the value of `spark.jars`.
 """
@@ -64,18 +62,6 @@ class JarSet:
     """A Java file that is compiled against them and Spark's jars, into one more jar."""
 
 
-KAFKA_SOURCE = JarSet(
-    name="kafka-source",
-    title="Spark's Kafka source",
-    size="10 MB",
-    lock=Path(__file__).with_name("spark_jars.lock"),
-    dependencies=(
-        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION, False),
-        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", False),
-        ("org.apache.kafka", "kafka-clients", "3.9.2", False),
-        ("org.apache.commons", "commons-pool2", "2.13.1", False),
-    ),
-)
 S3A = JarSet(
     name="s3a",
     title="Hadoop's file system S3A",
@@ -92,31 +78,24 @@ S3A = JarSet(
 )
 
 
-def spark_jars(wanted: JarSet, folder: Path | None = None) -> Sequence[Path]:
-    """Returns the jars, verified by their checksums; downloads them if they are not in the cache.
-
-    Args:
-        wanted: the jars.
-        folder: a folder that has them already, for machines that do not reach Maven Central.
-    """
+def spark_jars(wanted: JarSet) -> Sequence[Path]:
+    """Returns the jars, verified by their checksums; downloads them if they are not in the cache."""
     installed = version("pyspark")
     if installed != SPARK_VERSION:
         raise LabError(f"the jars of {wanted.title} are of Spark {SPARK_VERSION}, but pyspark is {installed}")
-    downloaded = folder is None
-    if folder is None:
-        folder = cache_folder().with_name("spark") / f"{wanted.name}-{SPARK_VERSION}"
-        made_once(folder, partial(_download, wanted))
-    jars = _verified(wanted, folder, downloaded=downloaded)
+    folder = cache_folder().with_name("spark") / f"{wanted.name}-{SPARK_VERSION}"
+    made_once(folder, partial(_download, wanted))
+    jars = _verified(wanted, folder)
     return jars if wanted.source is None else [*jars, _compiled(wanted.source, jars)]
 
 
-def _verified(wanted: JarSet, folder: Path, *, downloaded: bool = True) -> Sequence[Path]:
+def _verified(wanted: JarSet, folder: Path) -> Sequence[Path]:
     checksums = jar_checksums(wanted.lock)
     missing = [name for name in checksums if not (folder / name).is_file()]
     if missing:
-        raise LabError(f"{folder} does not have {missing[0]} of {wanted.title}: copy it there, or delete the folder")
+        raise LabError(f"{folder} does not have {missing[0]} of {wanted.title}: delete the folder")
     jars = [folder / name for name in sorted(checksums)]
-    verify_jars(folder, checksums, lock=wanted.lock, downloaded=downloaded)
+    verify_jars(folder, checksums, lock=wanted.lock)
     return jars
 
 
@@ -151,7 +130,7 @@ def _copied(wanted: JarSet, folder: Path) -> Sequence[Path]:
 
 
 if __name__ == "__main__":
-    sets = {one.name: one for one in (KAFKA_SOURCE, S3A)}
+    sets = {one.name: one for one in (S3A,)}
     if len(sys.argv) != 3 or sys.argv[1] not in sets:
         sys.exit(f"usage: python -m deploy.lab.spark_jars {'|'.join(sets)} FOLDER")
     try:

@@ -79,13 +79,12 @@ def _export(
     """Writes the tables, and returns the number of new rows of each; of `events`, that of their observations."""
     from streaming.dataframes import register
     from streaming.dataframes.export import EXPORT_SETTINGS, TableExport
-    from streaming.job.topic_input import spark_settings
     from streaming.pipeline.hadoop_folder import missing_file_system
     from streaming.pipeline.query import SPARK_ERRORS, error_cause
     from streaming.pipeline.spark_session import start_spark
 
     print_progress("starting Spark")
-    own = {} if config is None else spark_settings(config)
+    own = {} if config is None else {**config.pipeline.spark_settings(), **config.spark}
     # Others read an export, unlike a checkpoint.
     umask = os.umask(0o077)
     os.umask(umask)

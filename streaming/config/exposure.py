@@ -17,7 +17,7 @@ from connectors.settings import Section, host_port, readable
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.root import Config
 
-PUBLIC_FILES = frozenset({"work_dir", "path", "hosts_file", "ca_file", "ssl_cafile", "ssl_crlfile", "folder", "jars"})
+PUBLIC_FILES = frozenset({"work_dir", "path", "hosts_file", "ca_file", "ssl_cafile", "ssl_crlfile", "folder"})
 """The keys of paths that hold no secret; every other path is a file with a secret."""
 _CERTIFICATES = {"ssl_certfile": "ssl_keyfile", "listen_certfile": "listen_keyfile"}
 """A certificate's file holds the key too, if the key has no file of its own."""

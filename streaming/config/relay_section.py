@@ -31,9 +31,7 @@ class RelaySection(TopicSection):
     restate_every: Duration = Field(default=3_600.0, ge=60, le=86_400)
     """Relay: how often each metadata log is written again from its start or snapshot, for jobs that start then."""
     rows_per_batch: int = Field(default=20_000, ge=1)
-    """Job: the most rows of one micro-batch (maxOffsetsPerTrigger), so that a backlog is read in bounded batches."""
-    jars: Path | None = None
-    """Job: a folder with the jars of Spark's Kafka source; default: downloaded once from Maven Central."""
+    """Job: the most rows of one micro-batch, so that a backlog is read in bounded batches."""
 
     def topic_of(self, cluster: str) -> str:
         """Returns the topic of a cluster's rows."""

@@ -28,8 +28,9 @@ from streaming.config import Config
 from streaming.dataframes.journal_dataframe import EVENT, JournalDataFrameSource, arrow_rows, require_journal
 from streaming.dataframes.metadata_log_source import timestamp_us
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
 from streaming.pipeline.schema import OBSERVATION, REFUSED
+from streaming.pipeline.topic_batch import RelayedCluster
+from streaming.pipeline.topic_source import TopicSource
 
 RecordT = TypeVar("RecordT")
 Columns: TypeAlias = Mapping[str, tuple[DataType, Callable[[RecordT], object]]]

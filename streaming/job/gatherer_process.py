@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from connectors.errors import JournalError, KraftwatchError, ProcessEndedError, UsageError
@@ -96,16 +96,17 @@ class GathererProcess:
         self._spawn()
         self._supervisor.start()
 
-    def request_poll(self, cluster: str, due_ms: Millis | None, quiet_until_ms: Millis) -> None:
-        """Requests a poll of a cluster at `due_ms`, published at once: a hold or clear time expires then.
+    def request_polls(self, requests: Mapping[str, tuple[Millis | None, Millis]]) -> None:
+        """Requests a poll of each cluster at the first time, published at once: a hold or clear time expires then.
 
-        Until `quiet_until_ms` quiet rows may wait. Never blocks. A lost request has no effect: the next regular poll is
+        Until the second time quiet rows may wait. Never blocks. A lost request has no effect: the next regular poll is
         published within two seconds.
         """
-        if self.pid is not None and self._requested.get(cluster) != (self.pid, due_ms, quiet_until_ms):
-            self._requested[cluster] = (self.pid, due_ms, quiet_until_ms)
-            request = PollRequest(cluster=cluster, at_ms=due_ms, quiet_until_ms=quiet_until_ms)
-            self._write(message_to_line(request))
+        for cluster, (due_ms, quiet_until_ms) in requests.items():
+            if self.pid is not None and self._requested.get(cluster) != (self.pid, due_ms, quiet_until_ms):
+                self._requested[cluster] = (self.pid, due_ms, quiet_until_ms)
+                request = PollRequest(cluster=cluster, at_ms=due_ms, quiet_until_ms=quiet_until_ms)
+                self._write(message_to_line(request))
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """Tells the gatherer whether to read a cluster's log: not while many rows of it wait to be evaluated.

@@ -79,7 +79,7 @@ class Job:
             self.quarantine,
             store=self.store,
             # A reload may have replaced the gatherer process.
-            request_poll=lambda *request: self.monitoring.gatherer.request_poll(*request),
+            request_polls=lambda requests: self.monitoring.gatherer.request_polls(requests),
             on_batch=self._note_batch,
             wait=stop.wait,
         )
@@ -87,7 +87,9 @@ class Job:
             stack.enter_context(self.role)
 
     def _job_report(self) -> JobReport:
-        return JobReport(evaluated_ms=self._observed_ms, sinks_fail=self.notifying.people_not_reached)
+        # A row that waits would change nothing that is evaluated.
+        evaluated_ms = max(self._observed_ms, self.checkpoint.topic_files.state().waiting_ms)
+        return JobReport(evaluated_ms=evaluated_ms, sinks_fail=self.notifying.people_not_reached)
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         # Another thread may be evaluating what this changes.
@@ -115,7 +117,7 @@ class Job:
             thresholds=self._thresholds,
             clusters=self.store.names,
             topics=topics,
-            read_s_ago=self.monitoring.read_s_ago(),
+            read=self.monitoring.topics(),
             # What relays observe says nothing about this host.
             blind=[*self.monitoring.blind_early, *self.store.blind()] if gathers else [],
             sinks=self.notifying.sink_states,

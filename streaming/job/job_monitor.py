@@ -39,6 +39,7 @@ from rules.model.job_state import (
 from rules.notifications.route import CLUSTERS, Silence
 from streaming.job.dependencies import Missing
 from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.pipeline.topic_files import TopicState
 
 REPORTED_MS: Final = 30_000
 """A smaller step of the clock changes no time that people act on: the time service corrects some seconds after a
@@ -58,8 +59,8 @@ class JobInputs:
     """The configured ones."""
     topics: Mapping[str, str]
     """By cluster: none for a job that gathers itself."""
-    read_s_ago: Mapping[str, float]
-    """How long ago each topic was read to its end, for the topics of which it is known."""
+    read: TopicState
+    """What was read from the topics, also in rows that wait for a batch."""
     blind: Sequence[BlindCluster]
     """Clusters of which nothing is observed, whether or not their alerts fire already."""
     sinks: Sequence[SinkState]
@@ -112,7 +113,7 @@ class JobMonitor:
         """The clusters of which a status has come since the job started."""
         self._row_at: dict[str, Millis] = {}
         """When rows of each cluster last arrived; before the first ones, when it was first evaluated; steady."""
-        self._read_at: dict[str, int] = {}
+        self._read_at: dict[str, Millis] = {}
         """When each topic was last read to its end; steady."""
         self._late: tuple[Millis, int] = (steady(), 0)
         """When the newest batch was delivered (steady), and how late it was."""
@@ -248,8 +249,9 @@ class JobMonitor:
         self._waiting = {name: one for name, one in self._waiting.items() if name in names}
         # A cluster that is added again has had no relay to wait for.
         self._row_at = {name: at for name, at in self._row_at.items() if name in inputs.topics}
-        for topic, ago_s in inputs.read_s_ago.items():
-            self._read_at[topic] = max(self._read_at.get(topic, 0), now - round(1_000 * ago_s))
+        for found, known in ((inputs.read.read_to_end_at, self._read_at), (inputs.read.row_at, self._row_at)):
+            for name, at_s in found.items():
+                known[name] = Millis(max(known.get(name, 0), round(1_000 * at_s)))
         late_at, late_ms = self._late
         return JobState(
             now_ms=now_ms,

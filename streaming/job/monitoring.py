@@ -1,7 +1,7 @@
 """Monitoring: the gatherer process and the streaming query, which a changed configuration restarts."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
@@ -27,6 +27,7 @@ from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
 from streaming.pipeline.spark_files import SparkFiles
 from streaming.pipeline.spark_session import empty_folder
 from streaming.pipeline.step import Step
+from streaming.pipeline.topic_files import TopicState
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +63,9 @@ class Monitoring(AbstractContextManager["Monitoring"]):
         """The clusters of which nothing is observed, by the early evaluation."""
         return () if self._early is None else self._early.blind
 
-    def read_s_ago(self) -> Mapping[str, float]:
-        """Returns how long ago each topic was read to its end, in seconds."""
-        return {} if self._query is None else self._query.read_s_ago()
+    def topics(self) -> TopicState:
+        """Returns what is known of the relays' topics; nothing, if this job gathers itself."""
+        return self.gatherer.topics() if isinstance(self.gatherer, RelayedInput) else TopicState()
 
     def begin_early_evaluation(self, notifying: Notifying) -> None:
         """Evaluates what needs no history until the query does, which may wait for Spark, or for cores."""
@@ -182,7 +183,7 @@ class Monitoring(AbstractContextManager["Monitoring"]):
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if not self.gathers:
-            return RelayedInput()
+            return RelayedInput(self.checkpoint.topic_files)
         at = self.checkpoint
         gatherer = GathererProcess(self.spec.clusters, journal=at.journal, logs=at.logs)
         gatherer.start()

@@ -22,7 +22,6 @@ from streaming.job.dependency_checks import dependency_checks
 from streaming.job.job import Job
 from streaming.job.serving import serve, serve_start
 from streaming.job.start_up import created, prepare
-from streaming.job.topic_input import spark_settings
 from streaming.pipeline.active_role import job_id
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import stop_ignoring_errors
@@ -99,7 +98,7 @@ def _started_query(job: Job, stop: SignalFlag, say: Print, stack: ExitStack) -> 
         spark = start_spark(
             master=config.master,
             logs=checkpoint.logs,
-            settings=spark_settings(config),
+            settings={**config.pipeline.spark_settings(), **config.spark},
             local_files=checkpoint.shared_folder is not None,
         )
     stack.callback(stop_ignoring_errors, spark.stop)

@@ -21,14 +21,15 @@ from streaming.config.relay_section import RelaySection
 from streaming.job.cluster_identity import ClusterIds, UnavailableClusterError
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import (
-    GATHERER,
     KAFKA,
     CheckpointSource,
     checkpoint_source,
     is_new,
     require_source,
 )
-from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_settings
+from streaming.pipeline.topic_batch import RelayedCluster
+from streaming.pipeline.topic_files import TopicFiles, TopicState
+from streaming.pipeline.topic_source import TopicSource
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +39,16 @@ _SAY_EVERY_S = 2.0
 
 
 class RelayedInput:
-    """Takes the place of `GathererProcess`: the relay gathers, on other machines."""
+    """Takes the place of `GathererProcess`: a relay gathers on another machine, and Spark's planner reads its topic."""
 
     alive = True
     pid: int | None = None
     loop_stalled_s: float | None = None
+
+    def __init__(self, files: TopicFiles) -> None:
+        """`files`: of the job."""
+        self._files = files
+        self._failing: str | None = None
 
     def start(self) -> None:
         """Starts nothing."""
@@ -50,8 +56,28 @@ class RelayedInput:
     def stop(self) -> None:
         """Stops nothing."""
 
-    def request_poll(self, cluster: str, due_ms: Millis | None, quiet_until_ms: Millis) -> None:
-        """Requests nothing: the next regular poll follows within a second."""
+    def request_polls(self, requests: Mapping[str, tuple[Millis | None, Millis]]) -> None:
+        """Lets quiet rows wait, for a batch, until one of the two times.
+
+        No poll is requested: the next regular one follows within a second.
+        """
+        self._files.put_quiet_until(
+            {
+                cluster: quiet_until_ms if due_ms is None else min(due_ms, quiet_until_ms)
+                for cluster, (due_ms, quiet_until_ms) in requests.items()
+            }
+        )
+
+    def topics(self) -> TopicState:
+        """Returns what Spark's planner has found in the topics; logs once that, and when, they cannot be read."""
+        state = self._files.state()
+        if state.failing != self._failing:
+            if state.failing is None:
+                log.warning("the relay's topic is read again")
+            else:
+                log.warning("the relay's topic cannot be read: %s; retrying", state.failing)
+        self._failing = state.failing
+        return state
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """Limits nothing: a relay does not know how far its rows are evaluated."""
@@ -85,8 +111,7 @@ def identify_in_topics(
             wanted_of.setdefault(topic, {})[name] = recorded.get(name) or configured[name]
     for topic, expected, survey in _surveys(section, wanted_of, say):
         added = topic not in source.starting_offsets
-        begin_again = checkpoint.new_state_advice if added and not new else None
-        found = {name: _started(section, topic, name, survey, begin_again) for name in expected}
+        found = {name: _started(section, topic, name, survey) for name in expected}
         clusters = {name: one for name, one in found.items() if isinstance(one, SurveyedCluster)}
         unavailable |= {name: one for name, one in found.items() if isinstance(one, UnavailableClusterError)}
         ids |= {name: one.cluster_id for name, one in clusters.items()}
@@ -131,21 +156,6 @@ def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
     )
 
 
-def spark_settings(config: Config) -> Mapping[str, str]:
-    """Returns Spark's settings; with its Kafka source, whose jars are downloaded, where the job reads the topic."""
-    settings = {**config.pipeline.spark_settings(), **config.spark}
-    if config.source == GATHERER or config.relay is None:
-        return settings
-    # Imported here: a job with its own gatherer downloads nothing.
-    from deploy.lab import LabError
-    from deploy.lab.spark_jars import KAFKA_SOURCE, spark_jars
-
-    try:
-        return kafka_settings(spark_jars(KAFKA_SOURCE, config.relay.jars), settings)
-    except LabError as problem:
-        raise UsageError(f"source: kafka: {problem}") from None
-
-
 def _section(config: Config) -> RelaySection:
     assert config.relay is not None, "the configuration requires it with source: kafka"
     return config.relay
@@ -184,12 +194,9 @@ def _survey(
 
 
 def _started(
-    section: RelaySection, topic: str, name: str, survey: TopicSurvey | TopicError, begin_again: str | None
+    section: RelaySection, topic: str, name: str, survey: TopicSurvey | TopicError
 ) -> SurveyedCluster | UnavailableClusterError:
-    """Returns what a survey found of a cluster, or why its rows cannot be read.
-
-    `begin_again` says how a new state is begun, where the query needs the topic's first rows; None where it does not.
-    """
+    """Returns what a survey found of a cluster, or why its rows cannot be read."""
     if isinstance(survey, TopicError):
         return UnavailableClusterError(
             f"cluster {name}: relay: {survey}", may_pass=isinstance(survey, UnansweredTopicError)
@@ -209,11 +216,6 @@ def _started(
         return UnavailableClusterError(
             f"cluster {name}: the topic {topic} no longer has the beginning of its metadata log: set retention.ms of "
             f"the topic above relay.restate_every, and send SIGHUP to the relay"
-        )
-    if begin_again is not None and not survey.from_start:
-        return UnavailableClusterError(
-            f"cluster {name}: the topic {topic} is new to this checkpoint and no longer has its first rows: stop the "
-            f"job and {begin_again}, and the next start begins with each cluster's newest baseline"
         )
     return found
 

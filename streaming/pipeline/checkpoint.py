@@ -31,6 +31,7 @@ from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database, sqlite_database
 from rules.formatting import plural
 from streaming.pipeline.spark_files import LocalFolder, SparkFiles
+from streaming.pipeline.topic_files import TopicFiles
 
 LOCK_WAIT_S = 10.0
 VERSION = 1
@@ -102,6 +103,11 @@ class Checkpoint:
     def logs(self) -> Path:
         """Spark's and the gatherer's logs."""
         return self.folder / "log"
+
+    @property
+    def topic_files(self) -> TopicFiles:
+        """What the driver and Spark's planner, which reads a relay's topic, say to each other."""
+        return TopicFiles(self.logs / "topic")
 
     @property
     def identity(self) -> Path:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame, Row
 
@@ -31,6 +31,9 @@ from streaming.status.status_store import StatusStore
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 1.0
+PollTimes: TypeAlias = tuple[Millis | None, Millis]
+"""When a hold or clear time of a cluster expires, if one does: a poll at that time decides about an alert. And until
+when its quiet rows may wait."""
 
 
 class Deliver:
@@ -42,17 +45,17 @@ class Deliver:
         quarantine: Collection[dict[str, Any]],
         *,
         store: StatusStore,
-        request_poll: Callable[[str, Millis | None, Millis], None],
+        request_polls: Callable[[Mapping[str, PollTimes]], None],
         on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         """Delivers nothing yet.
 
-        `request_poll` takes a cluster, the time in ms at which a hold or clear time expires, if one does, and the time
-        until which its quiet rows may wait. `wait` waits some seconds and returns whether the job stops.
+        `request_polls` takes what the evaluations of a batch need next, by cluster. `wait` waits some seconds and
+        returns whether the job stops.
         """
         self._notifying, self._quarantine = notifying, quarantine
-        self.store, self._request_poll, self._on_batch = store, request_poll, on_batch
+        self.store, self._request_polls, self._on_batch = store, request_polls, on_batch
         self._wait = wait or threading.Event().wait
         self.last_batch_at: float | None = None
         """When the newest micro-batch was delivered (monotonic seconds): /healthz reads it."""
@@ -66,6 +69,7 @@ class Deliver:
         bad: dict[str, Any] = {}
         refused: list[str] = []
         waiting: dict[str, WaitingRows] = {}
+        evaluated: dict[str, PollTimes] = {}
         statuses: list[ClusterStatus] = []
         for row in rows:
             if row.kind == OutputKind.QUARANTINE:
@@ -77,7 +81,8 @@ class Deliver:
             with _contained(row):
                 if row.kind == OutputKind.EVALUATED:
                     self.store.put_evaluation(row.cluster, at_ms=now_ms)
-                    self._request_poll(row.cluster, *json.loads(row.body))
+                    due_ms, quiet_until_ms = json.loads(row.body)
+                    evaluated[row.cluster] = due_ms, quiet_until_ms
                 elif row.kind == OutputKind.STATUS:
                     status = from_json(row.body)
                     self.store.put_status(status, at_ms=now_ms)
@@ -86,6 +91,7 @@ class Deliver:
                     waiting[row.cluster] = WAITING_ROWS.validate_json(row.body)
                 elif row.kind == OutputKind.FIRING:
                     self._notifying.put(FIRING.validate_json(row.body))
+        self._request_polls(evaluated)
         report = self._notifying.send()
         # Not before: in this batch the job may have begun to notify.
         if bad and self._notifying.notifies:

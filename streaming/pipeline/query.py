@@ -1,11 +1,8 @@
 """The streaming query: source -> step -> deliver, restartable from its checkpoint."""
 
-import json
 import logging
 import re
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -14,14 +11,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from connectors.errors import KraftwatchError, UsageError
+from connectors.relay.relay_message import RowsLostError
 from connectors.secret import redact
-from connectors.wall_clock import wall_ms
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.kafka_source import TopicSource
 from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.step import Step
+from streaming.pipeline.topic_source import TopicSource
 from streaming.replay.state_codec import UnusableStateError
 
 log = logging.getLogger(__name__)
@@ -34,17 +31,13 @@ TOO_SLOW = "Python worker failed to connect back"
 (`streaming.pipeline.planner_connection`)."""
 QUERY_NAME = "kraftwatch"
 """Of the query, in Spark's UI, event log and metrics."""
-_WAITING = "Waiting for "
-"""Begins the message of a query's status between two batches: for data, or for the next trigger (MicroBatchExecution).
-"""
 _TWO_QUERIES = "CONCURRENT_STREAM_LOG_UPDATE"
 """In Spark's error when another query has written the next offset or commit of the checkpoint."""
-_ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost", "OffsetOutOfRange", "failOnDataLoss")
-"""Texts of Spark's errors when the topic no longer has rows that the checkpoint has not read."""
-_WITHOUT_TIME = re.compile(r"Record at topic (\S{1,249} partition \d{1,10} offset \d{1,19}) has timestamp value ")
-"""In Spark's error when a producer has given a message a time that its TimestampType cannot hold."""
-_UNUSABLE = re.compile(rf"{UnusableStateError.__module__}\.{UnusableStateError.__name__}: (.+)")
-"""In the traceback of a Python worker: the step cannot continue with a stored state."""
+_UNUSABLE = re.compile(
+    "|".join(rf"{each.__module__}\.{each.__name__}: (.+)" for each in (UnusableStateError, RowsLostError))
+)
+"""In the traceback of a Python worker or of the planner: the step cannot continue with a stored state, or the topic no
+longer has the rows that follow it."""
 _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
 """In the traceback of a Python worker: the step refused the state of another cluster."""
 
@@ -129,38 +122,13 @@ class Query:
         if ended:
             raise JobError("the streaming query ended by itself; restart the job")
 
-    def read_s_ago(self) -> Mapping[str, float]:
-        """Returns how long ago each topic was read to its end, in seconds; a topic with a backlog is left out."""
-        if self.topic is None or self._running is None:
-            return {}
-        try:
-            status, progress = self._running.status, self._running.lastProgress
-        except SPARK_ERRORS:
-            return {}
-        if not status["isDataAvailable"] and status["message"].startswith(_WAITING):
-            return dict.fromkeys(self.topic.starting_offsets, 0.0)
-        return {} if progress is None else topics_read(progress, wall_ms())
-
     def _failure(self, how: str, problem: Exception) -> JobError | UsageError:
         """Returns the error that says what to do: to restart the job, or to repair a damaged file."""
         if (refused := _REFUSED.search(str(problem))) is not None:
             return UsageError(refused[1])
         if (unusable := _UNUSABLE.search(str(problem))) is not None:
-            return StateError(unusable[1])
+            return StateError(next(filter(None, unusable.groups())))
         cause = error_cause(problem)
-        if self.topic is not None and any(text in str(problem) for text in _ROWS_LOST):
-            topics = ", ".join(self.topic.starting_offsets)
-            return StateError(
-                f"the topic {topics} no longer has rows that were not read (its retention is too short, or it was "
-                f"created again): {cause}"
-            )
-        if (message := _WITHOUT_TIME.search(str(problem))) is not None:
-            return JobError(
-                f"the streaming query {how}: topic {message[1]} has a message whose time Spark cannot represent: set "
-                f"message.timestamp.type=LogAppendTime of the topic, delete its messages up to this one "
-                f"(kafka-delete-records.sh), send SIGHUP to its relays, and {self._checkpoint.new_state_advice}: the "
-                f"next start begins with each cluster's newest baseline"
-            )
         if _TWO_QUERIES in str(problem):
             return JobError(
                 f"the streaming query {how}: another job uses {self._checkpoint.location}: give each job its own place"
@@ -176,18 +144,6 @@ class Query:
             stop_ignoring_errors(self._running.stop)
 
 
-def topics_read(progress: Mapping[str, Any], now_ms: int) -> Mapping[str, float]:
-    """Returns how long ago, in seconds, the newest batch began, for each topic of which it has read all that was there.
-
-    `progress` is the query's StreamingQueryProgress, `now_ms` the wall clock.
-    """
-    began = datetime.fromisoformat(progress["timestamp"])
-    ago_s = max(0.0, now_ms / 1000 - began.timestamp())
-    (source,) = progress["sources"]
-    end, latest = (json.loads(source[name]) or {} for name in ("endOffset", "latestOffset"))
-    return {topic: ago_s for topic, offsets in latest.items() if end.get(topic) == offsets}
-
-
 def start(
     spark: SparkSession,
     checkpoint: Checkpoint,
@@ -198,7 +154,7 @@ def start(
     trigger_s: float = 0.0,
 ) -> StreamingQuery:
     """Starts the pipeline: source -> step -> deliver."""
-    rows = _journal_rows(spark, checkpoint) if topic is None else topic.observations(spark)
+    rows = _journal_rows(spark, checkpoint) if topic is None else topic.observations(spark, checkpoint.topic_files)
     output = rows.groupBy("group").applyInPandasWithState(step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout)
     return (
         output.writeStream.foreachBatch(_released_after(deliver))

@@ -109,12 +109,11 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         (first, rows), self._planned = self._planned or (begin, []), None
         if (first, first + len(rows)) != (begin, until):
             rows = list(journal.read(begin, until))
-        return [InputPartition(_arrow_stream(self._to_arrow(rows)))] if rows else []
+        return [InputPartition(arrow_stream([self._to_arrow(rows)]))] if rows else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a partition; runs on any executor."""
-        with pa.ipc.open_stream(partition.value) as stream:
-            yield from stream
+        yield from read_arrow_stream(partition)
 
     def commit(self, end: dict[str, str | int]) -> None:
         """Marks the rows below `end` as delivered: the journal writer may delete them."""
@@ -132,12 +131,20 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return journal
 
 
-def _arrow_stream(batch: pa.RecordBatch) -> bytes:
+def arrow_stream(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Returns batches of the same schema, at least one, as an Arrow IPC stream, the value of an input partition."""
     out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_stream(out, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
     content: bytes = out.getvalue().to_pybytes()
     return content
+
+
+def read_arrow_stream(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Yields the batches of a partition of `arrow_stream`."""
+    with pa.ipc.open_stream(partition.value) as stream:
+        yield from stream
 
 
 def _bounded(rows: Iterator[Observation]) -> Iterator[Observation]:

@@ -1,241 +1,297 @@
-"""The relay's topic as the source of the query, read by Spark's own Kafka source (spark-sql-kafka-0-10).
+"""The relay's topic as the source of the query, and as a batch DataFrame.
 
-Skipped are rows of clusters that are not monitored, rows of a baseline with which the state does not begin, and rows
-that are not above the newest one of their cluster: after a crash of the relay a row may be in the topic twice, and a
-relay that was replaced may still write. Whatever is no message of a relay of its cluster goes to quarantine.
+The planner, which runs beside the driver, reads the topic and puts the rows into the input partition, as with a
+journal: only the reader of a row can know that it needs no batch (`topic_batch`). Executors need neither the topic nor
+its login.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import atexit
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 import pyarrow as pa
+from pydantic import PlainSerializer, SecretStr, TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
 
-from connectors.errors import UndecodableError, UsageError
-from connectors.observations.observation import Observation
-from connectors.relay.relay_message import RefusedPart, RefusedRowError, check_row, parse_message
 from connectors.settings import TopicSection
-from connectors.wall_clock import wall_ms
-from streaming.pipeline.output_rows import TOPIC
-from streaming.pipeline.python_worker import begin_task
-from streaming.pipeline.schema import PACKED, PACKED_ARROW, REFUSED, pack
+from streaming.pipeline.schema import PACKED
+from streaming.pipeline.source import BYTES_PER_BATCH, arrow_stream, read_arrow_stream
+from streaming.pipeline.topic_batch import MessageReader, RelayedCluster, TopicBatch
+from streaming.pipeline.topic_files import TopicFiles, TopicState
 
-LOG_APPEND_TIME = 1
-"""`timestampType` of a message whose time the broker has set."""
+if TYPE_CHECKING:
+    from connectors.relay.topic_follower import TopicFollower
 
-REDACTION: Mapping[str, str] = {
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
-    "spark.sql.redaction.options.regex": "(?i)url|secret|password|jaas|keystore",
-}
-"""Spark's settings with the names of options whose values it must not print.
-
-Secrets are in the options of the source, which Spark keeps in memory; no checkpoint holds them. A secret is read when
-the query starts.
-"""
-_LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
+WAIT_S: Final = 1.0
+"""Seconds that `latestOffset` waits for a batch to be due: a query that is stopped waits for its return."""
+_POLL_S: Final = 0.2
+_FURTHER_S: Final = 0.05
+"""How long a batch that is due waits for each of the messages that are there."""
+_STATE_EVERY_S: Final = 1.0
+Offsets: TypeAlias = dict[str, dict[str, int]]
+"""By topic and number of the partition: the next message."""
 
 
-def connection_options(topic: TopicSection) -> Mapping[str, str]:
-    """Returns the options of a connection, as Kafka's Java client names its settings."""
-    options: dict[str, str | None] = {
-        "bootstrap.servers": ",".join(topic.bootstrap),
-        "security.protocol": topic.security_protocol,
-    }
-    if topic.ssl_cafile is not None:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(topic.ssl_cafile.absolute())}
-    if not topic.ssl_check_hostname:
-        options["ssl.endpoint.identification.algorithm"] = ""
-    if topic.ssl_certfile is not None:
-        options |= _client_certificate(topic)
-    if topic.sasl_mechanism is not None:
-        options |= {"sasl.mechanism": topic.sasl_mechanism, "sasl.jaas.config": _jaas(topic)}
-    return {f"kafka.{name}": value for name, value in options.items() if value is not None}
-
-
-def _jaas(topic: TopicSection) -> str:
-    assert topic.sasl_mechanism is not None
-    module = _LOGIN_MODULES.get(topic.sasl_mechanism)
-    if module is None:
-        raise UsageError(f"relay: source: kafka does not support sasl_mechanism {topic.sasl_mechanism}")
-    password = topic.secret("sasl_plain_password")
-    secret = "" if password is None else password.read()
-    return f"{module} required username={_quoted(topic.sasl_plain_username or '')} password={_quoted(secret)};"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _client_certificate(topic: TopicSection) -> dict[str, str | None]:
-    """Returns the client certificate; Java reads a private key in PKCS #8 only."""
-    # Imported here: it takes a while, and few topics need it.
-    from cryptography import x509
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        load_pem_private_key,
-    )
-
-    certificate = topic.ssl_certfile
-    assert certificate is not None
-    key_file = topic.ssl_keyfile or certificate
-    password = topic.secret("ssl_password")
-    try:
-        chain = x509.load_pem_x509_certificates(certificate.read_bytes())
-        key = load_pem_private_key(key_file.read_bytes(), None if password is None else password.read().encode())
-    except OSError as problem:
-        raise UsageError(
-            f"relay: cannot read {problem.filename}: {(problem.strerror or 'unreadable').lower()}"
-        ) from None
-    except (ValueError, TypeError):
-        place = certificate if key_file == certificate else f"{certificate} has no certificate, or {key_file}"
-        raise UsageError(f"relay: {place} has no private key that ssl_password decrypts") from None
-    pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": "".join(one.public_bytes(Encoding.PEM).decode() for one in chain),
-        "ssl.keystore.key": pkcs8.decode(),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayedCluster:
-    """From which messages the rows of a monitored cluster come."""
-
-    topic: str
-    cluster_id: str
-    baseline: int
-    """Rows of an older baseline are skipped."""
+def _plain(section: TopicSection) -> Mapping[str, Any]:
+    """Returns a section as JSON has it, with its secrets, and without the keys of a subclass."""
+    found: dict[str, Any] = {}
+    for name in TopicSection.model_fields:
+        value = getattr(section, name)
+        if isinstance(value, SecretStr):
+            value = value.get_secret_value()
+        found[name] = str(value.absolute()) if isinstance(value, Path) else value
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSource:
-    """What the query reads. Raises UsageError if a file of the login cannot be read."""
+    """What is read. Its JSON holds the secrets of the login that are not in files of their own."""
 
-    connection: TopicSection
+    connection: Annotated[TopicSection, PlainSerializer(_plain)]
     """To the brokers; its topic is one of those that are read."""
     rows_per_batch: int
-    """maxOffsetsPerTrigger: a backlog is read in bounded batches."""
+    """Of one batch, at most: a backlog is read in bounded batches."""
     starting_offsets: Mapping[str, Mapping[int, int]]
-    """Where a new query begins, by topic and partition; -1 for the end. These topics are read."""
+    """Where a new query begins, by topic and partition; other partitions are read from their start."""
     clusters: Mapping[str, RelayedCluster]
     """The monitored clusters by name."""
 
-    def observations(self, spark: SparkSession) -> DataFrame:
-        """Returns the stream of packed observations."""
-        reader = spark.readStream.format("kafka").options(**self._options)
-        return self._packed(
-            reader.option("startingOffsets", json.dumps({name: {**at} for name, at in self.starting_offsets.items()}))
-            .option("maxOffsetsPerTrigger", self.rows_per_batch)
-            # Without the rows that retention has deleted, the log would have a gap.
-            .option("failOnDataLoss", "true")
-            .load()
-        )
+    def observations(self, spark: SparkSession, files: TopicFiles) -> DataFrame:
+        """Returns the stream of packed observations; `files`: of the job."""
+        files.begin(_SOURCE.dump_json(self))
+        spark.dataSource.register(TopicDataSource)
+        return spark.readStream.format(TopicDataSource.NAME).option("folder", str(files.folder.absolute())).load()
 
     def recorded(self, spark: SparkSession, since_ms: int) -> DataFrame:
-        """Returns the packed observations that were made since then and are in the topics now."""
-        # No row is more than a minute after the broker's time of its message: such a row is refused.
-        begin = {"startingTimestamp": str(max(0, since_ms - 60_000)), "startingOffsetsByTimestampStrategy": "latest"}
-        return self._packed(spark.read.format("kafka").options(**self._options, **begin).load())
+        """Returns the packed observations that were made since then, or a minute before, and are in the topics now.
+
+        The master is a local one: its workers read the login in a file.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="kraftwatch-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        TopicFiles(folder).begin(_SOURCE.dump_json(self))
+        spark.dataSource.register(TopicDataSource)
+        reader = spark.read.format(TopicDataSource.NAME).option("folder", str(folder))
+        return reader.option("since_ms", str(since_ms)).load()
+
+
+_SOURCE: Final = TypeAdapter(TopicSource)
+
+
+class TopicDataSource(DataSource):
+    """The topics of a job: packed observations, each cluster's in the order of its partition.
+
+    Options: `folder`, that of `TopicFiles`; of a batch DataFrame also `since_ms`.
+    """
+
+    options: MutableMapping[str, str]
+    NAME: ClassVar[str] = "kraftwatch-topic"
+
+    @classmethod
+    def name(cls) -> str:
+        """Returns the format's name in `readStream.format`."""
+        return cls.NAME
+
+    def schema(self) -> StructType:
+        """Returns `schema.PACKED`."""
+        return PACKED
+
+    def streamReader(self, schema: StructType) -> "TopicStreamReader":
+        """Returns a reader that holds only the folder, because Spark pickles it to the executors."""
+        return TopicStreamReader(TopicFiles(Path(self.options["folder"])))
+
+    def reader(self, schema: StructType) -> "TopicBatchReader":
+        """Returns the reader of a batch DataFrame."""
+        return TopicBatchReader(TopicFiles(Path(self.options["folder"])), int(self.options["since_ms"]))
+
+
+class TopicStreamReader(DataSourceStreamReader):
+    """Offsets are the next message by topic and partition."""
+
+    def __init__(self, files: TopicFiles) -> None:
+        """Takes the job's files: nothing is opened yet."""
+        self._files = files
+        self._reading: _Reading | None = None
+
+    def initialOffset(self) -> Offsets:
+        """Returns where a new query begins."""
+        return self._opened.source_offsets
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Returns the bound of one batch, so that a backlog shows progress and memory stays bounded."""
+        return ReadMaxRows(self._opened.source.rows_per_batch)
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+        """Returns the end of the next batch if one is due within a second, else `start`."""
+        return self._opened.planned_end(start)
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        """Returns the rows as one partition, an Arrow IPC stream: they only pass through the task that reads it."""
+        batches = self._opened.batches(start, end)
+        return [InputPartition(arrow_stream(batches))] if batches else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a partition; runs on any executor."""
+        yield from read_arrow_stream(partition)
+
+    def stop(self) -> None:
+        """Closes the connections."""
+        if self._reading is not None:
+            self._reading.follower.close()
 
     @property
-    def _options(self) -> dict[str, str]:
-        topics = {"subscribe": ",".join(self.starting_offsets), "includeHeaders": "true"}
-        return {**connection_options(self.connection), **topics}
-
-    def _packed(self, messages: DataFrame) -> DataFrame:
-        at_ms = F.unix_millis("timestamp").alias("at_ms")
-        columns = messages.select(
-            "key", "value", "headers", "topic", "partition", "offset", at_ms, F.col("timestampType").alias("time_type")
-        )
-        return columns.mapInArrow(MessageReader(self.clusters), PACKED)
+    def _opened(self) -> "_Reading":
+        if self._reading is None:
+            self._reading = _Reading(_SOURCE.validate_json(self._files.source()), self._files)
+            self._files.delete_source()
+        return self._reading
 
 
-def kafka_settings(jars: Sequence[Path], settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns Spark's settings with those of the Kafka source added; the given ones win."""
-    paths = [*filter(None, [settings.get("spark.jars")]), *map(str, jars)]
-    return {
-        # An idle query asks the brokers for the topic's end after each pause.
-        "spark.sql.streaming.pollingDelay": "100ms",
-        **REDACTION,
-        **settings,
-        "spark.jars": ",".join(paths),
-    }
+class _Reading:
+    """What the planner holds: the connection, and the rows of the next batch."""
 
+    def __init__(self, source: TopicSource, files: TopicFiles, follower: "TopicFollower | None" = None) -> None:
+        # Imported here: executors need no library of Kafka's.
+        from connectors.relay.topic_follower import TopicFollower
 
-class MessageReader:
-    """`mapInArrow`: batches of messages to batches of `schema.PACKED`. Spark pickles it: it holds settings only."""
-
-    def __init__(self, clusters: Mapping[str, RelayedCluster], clock_ms: Callable[[], int] = wall_ms) -> None:
-        """`clusters` as in `TopicSource`; `clock_ms` is read where the time of a message is its producer's."""
-        self._clusters = dict(clusters)
-        self._clock_ms = clock_ms
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Reads the messages of one task, in the order of their offsets."""
-        begin_task()
-        newest: dict[str, int] = {}
-        for batch in batches:
-            rows: list[Observation] = []
-            refused: list[dict[str, Any]] = []
-            for message in batch.to_pylist():
-                try:
-                    row = self._row(message, newest)
-                except UndecodableError as problem:
-                    refused.append(self._refused(message, problem))
-                else:
-                    rows += [] if row is None else [row]
-            if rows:
-                yield pack(rows)
-            if refused:
-                yield pa.RecordBatch.from_pylist(refused, schema=PACKED_ARROW)
-
-    def _row(self, message: Mapping[str, Any], newest: dict[str, int]) -> Observation | None:
-        headers = [(each["key"], each["value"]) for each in message["headers"] or ()]
-        read = parse_message(message["key"], message["value"], headers)
-        row = read.observation
-        cluster = self._clusters.get(row.cluster)
-        if cluster is None:
-            return None
-        if message["topic"] != cluster.topic:
-            raise RefusedRowError(
-                RefusedPart.TOPIC, f"rows of the cluster are read from the topic {cluster.topic} only"
-            )
-        check_row(read, cluster_id=cluster.cluster_id, appended_at_ms=self._appended_at_ms(message))
-        if read.baseline.sequence < cluster.baseline or row.sequence <= newest.get(row.cluster, -1):
-            return None
-        newest[row.cluster] = row.sequence
-        return row
-
-    def _appended_at_ms(self, message: Mapping[str, Any]) -> int:
-        # A producer can give its message any time: such a time counts only as far as it has been reached.
-        at_ms = int(message["at_ms"] or 0)
-        return at_ms if message["time_type"] == LOG_APPEND_TIME else min(at_ms, self._clock_ms())
-
-    def _refused(self, message: Mapping[str, Any], problem: UndecodableError) -> dict[str, Any]:
-        """Returns the packed row of a refused message: what the quarantine keeps of it, as JSON."""
-        part = problem.part if isinstance(problem, RefusedRowError) else RefusedPart.MESSAGE
-        key = (message["key"] or b"").decode(errors="replace")
-        place = f"{TOPIC}{message['topic']} partition {message['partition']}"
-        body = {
-            "cluster": place,
-            # The topic's offset stands for the sequence in a journal.
-            "sequence": message["offset"],
-            "observed_at_ms": message["at_ms"] or 0,
-            "offset": message["offset"],
-            "length": len(message["value"] or b""),
-            "reason": str(problem),
-            "part": part,
-            "rows_of": key if key in self._clusters else None,
+        self.source, self._files = source, files
+        self.source_offsets: Offsets = {
+            topic: {str(number): offset for number, offset in partitions.items()}
+            for topic, partitions in source.starting_offsets.items()
         }
-        return {"group": REFUSED, "observation": json.dumps(body).encode()}
+        self.follower = follower or TopicFollower(source.connection, source.starting_offsets)
+        self._batch = TopicBatch(
+            MessageReader(source.clusters), most_rows=source.rows_per_batch, most_bytes=BYTES_PER_BATCH
+        )
+        self._begins: Offsets | None = None
+        """Where the batch begins; None: it is read anew."""
+        self._ends: Offsets | None = None
+        """Where it ends, once it is planned."""
+        self._state_at = self._failing_since = 0.0
+
+    def planned_end(self, start: Offsets) -> Offsets:
+        """Returns the end of the next batch if one is due within a second, else `start`."""
+        if self._begins != start or self._ends is not None:
+            self._begin(start)
+        until = time.monotonic() + WAIT_S
+        while (due_s := self._batch.due_in_s) > 0:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return start
+            self._read_next(min(due_s, left_s))
+        while not (self._batch.is_full or self.follower.at_end):
+            if not self._read_next(_FURTHER_S):
+                break
+        self._ends = self._position()
+        return self._ends
+
+    def batches(self, start: Offsets, end: Offsets) -> Sequence[pa.RecordBatch]:
+        """Returns the rows between these offsets; reads them again, unless they were planned just now."""
+        if (self._begins, self._ends) != (start, end):
+            self._begin(start)
+            ends = {(topic, int(number)): at for topic, numbers in end.items() for number, at in numbers.items()}
+            while any(self.follower.positions.get(place, -1) < at for place, at in ends.items()):
+                self._read_next(_POLL_S, before=ends)
+        # What it has is not kept: read again, it is the same.
+        self._begins = None
+        return self._batch.take()
+
+    def _begin(self, start: Offsets) -> None:
+        """Begins a batch at these offsets."""
+        self.follower.follow(
+            {
+                (topic, int(number)): offset
+                for topic, numbers in {**self.source_offsets, **start}.items()
+                for number, offset in numbers.items()
+            }
+        )
+        self._batch.begin(self._files.quiet_until())
+        self._begins, self._ends = start, None
+
+    def _position(self) -> Offsets:
+        found: Offsets = {}
+        for (topic, number), offset in sorted(self.follower.positions.items()):
+            if offset >= 0:
+                found.setdefault(topic, {})[str(number)] = offset
+        return found
+
+    def _read_next(self, timeout_s: float, before: Mapping[tuple[str, int], int] | None = None) -> bool:
+        """Adds the next message to the batch, if one comes in this time; returns whether one came."""
+        message = self.follower.poll(timeout_s)
+        self._store_state()
+        if message is None:
+            return False
+        if before is None or message.offset < before.get((message.topic, message.partition), 0):
+            self._batch.add(message)
+        return True
+
+    def _store_state(self) -> None:
+        now = time.monotonic()
+        if now < self._state_at + _STATE_EVERY_S:
+            return
+        self._state_at = now
+        failing = self.follower.failing
+        self._failing_since = 0.0 if failing is None else self._failing_since or now
+        self._files.put_state(
+            TopicState(
+                failing=failing,
+                failing_since=self._failing_since,
+                read_to_end_at=self.follower.read_to_end_at,
+                row_at=self._batch.row_at,
+                waiting_ms=self._batch.waiting_ms,
+            )
+        )
+
+
+@dataclass
+class TopicPart(InputPartition):
+    """A partition of a topic."""
+
+    topic: str
+    number: int
+
+
+class TopicBatchReader(DataSourceReader):
+    """Reads the topics from a time on; each partition of a topic is a task."""
+
+    def __init__(self, files: TopicFiles, since_ms: int) -> None:
+        self._files, self._since_ms = files, since_ms
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Returns the partitions of the topics."""
+        from connectors.relay.topic_client import reading
+
+        source = _SOURCE.validate_json(self._files.source())
+        found: list[InputPartition] = []
+        for topic in source.starting_offsets:
+            with reading(_of_topic(source.connection, topic)) as reader:
+                found += [TopicPart(topic, number) for number in reader.bounds]
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a partition."""
+        from connectors.relay.topic_client import reading, topic_message
+
+        assert isinstance(partition, TopicPart)
+        source = _SOURCE.validate_json(self._files.source())
+        batch = TopicBatch(MessageReader(source.clusters), most_rows=source.rows_per_batch, most_bytes=BYTES_PER_BATCH)
+        with reading(_of_topic(source.connection, partition.topic)) as reader:
+            # No row is more than a minute after the broker's time of its message: such a row is refused.
+            begin = reader.offset_at(partition.number, self._since_ms - 60_000)
+            for message in reader.messages({partition.number: begin}):
+                batch.add(topic_message(message))
+                if batch.is_full:
+                    yield from batch.take()
+        yield from batch.take()
+
+
+def _of_topic(connection: TopicSection, topic: str) -> TopicSection:
+    return connection.model_copy(update={"topic": topic})

@@ -49,8 +49,8 @@ ROWS_TOGETHER: Final = 256
 EVENTS_TOGETHER: Final = 20_000
 """Most events in these rows, but for the last one: they are kept in memory. A larger state is stored after as many
 events as it holds, because storing it takes as long as it is large."""
-_SHORT_MS: Final = 3_000
-"""A clear time that may end before the row that begins it is published and evaluated."""
+_SHORT_MS: Final = 10_000
+"""A clear time that is shorter may end before the row that begins it is evaluated: rows wait so long at most."""
 _BYTES_AN_EVENT: Final = 16
 """Of the stored form of a partition, about."""
 

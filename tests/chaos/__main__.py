@@ -22,7 +22,6 @@ from pathlib import Path
 from rich.console import Console
 
 from deploy.lab.jars import kafka_jars
-from deploy.lab.spark_jars import KAFKA_SOURCE, spark_jars
 from tests.chaos.chaos_run import ALL_FAULTS, ChaosRun
 from tests.chaos.verdict import judge
 
@@ -38,7 +37,6 @@ def main() -> int:
     if os.environ.get(_INSIDE) is None:
         # The network inside reaches no registry.
         kafka_jars()
-        spark_jars(KAFKA_SOURCE)
         command = ["unshare", "--net", "--mount", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable]
         return subprocess.run([*command, "-m", "tests.chaos"], env={**os.environ, _INSIDE: "1"}, check=False).returncode
     seed, hours = int(os.environ.get("SEED") or 1), float(os.environ.get("HOURS") or 1)

@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from deploy.lab.lab import Lab
-from deploy.lab.spark_jars import KAFKA_SOURCE, spark_jars
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_process import RelayProcess
 from tests.job.remote_storage import RemoteStorage, hdfs
@@ -64,7 +63,7 @@ def test_driver_in_a_container_is_started_again_and_continues(
     job.write_config(
         clusters=[section("test", lab)],
         source="kafka",
-        relay={**relay.section, "jars": "kraftwatch/jars"},
+        relay=relay.section,
         thresholds=THRESHOLDS,
         checkpoint=f"{storage.uri}/kraftwatch",
         work_dir="work",
@@ -121,7 +120,6 @@ class ClusterModeJob(ConfiguredJob):
             "--executor-memory": "512m",
             "--archives": f"{self.archive}#kraftwatch",
             "--files": str(self.file),
-            "--jars": ",".join(map(str, spark_jars(KAFKA_SOURCE))),
         }
         settings = {
             "spark.yarn.appMasterEnv.PYSPARK_PYTHON": python,

@@ -5,6 +5,7 @@ newest answer again.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from connectors.gather.commit_buffer import CommittedRecords
@@ -14,11 +15,13 @@ from connectors.gather.publisher import Publisher
 from connectors.observations.log_event import LogAdvanced
 from connectors.observations.observation import Observation, ObservationKind, from_json
 from connectors.observations.partition_run import DecodedItem
+from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, TopicMessage
 from connectors.wall_clock import RowClock
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe
 from rules.model.quorum import Poll
+from streaming.pipeline.topic_batch import MessageReader, RelayedCluster, TopicBatch
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 
@@ -119,4 +122,54 @@ def _is_answer(row: DecodedRow) -> bool:
     (first, *_) = row.events
     return isinstance(first, Poll) or (
         isinstance(first, FailedObservation) and first.source is ObservationSource.QUORUM
+    )
+
+
+class RelayedRows(PublishedRows):
+    """The same behind a relay, whose topic a job reads: quiet rows wait there. No poll is requested."""
+
+    def __init__(self, monitor: ClusterMonitor, *, quiet_rows_wait: bool) -> None:
+        """`quiet_rows_wait`: False applies every row when the topic has it."""
+        super().__init__(monitor, quiet_rows_wait=False)
+        self._waits = quiet_rows_wait
+        self._waiting: list[DecodedRow] = []
+        self._relayed: list[Observation] = []
+        reader = MessageReader({CLUSTER: RelayedCluster(topic="t", cluster_id=CLUSTER, baseline=0)})
+        self._batch = TopicBatch(
+            reader, most_rows=1_000_000, most_bytes=1 << 40, clock=lambda: self._now_ms / _SECOND_MS
+        )
+
+    def append(self, observations: list[Observation]) -> None:
+        super().append(observations)
+        self._relayed += [replace(row, sequence=self._sequence) for row in observations]
+
+    def publish(self) -> int:
+        self._waiting, self._appended = [*self._waiting, *self._appended], []
+        for row in self._relayed:
+            self._batch.add(_in_topic(row))
+        self._relayed = []
+        if not self._waits or self._batch.due_in_s == 0:
+            rows, self._waiting = self._waiting, []
+            self.publications += 1
+            self.alerts += [(self._now_ms, alert) for alert in self.monitor.apply(rows).alerts]
+            times = (self.monitor.poll_at_ms, self.monitor.quiet_until_ms)
+            self._batch.begin({CLUSTER: min(at_ms for at_ms in times if at_ms is not None)})
+        return self._sequence
+
+
+def _in_topic(row: Observation) -> TopicMessage:
+    message = RelayMessage(
+        observation=row,
+        cluster_id=CLUSTER,
+        baseline=Baseline(sequence=0, at_ms=0),
+        epoch=RelayEpoch(sequence=0, relay="relay"),
+    )
+    return TopicMessage(
+        topic="t",
+        partition=0,
+        offset=row.sequence,
+        key=message.key,
+        value=message.value(),
+        headers=message.headers,
+        appended_at_ms=row.observed_at_ms,
     )

@@ -1,4 +1,4 @@
-"""Quiet rows are published every two seconds, and no alert is later than with rows of every second."""
+"""Quiet rows wait, in the gatherer and in a relay's topic, and no alert is later than with rows of every second."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from rules.model.identifiers import Millis
 from streaming.replay.decoded_row import DecodedRow
 from tests.simulation.incident_simulation import Incident, IncidentSimulation
 from tests.simulation.incidents import INCIDENTS
-from tests.simulation.published_rows import PublishedRows
+from tests.simulation.published_rows import PublishedRows, RelayedRows
 from tests.simulation.simulated_monitor import OVERRIDES, simulated_monitor
 from tests.simulation.test_evaluation_when_due import RecordedSimulation
 
@@ -46,13 +46,14 @@ def times(published: PublishedRows) -> dict[tuple[str, ...], list[Millis]]:
 
 
 def assert_none_is_later(
-    simulation: RecordedSimulation | RecordedIncident, overrides: Mapping[str, float] = OVERRIDES
+    simulation: RecordedSimulation | RecordedIncident,
+    overrides: Mapping[str, float] = OVERRIDES,
+    kind: type[PublishedRows] = PublishedRows,
 ) -> None:
     """Compares the alerts with rows of every second and with quiet rows that wait: the same ones, none later."""
     bootstrap = simulation.gatherer.bootstrap
     each_second, waiting = (
-        PublishedRows(simulated_monitor(bootstrap, overrides=overrides), quiet_rows_wait=waits)
-        for waits in (False, True)
+        kind(simulated_monitor(bootstrap, overrides=overrides), quiet_rows_wait=waits) for waits in (False, True)
     )
     for _, rows in groupby(simulation.rows, key=lambda row: row.observed_at_ms):
         second = [*rows]
@@ -69,35 +70,42 @@ def assert_none_is_later(
     assert waiting.publications < each_second.publications
 
 
+WAYS = pytest.mark.parametrize("kind", [PublishedRows, RelayedRows])
+
+
+@WAYS
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_no_alert_is_later(seed: int) -> None:
+def test_no_alert_is_later(seed: int, kind: type[PublishedRows]) -> None:
     simulation = RecordedSimulation(seed, polls_only=seed == 5)
     simulation.run(STEPS)
-    assert_none_is_later(simulation)
+    assert_none_is_later(simulation, kind=kind)
 
 
 @pytest.mark.long
+@WAYS
 @pytest.mark.parametrize("seed", range(6, 60))
-def test_no_alert_is_later_with_other_seeds(seed: int) -> None:
+def test_no_alert_is_later_with_other_seeds(seed: int, kind: type[PublishedRows]) -> None:
     simulation = RecordedSimulation(seed, polls_only=seed % 6 == 0)
     simulation.run(STEPS)
-    assert_none_is_later(simulation)
+    assert_none_is_later(simulation, kind=kind)
 
 
+@WAYS
 @pytest.mark.parametrize("name", SOME_INCIDENTS)
-def test_no_alert_of_an_incident_is_later(name: str) -> None:
+def test_no_alert_of_an_incident_is_later(name: str, kind: type[PublishedRows]) -> None:
     simulation = RecordedIncident(1, INCIDENTS[name])
     simulation.happen()
-    assert_none_is_later(simulation, NO_HOLD)
+    assert_none_is_later(simulation, NO_HOLD, kind)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 6))
+@WAYS
 @pytest.mark.parametrize("name", INCIDENTS)
-def test_no_alert_of_any_incident_is_later(name: str, seed: int) -> None:
+def test_no_alert_of_any_incident_is_later(name: str, seed: int, kind: type[PublishedRows]) -> None:
     simulation = RecordedIncident(seed, INCIDENTS[name])
     simulation.happen()
-    assert_none_is_later(simulation, NO_HOLD)
+    assert_none_is_later(simulation, NO_HOLD, kind)
 
 
 @pytest.mark.parametrize("seed", range(1, 4))

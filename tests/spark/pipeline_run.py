@@ -1,7 +1,7 @@
 """The pipeline of a test on a real Spark: a journal that the test writes to, and the job's query on its rows."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.deliver import Deliver, PollTimes
 from streaming.pipeline.early_alerts import initial_states
 from streaming.pipeline.notifying import Notifying
 from streaming.pipeline.query import Query
@@ -77,14 +77,13 @@ class PipelineRun:
         # After a shorter deadline a busy machine would send an alert again: the sink would get it twice.
         sinks = [JsonlSink(self.folder / "alerts.jsonl"), *more]
         notifying = Notifying(ledger, sinks, store=self.store, deadline_s=120, patience_s=patience_s)
-        deliver = Deliver(notifying, quarantine_of(database), store=self.store, request_poll=self._note_request)
+        deliver = Deliver(notifying, quarantine_of(database), store=self.store, request_polls=self._note_requests)
         self.query = Query(self.spark, self.checkpoint, deliver)
         initial = initial_states(self.settings, ledger.history(), ledger.firing(), now_ms=Millis(self.now_ms))
         self.query.start(Step(self.settings, initial=initial, spark_folder=self.checkpoint.pages))
 
-    def _note_request(self, cluster: str, due_ms: Millis | None, _: Millis) -> None:
-        if due_ms is not None:
-            self.requested_polls.append((cluster, due_ms))
+    def _note_requests(self, requests: Mapping[str, PollTimes]) -> None:
+        self.requested_polls += [(cluster, due_ms) for cluster, (due_ms, _) in requests.items() if due_ms is not None]
 
     def stop(self) -> None:
         """Stops the query; rows can still be written."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.errors import UndecodableError
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, Urgency
 from connectors.relay.relay_message import (
     Baseline,
     RelayEpoch,
@@ -91,6 +91,7 @@ observations = st.builds(
     high_watermark=offsets,
     payload=st.binary(max_size=200),
     sequence=st.integers(0, 2**63 - 1),
+    urgency=st.sampled_from(Urgency),
 )
 
 
@@ -130,6 +131,6 @@ def test_a_partition_is_read_from_the_first_row_that_one_of_its_clusters_needs()
         )
 
     clusters = {"a": surveyed(0, 40), "b": surveyed(0, 7), "c": surveyed(0, 90), "d": surveyed(2, 0)}
-    survey = TopicSurvey(partitions=3, clusters=clusters)
+    survey = TopicSurvey(ends={0: 100, 1: 30, 2: 50}, clusters=clusters)
 
-    assert survey.starting_offsets() == {0: 7, 1: -1, 2: 0}, "of a partition without a cluster nothing is read"
+    assert survey.starting_offsets() == {0: 7, 1: 30, 2: 0}, "of a partition without a cluster nothing is read"

@@ -2,15 +2,14 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from deploy.lab import LabError, jars
-from deploy.lab.jars import cache_folder, class_archive, ensure_class_archive, jar_checksums, kafka_jars, sha256
-from deploy.lab.spark_jars import KAFKA_SOURCE, S3A, SPARK_VERSION, JarSet, spark_jars
+from deploy.lab.jars import cache_folder, class_archive, ensure_class_archive, jar_checksums, kafka_jars
+from deploy.lab.spark_jars import HADOOP_VERSION, S3A, SPARK_VERSION, JarSet
 from deploy.schemas.schema_file import KAFKA_VERSIONS
 from tests.job.remote_storage import HADOOP_CLUSTER
 
@@ -160,25 +159,9 @@ def test_class_archive_is_written_once_and_a_partial_one_is_not_used(tmp_path: P
 
 def test_the_lock_is_of_the_installed_spark() -> None:
     assert version("pyspark") == SPARK_VERSION
-    assert f"spark-sql-kafka-0-10_2.13-{SPARK_VERSION}.jar" in jar_checksums(KAFKA_SOURCE.lock)
+    assert f"hadoop-aws-{HADOOP_VERSION}.jar" in jar_checksums(S3A.lock)
 
 
-@pytest.mark.parametrize("jars", [KAFKA_SOURCE, S3A, HADOOP_CLUSTER], ids=lambda jars: jars.name)
+@pytest.mark.parametrize("jars", [S3A, HADOOP_CLUSTER], ids=lambda jars: jars.name)
 def test_each_jar_that_is_downloaded_has_a_checksum(jars: JarSet) -> None:
     assert {f"{name}-{revision}.jar" for _, name, revision, _ in jars.dependencies} == set(jar_checksums(jars.lock))
-
-
-def test_jars_of_a_folder_are_verified(tmp_path: Path) -> None:
-    lock, jar = tmp_path / "test.lock", tmp_path / "a.jar"
-    jar.write_bytes(b"content")
-    lock.write_text(f"{sha256(jar)}  a.jar\n")
-    one_jar = replace(KAFKA_SOURCE, lock=lock)
-    assert spark_jars(one_jar, tmp_path) == [jar]
-
-    jar.write_bytes(b"changed")
-    with pytest.raises(
-        LabError, match=r"/a\.jar is not the file that test\.lock pins .*: copy it there again"
-    ) as raised:
-        spark_jars(one_jar, tmp_path)
-    assert str(jar) in str(raised.value)
-    assert "Maven" not in str(raised.value), "the user's own folder has it"

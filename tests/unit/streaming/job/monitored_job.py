@@ -24,6 +24,7 @@ from streaming.job.newest_audit import NewestAudit
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline import notifying
 from streaming.pipeline.notifying import Notifying
+from streaming.pipeline.topic_files import TopicState
 from streaming.replay.cluster_monitor import WaitingRows
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
@@ -42,6 +43,8 @@ class MonitoredJob:
     topics: Mapping[str, str] = field(default_factory=dict)
     read_s_ago: float | None = 0
     """How long ago topic `t` was read to its end; None: it has a backlog."""
+    row_s_ago: dict[str, float] = field(default_factory=dict)
+    """How long ago the newest row of a cluster was read that waits for a batch."""
     reasons: frozenset[Reason] = frozenset({Reason.TIMED_OUT})
     """Why nothing is observed of the clusters that are blind."""
     blind: dict[str, float] = field(default_factory=dict)
@@ -85,7 +88,10 @@ class MonitoredJob:
             thresholds=thresholds_for({}),
             clusters=self.clusters,
             topics=self.topics,
-            read_s_ago={"other": 0.0} if self.read_s_ago is None else {"t": self.read_s_ago},
+            read=TopicState(
+                read_to_end_at={} if self.read_s_ago is None else {"t": self.steady_ms / 1_000 - self.read_s_ago},
+                row_at={name: self.steady_ms / 1_000 - ago_s for name, ago_s in self.row_s_ago.items()},
+            ),
             blind=[
                 BlindCluster(name=name, since_ms=self.at(since), reasons=self.reasons, alert=None, critical=True)
                 for name, since in self.blind.items()

@@ -76,7 +76,7 @@ def test_a_gatherer_that_does_not_read_never_blocks_the_job(gatherer: GathererPr
     os.kill(running(gatherer), signal.SIGSTOP)
 
     for due in range(5_000):
-        gatherer.request_poll("a", Millis(due), Millis(0))
+        gatherer.request_polls({"a": (Millis(due), Millis(0))})
 
 
 def test_a_failed_restart_is_retried(

@@ -114,6 +114,16 @@ def test_a_relay_is_not_silent_while_its_rows_are_not_read(tmp_path: Path) -> No
     assert len(job.after(3)) == 2
 
 
+def test_a_relay_whose_rows_wait_for_a_batch_is_not_silent(tmp_path: Path) -> None:
+    job = MonitoredJob(tmp_path, topics=TOPICS)
+    job.batch("a", "b")
+    job.row_s_ago = {"a": 1.5, "b": 1.5}
+    assert job.after(120) == []
+    job.row_s_ago = {"b": 1.5}
+    assert job.after(58) == []
+    assert brief(job.after(1)) == [("relay of a", FIRED)]
+
+
 def test_the_relay_of_a_cluster_that_has_none_any_more_resolves(tmp_path: Path) -> None:
     """As for a job that gathers itself now, and has the store of before."""
     job = MonitoredJob(tmp_path, topics=TOPICS)

@@ -77,7 +77,7 @@ class Job:
             self.notifying,
             quarantine_of(job_database(folder)),
             store=store,
-            request_poll=lambda *_: None,
+            request_polls=lambda _: None,
             wait=lambda _: self.while_it_waits(),
         )
 

@@ -30,13 +30,10 @@ def deliver(tmp_path: Path, delivered: list[DeliveredBatch]) -> Deliver:
     ledger = Ledger(job_database(tmp_path))
     sink = JsonlSink(tmp_path / "alerts.jsonl")
 
-    def unreachable(*_: object) -> None:
-        raise BrokenPipeError
-
     quarantine = quarantine_of(job_database(tmp_path))
     store = StatusStore(["alpha", "prod", "test"])
     notifying = Notifying(ledger, [sink], store=store, deadline_s=60)
-    return Deliver(notifying, quarantine, store=store, request_poll=unreachable, on_batch=delivered.append)
+    return Deliver(notifying, quarantine, store=store, request_polls=lambda _: None, on_batch=delivered.append)
 
 
 def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(

@@ -1,38 +1,23 @@
-"""Messages of a relay's topic become their rows; whatever no relay of the cluster writes is refused.
-
-The login of a topic is in the words of Kafka's Java client.
-"""
+"""Messages of a relay's topic become rows of a batch, or are refused; and when a batch is due."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from pydantic import SecretStr
 
-from connectors.errors import UsageError
-from connectors.observations.observation import Observation, ObservationKind, to_json
-from connectors.relay.relay_message import Baseline, RefusedPart, RelayEpoch, RelayMessage
-from connectors.settings import TopicSection
+from connectors.observations.observation import Observation, ObservationKind, Urgency, to_json
+from connectors.relay.relay_message import Baseline, RefusedPart, RelayEpoch, RelayMessage, TopicMessage
+from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
-from streaming.pipeline.kafka_source import (
-    REDACTION,
-    MessageReader,
-    RelayedCluster,
-    connection_options,
-    kafka_settings,
-)
 from streaming.pipeline.output_rows import observations
 from streaming.pipeline.schema import REFUSED
 from streaming.pipeline.step import Step
-from tests.unit.connectors.kafka.certificates import authority
+from streaming.pipeline.topic_batch import MOST_S, MessageReader, RelayedCluster, TopicBatch
 
 FAILED = FailedObservation(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
 NOW_MS = 1_800_000_000_000
@@ -46,6 +31,8 @@ def message(
     epoch: int | None = None,
     at_ms: int | None = None,
     cluster_id: str = "id",
+    urgency: Urgency = Urgency.REGULAR,
+    relay: str = "host-1",
 ) -> RelayMessage:
     row = Observation(
         cluster=cluster,
@@ -53,56 +40,75 @@ def message(
         observed_at_ms=NOW_MS + sequence if at_ms is None else at_ms,
         payload=to_json(FAILED),
         sequence=sequence,
+        urgency=urgency,
     )
     return RelayMessage(
         observation=row,
         cluster_id=cluster_id,
         baseline=Baseline(sequence=baseline, at_ms=NOW_MS),
-        epoch=RelayEpoch(sequence=baseline if epoch is None else epoch, relay="host-1"),
+        epoch=RelayEpoch(sequence=baseline if epoch is None else epoch, relay=relay),
     )
 
 
-def kafka_batch(
-    *messages: RelayMessage | bytes,
-    partition: int = 0,
-    topic: str = "observations",
-    at_ms: int = NOW_MS,
-    by_broker: bool = True,
-) -> pa.RecordBatch:
-    """Returns the columns of Spark's Kafka source; bytes are a value that no relay wrote."""
-    rows: list[dict[str, Any]] = [
-        {
-            "key": one.key if isinstance(one, RelayMessage) else b"prod",
-            "value": one.value() if isinstance(one, RelayMessage) else one,
-            "headers": [{"key": key, "value": value} for key, value in one.headers]
-            if isinstance(one, RelayMessage)
-            else None,
-            "topic": topic,
-            "partition": partition,
-            "offset": at,
-            "at_ms": at_ms,
-            "time_type": int(by_broker),
-        }
+def messages_of(
+    *messages: RelayMessage | bytes, partition: int = 0, topic: str = "observations", at_ms: int = NOW_MS
+) -> list[TopicMessage]:
+    """Returns messages as they are in a topic; bytes are a value that no relay wrote."""
+    return [
+        TopicMessage(
+            topic=topic,
+            partition=partition,
+            offset=at,
+            key=one.key if isinstance(one, RelayMessage) else b"prod",
+            value=one.value() if isinstance(one, RelayMessage) else one,
+            headers=one.headers if isinstance(one, RelayMessage) else None,
+            appended_at_ms=at_ms,
+        )
         for at, one in enumerate(messages)
     ]
-    return pa.RecordBatch.from_pylist(rows)
+
+
+class Reading:
+    """A batch after the other, on a clock that the test moves."""
+
+    def __init__(self, *, most_rows: int = 1_000, most_bytes: int = 1 << 20, **baselines: int) -> None:
+        self.now_s = 0.0
+        clusters = {
+            name: RelayedCluster(topic="observations", cluster_id="id", baseline=baseline)
+            for name, baseline in (baselines or {"prod": 10}).items()
+        }
+        reader = MessageReader(clusters)
+        self.batch = TopicBatch(reader, most_rows=most_rows, most_bytes=most_bytes, clock=lambda: self.now_s)
+
+    def due_in_s(self, *messages: RelayMessage | bytes) -> float:
+        """Adds messages, and returns in how many seconds the batch is due."""
+        for one in messages_of(*messages):
+            self.batch.add(one)
+        return self.batch.due_in_s
+
+    def planned(self, **quiet_until_ms: int) -> None:
+        """Begins the next batch."""
+        self.batch.begin({name: Millis(at_ms) for name, at_ms in quiet_until_ms.items()})
+
+    def settled(self) -> None:
+        """Reads what begins the epoch, and long enough that its rows may wait from now on."""
+        self.due_in_s(message(11), message(16_000))
+        self.planned(prod=NOW_MS + 26_000)
 
 
 def read(
-    *batches: pa.RecordBatch, now_ms: int = NOW_MS, **baselines: int
+    *batches: Sequence[TopicMessage], **baselines: int
 ) -> tuple[Mapping[str, Sequence[Observation]], list[dict[str, Any]]]:
     """Returns the rows by cluster, and what the quarantine gets."""
-    clusters = {
-        name: RelayedCluster(topic="observations", cluster_id="id", baseline=baseline)
-        for name, baseline in (baselines or {"prod": 10}).items()
-    }
-    packed = [*MessageReader(clusters, lambda: now_ms)(iter(batches))]
-    table = pa.Table.from_batches(packed).to_pandas()
+    reading = Reading(**baselines)
+    for one in chain.from_iterable(batches):
+        reading.batch.add(one)
+    table = pa.Table.from_batches(reading.batch.take()).to_pandas()
     is_refused = table["group"] == REFUSED
     return observations([table[~is_refused]]), [*refused(table[is_refused])] if is_refused.any() else []
 
 
-def received(*batches: pa.RecordBatch, **baselines: int) -> list[int]:
+def received(*batches: Sequence[TopicMessage], **baselines: int) -> list[int]:
     """Returns the sequences of the rows."""
     rows, _ = read(*batches, **baselines)
     return [row.sequence for of_cluster in rows.values() for row in of_cluster]
@@ -135,12 +141,12 @@ def refused(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def test_rows_that_do_not_count_are_skipped(
     batches: list[list[RelayMessage]], baselines: dict[str, int], read: list[int]
 ) -> None:
-    assert received(*(kafka_batch(*each) for each in batches), **baselines) == read
+    assert received(*(messages_of(*each) for each in batches), **baselines) == read
 
 
 def test_unreadable_messages_are_quarantined_and_the_others_are_read() -> None:
     damaged = message(12).value()[:-1] + b"x"
-    batch = kafka_batch(message(11), b"hello", damaged, message(13), partition=3)
+    batch = messages_of(message(11), b"hello", damaged, message(13), partition=3)
     rows, bodies = read(batch)
 
     assert [row.sequence for row in rows["prod"]] == [11, 13]
@@ -169,7 +175,7 @@ FORGED = {
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: str) -> None:
-    rows, (body,) = read(kafka_batch(message(11), FORGED[kind], message(12), message(13)))
+    rows, (body,) = read(messages_of(message(11), FORGED[kind], message(12), message(13)))
 
     assert [row.sequence for row in rows["prod"]] == [11, 12, 13]
     assert (body["rows_of"], body["offset"], body["cluster"]) == ("prod", 1, "topic observations partition 0")
@@ -188,96 +194,112 @@ def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: st
 def test_row_within_the_limits_is_read(right: RelayMessage) -> None:
     at_ms = right.observation.observed_at_ms - MINUTE
 
-    assert received(kafka_batch(right, at_ms=at_ms)) == [right.observation.sequence]
-
-
-def test_a_time_that_the_producer_has_given_its_message_counts_only_when_it_has_come() -> None:
-    forged = kafka_batch(message(11, at_ms=NOW_MS + YEAR), at_ms=NOW_MS + YEAR, by_broker=False)
-
-    rows, (body,) = read(forged)
-    assert (rows, body["cluster"]) == ({}, "topic observations partition 0")
-    for batch in (forged, kafka_batch(message(11), by_broker=False)):
-        rows, bodies = read(batch, now_ms=NOW_MS + YEAR)
-        assert [*rows] == ["prod"]
-        assert not bodies
+    assert received(messages_of(right, at_ms=at_ms)) == [right.observation.sequence]
 
 
 def test_rows_of_a_cluster_in_another_topic_are_refused() -> None:
     rows, (body,) = read(
-        kafka_batch(message(11), message(11, cluster="unknown"), topic="tenant-b"), kafka_batch(message(12))
+        messages_of(message(11), message(11, cluster="unknown"), topic="tenant-b"), messages_of(message(12))
     )
 
     assert [row.sequence for row in rows["prod"]] == [12]
     assert (body["cluster"], body["part"], body["rows_of"]) == ("topic tenant-b partition 0", "topic", "prod")
 
 
-def test_jars_are_added_to_configured_ones(tmp_path: Any) -> None:
-    jar = tmp_path / "a.jar"
-    assert kafka_settings([jar], {"spark.jars": "b.jar", "x": "y"})["spark.jars"] == f"b.jar,{jar}"
-
-
-def test_login_by_password_quotes_the_password(tmp_path: Path) -> None:
-    options = connection_options(
-        TopicSection(
-            bootstrap=("a:1",),
-            topic="t",
-            security_protocol="SASL_SSL",
-            ssl_cafile=tmp_path / "ca.pem",
-            ssl_check_hostname=False,
-            sasl_mechanism="SCRAM-SHA-512",
-            sasl_plain_username="kraftwatch",
-            sasl_plain_password=SecretStr('a"b\\c'),
-        )
-    )
-
-    assert options["kafka.sasl.jaas.config"] == (
-        'org.apache.kafka.common.security.scram.ScramLoginModule required username="kraftwatch" password="a\\"b\\\\c";'
-    )
-    assert options["kafka.ssl.truststore.location"] == str(tmp_path / "ca.pem")
-    assert options["kafka.ssl.endpoint.identification.algorithm"] == ""
-
-
-def test_client_certificate_is_given_with_a_key_that_java_reads(tmp_path: Path) -> None:
-    file = Path(authority(tmp_path).issue("monitor"))
-    key = load_pem_private_key(file.read_bytes(), None)
-    encrypted = tmp_path / "key.pem"
-    encrypted.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.BestAvailableEncryption(b"secret"),
-        )
-    )
-    topic = TopicSection(
-        bootstrap=("a:1",),
-        topic="t",
-        security_protocol="SSL",
-        ssl_certfile=file,
-        ssl_keyfile=encrypted,
-        ssl_password=SecretStr("secret"),
-    )
-
-    options = connection_options(topic)
-
-    assert options["kafka.ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
-    chain = options["kafka.ssl.keystore.certificate.chain"]
-    assert chain.startswith("-----BEGIN CERTIFICATE-----")
-    assert "PRIVATE" not in chain
-    one_file = connection_options(TopicSection(bootstrap=("a:1",), topic="t", ssl_certfile=file))
-    assert one_file["kafka.ssl.keystore.key"] == options["kafka.ssl.keystore.key"]
-    wrong = TopicSection(bootstrap=("a:1",), topic="t", ssl_certfile=tmp_path / "ca.pem")
-    with pytest.raises(UsageError, match="has no private key"):
-        connection_options(wrong)
-
-
-def test_spark_hides_the_options_that_hold_secrets() -> None:
-    for name in ("kafka.sasl.jaas.config", "kafka.ssl.keystore.key"):
-        for pattern in REDACTION.values():
-            assert re.search(pattern, name)
-
-
 def test_a_refused_message_names_its_cluster_only_if_it_is_a_monitored_one() -> None:
-    _, found = read(kafka_batch(message(11, cluster_id="wrong"), b"no row"), kafka_batch(b"no row"), other=1)
+    _, found = read(messages_of(message(11, cluster_id="wrong"), b"no row"), messages_of(b"no row"), other=1)
     assert {one["rows_of"] for one in found} == {None}
-    _, found = read(kafka_batch(message(11, cluster_id="wrong")))
+    _, found = read(messages_of(message(11, cluster_id="wrong")))
     assert [one["rows_of"] for one in found] == ["prod"]
+
+
+def quiet(sequence: int, **fields: Any) -> RelayMessage:
+    return message(sequence, urgency=Urgency.QUIET, **fields)
+
+
+def test_quiet_rows_wait_until_time_may_change_something() -> None:
+    reading = Reading()
+    reading.settled()
+
+    assert reading.due_in_s(quiet(17_000)) == MOST_S
+    reading.now_s = 4
+    assert reading.due_in_s(quiet(25_999)) == MOST_S - 4
+    assert reading.batch.waiting_ms == NOW_MS + 25_999
+    assert reading.due_in_s(quiet(26_000)) == 0
+    assert len(reading.batch.take()[0]) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        message(17_001),
+        b"no row",
+        message(17_001, cluster_id="wrong"),
+        quiet(17_001, epoch=17_001, relay="host-2"),
+        quiet(17_001, cluster="other"),
+    ],
+    ids=["a row that shows something", "no row", "refused", "of another relay", "of a cluster without an evaluation"],
+)
+def test_every_other_row_makes_a_batch_at_once(other: RelayMessage | bytes) -> None:
+    reading = Reading(prod=10, other=10)
+    reading.settled()
+
+    assert reading.due_in_s(quiet(17_000)) > 0
+    assert reading.due_in_s(other) == 0
+
+
+@pytest.mark.parametrize("fields", [{"epoch": 20_000, "relay": "host-2"}, {"urgency": Urgency.URGENT}])
+def test_after_a_change_and_in_a_new_epoch_rows_wait_when_everything_was_observed_again(fields: dict[str, Any]) -> None:
+    reading = Reading()
+    reading.settled()
+    later = {name: value for name, value in fields.items() if name != "urgency"}
+    assert reading.due_in_s(message(20_000, **fields)) == 0
+    reading.planned(prod=NOW_MS + 100_000)
+    assert reading.due_in_s(quiet(34_999, **later)) == 0
+    reading.planned(prod=NOW_MS + 100_000)
+    assert reading.due_in_s(quiet(35_000, **later)) == MOST_S
+
+
+def test_messages_without_a_row_that_counts_wait_too_and_move_the_position() -> None:
+    reading = Reading()
+    reading.settled()
+    skipped = (message(15_000), message(17_000, cluster="unknown"), message(17_000, baseline=9))
+
+    assert reading.due_in_s(*skipped) == MOST_S
+    reading.now_s = MOST_S
+    assert reading.due_in_s() == 0
+
+
+def test_without_messages_no_batch_is_due() -> None:
+    reading = Reading()
+    reading.now_s = 3 * MOST_S
+    assert reading.due_in_s() > 0
+    reading.settled()
+    reading.now_s += 3 * MOST_S
+    assert reading.due_in_s(quiet(17_000)) == 0, "the batch before was long ago"
+
+
+@pytest.mark.parametrize("bounds", [{"most_rows": 3}, {"most_bytes": 3 * len(quiet(17_000).value())}])
+def test_a_full_batch_is_due(bounds: dict[str, int]) -> None:
+    reading = Reading(**bounds)
+    reading.settled()
+
+    assert reading.due_in_s(quiet(17_000), quiet(17_001)) > 0
+    assert reading.due_in_s(quiet(17_002)) == 0
+    assert reading.batch.is_full
+
+
+def test_a_batch_that_is_read_again_has_the_same_rows() -> None:
+    """Whatever was read before, and although a relay that was replaced still writes."""
+    written = messages_of(message(500), quiet(501), message(20), b"no row", message(501), quiet(502))
+    first, again = Reading(), Reading()
+    again.settled()
+    found = []
+    for reading in (first, again):
+        for one in written:
+            reading.batch.add(one)
+        found.append(pa.Table.from_batches(reading.batch.take()))
+        assert reading.batch.take() == []
+
+    assert found[0].equals(found[1])
+    assert found[0].num_rows == 4

@@ -1,0 +1,217 @@
+"""The planner's reader of a relay's topic on real brokers: which offsets it plans, and that no broker ends it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewPartitions
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from connectors.observations.observation import Observation, ObservationKind, Urgency
+from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, RowsLostError
+from connectors.settings import TopicSection
+from connectors.wall_clock import wall_ms
+from rules.model.identifiers import Millis
+from streaming.pipeline import topic_source
+from streaming.pipeline.output_rows import observations
+from streaming.pipeline.topic_batch import RelayedCluster
+from streaming.pipeline.topic_files import TopicFiles
+from streaming.pipeline.topic_source import Offsets, TopicSource, TopicStreamReader
+from tests.eventually import eventually
+from tests.job.relay_process import RelayProcess
+from tests.kafka.conftest import MakeLab
+from tests.lab import Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+LIMIT = ReadMaxRows(1_000)
+BEGAN_MS = wall_ms() - 60_000
+
+
+@pytest.fixture(scope="module")
+def topic_lab(shared_lab: MakeLab) -> Lab:
+    return shared_lab(controllers=0, combined=1, brokers=0)
+
+
+class Topic:
+    """A topic, what is written to it, and the readers of a job."""
+
+    def __init__(self, lab: Lab, name: str, folder: Path, *, partitions: int = 1) -> None:
+        lab.create_topic(name, partitions=partitions, configs={"message.timestamp.type": "LogAppendTime"})
+        self.lab, self.name = lab, name
+        self.files = TopicFiles(folder)
+        self.readers: list[TopicStreamReader] = []
+        self._writer = RelayProcess(folder, lab, topic=name, clusters=[])
+        self._sequence = 0
+
+    def write(self, number: int = 1, *, quiet: bool = False) -> None:
+        """Writes this many rows."""
+        rows = []
+        for _ in range(number):
+            self._sequence += 1
+            row = Observation(
+                cluster="prod",
+                kind=ObservationKind.FAILED,
+                observed_at_ms=wall_ms(),
+                sequence=self._sequence,
+                urgency=Urgency.QUIET if quiet else Urgency.REGULAR,
+            )
+            baseline, epoch = Baseline(sequence=0, at_ms=BEGAN_MS), RelayEpoch(sequence=0, relay="host-1")
+            rows.append(RelayMessage(observation=row, cluster_id="id", baseline=baseline, epoch=epoch))
+        self._writer.write(*rows)
+
+    def reader(self, **keys: Any) -> TopicStreamReader:
+        """Returns the reader of a query that is started now."""
+        connection = TopicSection(bootstrap=tuple(self.lab.broker_bootstrap), topic=self.name, **keys)
+        source = TopicSource(
+            connection=connection,
+            rows_per_batch=1_000,
+            starting_offsets={self.name: {0: 0}},
+            clusters={"prod": RelayedCluster(topic=self.name, cluster_id="id", baseline=0)},
+        )
+        self.files.begin(topic_source._SOURCE.dump_json(source))
+        self.readers.append(TopicStreamReader(self.files))
+        return self.readers[-1]
+
+
+@pytest.fixture
+def topic(topic_lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Topic]:
+    topic = Topic(topic_lab, request.node.name, tmp_path)
+    yield topic
+    for reader in topic.readers:
+        reader.stop()
+
+
+def planned(reader: TopicStreamReader, start: Offsets) -> Offsets:
+    """Returns the end of the next batch."""
+
+    def found() -> Offsets:
+        end = reader.latestOffset(start, LIMIT)
+        assert end != start
+        return end
+
+    return eventually(found, within_s=60)
+
+
+def sequences(reader: TopicStreamReader, start: Offsets, end: Offsets) -> list[int]:
+    """Returns the sequences of the rows between the offsets."""
+    frames = [each.to_pandas() for part in reader.partitions(start, end) for each in reader.read(part)]
+    return [row.sequence for of_cluster in observations(frames).values() for row in of_cluster]
+
+
+def test_a_batch_is_read_again_from_its_offsets_after_a_restart(topic: Topic) -> None:
+    reader = topic.reader(sasl_plain_password="hunter2")
+    assert b"hunter2" in topic.files.source()
+    begin = reader.initialOffset()
+    assert not [path for path in topic.files.folder.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert reader.latestOffset(begin, LIMIT) == begin, "there is no row"
+    topic.write(5)
+    first = planned(reader, begin)
+    rows = sequences(reader, begin, first)
+    topic.write(3)
+    second = planned(reader, first)
+
+    assert rows == [1, 2, 3, 4, 5]
+    assert sequences(reader, first, second) == [6, 7, 8]
+    again = topic.reader()
+    topic.write(2)
+    assert sequences(again, begin, first) == rows
+    assert sequences(again, first, second) == [6, 7, 8]
+    assert sequences(again, second, planned(again, second)) == [9, 10]
+    assert sequences(again, second, second) == []
+
+
+def test_quiet_rows_wait_and_the_driver_says_until_when(topic: Topic) -> None:
+    reader = topic.reader()
+    topic.write()
+    begin = reader.initialOffset()
+    start = planned(reader, begin)
+    sequences(reader, begin, start)
+    until_ms = wall_ms() + 20_000
+    topic.files.put_quiet_until({"prod": Millis(until_ms)})
+    reader._opened._batch._newest["prod"] = replace(reader._opened._batch._newest["prod"], settled_ms=0)
+    topic.write(2, quiet=True)
+
+    assert reader.latestOffset(start, LIMIT) == start
+
+    def state_is_known() -> None:
+        assert reader.latestOffset(start, LIMIT) == start
+        state = topic.files.state()
+        assert state.failing is None
+        assert 0 < state.waiting_ms < until_ms
+        assert 0 <= state.read_to_end_at[topic.name] - state.row_at["prod"] < 30
+
+    eventually(state_is_known, within_s=8)
+    topic.write()
+    began = time.monotonic()
+    end = reader.latestOffset(start, LIMIT)
+    assert time.monotonic() - began < 1
+    assert sequences(reader, start, end) == [2, 3, 4]
+
+
+def test_partitions_that_are_added_are_read_from_their_start(topic: Topic) -> None:
+    reader = topic.reader()
+    topic.write()
+    begin = reader.initialOffset()
+    start = planned(reader, begin)
+    sequences(reader, begin, start)
+    admin = topic.lab.admin
+    admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result(60)
+
+    def all_read() -> None:
+        nonlocal start
+        topic.write()
+        end = planned(reader, start)
+        sequences(reader, start, end)
+        start = end
+        assert start[topic.name].keys() == {"0", "1", "2"}
+
+    eventually(all_read, within_s=60)
+
+
+def test_rows_that_are_deleted_unread_end_the_query(topic: Topic) -> None:
+    topic.write(5)
+    admin = topic.lab.admin
+    for future in admin.delete_records([TopicPartition(topic.name, 0, 4)]).values():
+        future.result(60)
+    reader = topic.reader()
+
+    with pytest.raises(RowsLostError, match=r"no longer has rows .*: partition 0 has no row at offset 0$"):
+        eventually(lambda: planned(reader, reader.initialOffset()), within_s=60)
+
+
+def test_brokers_that_do_not_answer_are_reported_and_waited_for(topic: Topic) -> None:
+    reader = topic.reader()
+    topic.write()
+    begin = reader.initialOffset()
+    start = planned(reader, begin)
+    sequences(reader, begin, start)
+
+    def is_read() -> None:
+        reader.latestOffset(start, LIMIT)
+        assert topic.files.state().failing is None
+        assert topic.name in topic.files.state().read_to_end_at
+
+    eventually(is_read, within_s=60)
+    (node,) = topic.lab.brokers
+    topic.lab.stop(node)
+    try:
+
+        def is_reported() -> None:
+            assert reader.latestOffset(start, LIMIT) == start
+            assert topic.files.state().failing is not None
+
+        eventually(is_reported, within_s=60)
+        read_at = topic.files.state().read_to_end_at[topic.name]
+        reader.latestOffset(start, LIMIT)
+        assert topic.files.state().read_to_end_at[topic.name] == read_at
+    finally:
+        topic.lab.start(node)
+    topic.write()
+    end = planned(reader, start)
+    assert sequences(reader, start, end) == [2]
+    start = end
+    eventually(is_read, within_s=60)

@@ -54,7 +54,8 @@ class RelayedInput:
         """Starts nothing."""
 
     def stop(self) -> None:
-        """Stops nothing."""
+        """Deletes the login that no planner has read."""
+        self._files.delete_source()
 
     def request_polls(self, requests: Mapping[str, tuple[Millis | None, Millis]]) -> None:
         """Lets quiet rows wait, for a batch, until one of the two times.

@@ -19,7 +19,7 @@ from streaming.web.page_access import PageAccess
 HEALTH_PATHS = ("/healthz", "/readyz")
 """They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""
 STALE_S = 30.0
-"""A healthy job ends a batch every second; one without a batch for this long hangs."""
+"""A healthy job ends a batch within ten seconds; one without a batch for this long hangs."""
 START_S = 900.0
 """How long a job may take to its first batch: minutes where many processes share a core."""
 

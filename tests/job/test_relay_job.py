@@ -2,7 +2,10 @@
 
 import shutil
 import subprocess
+import time
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from connectors.relay.relay_message import Baseline, RelayMessage
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
+from streaming.pipeline.topic_batch import MOST_S
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_process import RelayProcess, counted, is_accepted
@@ -19,6 +23,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1_200)]
 
 LAB = {"brokers": 0}
 YEAR_MS = 365 * 86_400_000
+IDLE_S = 36
 KEPT = {
     *("cluster.json", "source.json", "lock"),
     *(f"kraftwatch.db{suffix}" for suffix in ("", "-wal", "-shm")),
@@ -35,13 +40,20 @@ THRESHOLDS = {
 }
 
 
-def reading_job(relay: RelayProcess, lab: Lab, folder: Path, **keys: Any) -> ConfiguredJob:
+def reading_job(
+    relay: RelayProcess,
+    lab: Lab,
+    folder: Path,
+    *,
+    thresholds: Mapping[str, Any] = THRESHOLDS,
+    **keys: Any,
+) -> ConfiguredJob:
     job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="test")
     job.write_config(
         clusters=[section("test", lab)],
         source="kafka",
         relay={**relay.section, "rows_per_batch": 500},
-        thresholds=THRESHOLDS,
+        thresholds=thresholds,
         **keys,
     )
     return job
@@ -51,7 +63,8 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
     lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
 ) -> None:
     """Spark's files are not in the job's folder, as in HDFS or S3; the killed job starts with other partitions."""
-    work, place = tmp_path / "work", {"checkpoint": f"file:{tmp_path / 'spark'}", "work_dir": str(tmp_path / "work")}
+    work = tmp_path / "work"
+    place: dict[str, Any] = {"checkpoint": f"file:{tmp_path / 'spark'}", "work_dir": str(tmp_path / "work")}
     job = reading_job(relay, lab, tmp_path, **place)
     with job:
         assert_forged_rows_are_refused(relay, job)
@@ -77,6 +90,36 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
     assert len({one.baseline for one in right}) == 1, "a restart continues the log"
     job.write_config(clusters=[section("test", lab)], checkpoint=str(work))
     assert_other_sources_are_refused(job)
+
+
+def test_an_idle_cluster_needs_a_batch_every_nine_seconds_and_a_fault_makes_one_at_once(
+    lab: Lab, relay: RelayProcess, tmp_path: Path
+) -> None:
+    job = reading_job(relay, lab, tmp_path, thresholds={"no-leader": {"hold": 0}})
+    counted_at: list[tuple[float, int]] = []
+
+    def is_idle() -> None:
+        now = time.monotonic()
+        counted_at.append((now, batches(job)))
+        before = [count for at, count in counted_at if IDLE_S <= now - at < IDLE_S + 5]
+        assert before, "it was not watched long enough"
+        assert counted_at[-1][1] - before[-1] <= IDLE_S // 9
+
+    with job:
+        eventually(is_idle, within_s=120, every_s=1)
+        lab.pause(*lab.controllers[:2])
+        try:
+            fired = job.wait_for("no-leader")
+        finally:
+            lab.resume(*lab.controllers[:2])
+        observed, sent = (datetime.fromisoformat(fired.line[name]) for name in ("observed_at", "sent_at"))
+        assert (sent - observed).total_seconds() < MOST_S, "it did not wait for the next batch"
+        job.wait_for("no-leader", "resolved")
+
+
+def batches(job: JobProcess) -> int:
+    """Returns the number of the newest batch."""
+    return max(int(each.name) for each in (job.checkpoint / "spark" / "commits").iterdir() if each.name.isdigit())
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from streaming.pipeline import topic_source
 from streaming.pipeline.output_rows import observations
 from streaming.pipeline.topic_batch import RelayedCluster
 from streaming.pipeline.topic_files import TopicFiles
-from streaming.pipeline.topic_source import Offsets, TopicSource, TopicStreamReader
+from streaming.pipeline.topic_source import Offsets, TopicBatchReader, TopicSource, TopicStreamReader
 from tests.eventually import eventually
 from tests.job.relay_process import RelayProcess
 from tests.kafka.conftest import MakeLab
@@ -61,14 +61,19 @@ class Topic:
             )
             baseline, epoch = Baseline(sequence=0, at_ms=BEGAN_MS), RelayEpoch(sequence=0, relay="host-1")
             rows.append(RelayMessage(observation=row, cluster_id="id", baseline=baseline, epoch=epoch))
+        self._written = rows
         self._writer.write(*rows)
 
-    def reader(self, **keys: Any) -> TopicStreamReader:
+    def repeat(self) -> None:
+        """Writes the newest rows again, as a relay after a crash."""
+        self._writer.write(*self._written)
+
+    def reader(self, *, rows_per_batch: int = 1_000, **keys: Any) -> TopicStreamReader:
         """Returns the reader of a query that is started now."""
         connection = TopicSection(bootstrap=tuple(self.lab.broker_bootstrap), topic=self.name, **keys)
         source = TopicSource(
             connection=connection,
-            rows_per_batch=1_000,
+            rows_per_batch=rows_per_batch,
             starting_offsets={self.name: {0: 0}},
             clusters={"prod": RelayedCluster(topic=self.name, cluster_id="id", baseline=0)},
         )
@@ -122,6 +127,21 @@ def test_a_batch_is_read_again_from_its_offsets_after_a_restart(topic: Topic) ->
     assert sequences(again, first, second) == [6, 7, 8]
     assert sequences(again, second, planned(again, second)) == [9, 10]
     assert sequences(again, second, second) == []
+
+
+def test_the_rows_of_all_partitions_are_read_once_as_a_batch_dataframe(topic_lab: Lab, tmp_path: Path) -> None:
+    topic = Topic(topic_lab, "recorded", tmp_path, partitions=3)
+    topic.write(5)
+    topic.repeat()
+    topic.reader(rows_per_batch=2)
+    recorded = TopicBatchReader(topic.files, BEGAN_MS)
+    parts = recorded.partitions()
+    frames = [each.to_pandas() for part in parts for each in recorded.read(part)]
+
+    assert len(parts) == 3
+    assert [row.sequence for row in observations(frames)["prod"]] == [1, 2, 3, 4, 5]
+    later = TopicBatchReader(topic.files, wall_ms() + 120_000)
+    assert [each for part in parts for each in later.read(part)] == []
 
 
 def test_quiet_rows_wait_and_the_driver_says_until_when(topic: Topic) -> None:

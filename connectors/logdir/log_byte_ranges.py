@@ -28,6 +28,11 @@ class LogByteRange:
     start: int
     end: int
     """Position after the last byte."""
+    offsets: tuple[int, int | None] = (0, None)
+    """The lowest and the highest offset of its records, by the headers of its batches; None: unknown, because a part
+    cannot be read."""
+    times_ms: tuple[int, int | None] = (0, None)
+    """The same of their times. Kafka gives all records of a batch one time (BatchBuilder)."""
 
     @property
     def is_snapshot(self) -> bool:
@@ -92,22 +97,32 @@ def byte_ranges(path: Path, *, max_bytes: int) -> list[LogByteRange]:
 def _ranges(path: Path, file: BinaryIO, size: int, max_bytes: int) -> Iterator[LogByteRange]:
     start = position = 0
     next_offset: int | None = None
+    offsets: tuple[int, ...] = ()
+    times_ms: tuple[int, ...] = ()
     while size - position >= HEADER.size:
         file.seek(position)
         content = file.read(HEADER.size)
         if len(content) < HEADER.size:
             break
-        base_offset, length, _, magic, _, _, last_delta, *_ = HEADER.unpack(content)
+        base_offset, length, _, magic, _, _, last_delta, *batch_ms = HEADER.unpack(content)[:9]
         end = position + FRAME + length
         if magic != MAGIC or length < HEADER.size - FRAME or end > size or last_delta < 0:
             break
         if base_offset == next_offset and end - start > max_bytes:
-            yield LogByteRange(path=path, start=start, end=position)
-            start = position
+            yield LogByteRange(path=path, start=start, end=position, offsets=_ends(offsets), times_ms=_ends(times_ms))
+            start, offsets, times_ms = position, (), ()
         position, next_offset = end, base_offset + last_delta + 1
-    # What cannot be read belongs to the last range.
-    if start < size:
+        offsets = _ends((*offsets, base_offset, base_offset + last_delta))
+        times_ms = _ends((*times_ms, *batch_ms))
+    if start < position == size:
+        yield LogByteRange(path=path, start=start, end=size, offsets=_ends(offsets), times_ms=_ends(times_ms))
+    elif start < size:
+        # What cannot be read belongs to the last range.
         yield LogByteRange(path=path, start=start, end=size)
+
+
+def _ends(numbers: tuple[int, ...]) -> tuple[int, int]:
+    return min(numbers), max(numbers)
 
 
 def read_range(part: LogByteRange) -> bytes:

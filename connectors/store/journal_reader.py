@@ -28,6 +28,31 @@ _BYTES_AT_ONCE = 4 * 1024 * 1024
 """Of payload. Rows are read in short transactions: a long one would keep SQLite from reusing its write-ahead log."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilter:
+    """The rows that are wanted; None: any."""
+
+    clusters: frozenset[str] | None = None
+    kinds: frozenset[str] | None = None
+    from_ms: int | None = None
+    """When they were observed, both times included."""
+    to_ms: int | None = None
+
+    def condition(self) -> tuple[str, tuple[str | int, ...]]:
+        """Returns an SQL condition that begins with AND, or nothing, and its values."""
+        parts: list[str] = []
+        values: list[str | int] = []
+        for column, names in (("cluster", self.clusters), ("kind", self.kinds)):
+            if names is not None:
+                parts.append(f"AND {column} IN ({', '.join('?' * len(names))})")
+                values += sorted(names)
+        for compared, at_ms in ((">=", self.from_ms), ("<=", self.to_ms)):
+            if at_ms is not None:
+                parts.append(f"AND observed_at_ms {compared} ?")
+                values.append(at_ms)
+        return " ".join(parts), tuple(values)
+
+
 @dataclass(frozen=True, slots=True)
 class JournalReader:
     """Reads published rows. It takes no lock and keeps no file open. It holds only the path, so it can be pickled.
@@ -117,6 +142,22 @@ class JournalReader:
                 yield row
                 start += 1
 
+    def select(self, start: int, end: int, wanted: RowFilter) -> Iterator[Observation]:
+        """Yields the wanted ones of the rows that `read` yields; the others are not read."""
+        condition, values = wanted.condition()
+        with self._reading() as connection:
+            counting = "SELECT count(*) FROM observations WHERE sequence >= ? AND sequence < ?"
+            (count,) = connection.execute(counting, (start, end)).fetchone()
+        if count != end - start or not condition:
+            # Where rows are missing, it raises the reason.
+            yield from self.read(start, end)
+            return
+        while start < end:
+            with self._reading() as connection:
+                rows = _some_rows(connection, start, end, condition, values)
+            yield from rows
+            start = rows[-1].sequence + 1 if rows else end
+
     def wait_beyond(self, sequence: int, timeout_s: float) -> int:
         """Waits until a row at or above `sequence` is published, or until the timeout.
 
@@ -174,12 +215,15 @@ def _position(connection: sqlite3.Connection, expression: str, path: Path) -> An
     return found[0]
 
 
-def _some_rows(connection: sqlite3.Connection, start: int, end: int) -> list[Observation]:
-    query = f"SELECT {COLUMNS} FROM observations WHERE sequence >= ? AND sequence < ? ORDER BY sequence LIMIT ?"
+def _some_rows(
+    connection: sqlite3.Connection, start: int, end: int, condition: str = "", values: tuple[str | int, ...] = ()
+) -> list[Observation]:
+    where = f"sequence >= ? AND sequence < ? {condition}"
+    query = f"SELECT {COLUMNS} FROM observations WHERE {where} ORDER BY sequence LIMIT ?"
     rows: list[Observation] = []
     size = 0
     try:
-        for columns in connection.execute(query, (start, end, _ROWS_AT_ONCE)):
+        for columns in connection.execute(query, (start, end, *values, _ROWS_AT_ONCE)):
             rows.append(observation(columns))
             size += len(rows[-1].payload)
             if size >= _BYTES_AT_ONCE:

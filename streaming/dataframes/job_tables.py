@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -159,7 +160,8 @@ class JobTables:
         schema = EVENT if events else OBSERVATION
         if isinstance(self.observations, Path):
             reader = spark.read.format(JournalDataFrameSource.NAME).option("events", str(events).lower())
-            return reader.option("since_ms", str(since_ms)).load(str(self.observations))
+            rows = reader.load(str(self.observations))
+            return rows.where(F.col("observed_at_ms") >= since_ms) if since_ms else rows
         unpack = partial(_unpacked_rows, since_ms=since_ms, events=events)
         return self.observations.recorded(spark, since_ms).mapInArrow(unpack, schema)
 

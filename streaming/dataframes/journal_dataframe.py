@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -23,9 +23,10 @@ from connectors.errors import UsageError
 from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet, Undecodable
 from connectors.observations.observation import Event, Observation, event_type, to_json
 from connectors.observations.partition_run import each_event
-from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_reader import JournalReader, RowFilter
 from rules.model.membership import RecordPosition
 from streaming.dataframes.metadata_log_source import local_path, require_columns, timestamp_us
+from streaming.dataframes.pushed_filters import Bounds, bounds, wanted
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
 from streaming.replay.decoded_row import decoded_row
@@ -113,8 +114,7 @@ def _position(at: RecordPosition) -> dict[str, Any]:
 class JournalDataFrameSource(JournalSource):
     """The format `kraftwatch-journal`, as a stream and as a batch.
 
-    Options: `path` (`load(PATH)`): the journal's folder. For a batch also `events`: `true` for decoded events; and
-    `since_ms`: only observations from this time on, in milliseconds since the Unix epoch.
+    Options: `path` (`load(PATH)`): the journal's folder. For a batch also `events`: `true` for decoded events.
     """
 
     def schema(self) -> StructType:
@@ -125,12 +125,7 @@ class JournalDataFrameSource(JournalSource):
     def reader(self, schema: StructType) -> "JournalDataFrameReader":
         """Returns a reader of all rows that are published now."""
         require_columns(_full_schema(self.options), schema)
-        since_ms = self.options.get("since_ms", "0")
-        if not since_ms.isdecimal():
-            raise UsageError(f"invalid value '{since_ms}' for since_ms: expected milliseconds since the Unix epoch")
-        return JournalDataFrameReader(
-            _journal(self.options), schema, events=_events(self.options), since_ms=int(since_ms)
-        )
+        return JournalDataFrameReader(_journal(self.options), schema, events=_events(self.options))
 
     def streamReader(self, schema: StructType) -> JournalStreamReader:
         """Returns the reader of a stream, which has the columns of an observation, and never commits.
@@ -145,16 +140,33 @@ class JournalDataFrameSource(JournalSource):
 class JournalDataFrameReader(DataSourceReader):
     """Plans a task for every ROWS_PER_TASK rows, and reads them on any executor that can read the journal's folder."""
 
-    def __init__(self, journal: JournalReader, schema: StructType, *, events: bool, since_ms: int) -> None:
+    def __init__(self, journal: JournalReader, schema: StructType, *, events: bool) -> None:
         """`events`: decode the observations."""
         self._journal = journal
         self._schema = schema
         self._events = events
-        self._since_ms = since_ms
+        self._wanted = RowFilter()
+        self._sequences = Bounds()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Reads only rows of the wanted clusters, kinds, times and sequences; Spark evaluates all conditions again."""
+        observed = bounds(filters, "observed_at_ms")
+        self._sequences = bounds(filters, "sequence")
+        self._wanted = RowFilter(
+            clusters=wanted(filters, "cluster"),
+            kinds=wanted(filters, "kind"),
+            from_ms=observed.low,
+            to_ms=observed.high,
+        )
+        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns the tasks: of each, the first sequence and the one after the last."""
         begin, end = self._journal.beginning(), self._journal.published_end()
+        if self._sequences.low is not None:
+            begin = max(begin, self._sequences.low)
+        if self._sequences.high is not None:
+            end = min(end, self._sequences.high + 1)
         ranges = pairwise([*range(begin, end, ROWS_PER_TASK), end])
         return [InputPartition((start, stop)) for start, stop in ranges if start < stop]
 
@@ -163,7 +175,8 @@ class JournalDataFrameReader(DataSourceReader):
         # Spark calls this with None if there are no rows.
         if partition.value is None:
             return
-        rows = (row for row in self._journal.read(*partition.value) if row.observed_at_ms >= self._since_ms)
+        start, stop = partition.value
+        rows = self._journal.select(start, stop, self._wanted)
         schema = to_arrow_schema(self._schema, timezone="UTC")
         while some := list(islice(rows, ROWS_PER_BATCH)):
             yield arrow_rows(some, schema, events=self._events)

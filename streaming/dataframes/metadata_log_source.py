@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -36,6 +36,7 @@ from connectors.metadata.dump_log import (
 from connectors.metadata.value_limits import LARGEST_INT32
 from connectors.observations.log_event import TopicCreated
 from rules.formatting import LATEST_MS
+from streaming.dataframes.pushed_filters import bounds, wanted
 
 ROWS_PER_BATCH: Final = 4096
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -191,13 +192,27 @@ class MetadataLogSource(DataSource):
 
 
 class MetadataLogReader(DataSourceReader):
-    """Plans one task for each byte range, and decodes it on any executor that can read the file."""
+    """Plans one task for each byte range that may match, and decodes it on any executor that can read the file."""
 
     def __init__(self, schema: StructType, parts: list[LogByteRange], topics: dict[str, str]) -> None:
         """`topics` has the name of each topic by its id."""
         self._schema = schema
         self._parts = parts
         self._topics = topics
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Leaves out the files and byte ranges without a wanted record; Spark evaluates all conditions again."""
+        files, snapshot = wanted(filters, "file"), wanted(filters, "snapshot")
+        offsets, times_ms = bounds(filters, "offset"), bounds(filters, "timestamp_ms")
+        self._parts = [
+            part
+            for part in self._parts
+            if (files is None or str(part.path) in files)
+            and (snapshot is None or part.is_snapshot in snapshot)
+            and offsets.overlap(*part.offsets)
+            and times_ms.overlap(*part.times_ms)
+        ]
+        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns the byte ranges."""

@@ -76,20 +76,9 @@ def known(columns: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("events", ["false", "true"])
-def test_only_observations_from_a_time_on_are_read(session: SparkSession, journal: JournalReader, events: str) -> None:
-    since_ms = recorded(journal)[500].observed_at_ms
-    every = load(session, journal.directory, events=events).collect()
-
-    found = load(session, journal.directory, events=events, since_ms=str(since_ms)).collect()
-
-    assert found == [row for row in every if row.observed_at_ms >= since_ms]
-    assert 0 < len(found) < len(every)
-
-
 def test_a_long_journal_is_read_by_several_tasks(journal: JournalReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_dataframe, "ROWS_PER_TASK", 100)
-    reader = JournalDataFrameReader(journal, OBSERVATION, events=False, since_ms=0)
+    reader = JournalDataFrameReader(journal, OBSERVATION, events=False)
 
     read = [row for part in reader.partitions() for batch in reader.read(part) for row in batch["sequence"].to_pylist()]
 
@@ -101,9 +90,6 @@ def test_a_wrong_path_or_option_is_one_sentence(session: SparkSession, journal: 
     assert "holds no journal: name the folder journal in the checkpoint" in sentence_of(lambda: load(session, tmp_path))
     assert "invalid value 'yes' for events: expected true or false" in sentence_of(
         lambda: load(session, journal.directory, events="yes")
-    )
-    assert "invalid value '1h' for since_ms: expected milliseconds" in sentence_of(
-        lambda: load(session, journal.directory, since_ms="1h").count()
     )
 
 

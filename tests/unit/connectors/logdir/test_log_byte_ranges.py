@@ -24,6 +24,11 @@ def decoded(parts: list[LogByteRange]) -> list[DumpEntry]:
     return [shifted(entry, part.start) for part in parts for entry in dump_records(read_range(part))]
 
 
+def within(numbers: list[int], ends: tuple[int, int | None]) -> bool:
+    low, high = ends
+    return all(number < 0 or (low <= number and (high is None or number <= high)) for number in numbers)
+
+
 def changed(log: bytes, edits: list[tuple[int, int]], *, cut: int) -> bytes:
     content = bytearray(log)
     for position, value in edits:
@@ -51,6 +56,10 @@ def test_ranges_of_any_file_give_what_the_whole_file_gives(
 
         assert decoded(parts) == list(dump_records(path.read_bytes()))
         assert [part.start for part in parts] == [0, *(part.end for part in parts[:-1])]
+        for part in parts:
+            records = [one for one in dump_records(read_range(part)) if isinstance(one, DumpedRecord)]
+            assert within([one.offset for one in records], part.offsets)
+            assert within([one.timestamp for one in records], part.times_ms)
 
 
 def test_a_gap_in_the_offsets_stays_within_a_range(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,9 +15,17 @@ from connectors.errors import JournalError, OtherJournalError, UsageError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store import sqlite_file
 from connectors.store.journal_file import VERSION, journal_damage, journal_file
-from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_reader import JournalReader, RowFilter
 from connectors.store.journal_writer import JournalWriter
 from tests.unit.connectors.store.journal_rows import poll
+
+WANTED: dict[str, Any] = {
+    "clusters": st.none() | st.just(frozenset(["alpha"])) | st.just(frozenset(["a", "b"])),
+    "kinds": st.none() | st.just(frozenset(["quorum", "probe"])) | st.just(frozenset(["records"])),
+    "from_ms": st.none() | st.integers(0, 2_000),
+    "to_ms": st.none() | st.integers(0, 2_000),
+}
+"""Of a RowFilter."""
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +143,37 @@ def test_what_cannot_be_is_reported_as_damage(tmp_path: Path, statement: str, re
     execute(tmp_path, statement)
     with pytest.raises(JournalError, match=rf"observations\.db is damaged \(.*{reason}.*`kraftwatch repair"):
         list(JournalReader(tmp_path).read(0, 3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2000), st.integers(0, 2000), st.builds(RowFilter, **WANTED))
+def test_selected_rows_are_the_wanted_ones_of_those_that_are_read(
+    large: Path, one: int, other: int, wanted: RowFilter
+) -> None:
+    start, end = sorted((one, other))
+    reader = JournalReader(large)
+
+    selected = list(reader.select(start, end, wanted))
+
+    assert selected == [row for row in reader.read(start, end) if matches(wanted, row)]
+
+
+def matches(wanted: RowFilter, row: Observation) -> bool:
+    return (
+        (wanted.clusters is None or row.cluster in wanted.clusters)
+        and (wanted.kinds is None or row.kind in wanted.kinds)
+        and (wanted.from_ms is None or row.observed_at_ms >= wanted.from_ms)
+        and (wanted.to_ms is None or row.observed_at_ms <= wanted.to_ms)
+    )
+
+
+def test_a_selection_reports_missing_rows_also_if_they_might_not_match(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(at) for at in range(3)])
+    execute(tmp_path, "DELETE FROM observations WHERE sequence = 1")
+
+    with pytest.raises(JournalError, match="row 1 is missing"):
+        list(JournalReader(tmp_path).select(0, 3, RowFilter(clusters=frozenset(["nowhere"]))))
 
 
 def test_a_journal_of_another_version_is_refused_by_every_use(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from connectors.alert_json import compact_json
@@ -28,6 +27,7 @@ from connectors.store.tables import job_database
 from streaming.config import Config
 from streaming.dataframes.journal_dataframe import EVENT, JournalDataFrameSource, arrow_rows, require_journal
 from streaming.dataframes.metadata_log_source import timestamp_us
+from streaming.pipeline.arrow_schema import arrow_schema
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.schema import OBSERVATION, REFUSED
 from streaming.pipeline.topic_batch import RelayedCluster
@@ -154,7 +154,7 @@ class JobTables:
         # Few and read at once, in the driver: a password of the store stays in this process.
         rows = [{name: read(one) for name, (_, read) in columns.items()} for one in records]
         schema = SCHEMAS[table]
-        return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema, timezone="UTC")), schema)
+        return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(schema)), schema)
 
     def _observed(self, spark: SparkSession, since_ms: int, *, events: bool) -> DataFrame:
         schema = EVENT if events else OBSERVATION
@@ -167,7 +167,7 @@ class JobTables:
 
 
 def _unpacked_rows(batches: Iterator[pa.RecordBatch], *, since_ms: int, events: bool) -> Iterator[pa.RecordBatch]:
-    schema = to_arrow_schema(EVENT if events else OBSERVATION, timezone="UTC")
+    schema = arrow_schema(EVENT if events else OBSERVATION)
     for batch in batches:
         packed = zip(batch.column("group").to_pylist(), batch.column("observation").to_pylist(), strict=True)
         # What is refused has no cluster.

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -27,6 +26,7 @@ from connectors.store.journal_reader import JournalReader, RowFilter
 from rules.model.membership import RecordPosition
 from streaming.dataframes.metadata_log_source import local_path, require_columns, timestamp_us
 from streaming.dataframes.pushed_filters import Bounds, bounds, wanted
+from streaming.pipeline.arrow_schema import arrow_schema
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
 from streaming.replay.decoded_row import decoded_row
@@ -177,7 +177,7 @@ class JournalDataFrameReader(DataSourceReader):
             return
         start, stop = partition.value
         rows = self._journal.select(start, stop, self._wanted)
-        schema = to_arrow_schema(self._schema, timezone="UTC")
+        schema = arrow_schema(self._schema)
         while some := list(islice(rows, ROWS_PER_BATCH)):
             yield arrow_rows(some, schema, events=self._events)
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -37,6 +36,7 @@ from connectors.metadata.value_limits import LARGEST_INT32
 from connectors.observations.log_event import TopicCreated
 from rules.formatting import LATEST_MS
 from streaming.dataframes.pushed_filters import bounds, wanted
+from streaming.pipeline.arrow_schema import arrow_schema
 
 ROWS_PER_BATCH: Final = 4096
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -224,12 +224,7 @@ class MetadataLogReader(DataSourceReader):
         # Spark calls this with None if there is no byte range.
         if part is None:
             return
-        yield from record_batches(
-            read_range(part),
-            part,
-            to_arrow_schema(self._schema, timezone="UTC"),
-            topics=self._topics,
-        )
+        yield from record_batches(read_range(part), part, arrow_schema(self._schema), topics=self._topics)
 
 
 def _find_files(options: MutableMapping[str, str]) -> list[Path]:

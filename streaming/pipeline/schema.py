@@ -16,7 +16,6 @@ from struct import Struct
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -27,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from connectors.observations.observation import Observation, packed
+from streaming.pipeline.arrow_schema import arrow_schema
 
 OBSERVATION = StructType(
     [
@@ -67,7 +67,7 @@ GROUPS: Final = 64
 """Of clusters. With fewer clusters, most groups have one or none. Fixed in every checkpoint."""
 REFUSED: Final = -1
 """The group of messages that are no rows of a cluster; it has no state."""
-PACKED_ARROW: Final = to_arrow_schema(PACKED)
+PACKED_ARROW: Final = arrow_schema(PACKED)
 _STATE_HEADER: Final = Struct(">HQ")
 """Lengths of a cluster's name and of its state, which follow."""
 _SEED: Final = 42

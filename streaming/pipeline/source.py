@@ -10,13 +10,13 @@ from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation
 from connectors.store.journal_reader import JournalReader
+from streaming.pipeline.arrow_schema import arrow_schema
 from streaming.pipeline.schema import OBSERVATION, PACKED, pack
 
 WAIT_S = 10.0
@@ -28,7 +28,7 @@ BYTES_PER_BATCH = 16 * 1024 * 1024
 """Most payload bytes in one micro-batch, unless one row alone is larger: rows travel in the task, which Spark refuses
 above 128 MiB (again after every restart), and decoded rows are many times larger."""
 
-OBSERVATION_ARROW = to_arrow_schema(OBSERVATION)
+OBSERVATION_ARROW = arrow_schema(OBSERVATION)
 ToArrow: TypeAlias = Callable[[Sequence[Observation]], pa.RecordBatch]
 
 

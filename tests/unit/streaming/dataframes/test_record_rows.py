@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.logdir.log_byte_ranges import LogByteRange
 from connectors.metadata.record_schemas import FieldType
 from streaming.dataframes.metadata_log_source import RECORD, record_batches
+from streaming.pipeline.arrow_schema import arrow_schema
 from tests.kips.test_kip_704 import CHANGE, PARTITION
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, tagged, tinylog, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
@@ -20,7 +20,7 @@ LOG = tinylog()[0][:30_000]
 
 def rows(content: bytes) -> list[dict[str, object]]:
     part = LogByteRange(path=Path("/log/0.log"), start=0, end=len(content))
-    batches = list(record_batches(content, part, to_arrow_schema(RECORD, timezone="UTC"), topics={}))
+    batches = list(record_batches(content, part, arrow_schema(RECORD), topics={}))
     found: list[dict[str, object]] = pa.Table.from_batches(batches).to_pylist() if batches else []
     return found
 

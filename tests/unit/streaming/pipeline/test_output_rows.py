@@ -8,11 +8,11 @@ import pandas as pd
 import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.observations.observation import Observation, ObservationKind
 from rules.model.identifiers import Millis
 from streaming.dataframes.journal_dataframe import EVENT, arrow_rows
+from streaming.pipeline.arrow_schema import arrow_schema
 from streaming.pipeline.output_rows import (
     MOST_OF_A_ROW,
     OutputKind,
@@ -82,7 +82,7 @@ def test_rows_cross_arrow_as_they_are() -> None:
     row = Observation(cluster="a", kind=ObservationKind.QUORUM, observed_at_ms=5, payload=b"{", sequence=7)
 
     batch = observations_to_arrow([row])
-    events = arrow_rows([row, row], to_arrow_schema(EVENT, timezone="UTC"), events=True)
+    events = arrow_rows([row, row], arrow_schema(EVENT), events=True)
 
     assert batch.schema == OBSERVATION_ARROW
     assert batch.to_pylist()[0]["payload"] == b"{"

@@ -22,6 +22,7 @@ from streaming.pipeline.hadoop_folder import HadoopFolder
 from streaming.pipeline.query import error_cause
 from streaming.pipeline.schema import unpack_states
 from streaming.pipeline.spark_files import SparkFiles
+from streaming.pipeline.stored_state import group_states
 
 BEFORE = ".before-1"
 """Ends the name of a state that was set aside."""
@@ -57,11 +58,8 @@ def read_states(spark: SparkSession, location: str) -> Mapping[str, bytes]:
 
     Raises UnreadableStateError if a file is missing or damaged.
     """
-    # Spark creates the StateStoreCoordinator, which the reader needs, with the session's manager of queries.
-    _ = spark.streams.active
     try:
-        rows = spark.read.format("statestore").option("path", location).load().collect()
-        groups = [unpack_states(bytes(row.value.groupState.state)) for row in rows]
+        groups = [unpack_states(bytes(row.state)) for row in group_states(spark, location).collect()]
     except (PySparkException, Py4JError) as problem:
         raise UnreadableStateError(error_cause(problem)) from problem
     except ValueError as problem:

@@ -115,6 +115,13 @@ class SparkFiles:
             return PlannedEnd(journal_id=str(planned["journal"]), sequence=int(planned["sequence"]))
         return None
 
+    def planned_at_ms(self, batch: int) -> int | None:
+        """Returns when a batch was planned; None if its file is missing or damaged."""
+        metadata, _ = self._offset(batch)
+        with suppress(ValueError, LookupError, TypeError):
+            return int(metadata["batchTimestampMs"])
+        return None
+
     def _has_offset(self, batch: int) -> bool:
         """Whether the offset of a batch is readable: that of a journal, or those of a topic's partitions."""
         _, offset = self._offset(batch)

@@ -1,4 +1,4 @@
-"""The example of docs/dataframes.md: `spark-submit` runs the script; and the page lists every column."""
+"""The examples of docs/dataframes.md, of which `spark-submit` runs one; and the page lists every column."""
 
 import os
 import re
@@ -7,12 +7,15 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from streaming.dataframes.cluster_states import CLUSTER_STATE
 from streaming.dataframes.job_tables import SCHEMAS
 from streaming.dataframes.journal_dataframe import EVENT
 from streaming.dataframes.metadata_log_source import RECORD
 from streaming.pipeline.schema import OBSERVATION
 from tests.job.spark_cluster import standalone_cluster
+from tests.spark.pipeline_run import PipelineRun
 from tests.unit.connectors.metadata.metadata_bytes import tinylog
 from tests.wheel import ROOT, build_wheel, environment_with_libraries
 
@@ -49,10 +52,27 @@ def test_the_script_prints_elections_and_leaders(tmp_path: Path) -> None:
     assert {*PRINTED.split("\n")} <= {*ran.stdout.split("\n")}
 
 
+def test_the_example_of_states_prints_what_a_job_believed(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = PipelineRun(spark, tmp_path)
+    run.start()
+    run.batch(lambda: run.have_a_leader(times=2))
+    run.close()
+    (example,) = re.findall(r"<!-- example: cluster_states -->\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    ours = example.replace("/var/lib/kraftwatch/checkpoint", str(run.checkpoint.folder))
+    ours, times = re.subn(r"datetime\([^)]*\)", "datetime.now(UTC)", ours)
+    assert times == 1
+
+    exec(ours, {"spark": spark})
+
+    assert re.search(r"\|prod *\|2027-01-15 08:00:0\d *\|1 *\|\d+ *\|\[\] *\|", capsys.readouterr().out)
+
+
 def test_the_page_lists_every_column_with_its_type() -> None:
     tables = PAGE.read_text().split("| column | type | content |")[1:]
 
     listed = [re.findall(r"^\| `(\w+)` \| (\S+) \|", table, re.MULTILINE) for table in tables]
 
-    schemas = (RECORD, OBSERVATION, EVENT, SCHEMAS["alerts"], SCHEMAS["audits"])
+    schemas = (RECORD, OBSERVATION, EVENT, CLUSTER_STATE, SCHEMAS["alerts"], SCHEMAS["audits"])
     assert listed == [[(field.name, field.dataType.simpleString()) for field in schema] for schema in schemas]

@@ -6,9 +6,13 @@ new examples in each run, from `--hypothesis-seed=N` if given.
 
 import os
 import shutil
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Great Expectations imports Spark Connect, which ends a program whose main module has no file, as a worker of xdist.
+vars(sys.modules["__main__"]).setdefault("__file__", __file__)
 
 EXHAUSTIVE = bool(os.environ.get("KRAFTWATCH_EXHAUSTIVE"))
 settings.register_profile(

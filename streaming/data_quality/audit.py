@@ -6,13 +6,11 @@ takes seconds and 250 MB: only `kraftwatch audit` imports this module.
 
 import json
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -40,14 +38,8 @@ os.environ["GX_ANALYTICS_ENABLED"] = "false"
 with warnings.catch_warnings():
     # It imports deprecated modules of the standard library.
     warnings.simplefilter("ignore", DeprecationWarning)
-    # Spark Connect needs packages that kraftwatch does not install; its import would end the whole program where the
-    # main module is not a file.
-    sys.modules.setdefault("pyspark.sql.connect", cast(ModuleType, None))
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
-
-    if sys.modules["pyspark.sql.connect"] is None:
-        del sys.modules["pyspark.sql.connect"]
 
 EXAMPLES_MAX = 20
 """Example rows for each contract; all rows are counted."""

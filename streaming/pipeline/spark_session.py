@@ -16,11 +16,11 @@ from importlib.resources import files
 from pathlib import Path
 from socketserver import BaseServer
 
+import pyspark
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError, ProcessEndedError, UsageError
@@ -154,7 +154,11 @@ def start_spark(
     errors = logs / "spark.err"
     size_before = errors.stat().st_size if errors.exists() else 0
     try:
-        with _stderr_to(errors), _settings_for_java(settings, temporary) as other_settings:
+        with (
+            _stderr_to(errors),
+            _python_for_spark(None if archive is not None else temporary),
+            _settings_for_java(settings, temporary) as other_settings,
+        ):
             builder = SparkSession.builder.master(master)
             defaults = {key: value for key, value in chosen.items() if key not in settings}
             for key, value in {**defaults, **other_settings}.items():
@@ -162,8 +166,6 @@ def start_spark(
             spark: SparkSession = builder.getOrCreate()
             if archive is None:
                 _write_no_checksums(spark)
-                # Executors on other machines have no such script, and Spark starts their Python by the same path.
-                spark.sparkContext.pythonExec = str(write_python(temporary, os.environ["PYSPARK_PYTHON"]))
             else:
                 # spark.submit.pyFiles has no effect: under spark-submit Java is already running and does not read it.
                 spark.sparkContext.addPyFile(str(archive))
@@ -194,6 +196,21 @@ def socket_settings(folder: Path) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(folder.absolute()),
     }
+
+
+@contextmanager
+def _python_for_spark(folder: Path | None) -> Iterator[None]:
+    """Lets the Spark that starts inside start its Python by the script of `planner_connection`, written to a folder.
+
+    None: executors on other machines have no such script, and Spark starts their Python by the same path.
+    """
+    python = os.environ["PYSPARK_PYTHON"]
+    if folder is not None:
+        os.environ["PYSPARK_PYTHON"] = str(write_python(folder, python))
+    try:
+        yield
+    finally:
+        os.environ["PYSPARK_PYTHON"] = python
 
 
 @contextmanager
@@ -268,7 +285,8 @@ def _class_path() -> str:
     Java would take them in the order of the folder, which differs between machines that run the same image, and then
     ignores the archive of their classes.
     """
-    return ":".join(sorted(map(str, Path(_find_spark_home(), "jars").glob("*.jar"))))
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    return ":".join(sorted(map(str, Path(home, "jars").glob("*.jar"))))
 
 
 def _set_environment() -> None:

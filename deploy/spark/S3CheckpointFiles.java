@@ -40,7 +40,7 @@ public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManage
       FSDataOutputStreamBuilder<?, ?> file = fs().createFile(path).recursive().overwrite(overwrite);
       // Without a check before that the path is no folder.
       file = file.must(Constants.FS_S3A_CREATE_PERFORMANCE, true);
-      if (!overwrite) {
+      if (!overwrite && fs().hasPathCapability(path, CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE)) {
         file = file.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
       }
       return new Upload(path, file.build());

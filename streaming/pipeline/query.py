@@ -31,8 +31,9 @@ TOO_SLOW = "Python worker failed to connect back"
 (`streaming.pipeline.planner_connection`)."""
 QUERY_NAME = "kraftwatch"
 """Of the query, in Spark's UI, event log and metrics."""
-_TWO_QUERIES = "CONCURRENT_STREAM_LOG_UPDATE"
-"""In Spark's error when another query has written the next offset or commit of the checkpoint."""
+_TWO_QUERIES = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
+"""Texts of Spark's errors when another query has written, or writes now, the next offset or commit of the checkpoint.
+"""
 _UNUSABLE = re.compile(
     "|".join(rf"{each.__module__}\.{each.__name__}: (.+)" for each in (UnusableStateError, RowsLostError))
 )
@@ -87,9 +88,7 @@ class Query:
         """Starts the query from the checkpoint, with this step; on a busy machine the next `wait` starts it."""
         self._step, self._running = step, None
         try:
-            self._running = start(
-                self._spark, self._checkpoint, step, self._deliver_batch, self.topic, trigger_s=self._trigger_s
-            )
+            self._running = start(self._spark, self._checkpoint, step, self._deliver_batch, self.topic, self._trigger_s)
         except SPARK_ERRORS as problem:
             self._require_busy(f"does not start on {self._checkpoint.location}", problem)
 
@@ -129,7 +128,7 @@ class Query:
         if (unusable := _UNUSABLE.search(str(problem))) is not None:
             return StateError(next(filter(None, unusable.groups())))
         cause = error_cause(problem)
-        if _TWO_QUERIES in str(problem):
+        if any(text in str(problem) for text in _TWO_QUERIES):
             return JobError(
                 f"the streaming query {how}: another job uses {self._checkpoint.location}: give each job its own place"
             )
@@ -150,10 +149,9 @@ def start(
     step: Step,
     deliver: DeliverBatch,
     topic: TopicSource | None,
-    *,
     trigger_s: float = 0.0,
 ) -> StreamingQuery:
-    """Starts the pipeline: source -> step -> deliver."""
+    """Starts the pipeline: source -> step -> deliver, at most one batch in `trigger_s` seconds."""
     rows = _journal_rows(spark, checkpoint) if topic is None else topic.observations(spark, checkpoint.topic_files)
     output = rows.groupBy("group").applyInPandasWithState(step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout)
     return (

@@ -133,6 +133,7 @@ DATA: list[tuple[dict[str, Any], str]] = [
     ({"relay": {**RELAY, "folder": "s3a://b/x"}}, "relay.folder: expected a local folder"),
     ({"source": "topic"}, "source: should be 'gatherer' or 'kafka'"),
     ({"pipeline": {"partitions": 257}}, "pipeline.partitions: should be less than or equal to 256"),
+    ({"pipeline": {"trigger": "11s"}}, "pipeline.trigger: should be less than or equal to 10"),
     ({"spark": {"spark.sql.shuffle.partitions": "4"}}, "set pipeline.partitions instead"),
     ({"checkpoint": "gs://bucket/x"}, "checkpoint: gs://bucket/x is for Spark's files alone: set work_dir to a"),
     ({"checkpoint": "gs:///x"}, "checkpoint: expected a path below it, such as s3a://BUCKET/kraftwatch"),

@@ -33,6 +33,10 @@ def started(running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return query
 
 
+OFFSET_EXISTS = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 10."
+OFFSET_BEING_WRITTEN = "Multiple streaming queries are concurrently using s3a://bucket/x/offsets. SQLSTATE: XXKST"
+
+
 @pytest.mark.parametrize(
     ("problem", "sentence"),
     [
@@ -46,6 +50,8 @@ def started(running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (Py4JError("An error occurred while calling o1"), "An error occurred while calling o1; restart the job"),
         (Py4JNetworkError("Answer from Java side is empty"), "Java process has ended (killed, or out of memory); rest"),
         (ConnectionRefusedError(111, "Connection refused"), "Java process has ended (killed, or out of memory); rest"),
+        (PySparkException(OFFSET_EXISTS), "failed: another job uses file:///"),
+        (PySparkException(OFFSET_BEING_WRITTEN), "failed: another job uses file:///"),
     ],
 )
 def test_an_ended_query_is_reported_in_one_sentence(

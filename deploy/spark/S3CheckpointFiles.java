@@ -6,6 +6,7 @@ import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BulkDelete;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -18,6 +19,7 @@ import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
 import org.apache.hadoop.fs.s3a.S3AFileSystem;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream;
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
+import software.amazon.awssdk.services.s3.model.HeadObjectResponse;
 
 /**
  * Spark's checkpoint in S3, with one request for each file that is written, looked for or deleted.
@@ -29,6 +31,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
  */
 public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManager {
   private static final Set<String> LOGS = Set.of("offsets", "commits");
+  /** In an object's own metadata: which attempt has written it. */
+  private static final String WRITER = "writer";
 
   public S3CheckpointFiles(Path path, Configuration settings) {
     super(path, settings);
@@ -43,7 +47,8 @@ public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManage
       if (!overwrite && fs().hasPathCapability(path, CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE)) {
         file = file.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
       }
-      return new Upload(path, file.build());
+      String writer = UUID.randomUUID().toString();
+      return new Upload(path, file.must(Constants.FS_S3A_CREATE_HEADER + "." + WRITER, writer).build(), writer);
     } catch (IOException problem) {
       throw new UncheckedIOException(problem);
     }
@@ -57,7 +62,7 @@ public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManage
       return super.exists(path);
     }
     try {
-      ((S3AFileSystem) fs()).getS3AInternals().getObjectMetadata(path);
+      head(path);
       return true;
     } catch (FileNotFoundException missing) {
       return false;
@@ -79,15 +84,21 @@ public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManage
     }
   }
 
-  private static final class Upload extends CancellableFSDataOutputStream {
+  private HeadObjectResponse head(Path path) throws IOException {
+    return ((S3AFileSystem) fs()).getS3AInternals().getObjectMetadata(path);
+  }
+
+  private final class Upload extends CancellableFSDataOutputStream {
     private final Path path;
     private final FSDataOutputStream file;
+    private final String writer;
     private boolean ended;
 
-    Upload(Path path, FSDataOutputStream file) {
+    Upload(Path path, FSDataOutputStream file, String writer) {
       super(file);
       this.path = path;
       this.file = file;
+      this.writer = writer;
     }
 
     @Override
@@ -97,8 +108,11 @@ public final class S3CheckpointFiles extends FileSystemBasedCheckpointFileManage
         try {
           file.close();
         } catch (RemoteFileChangedException exists) {
-          // Spark then says that another query uses the checkpoint.
-          throw (IOException) new FileAlreadyExistsException(path + " exists").initCause(exists);
+          // A request whose answer was lost is sent again, and then finds the file that it has written.
+          if (!writer.equals(head(path).metadata().get(WRITER))) {
+            // Spark then says that another query uses the checkpoint.
+            throw (IOException) new FileAlreadyExistsException(path + " exists").initCause(exists);
+          }
         }
       }
     }

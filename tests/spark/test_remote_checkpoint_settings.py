@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from deploy.lab.spark_jars import SPARK_VERSION
 from streaming.job.spark_state import read_states
 from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
 from streaming.pipeline.spark_files import LocalFolder, SparkFiles
+from tests.bench.s3_requests import counting_requests
 from tests.job.remote_storage import s3
 from tests.spark.pipeline_run import PipelineRun
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 WRITE_FILES = """
@@ -70,6 +73,7 @@ found["entries"] += [manager.exists(path(name)) for name in ("commits/7", "commi
 manager.delete(path("log"))
 manager.delete(path("log"))
 found["deleted"] = manager.exists(path("log"))
+found["answer lost"] = [closed(opened("lost", "text")), folder.text("lost"), closed(opened("lost", "other"))]
 shutil.rmtree(sys.argv[4])
 found["store refuses"] = closed(opened("log", "text"))
 print(json.dumps(found))
@@ -79,8 +83,13 @@ spark.stop()
 
 @pytest.mark.skipif(version("pyspark") != SPARK_VERSION, reason="the jars are those of another Spark")
 def test_a_file_in_s3_is_written_once_and_an_upload_that_fails_is_an_error(tmp_path: Path) -> None:
-    with s3(tmp_path / "s3") as storage:
-        arguments = [f"{storage.uri}/checkpoint", json.dumps(dict(storage.settings)), str(tmp_path / "log")]
+    with ExitStack() as stack:
+        storage = stack.enter_context(s3(tmp_path / "s3"))
+        store = storage.settings[ENDPOINT].removeprefix("http://")
+        counter = stack.enter_context(counting_requests(store))
+        counter.answers_to_lose.add("checkpoint/lost")
+        settings = {**storage.settings, ENDPOINT: f"http://{counter.address}"}
+        arguments = [f"{storage.uri}/checkpoint", json.dumps(settings), str(tmp_path / "log")]
         ran = subprocess.run(
             [sys.executable, "-c", WRITE_FILES, *arguments, tmp_path / "s3" / "bucket"],
             capture_output=True,
@@ -98,9 +107,11 @@ def test_a_file_in_s3_is_written_once_and_an_upload_that_fails_is_an_error(tmp_p
         "cancelled": ["written", False],
         "entries": [False, True, False, True, False],
         "deleted": False,
+        "answer lost": ["written", "text", "FileAlreadyExistsException"],
         "store refuses": found["store refuses"],
     }
     assert found["store refuses"] != "written"
+    assert [one.kind for one in counter.requests if one.key == "checkpoint/lost"][:3] == ["PUT", "PUT", "HEAD"]
 
 
 @pytest.fixture

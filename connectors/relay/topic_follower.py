@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from connectors import librdkafka
 from connectors.errors import UsageError
@@ -36,9 +36,6 @@ _SILENT_S: Final = 3.0
 _REPORTED_S: Final = 10.0
 """Brokers that do not answer are reported after this time: a broker that is restarted is back by then."""
 _LONGEST_PAUSE_S: Final = 10.0
-_MISSING: Final = {
-    *(KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION),
-}
 _MISSING_S: Final = 30.0
 """A topic is deleted if no broker has had it for this time."""
 
@@ -77,16 +74,16 @@ class TopicFollower:
         """For how long not all brokers of the partitions have answered."""
         self._answered_at = 0.0
         """When they last did."""
-        self._closed_because: str | None = None
-        """Why there is no connection."""
+        self._broken: str | None = None
+        """Why the newest connection was given up; None since brokers answered again."""
+        self._is_broken = False
+        """Whether the connection must be given up."""
 
     @property
     def failing(self) -> str | None:
         """Why the topics cannot be read now, as a sentence without a secret; None while they are read."""
-        if self._closed_because is not None:
-            return self._closed_because
-        if self._refused:
-            return next(iter(self._refused.values()))
+        if self._broken is not None or self._refused:
+            return self._broken or next(iter(self._refused.values()))
         if self._silent_s < _REPORTED_S:
             return None
         return self._reported or f"the brokers have not answered for {_REPORTED_S:g} s"
@@ -114,10 +111,9 @@ class TopicFollower:
             time.sleep(max(0.0, min(timeout_s, self._retry_at - self._clock())))
             return None
         message = self._consumer.poll(timeout_s)
-        if self._closed_because is not None:
-            self._close()
-            return None
-        if message is None:
+        if self._is_broken:
+            self.close()
+        if self._is_broken or message is None:
             return None
         place, error = (message.topic(), message.partition()), message.error()
         if error is not None:
@@ -130,7 +126,9 @@ class TopicFollower:
 
     def close(self) -> None:
         """Closes the connections; the positions stay."""
-        self._close()
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
 
     def _opened(self) -> bool:
         if self._clock() < self._retry_at:
@@ -140,49 +138,49 @@ class TopicFollower:
             further = {**_SETTINGS, "error_cb": self._on_error, "stats_cb": self._on_statistics}
             self._consumer = open_consumer(self._connection, further)
         except (UsageError, TopicError) as problem:
-            self._close_because(str(problem))
+            self._break(str(problem))
             return False
-        self._closed_because, self._silent_s, self._answered_at = None, 0.0, self._clock()
+        self._is_broken, self._silent_s, self._answered_at = False, 0.0, self._clock()
         self._assign()
         return True
 
     def _assign(self) -> None:
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self.positions.items()])
 
-    def _close_because(self, why: str) -> None:
-        self._closed_because = why
+    def _break(self, why: str) -> None:
+        """Makes `poll` close the connection and open another one: librdkafka would not recover."""
+        self._broken, self._is_broken = why, True
         self._pause_s = min(_LONGEST_PAUSE_S, max(1.0, 2 * self._pause_s))
         self._retry_at = self._clock() + self._pause_s
 
-    def _close(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
-
     def _known_end(self, place: Place) -> int:
-        _, end = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+        except KafkaException:
+            return -1
         return int(end)
 
     def _note_error(self, error: KafkaError, place: Place, offset: int) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
+            self._refused.pop(place, None)
             self.positions[place] = max(self.positions[place], offset)
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise RowsLostError(place[0], f"partition {place[1]} has no row at offset {self.positions[place]}")
-        elif error.code() in _MISSING:
-            self._missing_since.setdefault(place, self._clock())
         elif error.fatal() or librdkafka.authentication_failed(error):
-            self._close_because(self._why(error, place[0]))
-            self._close()
+            self._break(self._why(error, place[0]))
+            self.close()
+        elif place in self.positions:
+            self._refused[place] = self._why(error, place[0])
         elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
             # librdkafka looks for the coordinator of a group that this consumer does not use.
-            self._refused[place] = self._why(error, place[0])
+            self._reported = self._why(error)
 
     def _on_error(self, error: KafkaError) -> None:
         """Notes an error of a connection. Called within `poll`."""
         why = self._why(error)
         if error.fatal() or librdkafka.authentication_failed(error):
-            # Of everything else librdkafka recovers by itself; a login needs the secrets to be read again.
-            self._close_because(why)
+            # A login needs the secrets to be read again.
+            self._break(why)
         else:
             self._reported = why
 
@@ -204,18 +202,19 @@ class TopicFollower:
             self._consumer.incremental_assign([TopicPartition(*place, offset) for place, offset in added.items()])
         answering = {place for place, state in states.items() if state.answers}
         if self.positions.keys() <= answering:
-            self._answered_at, self._reported, self._pause_s = at, None, 0.0
+            self._answered_at, self._broken, self._reported, self._pause_s = at, None, None, 0.0
         self._silent_s = at - self._answered_at
-        self._note_missing(answering)
+        # Brokers that do not answer say nothing of it.
+        self._note_missing(self.positions.keys() - states.keys() if _answering(statistics) else (), at)
         for topic in self._topics:
             places = [place for place in self.positions if place[0] == topic]
             if all(place in states and self._has_read(place, states[place]) for place in places):
                 self.read_to_end_at[topic] = at
 
-    def _note_missing(self, answering: Collection[Place]) -> None:
-        self._missing_since = {place: at for place, at in self._missing_since.items() if place not in answering}
+    def _note_missing(self, missing: Collection[Place], at: float) -> None:
+        self._missing_since = {place: self._missing_since.get(place, at) for place in missing}
         for (topic, number), since in self._missing_since.items():
-            if self._clock() - since >= _MISSING_S:
+            if at - since >= _MISSING_S:
                 raise RowsLostError(topic, f"no broker has its partition {number}")
 
     def _has_read(self, place: Place, state: _PartitionState) -> bool:
@@ -224,18 +223,19 @@ class TopicFollower:
 
 def _partitions(statistics: Mapping[str, Any], topic: str) -> Mapping[int, _PartitionState]:
     """Returns what librdkafka's statistics say of the partitions that a topic has."""
-    brokers = {one["nodeid"]: one for one in statistics["brokers"].values()}
+    answering = _answering(statistics)
     found: dict[int, _PartitionState] = {}
     for number, one in statistics["topics"].get(topic, {}).get("partitions", {}).items():
         if int(number) >= 0 and not one["unknown"]:
-            answers = _answers(brokers.get(one["leader"]))
-            found[int(number)] = _PartitionState(answers=answers, end=one["ls_offset"])
+            found[int(number)] = _PartitionState(answers=one["leader"] in answering, end=one["ls_offset"])
     return found
 
 
-def _answers(broker: Mapping[str, Any] | None) -> bool:
-    """Whether a broker answers each request, of which there is none while enough is read ahead."""
-    if broker is None or broker["state"] != "UP":
-        return False
-    answered: bool = broker["waitresp_cnt"] == 0 or 0 <= broker["rxidle"] < _SILENT_S * 1e6
-    return answered
+def _answering(statistics: Mapping[str, Any]) -> Collection[int]:
+    """Returns the ids of the brokers that answer each request, of which there is none while enough is read ahead."""
+    # librdkafka may have further connections to a broker, which it does not use.
+    return {
+        one["nodeid"]
+        for one in statistics["brokers"].values()
+        if one["state"] == "UP" and (one["waitresp_cnt"] == 0 or 0 <= one["rxidle"] < _SILENT_S * 1e6)
+    }

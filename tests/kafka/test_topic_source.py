@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AclOperation, NewPartitions
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from connectors.observations.observation import Observation, ObservationKind, Urgency
@@ -235,3 +236,66 @@ def test_brokers_that_do_not_answer_are_reported_and_waited_for(topic: Topic) ->
     assert sequences(reader, start, end) == [2]
     start = end
     eventually(is_read, within_s=60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "created again"])
+def test_a_topic_that_is_deleted_or_created_again_ends_the_query(
+    topic_lab: Lab, tmp_path: Path, *, again: bool
+) -> None:
+    topic = Topic(topic_lab, f"again-{again}", tmp_path)
+    reader = topic.reader()
+    topic.write(5)
+    begin = reader.initialOffset()
+    start = planned(reader, begin)
+    sequences(reader, begin, start)
+    admin = topic_lab.admin
+    admin.delete_topics([topic.name])[topic.name].result(60)
+
+    def create_again() -> bool:
+        with suppress(KafkaException):
+            Topic(topic_lab, topic.name, tmp_path / "again").write()
+            return True
+        return False
+
+    if again:
+        eventually(create_again, within_s=60)
+
+    with pytest.raises(RowsLostError, match=f"the topic {topic.name} no longer has rows that were not read"):
+        planned(reader, start)
+    reader.stop()
+
+
+@pytest.mark.long
+def test_a_password_that_is_replaced_is_read_again(shared_lab: MakeLab, tmp_path: Path) -> None:
+    lab = shared_lab(controllers=0, combined=1, brokers=0, users=["reader"])
+    lab.allow("reader", AclOperation.READ, AclOperation.DESCRIBE, topics="secured")
+    topic, password = Topic(lab, "secured", tmp_path / "files"), tmp_path / "password"
+    password.write_text("wrong-secret")
+    reader = topic.reader(
+        security_protocol="SASL_SSL",
+        ssl_cafile=lab.security.ca_file,
+        sasl_mechanism="PLAIN",
+        sasl_plain_username="reader",
+        sasl_plain_password_file=password,
+    )
+    begin = reader.initialOffset()
+
+    def is_reported() -> None:
+        assert reader.latestOffset(begin, LIMIT) == begin
+        failing = topic.files.state().failing
+        assert failing is not None
+        assert "authentication or TLS failed" in failing
+        assert "wrong-secret" not in failing
+
+    eventually(is_reported, within_s=60)
+    password.write_text(lab.security.passwords["reader"])
+
+    def is_read() -> None:
+        reader.latestOffset(begin, LIMIT)
+        state = topic.files.state()
+        assert state.failing is None
+        assert "secured" in state.read_to_end_at
+
+    eventually(is_read, within_s=60)
+    reader.stop()

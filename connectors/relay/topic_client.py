@@ -233,18 +233,6 @@ def reading(topic: TopicSection, answer_s: float = ANSWER_S) -> Iterator[TopicRe
             raise _topic_error(next(rejected, problem.args[0]), topic) from None
 
 
-def problem_of(topic: TopicSection, within_s: float) -> str | None:
-    """Returns why the topic cannot be read now, in a sentence; None if it can be.
-
-    Raises UsageError if a secret cannot be read.
-    """
-    try:
-        with reading(topic, within_s):
-            return None
-    except TopicError as problem:
-        return f"the topic {topic.topic} at {', '.join(topic.bootstrap)} cannot be read: {problem}"
-
-
 def _topic_error(error: KafkaError, topic: TopicSection) -> TopicError:
     may_pass = librdkafka.unreachable(error) or error.code() in _NO_TOPIC
     return (UnansweredTopicError if may_pass else TopicError)(reason(error, topic))

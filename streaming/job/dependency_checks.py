@@ -8,14 +8,11 @@ from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError
 from connectors.store.durable_file import full_disk
-from streaming.config import Config
 from streaming.job.dependencies import Ask, Checks, Dependency
 from streaming.job.job import Job
-from streaming.job.topic_input import topic_problem
 from streaming.pipeline.hadoop_folder import HadoopFolder
 from streaming.pipeline.query import SPARK_ERRORS
 
-_ANSWER_S: Final = 5.0
 _IN_WORK_S: Final = 2.0
 """A batch that takes less needs no look at its tasks."""
 _EXECUTORS_EVERY_S: Final = 5.0
@@ -38,18 +35,18 @@ def dependency_checks(job: Job, spark: SparkSession) -> Checks:
     }
     if not job.config.master.startswith("local"):
         seen[Dependency.EXECUTORS] = Executors(lambda: _executors(spark))
-    asked: dict[Dependency, tuple[Ask, str]] = {}
     if not job.monitoring.gathers:
-        asked[Dependency.TOPIC] = (lambda: topic_problem(job.config, _ANSWER_S)), _unanswered(job.config)
+        seen[Dependency.TOPIC] = lambda: _topic_problem(job)
+    asked: dict[Dependency, tuple[Ask, str]] = {}
     if (uri := job.checkpoint.uri) is not None:
         folder = HadoopFolder(spark, uri)
         asked[Dependency.CHECKPOINT] = (lambda: _problem(folder)), f"checkpoint {uri} does not answer"
     return Checks(job.dependencies, batch_age_s=batch_age_s, seen=seen, asked=asked)
 
 
-def _unanswered(config: Config) -> str:
-    assert config.relay is not None, "the configuration requires it with source: kafka"
-    return f"the brokers of the topic at {', '.join(config.relay.bootstrap)} do not answer"
+def _topic_problem(job: Job) -> str | None:
+    failing = job.monitoring.topics().failing
+    return None if failing is None else f"the relay's topic cannot be read: {failing}"
 
 
 def _problem(folder: HadoopFolder) -> str | None:

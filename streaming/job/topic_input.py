@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from connectors.errors import UsageError
 from connectors.relay.relay_message import (
     SurveyedCluster,
     TopicError,
@@ -48,7 +47,6 @@ class RelayedInput:
     def __init__(self, files: TopicFiles) -> None:
         """`files`: of the job."""
         self._files = files
-        self._failing: str | None = None
 
     def start(self) -> None:
         """Starts nothing."""
@@ -70,15 +68,8 @@ class RelayedInput:
         )
 
     def topics(self) -> TopicState:
-        """Returns what Spark's planner has found in the topics; logs once that, and when, they cannot be read."""
-        state = self._files.state()
-        if state.failing != self._failing:
-            if state.failing is None:
-                log.warning("the relay's topic is read again")
-            else:
-                log.warning("the relay's topic cannot be read: %s; retrying", state.failing)
-        self._failing = state.failing
-        return state
+        """Returns what Spark's planner has found in the topics."""
+        return self._files.state()
 
     def limit_log(self, cluster: str, waiting_bytes: int) -> None:
         """Limits nothing: a relay does not know how far its rows are evaluated."""
@@ -123,17 +114,6 @@ def identify_in_topics(
             baselines = _baselines(clusters, begins=added)
             source = replace(source, baselines={**source.baselines, **baselines})
     return ClusterIds(ids=ids, unavailable=unavailable, source=source)
-
-
-def topic_problem(config: Config, within_s: float) -> str | None:
-    """Returns why the topic of the first cluster cannot be read, in a sentence; None if it can be."""
-    from connectors.relay.topic_client import problem_of
-
-    section = _section(config)
-    try:
-        return problem_of(section.with_topic(section.topic_of(config.watched[0].name)), within_s)
-    except UsageError as problem:
-        return f"relay: {problem}"
 
 
 def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:

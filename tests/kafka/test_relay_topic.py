@@ -152,6 +152,8 @@ def test_sighup_writes_a_new_baseline_and_past_states_are_read_from_the_topic_on
     assert {one["kind"] for one in both("timeline", "--json")} >= {"election", "controller-start"}
     assert printed("replay", "--json", "--config", str(config), "--from", at) == []
     assert printed("audit", "--json", "--config", str(config))[0]["kept"]
+    (audited,) = printed("audit", "--json", "--config", str(config), "--newest", "9")
+    assert (audited["kept"], audited["rows"]["observations"]) == (True, 9)
     (tmp_path / "report").mkdir()
     report = kraftwatch("report", "--config", str(config), "--out", str(tmp_path / "report" / "a.html"))
     assert report.exit_code == 0, report.output

@@ -25,14 +25,15 @@ OLD, NEW = "4.3.1", "4.4.0"
 USER = "kraftwatch"
 
 
-@pytest.fixture(scope="module")
-def lab(shared_lab: MakeLab) -> Lab:
-    return shared_lab(controllers=3, brokers=2, version=OLD)
+@pytest.fixture
+def lab(lab: MakeLab) -> Lab:
+    """A quorum for each procedure: several of them within a quarter of an hour restart a node too often."""
+    return lab(controllers=3, brokers=2, version=OLD)
 
 
-@pytest.fixture(scope="module")
-def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredCluster]:
-    with run_gatherer(tmp_path_factory.mktemp("monitor"), cluster_of(lab)) as gatherer:
+@pytest.fixture
+def monitor(lab: Lab, tmp_path: Path) -> Iterator[MonitoredCluster]:
+    with run_gatherer(tmp_path / "monitor", cluster_of(lab)) as gatherer:
         yield monitored_cluster_of(lab, gatherer)
 
 

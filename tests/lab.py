@@ -92,6 +92,11 @@ class Lab(deploy.lab.lab.Lab):
         """Grants a user operations on every topic whose name begins with `topics`."""
         self._allow((ResourceType.TOPIC, topics, ResourcePatternType.PREFIXED), f"User:{user}", *operations)
 
+    def allow_transactions(self, user: str, *, ids: str) -> None:
+        """Grants a user the transactional ids that begin with `ids`."""
+        resource = (ResourceType.TRANSACTIONAL_ID, ids, ResourcePatternType.PREFIXED)
+        self._allow(resource, f"User:{user}", AclOperation.WRITE, AclOperation.DESCRIBE)
+
     def _allow(self, resource: tuple[Any, str, Any], principal: str, *operations: AclOperation) -> None:
         acls = [AclBinding(*resource, principal, "*", one, AclPermissionType.ALLOW) for one in operations]
         self._administer(lambda client: client.create_acls(acls))

@@ -1,36 +1,49 @@
 """The forwarder: sends the published rows of a relay's journal to the topic while this relay writes their cluster.
 
-Every relay reads the topic (`topic_tail`). A row stays in the journal until the topic has it, or what it reports, by
-whichever relay; the journal's `committed` position says how far that is. After a crash, and after each error of the
-producer, rows may be sent twice, but none is left out.
+Every relay reads the topic (`topic_tail`) and decides for each cluster whether it writes (`relayed_cluster`). A row
+stays in the journal until the topic has it, or what it reports, by whichever relay; the journal's `committed` position
+says how far that is. After a crash, and after each error of a writer, what the topic has decides where to continue.
+
+One thread calls the methods; threads of a pool wait for the brokers, one for each cluster at most.
 """
 
 import logging
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaException
 
-from connectors import librdkafka
-from connectors.errors import UsageError
-from connectors.observations.observation import Observation
-from connectors.relay.relay_message import RelayMessage, TopicError
+from connectors.errors import KraftwatchError, UsageError
+from connectors.observations.observation import ObservationKind
+from connectors.relay.cluster_writer import ClusterWriter, FencedError
+from connectors.relay.relay_message import TopicError
+from connectors.relay.relayed_cluster import RelayedCluster, Role
 from connectors.relay.topic_client import open_producer, reason
-from connectors.relay.topic_tail import TopicTail, extent
-from connectors.relay.written_clusters import WaitingRows, WrittenCluster, WrittenClusters, is_in_topic
+from connectors.relay.topic_tail import TopicTail
 from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
+from connectors.wall_clock import wall_ms
 
 _LOG = logging.getLogger(__name__)
 _ROWS_AT_ONCE: Final = 500
+_QUEUED_BYTES: Final = 32 * 1024 * 1024
+"""Of payload in memory: until it is sent, no more is read from the journal."""
+_TRANSACTIONS_AT_ONCE: Final = 4
+"""More delay each other: a row that is urgent would wait for those of all clusters."""
+_SLOW_S: Final = 1.0
+"""A transaction that takes longer delays no other one."""
+_BUSY_S: Final = 0.005
+_ASK_AGAIN_S: Final = 0.5
 _CONNECT_S: Final = 10.0
 _LONGEST_PAUSE_S: Final = 10.0
-_UNACKNOWLEDGED_S: Final = 30.0
-"""A row that is not acknowledged after this time is reported; it is still sent."""
+_ANSWERS: Final = {ObservationKind.RECORDS, ObservationKind.SNAPSHOT, ObservationKind.QUORUM}
+"""What a relay gathers only from a leader that it reaches."""
+_TOPIC: Final = ""
+"""What fails, if it is not the writer of one cluster."""
 
 
 @dataclass(slots=True)
@@ -38,15 +51,17 @@ class ForwardCounts:
     """What the forwarder has done since its start."""
 
     rows: int = 0
-    """Rows of this relay that the topic has."""
+    """Rows that it has written."""
     payload_bytes: int = 0
     """The same in bytes of payload."""
     errors: int = 0
-    """How often the producer failed and was opened again."""
+    """How often a connection failed and was opened again."""
+    takeovers: int = 0
+    """How often it took over a cluster that another relay wrote."""
     acknowledged_at: float | None = None
-    """Monotonic seconds at which the newest of them was found in the topic."""
+    """Monotonic seconds of the newest commit."""
     failing: str | None = None
-    """Why rows are not acknowledged now, in one sentence without a secret; None while they are."""
+    """Why rows are not accepted now, in one sentence without a secret; None while they are."""
 
 
 class Forwarder:
@@ -59,12 +74,14 @@ class Forwarder:
         """
         self._journal = journal
         self._topic = topic
-        self._clusters = clusters
+        self._ids = clusters
         self._relay = relay
-        self._producer: Any = None
-        self._failed: KafkaError | None = None
+        self._pool = ThreadPoolExecutor(max(1, len(clusters)), thread_name_prefix="relay")
+        self._failing: dict[str, str] = {}
+        """Why, by cluster."""
         self._pause_s = 0.0
         self._retry_at = 0.0
+        self._ask_at = 0.0
         self.newest_ms = 0
         """The time of the newest row that was sent."""
         self.counts = ForwardCounts()
@@ -72,16 +89,14 @@ class Forwarder:
 
     def _begin(self) -> None:
         """Knows nothing of the topic yet."""
-        self._tail = TopicTail(self._topic, self._clusters)
-        self.clusters = WrittenClusters(self._clusters, self._relay, self._tail, self._journal)
-        self._read_again()
-
-    def _read_again(self) -> None:
-        """Reads the journal again from the first row that the topic may not have."""
+        self._tail = TopicTail(self._topic, self._ids)
+        self._connected = False
         self._next = self._first()
-        self._waiting = WaitingRows(self._clusters)
-        self._changed: set[str] = set()
-        """Clusters of which rows were read, from the topic or the journal, since the last commit."""
+        """The sequence of the next row that is read from the journal."""
+        whole = self._next == self._journal.beginning()
+        self._clusters = {
+            name: RelayedCluster(name, each, self._relay, self._tail, whole=whole) for name, each in self._ids.items()
+        }
 
     def _first(self) -> int:
         return max(self._journal.committed_end(), self._journal.first_sequence())
@@ -92,44 +107,60 @@ class Forwarder:
         return max(0, self._journal.published_end() - self._first())
 
     @property
-    def stands_by(self) -> Collection[str]:
-        """The clusters that other relays write, and that this one would take over."""
-        return [name for name in self._clusters if self._tail.caught_up and self.clusters.written.get(name) is None]
+    def written(self) -> Collection[str]:
+        """The clusters whose rows this relay writes."""
+        return {name for name, one in self._clusters.items() if one.writes}
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether other relays write clusters that this one would take over."""
+        return self._tail.caught_up and any(one.role is Role.STANDS_BY for one in self._clusters.values())
+
+    @property
+    def needing_baseline(self) -> Collection[str]:
+        """Clusters to take over of which neither the topic nor the journal has the whole log."""
+        return {name for name, one in self._clusters.items() if one.needs_baseline}
+
+    @property
+    def gaps(self) -> Mapping[str, str]:
+        """Which offsets the topic lacks of the log of a cluster that this relay writes."""
+        return {name: one.gap for name, one in self._clusters.items() if one.gap is not None}
+
+    @property
+    def oldest_baseline_ms(self) -> int | None:
+        """The time of the oldest baseline of the clusters that this relay writes; None if it writes none."""
+        baselines = [one.baseline for one in self._clusters.values() if one.writes and one.baseline is not None]
+        return min((one.at_ms for one in baselines), default=None)
 
     def forward(self, timeout_s: float) -> None:
         """Sends what is published, and commits what the topic has; waits at most `timeout_s` for a new row.
 
         Raises JournalError if the journal cannot be read or its position not be written.
         """
-        if self._producer is None and not self._opened(timeout_s):
+        if not self._connected and not self._connect(timeout_s):
             return
         try:
-            if self._read_topic() or self.clusters.take_over(self._waiting, self._next):
-                self._read_again_from_waiting()
-            published = self._journal.wait_beyond(self._next, 0.005 if self._waiting.in_flight else timeout_s)
-            for row in self._journal.read(self._next, min(published, self._next + _ROWS_AT_ONCE)):
-                self._send(row)
-        except BufferError:
-            # Its queue is full: the brokers are slower than the journal.
-            self._producer.poll(min(0.1, timeout_s))
+            self._collect_results()
+            self._read_topic()
+            self._take_over()
         except KafkaException as problem:
-            self._failed = self._failed or problem.args[0]
-        self._producer.poll(0)
-        self._commit()
+            self._reconnect_later(reason(problem.args[0], self._topic))
+            return
+        except (TopicError, UsageError) as problem:
+            self._reconnect_later(str(problem))
+            return
+        self._read_journal(timeout_s)
+        self._send()
+        self._journal.commit(self._done_to())
         if self._tail.created_again:
             _LOG.warning("the topic %s does not have what was read from it: it was created again", self._topic.topic)
-            self._close()
+            self._tail.close()
             self._begin()
-        elif self._failed is not None:
-            self._reopen_later(reason(self._failed, self._topic))
-        elif self.counts.failing is None and self._waits_too_long():
-            # What librdkafka reported before is more exact.
-            self._report("no broker has acknowledged a row in time")
 
     def drain(self, timeout_s: float) -> bool:
         """Sends what is published, for at most this time; returns whether the topic has all rows of this relay."""
         until = time.monotonic() + timeout_s
-        while self._waiting.in_flight or (self.clusters.written and self._journal.published_end() > self._next):
+        while self._unsent():
             if time.monotonic() >= until:
                 return False
             self.forward(0.1)
@@ -142,139 +173,177 @@ class Forwarder:
             How many rows before it are given up.
         """
         skipped = max(0, sequence - self._first())
-        if skipped:
-            # Its queue may have some of them.
-            self._close()
+        now_ms = wall_ms()
+        for one in self._clusters.values():
+            if one.is_own or one.needs_baseline:
+                one.new_baseline = (sequence, now_ms)
+            one.give_up_to(sequence)
         self._journal.commit(sequence)
-        self.clusters.begin_baselines(sequence)
-        self._read_again()
+        self._next = max(self._next, sequence)
+        for one in self._clusters.values():
+            if one.writes and one.new_baseline is not None:
+                self._begin_to_write(one)
         return skipped
 
     def close(self, timeout_s: float) -> None:
         """Sends what is published, for at most this time, and closes the connections."""
-        if self._producer is not None:
+        if self._connected:
             self.drain(timeout_s)
-        self._close()
+        self._pool.shutdown(cancel_futures=True)
+        for one in self._clusters.values():
+            one.writer = None
+        self._tail.close()
 
-    def _waits_too_long(self) -> bool:
-        oldest_since = self._waiting.oldest_since
-        return bool(self._waiting.in_flight) and time.monotonic() - (oldest_since or 0) > _UNACKNOWLEDGED_S
+    def _unsent(self) -> bool:
+        written = [one for one in self._clusters.values() if one.writes]
+        return any(one.unsent for one in written) or (bool(written) and self._journal.published_end() > self._next)
 
-    def _opened(self, timeout_s: float) -> bool:
+    def _done_to(self) -> int:
+        """Returns the sequence in the journal below which the topic has everything."""
+        return min([self._next, *(one.waiting[0].sequence for one in self._clusters.values() if one.waiting)])
+
+    def _connect(self, timeout_s: float) -> bool:
+        """Creates the topic if needed, and connects the reader; returns whether that is done."""
         if time.monotonic() < self._retry_at:
             time.sleep(min(timeout_s, max(0.0, self._retry_at - time.monotonic())))
             return False
-        self._failed = None
+        reported: list[str] = []
         try:
-            self._producer = open_producer(self._topic, on_error=self._on_error, within_s=_CONNECT_S)
+            open_producer(
+                self._topic, on_error=lambda error: reported.append(reason(error, self._topic)), within_s=_CONNECT_S
+            )
             self._tail.open(_CONNECT_S)
         except (TopicError, UsageError) as problem:
             # What librdkafka reported meanwhile is more exact than the timeout.
-            self._reopen_later(self._reported_reason() or str(problem))
+            self._reconnect_later(reported[-1] if reported else str(problem))
             return False
-        self.clusters.send_again()
-        self._read_again()
+        self._connected, self._pause_s = True, 0.0
+        self._works(_TOPIC)
         return True
 
-    def _read_topic(self) -> bool:
-        """Reads what the topic has got; returns whether an epoch of this relay is confirmed by it."""
-        confirmed = False
-        for message, counts in self._tail.read():
-            self._changed.add(message.observation.cluster)
-            confirmed = self.clusters.note(message, self._waiting, counts=counts) or confirmed
-        return confirmed
-
-    def _read_again_from_waiting(self) -> None:
-        """Reads the waiting rows again: some of them are to be sent now."""
-        since = {name: self._waiting.missing_s(name) for name in self._clusters}
-        self._read_again()
-        self._waiting.missing_before(since)
-
-    def _send(self, row: Observation) -> None:
-        written, sent = self.clusters.written.get(row.cluster), None
-        if written is not None and written.sends(row.sequence, extent(row)):
-            sent = written.sequence(row.sequence)
-            # The others follow once the first one is confirmed.
-            if row.sequence >= written.sent_to and (written.confirmed or not written.sent_to):
-                self._produce(row, written, sent)
-        self._waiting.add(row, sent=sent)
-        self._changed.add(row.cluster)
-        self._next = row.sequence + 1
-
-    def _produce(self, row: Observation, written: WrittenCluster, sequence: int) -> None:
-        message = RelayMessage(
-            observation=replace(row, sequence=sequence),
-            cluster_id=self._clusters[row.cluster],
-            baseline=written.baseline,
-            epoch=written.epoch,
-        )
-        # The rows of a cluster stay in their partition, also after partitions were added.
-        place = {} if written.partition is None else {"partition": written.partition}
-        self._producer.produce(
-            self._topic.topic,
-            message.value(),
-            message.key,
-            headers=list(message.headers),
-            timestamp=row.observed_at_ms,
-            on_delivery=partial(self._on_delivery, written),
-            **place,
-        )
-        written.sent_to = row.sequence + 1
-        self.newest_ms = max(self.newest_ms, row.observed_at_ms)
-
-    def _on_delivery(self, written: WrittenCluster, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failed = self._failed or error
-        elif written.partition is None:
-            written.partition = message.partition()
-
-    def _commit(self) -> None:
-        changed, self._changed = self._changed, set()
-        for cluster in changed & self._tail.positions.keys():
-            position = self._tail.positions[cluster]
-            is_done = partial(is_in_topic, position=position, written=self.clusters.written.get(cluster))
-            for one in self._waiting.remove(cluster, is_done):
-                self.counts.rows += 1
-                self.counts.payload_bytes += one.payload_bytes
-                self.counts.acknowledged_at = time.monotonic()
-        done_to = self._waiting.done_to()
-        if done_to is None:
-            return
-        self._journal.commit(done_to)
-        self._pause_s = 0.0
-        if self.counts.failing is not None:
-            self.counts.failing = None
-            _LOG.warning("rows are written to the topic %s again", self._topic.topic)
-
-    def _on_error(self, error: KafkaError) -> None:
-        # Of a lost connection librdkafka recovers by itself; a refused login needs the secrets to be read again.
-        if error.fatal() or librdkafka.authentication_failed(error):
-            self._failed = error
-        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._report(reason(error, self._topic))
-
-    def _reported_reason(self) -> str | None:
-        return None if self._failed is None else reason(self._failed, self._topic)
-
-    def _reopen_later(self, why: str) -> None:
-        self.counts.errors += 1
-        self._close()
+    def _reconnect_later(self, why: str) -> None:
+        """Connects the reader again after a pause."""
+        self._tail.close()
+        self._connected = False
         self._pause_s = min(_LONGEST_PAUSE_S, max(1.0, 2 * self._pause_s))
         self._retry_at = time.monotonic() + self._pause_s
-        self._report(why)
+        self._report(_TOPIC, why)
 
-    def _report(self, why: str) -> None:
-        if self.counts.failing != why:
+    def _collect_results(self) -> None:
+        """Notes what the writers have done."""
+        for one in self._clusters.values():
+            if one.task is None or not one.task.done():
+                continue
+            task, one.task = one.task, None
+            try:
+                result = task.result()
+            except FencedError as problem:
+                _LOG.warning("cluster %s: %s; this one stands by", one.name, problem)
+                one.stand_by(fenced=True)
+            except KraftwatchError as problem:
+                one.stand_by(fenced=False)
+                self._report(one.name, str(problem))
+            else:
+                if one.role is Role.OPENS:
+                    one.role, one.writer = Role.CATCHES_UP, result
+                else:
+                    self._count(one)
+
+    def _count(self, one: RelayedCluster) -> None:
+        """Notes a committed transaction."""
+        messages = one.committed()
+        self.counts.rows += len(messages)
+        self.counts.payload_bytes += sum(len(each.observation.payload) for each in messages)
+        self.counts.acknowledged_at = time.monotonic()
+        self._works(one.name)
+
+    def _works(self, what: str) -> None:
+        if self._failing.pop(what, None) is not None:
+            self.counts.failing = next(iter(self._failing.values()), None)
+            if self.counts.failing is None:
+                _LOG.warning("the topic %s is reached again", self._topic.topic)
+
+    def _report(self, what: str, why: str) -> None:
+        self.counts.errors += 1
+        if why not in self._failing.values():
             _LOG.warning(
                 "no row can be written to the topic %s: %s; the relay keeps them and retries", self._topic.topic, why
             )
-        self.counts.failing = why
+        self._failing[what] = self.counts.failing = why
 
-    def _close(self) -> None:
-        """Closes the connections and drops unacknowledged messages: they are sent again from the journal."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            with suppress(KafkaException):
-                producer.purge()
-            producer.poll(0)
-        self._tail.close()
+    def _read_topic(self) -> None:
+        changed: set[str] = set()
+        for row in self._tail.read():
+            one = self._clusters[row.cluster]
+            changed.add(row.cluster)
+            if row.kind in _ANSWERS and one.position is not None and not one.position.usable:
+                # The other relay reads the log again, which takes a while.
+                one.restart_wait()
+        for name in changed:
+            self._clusters[name].compare()
+
+    def _take_over(self) -> None:
+        """Takes the next step of each cluster that this relay is to take over."""
+        if not self._tail.caught_up or time.monotonic() < self._ask_at:
+            return
+        ends = cache(self._tail.ends)
+        for one in self._clusters.values():
+            if one.role is Role.STANDS_BY and not one.is_due():
+                one.ends = None
+            elif one.role in (Role.STANDS_BY, Role.CATCHES_UP) and self._has_read(one, ends):
+                if one.role is Role.CATCHES_UP:
+                    self._begin_to_write(one)
+                else:
+                    one.role, one.ends = Role.OPENS, None
+                    one.task = self._pool.submit(ClusterWriter(self._topic, one.name).open)
+
+    def _has_read(self, one: RelayedCluster, ends: Callable[[], Mapping[int, int]]) -> bool:
+        if one.ends is None and not one.read_to(ends()):
+            # The brokers do not answer this relay: what another one writes is not known.
+            self._ask_at = time.monotonic() + _ASK_AGAIN_S
+            for each in self._clusters.values():
+                each.restart_wait()
+        return one.has_read()
+
+    def _begin_to_write(self, one: RelayedCluster) -> None:
+        before = one.position
+        if one.needs_baseline and one.new_baseline is None:
+            return
+        first = one.begin(self._journal, wall_ms())
+        if first is None:
+            return
+        self._next = min(self._next, first)
+        if before is not None and before.relay != self._relay:
+            self.counts.takeovers += 1
+            _LOG.warning("cluster %s: this relay writes its rows, after the relay %s", one.name, before.relay)
+
+    def _read_journal(self, timeout_s: float) -> None:
+        running = [one.task for one in self._clusters.values() if one.task is not None]
+        published = self._journal.published_end()
+        full = sum(one.queued_bytes for one in self._clusters.values()) > _QUEUED_BYTES
+        if running and (full or published <= self._next):
+            wait(running, timeout=_BUSY_S, return_when=FIRST_COMPLETED)
+        elif published <= self._next and not any(one.newest_queued >= 0 for one in self._clusters.values()):
+            reading = any(one.ends is not None for one in self._clusters.values())
+            published = self._journal.wait_beyond(self._next, _BUSY_S if reading else timeout_s)
+        if full:
+            return
+        for row in self._journal.read(self._next, min(published, self._next + _ROWS_AT_ONCE)):
+            if (one := self._clusters.get(row.cluster)) is not None:
+                one.add(row)
+            self._next = row.sequence + 1
+
+    def _send(self) -> None:
+        """Begins transactions, with the newest rows first: what is urgent is the last of what is published together."""
+        now = time.monotonic()
+        running = sum(one.task is not None and now - one.task_since < _SLOW_S for one in self._clusters.values())
+        late = {name for name, one in self._clusters.items() if now - one.task_since > _SLOW_S}
+        order = sorted(self._clusters.values(), key=lambda one: (one.name in late, one.newest_queued), reverse=True)
+        for one in order:
+            if running >= _TRANSACTIONS_AT_ONCE:
+                break
+            if messages := one.take():
+                assert one.writer is not None, "it writes"
+                one.task, one.task_since = self._pool.submit(one.writer.send, messages), now
+                self.newest_ms = max(self.newest_ms, messages[-1].observation.observed_at_ms)
+                running += 1

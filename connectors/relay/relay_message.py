@@ -2,14 +2,12 @@
 
 A message holds one observation, its cluster's id, which relay writes it, and where the cluster's log begins in the
 topic. The key is the cluster's name. The value is a byte, the version; the CRC-32C of what follows, big-endian; and the
-row, with a sequence that grows within the cluster.
-Headers: `cluster_id`; `epoch` = SEQUENCE of the first row since the relay began to write the cluster's rows, a space,
-and the name of the relay; `baseline` = SEQUENCE of the row from which on the topic holds the cluster's log from its
-start or snapshot, a space, and the time of that row in milliseconds since the epoch.
+row, with a sequence that grows within the cluster: readers skip a row whose sequence is not above the newest one.
+Headers: `cluster_id`; `relay` = the name of the relay; `baseline` = SEQUENCE of the row from which on the topic holds
+the cluster's log from its start or snapshot, a space, and the time of that row in milliseconds since the epoch.
 
-One relay writes the rows of a cluster at a time. Another one takes over by writing a row with a sequence beyond all
-that the topic has: a new epoch. Readers skip each row whose sequence is not above the newest one, so that the order of
-the topic's partition decides: rows that a replaced relay still writes are below the new epoch.
+One relay writes the rows of a cluster at a time: Kafka refuses those of a relay that was replaced (`cluster_writer`).
+Every reader reads committed messages only.
 
 A program that may write to the topic may write any message. `check_row` refuses what no relay of the cluster writes and
 what would keep the rows of the right relay from being used: nothing that is refused changes the cluster's state.
@@ -32,11 +30,9 @@ from rules.formatting import ms_text, utc_text
 
 VERSION: Final = 1
 """Of a message's value and headers. A message of another version is refused."""
-CLUSTER_ID, BASELINE, EPOCH = "cluster_id", "baseline", "epoch"
-_ROWS_PER_MS: Final = 10
-"""More than a relay of a thousand clusters writes; so a row's sequence says how long after its epoch it may be."""
+CLUSTER_ID, BASELINE, RELAY = "cluster_id", "baseline", "relay"
 _NUMBERS_PER_MS: Final = 1_000
-"""An epoch and a baseline are numbered from the microsecond on in which they begin."""
+"""The first sequence of a cluster is its time in microseconds; no relay writes so many rows that they get ahead."""
 _RELAY_NAME: Final = re.compile(r"[!-~]{1,100}")
 _SHOWN_ID: Final = 40
 """Characters of a wrong cluster id that a reason quotes."""
@@ -98,23 +94,14 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelayEpoch:
-    """The time in which one relay writes the rows of a cluster. A later one has a higher sequence."""
-
-    sequence: int
-    """Of its first row."""
-    relay: str
-    """The name of the relay."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RelayMessage:
     """One message."""
 
     observation: Observation
     cluster_id: str
     baseline: Baseline
-    epoch: RelayEpoch
+    relay: str
+    """The name of the relay that writes it."""
 
     @property
     def key(self) -> bytes:
@@ -125,8 +112,7 @@ class RelayMessage:
     def headers(self) -> Sequence[tuple[str, bytes]]:
         """The headers, in order."""
         baseline = f"{self.baseline.sequence} {self.baseline.at_ms}"
-        epoch = f"{self.epoch.sequence} {self.epoch.relay}"
-        return (CLUSTER_ID, self.cluster_id.encode()), (BASELINE, baseline.encode()), (EPOCH, epoch.encode())
+        return (CLUSTER_ID, self.cluster_id.encode()), (BASELINE, baseline.encode()), (RELAY, self.relay.encode())
 
     def value(self) -> bytes:
         """Returns the value: version, checksum and row."""
@@ -165,15 +151,19 @@ def parse_message(
         sequence, at_ms = given[BASELINE].split()
         baseline = Baseline(sequence=int(sequence), at_ms=int(at_ms))
         cluster_id = given[CLUSTER_ID].decode()
-        begun, relay = given[EPOCH].decode().split()
-        epoch = RelayEpoch(sequence=int(begun), relay=relay)
+        relay = given[RELAY].decode()
     except (KeyError, ValueError):
-        raise UndecodableError(f"the message has no valid header {BASELINE}, {CLUSTER_ID} or {EPOCH}") from None
+        raise UndecodableError(f"the message has no valid header {BASELINE}, {CLUSTER_ID} or {RELAY}") from None
     if not (0 <= baseline.sequence < 1 << 63 and 0 <= baseline.at_ms < 1 << 63):
         raise UndecodableError(f"the message's header {BASELINE} is out of range")
-    if not (0 <= epoch.sequence < 1 << 63 and _RELAY_NAME.fullmatch(epoch.relay)):
-        raise UndecodableError(f"the message's header {EPOCH} is out of range")
-    return RelayMessage(observation=observation, cluster_id=cluster_id, baseline=baseline, epoch=epoch)
+    if not _RELAY_NAME.fullmatch(relay):
+        raise UndecodableError(f"the message's header {RELAY} is no name of a relay")
+    return RelayMessage(observation=observation, cluster_id=cluster_id, baseline=baseline, relay=relay)
+
+
+def first_sequence(now_ms: int) -> int:
+    """Returns the sequence of the first row of a cluster: above those of rows that the topic has no longer."""
+    return _NUMBERS_PER_MS * now_ms
 
 
 def check_row(message: RelayMessage, *, cluster_id: str | None, appended_at_ms: int) -> None:
@@ -188,16 +178,11 @@ def check_row(message: RelayMessage, *, cluster_id: str | None, appended_at_ms: 
     if row.observed_at_ms - appended_at_ms > AHEAD_MS:
         ahead = ms_text(row.observed_at_ms - appended_at_ms)
         raise RefusedRowError(RefusedPart.TIME, f"its time is {ahead} beyond the time at which the topic got it")
-    since_ms, epoch = row.observed_at_ms - baseline.at_ms, message.epoch
-    since_rows, rows = row.sequence - baseline.sequence, row.sequence - epoch.sequence
-    if since_rows < 0 or since_ms < -AHEAD_MS or baseline.sequence > _NUMBERS_PER_MS * (baseline.at_ms + 2 * AHEAD_MS):
+    if row.sequence > first_sequence(appended_at_ms + AHEAD_MS):
+        raise RefusedRowError(RefusedPart.SEQUENCE, f"its sequence, {row.sequence}, is that of a later time")
+    if baseline.sequence > row.sequence or baseline.at_ms - row.observed_at_ms > AHEAD_MS:
         begins = f"with row {baseline.sequence}, {utc_text(baseline.at_ms)}"
         raise RefusedRowError(RefusedPart.BASELINE, f"its baseline does not fit: it begins {begins}")
-    passed_ms = max(0, since_ms) + AHEAD_MS
-    numbers = epoch.sequence - baseline.sequence
-    if not 0 <= rows <= _ROWS_PER_MS * passed_ms or not 0 <= numbers <= _NUMBERS_PER_MS * (passed_ms + AHEAD_MS):
-        after = f"{since_rows} after that of its baseline, which began {ms_text(max(0, since_ms))} before it"
-        raise RefusedRowError(RefusedPart.SEQUENCE, f"its sequence is {after}")
 
 
 class TopicError(KraftwatchError):

@@ -1,8 +1,8 @@
-"""The clients of the relay's topic: its producer, which creates the topic where needed, and its consumers."""
+"""The clients of the relay's topic: its producers, which create the topic where needed, and its consumers."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -34,6 +34,8 @@ MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest compressed batch that a created topic accepts; a piece of a snapshot has 8 MiB before compression."""
 TIMESTAMP_TYPE, LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 ANSWER_S: Final = 30.0
+TRANSACTION_S: Final = 10.0
+"""After this time the brokers abort a transaction whose relay ended within it; until then, readers wait for its end."""
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.1
 """How long messages are collected, although all partitions may have ended meanwhile."""
@@ -63,10 +65,22 @@ def check_settings(topic: TopicSection) -> None:
         raise TopicError(reason(problem.args[0], topic)) from None
 
 
-def open_producer(topic: TopicSection, *, on_error: Callable[[KafkaError], None], within_s: float) -> Any:
+def transactional_ids(topic: str) -> str:
+    """Returns the prefix of the transactional ids of a topic's relays. A `/` is in no name of a topic or cluster."""
+    return f"kraftwatch-{topic}/"
+
+
+def open_producer(
+    topic: TopicSection,
+    *,
+    on_error: Callable[[KafkaError], None],
+    within_s: float,
+    transactions_of: str | None = None,
+) -> Any:
     """Returns a producer that writes each message once and in order, as long as it lives.
 
-    `on_error` receives the errors that librdkafka reports; `within_s`: how long to wait for the topic's metadata.
+    `on_error` receives the errors that librdkafka reports; `within_s`: how long to wait for the topic's metadata;
+    `transactions_of`: the cluster whose rows it writes in transactions.
 
     Raises UsageError if a secret cannot be read, TopicError if no broker answers, the login is refused, or the topic
     does not exist.
@@ -81,6 +95,13 @@ def open_producer(topic: TopicSection, *, on_error: Callable[[KafkaError], None]
         "queue.buffering.max.kbytes": 64 * 1024,
         "error_cb": on_error,
     }
+    if transactions_of is not None:
+        further |= {
+            "transactional.id": transactional_ids(topic.topic) + transactions_of,
+            "transaction.timeout.ms": round(1_000 * TRANSACTION_S),
+            # The first message waits for the coordinator: the others follow in the meantime.
+            "linger.ms": 0,
+        }
     config = {
         "max.message.bytes": str(MESSAGE_BYTES_MAX),
         "retention.ms": str(_RETENTION_MS),
@@ -96,7 +117,7 @@ def open_producer(topic: TopicSection, *, on_error: Callable[[KafkaError], None]
 
 
 def open_consumer(topic: TopicSection, further: Mapping[str, Any] | None = None) -> Any:
-    """Returns a consumer that joins no group and commits nothing.
+    """Returns a consumer of committed messages that joins no group and commits nothing.
 
     Raises UsageError if a secret cannot be read, TopicError if librdkafka rejects a setting.
     """
@@ -108,6 +129,8 @@ def open_consumer(topic: TopicSection, further: Mapping[str, Any] | None = None)
                 "group.id": "kraftwatch-relay",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                # Those of an aborted transaction are of a relay that was replaced or has failed.
+                "isolation.level": "read_committed",
                 **(further or {}),
             }
         )
@@ -124,6 +147,22 @@ def partitions(consumer: Any, topic: TopicSection, *, timeout_s: float) -> Seque
     if metadata.error is not None:
         raise _topic_error(metadata.error, topic)
     return sorted(metadata.partitions)
+
+
+def written_ends(topic: TopicSection, numbers: Iterable[int], *, timeout_s: float) -> Mapping[int, int]:
+    """Returns the ends of partitions as their leaders report them now, with what is not committed yet.
+
+    A partition whose leader does not answer in time is missing. Raises UsageError if a secret cannot be read.
+    """
+    ends: dict[int, int] = {}
+    until = time.monotonic() + timeout_s
+    with closing(open_consumer(topic, {"isolation.level": "read_uncommitted"})) as consumer:
+        for number in numbers:
+            with suppress(KafkaException):
+                place = TopicPartition(topic.topic, number)
+                left_s = max(0.1, until - time.monotonic())
+                ends[number] = int(consumer.get_watermark_offsets(place, timeout=left_s, cached=False)[1])
+    return ends
 
 
 class Progress:
@@ -279,6 +318,16 @@ def reason(error: KafkaError, topic: TopicSection) -> str:
             return (
                 f"a row is larger than the topic {topic.topic} accepts: set max.message.bytes of the topic to "
                 f"{MESSAGE_BYTES_MAX}"
+            )
+        case KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return (
+                "missing permission on transactional ids: the login needs WRITE and DESCRIBE on those that begin with "
+                f"{transactional_ids(topic.topic)}"
+            )
+        case KafkaError.COORDINATOR_NOT_AVAILABLE:
+            return (
+                "the brokers have no transaction coordinator: if there are fewer than three brokers, set "
+                "transaction.state.log.replication.factor=1 and transaction.state.log.min.isr=1 of each"
             )
         case KafkaError.INVALID_TIMESTAMP:
             return (

@@ -38,8 +38,8 @@ class _ClusterRows:
     """Rows of an older baseline are left out."""
     newest: int = -1
     """Sequence of the newest row."""
-    epoch: tuple[int, int] = (-1, -1)
-    """Sequences of its baseline and its epoch."""
+    writer: tuple[int, str] = (-1, "")
+    """Of the newest row: the sequence of its baseline, and its relay."""
     ended: bool = False
 
 
@@ -53,7 +53,7 @@ class TopicRecording:
         self._say = say
         self._topics = [one for one in topics if one.clusters]
         self._begun: tuple[str, int] | None = None
-        """Cluster and sequence of the newest row with which another baseline or epoch begins."""
+        """Cluster and sequence of the newest row with which a baseline, or the rows of another relay, begin."""
 
     @property
     def place(self) -> str:
@@ -121,7 +121,7 @@ class _RecordedRows:
         return 0
 
     def rows(self, since_ms: Millis | None, until_ms: Millis | None) -> Iterator[tuple[Observation, bool]]:
-        """Yields the rows as `TopicRecording.rows`, and whether one is the first of a baseline or an epoch."""
+        """Yields the rows as `TopicRecording.rows`, and whether one is the first of a baseline or of a relay."""
         clusters = self._clusters(since_ms, until_ms)
         for partition, (_, end) in self._reader.bounds.items():
             own = {name: one for name, one in clusters.items() if one.partition == partition}
@@ -189,8 +189,8 @@ class _RecordedRows:
         read = self._parsed(message, one.cluster_id)
         if read is None or read.baseline.sequence < one.baseline or read.observation.sequence <= one.newest:
             return None
-        epoch = (read.baseline.sequence, read.epoch.sequence)
-        begins, one.epoch = epoch != one.epoch, epoch
+        writer = (read.baseline.sequence, read.relay)
+        begins, one.writer = writer != one.writer, writer
         one.newest = read.observation.sequence
         one.ended = until_ms is not None and read.observation.observed_at_ms > until_ms
         return read.observation, begins

@@ -1,13 +1,12 @@
 """TopicTail: reads the relay's topic from its newest messages on, as every relay of the topic does.
 
-What a relay finds in it, and not what a broker acknowledged, is in the topic: the rows of a relay that was replaced are
-acknowledged too. Each row moves the TopicPosition of its cluster. Relays that gather the same cluster compare their own
-rows with it: what the topic has already needs no second copy, and a relay whose rows the topic does not get takes over.
+Each row moves the TopicPosition of its cluster. Relays that gather the same cluster compare their own rows with it:
+what the topic has already needs no second copy, and a relay whose rows the topic does not get takes over.
 """
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,8 +16,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from connectors import librdkafka
 from connectors.errors import UndecodableError
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, TopicError, check_row, parse_message
-from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
+from connectors.relay.relay_message import Baseline, RelayMessage, TopicError
+from connectors.relay.topic_client import accepted, open_consumer, partitions, reason, written_ends
 from connectors.settings import TopicSection
 from connectors.store.follow_progress import FollowProgress, advance
 
@@ -35,8 +34,6 @@ _NO_LEADER_YET: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
 _BUFFER_KIB: Final = 8 * 1024
-_EPOCH_STEP: Final = 1_000_000
-"""A new epoch begins so far beyond the newest row: the relay before it may have written rows that were not read yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +41,8 @@ class TopicPosition:
     """How far the topic has the rows of a cluster."""
 
     partition: int
-    epoch: RelayEpoch
+    relay: str
+    """The name of the relay that wrote the newest row."""
     baseline: Baseline
     sequence: int
     """Of the newest row."""
@@ -111,7 +109,7 @@ def advanced(before: TopicPosition | None, message: RelayMessage, partition: int
     whole = caught_up or (before is not None and same and before.whole and (reads_on or end == former_end))
     return TopicPosition(
         partition=partition,
-        epoch=message.epoch,
+        relay=message.relay,
         baseline=message.baseline,
         sequence=row.sequence,
         progress=progress,
@@ -119,15 +117,6 @@ def advanced(before: TopicPosition | None, message: RelayMessage, partition: int
         whole=whole,
         gap=(before.gap if before is not None and same else None) or _gap(former_end, row),
     )
-
-
-def next_epoch(position: TopicPosition | None, *, sent: int, relay: str, now_ms: int) -> RelayEpoch:
-    """Returns the epoch with which a relay takes a cluster over: beyond what the topic has and what it has sent itself.
-
-    `sent`: the sequence after what this relay has sent itself, and may not have read from the topic yet.
-    """
-    beyond = max(sent, 0 if position is None else position.sequence)
-    return RelayEpoch(sequence=max(beyond + _EPOCH_STEP if beyond else 0, now_ms * 1_000), relay=relay)
 
 
 def _gap(end: int | None, row: Observation) -> str | None:
@@ -187,12 +176,10 @@ class TopicTail:
         if consumer is not None:
             consumer.close()
 
-    def read(self) -> Iterator[tuple[RelayMessage, bool]]:
-        """Yields the messages of the relayed clusters that have arrived, after the position of each is updated.
+    def read(self) -> Iterator[Observation]:
+        """Yields the rows of the relayed clusters that have arrived, after the position of each is updated.
 
-        With each, whether its row counts: readers skip or refuse the others.
-
-        Raises KafkaException if the topic cannot be read.
+        Rows that readers skip or refuse are left out. Raises KafkaException if the topic cannot be read.
         """
         if time.monotonic() >= self._partitions_at:
             self._notice_partitions()
@@ -203,31 +190,31 @@ class TopicTail:
                 continue
             self._next[message.partition()] = message.offset() + 1
             if (found := self._clusters.get(message.key() or b"")) is not None:
-                yield from self._parsed(message, *found)
+                yield from self._counted(message, *found)
 
-    def end(self, partition: int) -> int:
-        """Returns the end of a partition as its leader reports it now. Raises KafkaException if it does not answer."""
-        _, high = self._consumer.get_watermark_offsets(
-            TopicPartition(self._topic.topic, partition), timeout=_METADATA_S, cached=False
-        )
-        return int(high)
+    @property
+    def partitions(self) -> Collection[int]:
+        """The partitions of the topic."""
+        return self._next.keys()
+
+    def ends(self) -> Mapping[int, int]:
+        """Returns the ends of the partitions as reported now; one whose leader does not answer is missing.
+
+        Rows that are not committed yet are before them: they may be of another relay, and are read once they are.
+        """
+        return written_ends(self._topic, self._next, timeout_s=_METADATA_S)
 
     def has_read(self, partition: int, end: int) -> bool:
         """Returns whether everything below this offset was read."""
         return self._next.get(partition, 0) >= end
 
-    def _parsed(self, message: Message, cluster: str, cluster_id: str) -> Iterator[tuple[RelayMessage, bool]]:
-        try:
-            read = parse_message(message.key(), message.value(), message.headers())
-        except UndecodableError:
-            return
-        after = None
+    def _counted(self, message: Message, cluster: str, cluster_id: str) -> Iterator[Observation]:
         with suppress(UndecodableError):
-            check_row(read, cluster_id=cluster_id, appended_at_ms=appended_at_ms(message))
+            read = accepted(message, cluster_id)
             after = advanced(self.positions.get(cluster), read, message.partition())
-        if after is not None:
-            self.positions[cluster] = after
-        yield read, after is not None
+            if after is not None:
+                self.positions[cluster] = after
+                yield read.observation
 
     def _check(self, error: KafkaError, message: Message) -> None:
         if error.code() == KafkaError._PARTITION_EOF:

@@ -4,7 +4,7 @@ The gatherer is the one of `kraftwatch run`, with the same supervision. What the
 journal, up to `relay.buffer_bytes`. If that is not enough, the rows are given up and every metadata log is read again
 from its start: polls of that time are missing then, but no record.
 
-Two relays of the same clusters are a pair: both gather, one writes (`connectors.relay.written_clusters`).
+Two relays of the same clusters are a pair: both gather, one writes (`connectors.relay.relayed_cluster`).
 """
 
 import logging
@@ -123,7 +123,7 @@ class Relay:
         """Forwards what is published, and does what is due: called in a loop."""
         self._forwarder.forward(_FORWARD_S)
         now = time.monotonic()
-        if now < self._check_at and not self._forwarder.clusters.needing_baseline and not self.restate.is_set():
+        if now < self._check_at and not self._forwarder.needing_baseline and not self.restate.is_set():
             return
         self._check_at = now + _CHECK_S
         if self._journal.takes_more(self._journal.committed_end(), self._section.buffer_bytes):
@@ -138,15 +138,15 @@ class Relay:
             self._restate(give_up=False)
 
     def _why_restate(self) -> str | None:
-        clusters = self._forwarder.clusters
-        if clusters.needing_baseline:
-            return f"the topic does not have the whole log of {', '.join(sorted(clusters.needing_baseline))}"
-        if clusters.gaps:
-            missing = ", ".join(f"{offsets} of {name}" for name, offsets in clusters.gaps.items())
+        forwarder = self._forwarder
+        if forwarder.needing_baseline:
+            return f"the topic does not have the whole log of {', '.join(sorted(forwarder.needing_baseline))}"
+        if forwarder.gaps:
+            missing = ", ".join(f"{offsets} of {name}" for name, offsets in forwarder.gaps.items())
             return f"the topic lacks {missing}"
         if self.restate.is_set():
             return "SIGHUP was received"
-        oldest_ms = min((one.baseline.at_ms for one in clusters.written.values()), default=None)
+        oldest_ms = forwarder.oldest_baseline_ms
         if oldest_ms is not None and wall_ms() - oldest_ms >= 1_000 * self._section.restate_every:
             return "relay.restate_every has passed"
         return None

@@ -39,13 +39,13 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     MetricSpec(
         "relay_writes_cluster",
         "1 for each cluster whose rows this relay writes, 0 while another relay writes them.",
-        lambda relay: {(name,): name in relay.forwarder.clusters.written for name in relay.clusters},
+        lambda relay: {(name,): name in relay.forwarder.written for name in relay.clusters},
         (CLUSTER,),
     ),
     MetricSpec(
         "relay_takeovers_total",
         "How often this relay took over a cluster that another relay wrote.",
-        lambda relay: relay.forwarder.clusters.takeovers,
+        lambda relay: relay.forwarder.counts.takeovers,
     ),
     MetricSpec("relay_gatherer_up", "1 while the gatherer runs.", lambda relay: relay.gatherer_runs()),
     MetricSpec(

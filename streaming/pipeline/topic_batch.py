@@ -23,7 +23,6 @@ from connectors.observations.observation import Observation, Urgency
 from connectors.relay.relay_message import (
     RefusedPart,
     RefusedRowError,
-    RelayEpoch,
     RelayMessage,
     TopicMessage,
     check_row,
@@ -37,8 +36,8 @@ MOST_S: Final = 10.0
 """How long rows wait for a batch at most, in seconds since the batch before was planned. No longer than the time for
 which a condition must be absent: that time begins with a row that may wait (`ClusterMonitor.quiet_until_ms`)."""
 _SETTLES_MS: Final = 15_000
-"""How long no row waits after a change, and in a new epoch. Until then everything is observed again: a quiet row may be
-the first one after the change, or show what the relay before has not seen."""
+"""How long no row waits after a change, and after another relay has taken over. Until then everything is observed
+again: a quiet row may be the first of something that was not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ class _Newest:
     """What is known of a cluster's newest row, in this batch or before."""
 
     sequence: int
-    epoch: RelayEpoch
+    relay: str
     settled_ms: int
     """Rows wait from this time on."""
     read_at: float
@@ -181,10 +180,10 @@ class TopicBatch:
         row, newest = read.observation, self._newest.get(read.observation.cluster)
         if newest is not None and row.sequence <= newest.sequence:
             return
-        changed = newest is None or newest.epoch != read.epoch or row.urgency is Urgency.URGENT
+        changed = newest is None or newest.relay != read.relay or row.urgency is Urgency.URGENT
         settled_ms = row.observed_at_ms + _SETTLES_MS if newest is None or changed else newest.settled_ms
         self._newest[row.cluster] = _Newest(
-            sequence=row.sequence, epoch=read.epoch, settled_ms=settled_ms, read_at=self._clock()
+            sequence=row.sequence, relay=read.relay, settled_ms=settled_ms, read_at=self._clock()
         )
         waits_until_ms = self._quiet_until_ms.get(row.cluster, 0)
         if row.urgency is Urgency.QUIET and settled_ms <= row.observed_at_ms < waits_until_ms:

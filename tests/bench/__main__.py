@@ -24,6 +24,7 @@ SECTIONS = {
     "million": "million_bench",
     "clusters": "clusters_bench",
     "backlog": "backlog_bench",
+    "relay": "relay_bench",
     "executors": "executors_bench",
     "object-store": "object_store_bench",
     "day": "day_bench",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.observations.observation import Observation
-from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
+from connectors.relay.relay_message import Baseline, RelayMessage
 from connectors.relay.topic_client import open_producer
 from connectors.settings import TopicSection
 from connectors.wall_clock import wall_ms
@@ -71,14 +71,13 @@ def _write(lab: Lab, rows: list[Observation], clusters: int) -> None:
     producer = open_producer(topic, on_error=lambda _: None, within_s=60)
     first = rows[0].observed_at_ms * 1_000
     baseline = Baseline(sequence=first, at_ms=rows[0].observed_at_ms)
-    epoch = RelayEpoch(sequence=first, relay="bench")
     for number, row in enumerate(rows):
         for cluster in range(clusters):
             message = RelayMessage(
                 observation=replace(row, cluster=_name(cluster), sequence=first + number),
                 cluster_id=f"cluster-{cluster}",
                 baseline=baseline,
-                epoch=epoch,
+                relay="bench",
             )
             while True:
                 with suppress(BufferError):

@@ -1,4 +1,4 @@
-"""The idle job on a relay's topic: CPU, memory and micro-batches over one minute, with a real quorum of 3 controllers."""
+"""The idle job on a relay's topic: CPU, memory and micro-batches over one minute, with a real quorum."""
 
 import tempfile
 import time

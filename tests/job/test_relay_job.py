@@ -172,7 +172,7 @@ def forged(row: RelayMessage) -> dict[str, RelayMessage]:
         "time": replace(row, observation=replace(observed, observed_at_ms=observed.observed_at_ms + YEAR_MS)),
         "sequence": replace(row, observation=beyond),
         "cluster id": replace(row, observation=observed, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"),
-        "baseline": replace(row, observation=beyond, baseline=Baseline(sequence=beyond.sequence, at_ms=0)),
+        "baseline": replace(row, observation=observed, baseline=Baseline(sequence=beyond.sequence, at_ms=0)),
     }
 
 

@@ -21,9 +21,11 @@ TOPIC = "observations"
 
 @pytest.fixture(scope="module")
 def topic_lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0, users=["writer", "reader"]) as lab:
+    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0, users=["writer", "reader", "stranger"]) as lab:
         writing = (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
         lab.allow("writer", *writing, topics=TOPIC)
+        lab.allow("stranger", *writing, topics=TOPIC)
+        lab.allow_transactions("writer", ids=f"kraftwatch-{TOPIC}/")
         lab.allow("reader", AclOperation.READ, AclOperation.DESCRIBE, topics=TOPIC)
         yield lab
 
@@ -63,6 +65,21 @@ def test_least_permissions_are_enough_and_no_file_holds_a_password(
         if name not in configured:
             for user in ("writer", "reader"):
                 assert topic_lab.security.passwords[user].encode() not in content, name
+
+
+def test_a_missing_permission_on_transactional_ids_is_one_sentence_with_the_fix(
+    lab: Lab, topic_lab: Lab, tmp_path: Path
+) -> None:
+    relay = RelayProcess(tmp_path, topic_lab, topic=TOPIC, clusters=[section("test", lab)])
+    relay.start(**login(topic_lab, "stranger"))
+    sentence = f"the login needs WRITE and DESCRIBE on those that begin with kraftwatch-{TOPIC}/"
+    try:
+        eventually(lambda: sentence in relay.log, within_s=60)
+        topic_lab.allow_transactions("stranger", ids=f"kraftwatch-{TOPIC}/")
+        relay.wait_until_acknowledged()
+    finally:
+        relay.stop()
+    assert relay.log.count(sentence) == 1
 
 
 def test_wrong_password_is_one_sentence_without_it(lab: Lab, topic_lab: Lab, tmp_path: Path) -> None:

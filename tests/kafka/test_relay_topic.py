@@ -22,7 +22,7 @@ from connectors.kafka.cluster_id_lookup import identify
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay import topic_client
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, SurveyedCluster
+from connectors.relay.relay_message import Baseline, RelayMessage, SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
 from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
@@ -226,7 +226,7 @@ def first_row(cluster: str, at_ms: int) -> RelayMessage:
         observation=row,
         cluster_id="an-id",
         baseline=Baseline(sequence=1_000 * at_ms, at_ms=at_ms),
-        epoch=RelayEpoch(sequence=1_000 * at_ms, relay="host-1"),
+        relay="host-1",
     )
 
 
@@ -373,14 +373,14 @@ class Pair:
 
     def writer(self) -> str:
         """Returns the name of the relay that writes."""
-        return counted(self.first.messages())[-1].epoch.relay
+        return counted(self.first.messages())[-1].relay
 
     def wait_until_written_by(self, relay: RelayProcess, *, rows: int = 5) -> list[RelayMessage]:
         """Waits until the newest rows are those of a relay; returns all."""
 
         def written() -> list[RelayMessage]:
             messages = counted(self.first.messages())
-            assert {one.epoch.relay for one in messages[-rows:]} == {relay.name}
+            assert {one.relay for one in messages[-rows:]} == {relay.name}
             return messages
 
         return eventually(written, within_s=90, every_s=1)
@@ -413,18 +413,37 @@ def test_a_stopped_relay_that_continues_stands_by_and_replaces_a_killed_one_with
     pair.wait_until_written_by(pair.second)
     pair.first.send_signal(signal.SIGCONT)
     eventually(lambda: "this one stands by" in pair.first.log, within_s=60)
-    messages = pair.wait_until_written_by(pair.second, rows=10)
-    writers = [relay for relay, _ in groupby(one.epoch.relay for one in messages)]
-    assert writers == [pair.first.name, pair.second.name], "what the stopped one has sent does not count"
+    pair.wait_until_written_by(pair.second, rows=10)
+    messages = pair.first.messages()
+    assert len(counted(messages)) == len(messages), "the brokers refuse what the stopped one has sent"
+    assert writers(messages) == [pair.first.name, pair.second.name]
 
     pair.second.kill()
     messages = pair.wait_until_written_by(pair.first)
-    newest_ms = {one.epoch.relay: one.observation.observed_at_ms for one in messages}
-    written = {one.observation.observed_at_ms for one in messages if one.epoch.relay == pair.first.name}
+    newest_ms = {one.relay: one.observation.observed_at_ms for one in messages}
+    written = {one.observation.observed_at_ms for one in messages if one.relay == pair.first.name}
     journal = JournalReader(Path(pair.first.section["folder"]) / "journal")
     gathered = (row.observed_at_ms for row in journal.read(0, journal.published_end()))
     meanwhile = {at for at in gathered if newest_ms[pair.second.name] < at <= newest_ms[pair.first.name]}
     assert meanwhile <= written, "the standby writes all that it has observed and the other one has not written"
+    assert len({one.baseline for one in messages}) == 1
+    assert writers(messages) == [pair.first.name, pair.second.name, pair.first.name]
+
+
+def writers(messages: list[RelayMessage]) -> list[str]:
+    """Returns the names of the relays in the order in which they wrote."""
+    return [relay for relay, _ in groupby(one.relay for one in messages)]
+
+
+def test_of_two_relays_that_begin_together_one_writes(pair: Pair) -> None:
+    pair.first.start()
+    pair.second.start()
+    pair.first.wait_for_rows(30)
+
+    (writer,) = {one.relay for one in pair.first.messages()[-10:]}
+    messages = counted(pair.first.messages())
+    assert writers(messages)[-1] == writer
+    assert len(writers(messages)) <= 2, "none fences back"
     assert len({one.baseline for one in messages}) == 1
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation, NewPartitions
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from connectors.observations.observation import Observation, ObservationKind, Urgency
-from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, RowsLostError
+from connectors.relay.relay_message import Baseline, RelayMessage, RowsLostError
 from connectors.settings import TopicSection
 from connectors.wall_clock import wall_ms
 from rules.model.identifiers import Millis
@@ -60,8 +60,8 @@ class Topic:
                 sequence=self._sequence,
                 urgency=Urgency.QUIET if quiet else Urgency.REGULAR,
             )
-            baseline, epoch = Baseline(sequence=0, at_ms=BEGAN_MS), RelayEpoch(sequence=0, relay="host-1")
-            rows.append(RelayMessage(observation=row, cluster_id="id", baseline=baseline, epoch=epoch))
+            baseline = Baseline(sequence=0, at_ms=BEGAN_MS)
+            rows.append(RelayMessage(observation=row, cluster_id="id", baseline=baseline, relay="host-1"))
         self._written = rows
         self._writer.write(*rows)
 

@@ -15,7 +15,7 @@ from connectors.gather.publisher import Publisher
 from connectors.observations.log_event import LogAdvanced
 from connectors.observations.observation import Observation, ObservationKind, from_json
 from connectors.observations.partition_run import DecodedItem
-from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, TopicMessage
+from connectors.relay.relay_message import Baseline, RelayMessage, TopicMessage
 from connectors.wall_clock import RowClock
 from rules.alert import Alert
 from rules.model.identifiers import Millis
@@ -162,7 +162,7 @@ def _in_topic(row: Observation) -> TopicMessage:
         observation=row,
         cluster_id=CLUSTER,
         baseline=Baseline(sequence=0, at_ms=0),
-        epoch=RelayEpoch(sequence=0, relay="relay"),
+        relay="relay",
     )
     return TopicMessage(
         topic="t",

@@ -12,7 +12,6 @@ from connectors.errors import UndecodableError
 from connectors.observations.observation import Observation, ObservationKind, Urgency
 from connectors.relay.relay_message import (
     Baseline,
-    RelayEpoch,
     RelayMessage,
     SurveyedCluster,
     TopicSurvey,
@@ -35,12 +34,12 @@ MESSAGE = RelayMessage(
     observation=ROW,
     cluster_id="abc",
     baseline=Baseline(sequence=BEGIN, at_ms=17),
-    epoch=RelayEpoch(sequence=BEGIN + 3, relay="host-1"),
+    relay="host-1",
 )
-EPOCH = ("epoch", b"3 host-1")
+RELAY = ("relay", b"host-1")
 
 
-HEADERS, WITHOUT_EPOCH = MESSAGE.headers, MESSAGE.headers[:2]
+HEADERS, WITHOUT_RELAY = MESSAGE.headers, MESSAGE.headers[:2]
 
 
 def value_of(**changed: int) -> bytes:
@@ -64,12 +63,11 @@ def value_of(**changed: int) -> bytes:
         (b"prod", value_of(sequence=-1), HEADERS, "out of range"),
         (b"prod", value_of(leader_epoch=1 << 31), HEADERS, "leader epoch is out of range"),
         (b"prod", MESSAGE.value(), None, "no valid header baseline"),
-        (b"prod", MESSAGE.value(), WITHOUT_EPOCH, "no valid header baseline, cluster_id or epoch"),
-        (b"prod", MESSAGE.value(), [("baseline", b"1 2"), ("cluster_id", b"\xff"), EPOCH], "no valid header"),
-        (b"prod", MESSAGE.value(), [("baseline", b"-1 2"), ("cluster_id", b"a"), EPOCH], "baseline is out of range"),
-        (b"prod", MESSAGE.value(), [*WITHOUT_EPOCH, ("epoch", b"3")], "no valid header"),
-        (b"prod", MESSAGE.value(), [*WITHOUT_EPOCH, ("epoch", b"-3 host-1")], "epoch is out of range"),
-        (b"prod", MESSAGE.value(), [*WITHOUT_EPOCH, ("epoch", b"3 " + b"x" * 101)], "epoch is out of range"),
+        (b"prod", MESSAGE.value(), WITHOUT_RELAY, "no valid header baseline, cluster_id or relay"),
+        (b"prod", MESSAGE.value(), [("baseline", b"1 2"), ("cluster_id", b"\xff"), RELAY], "no valid header"),
+        (b"prod", MESSAGE.value(), [("baseline", b"-1 2"), ("cluster_id", b"a"), RELAY], "baseline is out of range"),
+        (b"prod", MESSAGE.value(), [*WITHOUT_RELAY, ("relay", b"host 1")], "relay is no name of a relay"),
+        (b"prod", MESSAGE.value(), [*WITHOUT_RELAY, ("relay", b"x" * 101)], "relay is no name of a relay"),
     ],
 )
 def test_other_messages_are_refused(

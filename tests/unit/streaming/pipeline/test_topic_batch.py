@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from connectors.observations.observation import Observation, ObservationKind, Urgency, to_json
-from connectors.relay.relay_message import Baseline, RefusedPart, RelayEpoch, RelayMessage, TopicMessage
+from connectors.relay.relay_message import Baseline, RefusedPart, RelayMessage, TopicMessage, first_sequence
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.pipeline.output_rows import observations
@@ -28,7 +28,6 @@ def message(
     *,
     cluster: str = "prod",
     baseline: int = 10,
-    epoch: int | None = None,
     at_ms: int | None = None,
     cluster_id: str = "id",
     urgency: Urgency = Urgency.REGULAR,
@@ -46,7 +45,7 @@ def message(
         observation=row,
         cluster_id=cluster_id,
         baseline=Baseline(sequence=baseline, at_ms=NOW_MS),
-        epoch=RelayEpoch(sequence=baseline if epoch is None else epoch, relay=relay),
+        relay=relay,
     )
 
 
@@ -91,7 +90,7 @@ class Reading:
         self.batch.begin({name: Millis(at_ms) for name, at_ms in quiet_until_ms.items()})
 
     def settled(self) -> None:
-        """Reads what begins the epoch, and long enough that its rows may wait from now on."""
+        """Reads what a relay writes first, and long enough that its rows may wait from now on."""
         self.due_in_s(message(11), message(16_000))
         self.planned(prod=NOW_MS + 26_000)
 
@@ -131,7 +130,7 @@ def refused(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         ([[message(11), message(12), message(11)], [message(12), message(13)]], {}, [11, 12, 13]),
         ([[message(11), message(12, baseline=12), message(5, cluster="other", baseline=5)]], {"prod": 12}, [12]),
         (
-            [[message(12), message(5_000, epoch=5_000), message(13, at_ms=NOW_MS + 30_000)]],
+            [[message(12), message(5_000), message(13, at_ms=NOW_MS + 30_000)]],
             {},
             [12, 5_000],
         ),
@@ -162,13 +161,11 @@ MINUTE, YEAR = 60_000, 365 * 86_400_000
 FORGED = {
     "time": message(12, at_ms=NOW_MS + MINUTE + 1),
     "time of a year": message(12, at_ms=NOW_MS + YEAR),
-    "sequence": message(600_011, at_ms=NOW_MS),
+    "sequence": message(first_sequence(NOW_MS + MINUTE) + 1, at_ms=NOW_MS),
     "sequence of all": message((1 << 63) - 1, at_ms=NOW_MS),
-    "sequence before its epoch": message(12, epoch=13),
-    "sequence of an epoch": message(200_000_000, epoch=180_000_011, at_ms=NOW_MS),
     "cluster id": message(12, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"),
     "baseline": message(12, baseline=13),
-    "baseline of all": message((1 << 63) - 1, at_ms=NOW_MS, baseline=(1 << 63) - 1),
+    "baseline of all": message(12, baseline=(1 << 63) - 1),
     "baseline in the future": replace(message(12), baseline=Baseline(sequence=10, at_ms=NOW_MS + YEAR)),
 }
 
@@ -186,9 +183,8 @@ def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: st
     "right",
     [
         message(12, at_ms=NOW_MS + MINUTE),
-        message(600_010, at_ms=NOW_MS),
+        message(first_sequence(NOW_MS + MINUTE), at_ms=NOW_MS + MINUTE),
         message(12, baseline=12),
-        message(60_000_010, epoch=60_000_010, at_ms=NOW_MS),
     ],
 )
 def test_row_within_the_limits_is_read(right: RelayMessage) -> None:
@@ -235,7 +231,7 @@ def test_quiet_rows_wait_until_time_may_change_something() -> None:
         message(17_001),
         b"no row",
         message(17_001, cluster_id="wrong"),
-        quiet(17_001, epoch=17_001, relay="host-2"),
+        quiet(17_001, relay="host-2"),
         quiet(17_001, cluster="other"),
     ],
     ids=["a row that shows something", "no row", "refused", "of another relay", "of a cluster without an evaluation"],
@@ -248,8 +244,8 @@ def test_every_other_row_makes_a_batch_at_once(other: RelayMessage | bytes) -> N
     assert reading.due_in_s(other) == 0
 
 
-@pytest.mark.parametrize("fields", [{"epoch": 20_000, "relay": "host-2"}, {"urgency": Urgency.URGENT}])
-def test_after_a_change_and_in_a_new_epoch_rows_wait_when_everything_was_observed_again(fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{"relay": "host-2"}, {"urgency": Urgency.URGENT}])
+def test_after_a_change_and_a_take_over_rows_wait_when_everything_was_observed_again(fields: dict[str, Any]) -> None:
     reading = Reading()
     reading.settled()
     later = {name: value for name, value in fields.items() if name != "urgency"}

@@ -5,6 +5,7 @@ The states are Spark's own, in the job's checkpoint; its query may be running. T
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -35,6 +36,7 @@ from streaming.pipeline.arrow_schema import arrow_schema
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.hadoop_folder import HadoopFolder
 from streaming.pipeline.page_files import PageFiles
+from streaming.pipeline.remote_checkpoint import STATE_FORMAT
 from streaming.pipeline.schema import unpack_states
 from streaming.pipeline.spark_files import SparkFiles
 from streaming.pipeline.stored_state import group_states, stored_batches
@@ -134,10 +136,24 @@ def cluster_states(
         UsageError: there is no state, or none of that time or batch any more.
     """
     place = _place(checkpoint)
-    chosen = _chosen(spark, place, at, batch)
+    files = place.spark_files if place.uri is None else SparkFiles(folder=HadoopFolder(spark, place.uri))
+    chosen = _chosen(spark, place, files, at, batch)
     settings = {} if config is None else {one.name: config.cluster_settings(one) for one in config.clusters}
     rows = partial(_rows, settings=settings, pages=place.pages, batch=chosen)
-    return group_states(spark, place.location, chosen).mapInArrow(rows, CLUSTER_STATE)
+    with _state_format(spark, files.state_format):
+        states = group_states(spark, place.location, chosen)
+    return states.mapInArrow(rows, CLUSTER_STATE)
+
+
+@contextmanager
+def _state_format(spark: SparkSession, version: int | None) -> Iterator[None]:
+    """Lets what is inside read states of this format: Spark takes it from the session, and not from the checkpoint."""
+    before = spark.conf.get(STATE_FORMAT)
+    spark.conf.set(STATE_FORMAT, str(version or before))
+    try:
+        yield
+    finally:
+        spark.conf.set(STATE_FORMAT, str(before))
 
 
 def _place(checkpoint: Path | str) -> Checkpoint:
@@ -147,7 +163,7 @@ def _place(checkpoint: Path | str) -> Checkpoint:
     return Checkpoint(folder=local_path(text))
 
 
-def _chosen(spark: SparkSession, place: Checkpoint, at: datetime | None, batch: int | None) -> int:
+def _chosen(spark: SparkSession, place: Checkpoint, files: SparkFiles, at: datetime | None, batch: int | None) -> int:
     """Returns the number of the batch."""
     if at is not None and (batch is not None or at.tzinfo is None):
         raise UsageError("give `at`, a time with a time zone, or `batch`, but not both")
@@ -158,7 +174,6 @@ def _chosen(spark: SparkSession, place: Checkpoint, at: datetime | None, batch: 
         chosen, wanted = kept.newest if batch is None else batch, f"batch {batch}"
     else:
         at_ms = round(at.timestamp() * 1_000)
-        files = SparkFiles(folder=HadoopFolder(spark, place.uri)) if place.uri is not None else place.spark_files
         batches = range(kept.oldest, kept.newest + 1)
         # The times of batches ascend.
         chosen = kept.oldest - 1 + bisect_right(batches, at_ms, key=lambda one: files.planned_at_ms(one) or 0)

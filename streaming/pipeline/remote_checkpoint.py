@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 S3_FILES: Final = "kraftwatch.S3CheckpointFiles"
 _FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
-_STATE_FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+STATE_FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+"""The session's, of queries that start on a checkpoint, and of what reads its state."""
 _NEW_STATE_FORMAT: Final = 2
 """Each attempt of a batch writes a state's changes under a name of its own, which the batch's commit names: a driver
 that was replaced and continues can replace none of them."""
@@ -30,7 +31,7 @@ def use_remote_checkpoint(spark: SparkSession, uri: str, files: SparkFiles) -> N
         files: Spark's files there.
     """
     # Spark cannot continue with another one.
-    spark.conf.set(_STATE_FORMAT, str(files.state_format or _NEW_STATE_FORMAT))
+    spark.conf.set(STATE_FORMAT, str(files.state_format or _NEW_STATE_FORMAT))
     if not uri.startswith("s3a:") or spark.conf.get(_FILE_MANAGER, None) is not None:
         return
     if _has_class(spark, S3_FILES):

@@ -1,6 +1,7 @@
 """`cluster_states` on a real Spark: the states of a job whose query runs, at a batch and at a time."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from connectors.errors import UsageError
 from streaming.dataframes.cluster_states import CLUSTER_STATE, cluster_states
 from streaming.job.spark_state import read_states
+from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
 from streaming.replay.state_codec import stored_references
 from tests.spark.pipeline_run import PipelineRun
 from tests.spark.test_state_pages import PIECES, read_piece
@@ -59,6 +61,28 @@ def test_pages_of_a_large_state_are_read(spark: SparkSession, tmp_path: Path) ->
 
     assert json.loads(prod.status)["recovering_partitions"] is not None, "the whole metadata image is there"
     assert prod.voters == [one["id"] for one in json.loads(prod.status)["committed_voters"]["voters"]]
+
+
+def test_states_of_a_checkpoint_elsewhere_are_read_by_its_uri(spark: SparkSession, tmp_path: Path) -> None:
+    """A mount table needs no further jar. The format of the state is that of a new checkpoint elsewhere."""
+    run = PipelineRun(spark, tmp_path)
+    mounted = run.checkpoint.spark
+    mounted.mkdir(parents=True)
+    spark.sparkContext._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.states.link./job", mounted.as_uri())
+    run.checkpoint = replace(run.checkpoint, uri="viewfs://states/job")
+    use_remote_checkpoint(spark, "viewfs://states/job", run.checkpoint.spark_files)
+    run.start()
+    run.batch(run.have_a_leader)
+    led = datetime.now(UTC)
+    run.batch(run.lose_the_leader)
+    run.close()
+    assert run.checkpoint.spark_files.state_format == 2
+    # As in a session that runs no job.
+    spark.conf.unset("spark.sql.streaming.stateStore.checkpointFormatVersion")
+
+    (state,) = cluster_states(spark, "viewfs://states/job", at=led).collect()
+
+    assert (state.cluster, state.batch, state.leader_id) == ("prod", 0, 1)
 
 
 def test_what_cannot_be_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:

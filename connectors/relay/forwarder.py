@@ -286,11 +286,11 @@ class Forwarder:
         """Takes the next step of each cluster that this relay is to take over."""
         if not self._tail.caught_up or time.monotonic() < self._ask_at:
             return
-        ends = cache(self._tail.ends)
+        ends = {Role.STANDS_BY: cache(self._tail.ends), Role.CATCHES_UP: cache(self._tail.uncommitted_ends)}
         for one in self._clusters.values():
             if one.role is Role.STANDS_BY and not one.is_due():
                 one.ends = None
-            elif one.role in (Role.STANDS_BY, Role.CATCHES_UP) and self._has_read(one, ends):
+            elif one.role in ends and self._has_read(one, ends[one.role]):
                 if one.role is Role.CATCHES_UP:
                     self._begin_to_write(one)
                 else:

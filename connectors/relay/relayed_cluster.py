@@ -7,8 +7,8 @@ Relays that gather the same cluster need no connection to each other. One of the
   controllers is replaced too.
 
 Before that it reads the topic to the end that the brokers report then: a relay that does not reach them replaces none.
-It opens a writer, which fences the others (`cluster_writer`), reads the topic to its end again, and continues after
-what it has read. A relay that was fenced stands by.
+It opens a writer, which fences the others and ends what they have begun (`cluster_writer`), reads the topic to its end
+again, with what was not committed before, and continues after what it has read. A relay that was fenced stands by.
 """
 
 import time

@@ -149,20 +149,19 @@ def partitions(consumer: Any, topic: TopicSection, *, timeout_s: float) -> Seque
     return sorted(metadata.partitions)
 
 
-def written_ends(topic: TopicSection, numbers: Iterable[int], *, timeout_s: float) -> Mapping[int, int]:
-    """Returns the ends of partitions as their leaders report them now, with what is not committed yet.
+def ends(consumer: Any, topic: TopicSection, numbers: Iterable[int], *, timeout_s: float) -> Mapping[int, int]:
+    """Returns the ends of partitions as their leaders report them now, for what the consumer reads.
 
-    A partition whose leader does not answer in time is missing. Raises UsageError if a secret cannot be read.
+    A partition whose leader does not answer in time is missing.
     """
-    ends: dict[int, int] = {}
+    found: dict[int, int] = {}
     until = time.monotonic() + timeout_s
-    with closing(open_consumer(topic, {"isolation.level": "read_uncommitted"})) as consumer:
-        for number in numbers:
-            with suppress(KafkaException):
-                place = TopicPartition(topic.topic, number)
-                left_s = max(0.1, until - time.monotonic())
-                ends[number] = int(consumer.get_watermark_offsets(place, timeout=left_s, cached=False)[1])
-    return ends
+    for number in numbers:
+        with suppress(KafkaException):
+            left_s = max(0.1, until - time.monotonic())
+            place = TopicPartition(topic.topic, number)
+            found[number] = int(consumer.get_watermark_offsets(place, timeout=left_s, cached=False)[1])
+    return found
 
 
 class Progress:

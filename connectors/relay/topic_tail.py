@@ -7,7 +7,7 @@ what the topic has already needs no second copy, and a relay whose rows the topi
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from connectors import librdkafka
 from connectors.errors import UndecodableError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.relay_message import Baseline, RelayMessage, TopicError
-from connectors.relay.topic_client import accepted, open_consumer, partitions, reason, written_ends
+from connectors.relay.topic_client import accepted, ends, open_consumer, partitions, reason
 from connectors.settings import TopicSection
 from connectors.store.follow_progress import FollowProgress, advance
 
@@ -198,11 +198,13 @@ class TopicTail:
         return self._next.keys()
 
     def ends(self) -> Mapping[int, int]:
-        """Returns the ends of the partitions as reported now; one whose leader does not answer is missing.
+        """Returns the ends of the partitions as reported now; one whose leader does not answer is missing."""
+        return ends(self._consumer, self._topic, self._next, timeout_s=_METADATA_S)
 
-        Rows that are not committed yet are before them: they may be of another relay, and are read once they are.
-        """
-        return written_ends(self._topic, self._next, timeout_s=_METADATA_S)
+    def uncommitted_ends(self) -> Mapping[int, int]:
+        """Returns the same after what can be read once the transactions before it have ended."""
+        with closing(open_consumer(self._topic, {"isolation.level": "read_uncommitted"})) as consumer:
+            return ends(consumer, self._topic, self._next, timeout_s=_METADATA_S)
 
     def has_read(self, partition: int, end: int) -> bool:
         """Returns whether everything below this offset was read."""

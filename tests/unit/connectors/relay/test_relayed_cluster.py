@@ -29,6 +29,8 @@ class Tail(TopicTail):
     def ends(self) -> Mapping[int, int]:
         return dict(self._next)
 
+    uncommitted_ends = ends
+
     def has(self, sequence: int, row: Observation, relay: str, baseline: Baseline = FIRST) -> None:
         """The topic has another row."""
         after = advanced(self.positions.get("prod"), message(sequence, row, relay, baseline), 0)

@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm wheel image-files image spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -136,6 +136,16 @@ helm: $(READY) ## build the pinned helm in .venv, for the tests of the chart (ne
 
 wheel: $(READY) ## build the wheel in dist; an installation needs it and deploy/requirements.txt
 	@$(BIN)/hatchling build -t wheel
+
+BASE ?= docker.io/library/debian:bookworm-slim
+image-files: wheel ## what the Dockerfile copies, in dist: the wheel and the jars of S3A
+	@$(BIN)/python -m deploy.lab.spark_jars s3a dist/s3a >/dev/null
+
+image: image-files ## build the image as an OCI layout in dist/image by buildah: without Docker (BASE=, IMAGE_OPTIONS= of buildah)
+	@buildah build --isolation chroot --timestamp 0 --build-arg BASE=$(BASE) $(IMAGE_OPTIONS) \
+	  --file deploy/Dockerfile --tag kraftwatch:0.1.0 .
+	@rm -rf dist/image
+	@buildah push kraftwatch:0.1.0 oci:dist/image:0.1.0
 
 ARCHIVE ?= dist/kraftwatch-spark.tar.gz
 spark-archive: $(READY) ## build what YARN's or Kubernetes' nodes need: Python packages and kraftwatch

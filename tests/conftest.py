@@ -21,6 +21,8 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 PROGRAMS = {
+    "buildah": "buildah",
+    "mmdebstrap": "mmdebstrap",
     "chromium": "chromium",
     "chromium-driver": "chromedriver",
     "prometheus": "promtool",

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 SECTIONS = {
     "latency": "latency_bench",
     "idle": "idle_bench",
+    "idle-topic": "idle_topic_bench",
     "decode": "decode_bench",
     "million": "million_bench",
     "clusters": "clusters_bench",

@@ -1,4 +1,4 @@
-"""Static checks of the Dockerfile and compose.yaml; a build would need a container engine."""
+"""Static checks of the Dockerfile and compose.yaml; `test_image` builds and runs the image."""
 
 import re
 import subprocess
@@ -48,20 +48,19 @@ def test_image_runs_as_an_unprivileged_user_with_a_name() -> None:
 
 
 def test_spark_home_uses_the_python_version_of_the_base_image() -> None:
-    (version,) = {re.search(r":(3\.\d+)", base)[1] for base in arguments_of("FROM")}  # type: ignore[index]  # asserted before
-    requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
-
-    assert f"/opt/kraftwatch/lib/python{version}/site-packages/pyspark" in " ".join(arguments_of("ENV"))
-    assert tuple(map(int, version.split("."))) >= tuple(map(int, requires.removeprefix(">=").split(".")))
+    (base,) = arguments_of("ARG")
+    assert base.endswith("debian:bookworm-slim")
+    # Of Debian 12.
+    assert "/opt/kraftwatch/lib/python3.11/site-packages/pyspark" in " ".join(arguments_of("ENV"))
 
 
 def test_bytecode_is_in_the_image_whose_processes_write_none() -> None:
-    (version,) = {re.search(r":(3\.\d+)", base)[1] for base in arguments_of("FROM")}  # type: ignore[index]  # asserted before
     runs = " ".join(arguments_of("RUN"))
     compiled = re.findall(r"-m compileall [^&]*--invalidation-mode unchecked-hash (/\S+)", runs)
 
     assert "PYTHONDONTWRITEBYTECODE=1" in " ".join(arguments_of("ENV"))
-    assert compiled == ["/opt/kraftwatch/lib", f"/usr/local/lib/python{version}"]
+    # Debian's packages of Python compile the standard library.
+    assert compiled == ["/opt/kraftwatch/lib"]
     assert "python -m streaming.pipeline.class_archive" in runs
 
 

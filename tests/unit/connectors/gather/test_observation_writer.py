@@ -173,6 +173,7 @@ def advancing(second: int, *, behind: int = 0) -> Poll:
         ([advancing(5), advancing(6, behind=1), advancing(7, behind=1)], [False, False, True]),
         ([advancing(5), replace(advancing(6), high_watermark=Offset(50))], [False, False]),
         ([advancing(6), advancing(6)], [False, False]),
+        ([advancing(2), advancing(6)], [False, False]),
         ([advancing(5), replace(advancing(6), observers=(replica("3", 60),))], [False, False]),
         ([poll(replica("1", None), hw=5, nodes={}), poll(replica("1", None), hw=6, nodes={})], [False, False]),
         (

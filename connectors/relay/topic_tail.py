@@ -260,6 +260,7 @@ class TopicTail:
             numbers = partitions(self._consumer, self._topic, timeout_s=_METADATA_S)
         except (KafkaException, TopicError):
             return
+        self.created_again = self.created_again or not self._next.keys() <= {*numbers}
         added = [number for number in numbers if number not in self._next]
         if added:
             _LOG.warning(

@@ -187,8 +187,12 @@ class _Reading:
             if left_s <= 0:
                 return start
             self._read_next(min(due_s, left_s))
+        newest_at = time.monotonic()
         while not (self._batch.is_full or self.follower.at_end):
-            if not self._read_next(_FURTHER_S):
+            if self._read_next(_FURTHER_S):
+                newest_at = time.monotonic()
+            elif time.monotonic() - newest_at >= _FURTHER_S:
+                # It also returns early, at the end of each answer of a broker that had nothing more then.
                 break
         self._ends = self._position()
         return self._ends

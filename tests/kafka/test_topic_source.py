@@ -173,6 +173,22 @@ def test_quiet_rows_wait_and_the_driver_says_until_when(topic: Topic) -> None:
     assert sequences(reader, start, end) == [2, 3, 4]
 
 
+def test_a_batch_has_all_rows_that_came_while_the_one_before_was_evaluated(topic: Topic) -> None:
+    """Each answer of the broker ends where the topic ended then: a batch that ended there would never catch up."""
+    reader = topic.reader()
+    topic.write()
+    start = planned(reader, reader.initialOffset())
+    sequences(reader, reader.initialOffset(), start)
+
+    for _ in range(3):
+        topic.write(4)
+        # Longer than a broker waits for further rows: it answers that there is none.
+        time.sleep(0.8)
+
+    end = planned(reader, start)
+    assert sequences(reader, start, end) == [*range(2, 14)]
+
+
 def test_partitions_that_are_added_are_read_from_their_start(topic: Topic) -> None:
     reader = topic.reader()
     topic.write()

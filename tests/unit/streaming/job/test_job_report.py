@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from streaming.job.job import Job
 from streaming.job.job_monitor import JobMonitor
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.pipeline.active_role import BEHIND_MS, is_better
+from streaming.pipeline.checkpoint import Checkpoint
 from streaming.status.cluster_status import FindingStatus
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
@@ -28,6 +30,7 @@ def evaluating() -> Any:
     job.batch_stats = BatchStats(firing=lambda: ())
     job.notifying = SimpleNamespace(paused=nullcontext, people_not_reached=False)
     job.monitoring = SimpleNamespace()
+    job.checkpoint = Checkpoint(folder=Path("no such folder"))
     job._job_monitor, job._observed_ms = JobMonitor(lambda: pytest.fail("it is not evaluated")), 0
     return job
 

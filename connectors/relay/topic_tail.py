@@ -199,11 +199,15 @@ class TopicTail:
 
     def ends(self) -> Mapping[int, int]:
         """Returns the ends of the partitions as reported now; one whose leader does not answer is missing."""
-        return ends(self._consumer, self._topic, self._next, timeout_s=_METADATA_S)
+        return self._ends()
 
     def uncommitted_ends(self) -> Mapping[int, int]:
         """Returns the same after what can be read once the transactions before it have ended."""
-        with closing(open_consumer(self._topic, {"isolation.level": "read_uncommitted"})) as consumer:
+        return self._ends({"isolation.level": "read_uncommitted"})
+
+    def _ends(self, further: Mapping[str, Any] | None = None) -> Mapping[int, int]:
+        # With a connection of its own: that of the tail waits for rows, half a second for each partition.
+        with closing(open_consumer(self._topic, further)) as consumer:
             return ends(consumer, self._topic, self._next, timeout_s=_METADATA_S)
 
     def has_read(self, partition: int, end: int) -> bool:

@@ -56,6 +56,8 @@ def test_lost_majority_is_one_alert_that_says_to_start_the_controllers(lab: Lab,
     monitor.wait_for_quorum(lambda quorum: {voter_process(quorum, node) for node in both} == {VoterProcess.DOWN})
     monitor.set_thresholds({**others, "no-leader.hold": 1})
     fired = monitor.wait_for("no-leader")
+    # A start takes some seconds on a busy machine, in which both endpoints refuse while the first one fetches.
+    monitor.set_thresholds({**others, "no-leader.hold": 1, "stale-voter-endpoint.hold": 20})
     lab.start(one, other)
     resolved = monitor.wait_for("no-leader", "resolved", within_s=60)
 

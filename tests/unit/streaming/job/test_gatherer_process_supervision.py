@@ -61,8 +61,9 @@ def test_a_hanging_gatherer_is_killed_and_restarted(
     first, journal = running(gatherer), JournalReader(tmp_path / "journal")
     # On a busy machine it takes long to its first row: a short limit would end it before that.
     eventually(lambda: journal.created and journal.published_end() > journal.first_sequence(), within_s=20)
-    monkeypatch.setattr(gatherer_process, "HANGS_S", 3)
+    # First: with the short limit, one that has just paused for so long would be killed.
     os.kill(first, signal.SIGSTOP)
+    monkeypatch.setattr(gatherer_process, "HANGS_S", 3)
 
     eventually(lambda: "killed: it recorded nothing for 3 s" in caplog.text, within_s=20)
     # On a busy machine the next one may take longer to its first row.

@@ -60,7 +60,7 @@ class ClusterWriter:
         except KafkaException as problem:
             error = problem.args[0]
             if error.code() == KafkaError._TIMED_OUT:
-                # The brokers have just told where the topic is.
+                # The brokers have just answered where the topic is.
                 error = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE)
             raise self._error(error) from None
         return self

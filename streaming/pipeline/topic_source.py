@@ -172,7 +172,7 @@ class _Reading:
             MessageReader(source.clusters), most_rows=source.rows_per_batch, most_bytes=BYTES_PER_BATCH
         )
         self._begins: Offsets | None = None
-        """Where the batch begins; None: it is read anew."""
+        """Where the batch begins; None: it is read from its offsets again."""
         self._ends: Offsets | None = None
         """Where it ends, once it is planned."""
         self._state_at = self._failing_since = 0.0

@@ -108,6 +108,16 @@ def sequences(reader: TopicStreamReader, start: Offsets, end: Offsets) -> list[i
     return [row.sequence for of_cluster in observations(frames).values() for row in of_cluster]
 
 
+def begun(topic: Topic, rows: int = 1) -> tuple[TopicStreamReader, Offsets]:
+    """Returns a reader that has read the first rows, and where they end."""
+    reader = topic.reader()
+    topic.write(rows)
+    begin = reader.initialOffset()
+    start = planned(reader, begin)
+    sequences(reader, begin, start)
+    return reader, start
+
+
 def test_a_batch_is_read_again_from_its_offsets_after_a_restart(topic: Topic) -> None:
     reader = topic.reader(sasl_plain_password="hunter2")
     assert b"hunter2" in topic.files.source()
@@ -146,11 +156,7 @@ def test_the_rows_of_all_partitions_are_read_once_as_a_batch_dataframe(topic_lab
 
 
 def test_quiet_rows_wait_and_the_driver_says_until_when(topic: Topic) -> None:
-    reader = topic.reader()
-    topic.write()
-    begin = reader.initialOffset()
-    start = planned(reader, begin)
-    sequences(reader, begin, start)
+    reader, start = begun(topic)
     until_ms = wall_ms() + 20_000
     topic.files.put_quiet_until({"prod": Millis(until_ms)})
     reader._opened._batch._newest["prod"] = replace(reader._opened._batch._newest["prod"], settled_ms=0)
@@ -175,11 +181,7 @@ def test_quiet_rows_wait_and_the_driver_says_until_when(topic: Topic) -> None:
 
 def test_a_batch_has_all_rows_that_came_while_the_one_before_was_evaluated(topic: Topic) -> None:
     """Each answer of the broker ends where the topic ended then: a batch that ended there would never catch up."""
-    reader = topic.reader()
-    topic.write()
-    start = planned(reader, reader.initialOffset())
-    sequences(reader, reader.initialOffset(), start)
-
+    reader, start = begun(topic)
     for _ in range(3):
         topic.write(4)
         # Longer than a broker waits for further rows: it answers that there is none.
@@ -190,11 +192,7 @@ def test_a_batch_has_all_rows_that_came_while_the_one_before_was_evaluated(topic
 
 
 def test_partitions_that_are_added_are_read_from_their_start(topic: Topic) -> None:
-    reader = topic.reader()
-    topic.write()
-    begin = reader.initialOffset()
-    start = planned(reader, begin)
-    sequences(reader, begin, start)
+    reader, start = begun(topic)
     admin = topic.lab.admin
     admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result(60)
 
@@ -221,11 +219,7 @@ def test_rows_that_are_deleted_unread_end_the_query(topic: Topic) -> None:
 
 
 def test_brokers_that_do_not_answer_are_reported_and_waited_for(topic: Topic) -> None:
-    reader = topic.reader()
-    topic.write()
-    begin = reader.initialOffset()
-    start = planned(reader, begin)
-    sequences(reader, begin, start)
+    reader, start = begun(topic)
 
     def is_read() -> None:
         reader.latestOffset(start, LIMIT)
@@ -260,11 +254,7 @@ def test_a_topic_that_is_deleted_or_created_again_ends_the_query(
     topic_lab: Lab, tmp_path: Path, *, again: bool
 ) -> None:
     topic = Topic(topic_lab, f"again-{again}", tmp_path)
-    reader = topic.reader()
-    topic.write(5)
-    begin = reader.initialOffset()
-    start = planned(reader, begin)
-    sequences(reader, begin, start)
+    reader, start = begun(topic, rows=5)
     admin = topic_lab.admin
     admin.delete_topics([topic.name])[topic.name].result(60)
 

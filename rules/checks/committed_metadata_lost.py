@@ -24,7 +24,7 @@ What to do
        one of them may still hold the lost records.
     3. Find out which controller was restored or rebuilt, and who did it.
     4. Compare the copies: `kraftwatch rescue plan` prints where each log ends and which one is the most complete,
-       `kraftwatch decode` the records from the reported offset on. Create again what is missing.
+       `kraftwatch data decode` the records from the reported offset on. Create again what is missing.
 
 What not to do
     Do not start a broker with the former metadata in a quorum that was formatted again. Do not restart or format any

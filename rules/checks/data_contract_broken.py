@@ -26,9 +26,9 @@ What it means
     Each broken contract is one alert.
 
 What to do
-    1. Run `kraftwatch audit` with the job's --checkpoint: it checks all stored data against every contract.
-    2. For rows that do not decode, run `kraftwatch quarantine list` and `show`: they print the reason. After an upgrade
-       of kraftwatch, `kraftwatch quarantine replay` shows which rows decode.
+    1. Run `kraftwatch data audit` with the job's --checkpoint: it checks all stored data against every contract.
+    2. For rows that do not decode, run `kraftwatch data quarantine list` and `show`: they print the reason. After an
+       upgrade of kraftwatch, `kraftwatch data quarantine replay` shows which rows decode.
     3. For a row, a rule or a status on which kraftwatch failed, report the place that the example names as a bug; the
        row is in the quarantine.
     4. For a state that cannot be read, stop the job and start it with a new --checkpoint: it reads the log again from
@@ -38,7 +38,8 @@ What to do
     6. For `no-offset-is-passed-over` with `source: kafka`, send SIGHUP to the relay that writes the cluster: it reads
        the log again, as it does every `restate_every`. Set retention.ms of the topic above the longest stop of the job.
        Otherwise take the cluster out of the configuration, and add it again once the job has reloaded it.
-    7. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
+    7. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with
+       `kraftwatch data decode`.
 
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart
@@ -104,11 +105,11 @@ def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
 
 
 def _remedy(violation: ContractViolation) -> tuple[str, ...]:
-    audit = "# Check all stored data against every contract: kraftwatch audit, with the job's --checkpoint"
+    audit = "# Check all stored data against every contract: kraftwatch data audit, with the job's --checkpoint"
     if violation.contract in _FAILURES:
         return (
             "# Report the place that the example names as a bug of kraftwatch: other rows and rules are not affected",
-            "# List the rows that were skipped: kraftwatch quarantine list, with the job's --checkpoint",
+            "# List the rows that were skipped: kraftwatch data quarantine list, with the job's --checkpoint",
         )
     if violation.contract == _READS:
         return (
@@ -123,8 +124,8 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
             audit,
         )
     return (
-        "# List the rows that did not decode and why: kraftwatch quarantine list, with the job's --checkpoint",
-        "# After an upgrade of kraftwatch, kraftwatch quarantine replay shows what decodes then",
+        "# List the rows that did not decode and why: kraftwatch data quarantine list, with the job's --checkpoint",
+        "# After an upgrade of kraftwatch, kraftwatch data quarantine replay shows what decodes then",
         audit,
     )
 

@@ -137,7 +137,7 @@ def _restart(quorum: Quorum, name: str, node: NodeId | None, damage: DamagedBatc
         )
         yield (
             "# Compare the copies of all controllers and brokers: `kraftwatch rescue plan` prints where each log ends, "
-            "and `kraftwatch decode` its records"
+            "and `kraftwatch data decode` its records"
         )
 
 

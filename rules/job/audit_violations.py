@@ -1,9 +1,9 @@
 """The newest audit found recorded data that breaks a data contract: alerts may have been wrong or missing.
 
 What it means
-    `kraftwatch audit --record`, which a timer runs, checked the newest rows that the job has recorded and the alerts
-    that it has sent. The subject names the contract, for the cluster `kraftwatch`, which is the job itself. The quorums
-    may be healthy, and kraftwatch continues to alert.
+    `kraftwatch data audit --record`, which a timer runs, checked the newest rows that the job has recorded and the
+    alerts that it has sent. The subject names the contract, for the cluster `kraftwatch`, which is the job itself.
+    The quorums may be healthy, and kraftwatch continues to alert.
 
     - Critical: a secret was recorded where none is allowed, or data is invalid on which every alert depends.
     - Warning: fewer alerts depend on the contract.
@@ -13,11 +13,11 @@ What it means
     The alert fires until a later audit does not find the contract broken.
 
 What to do
-    1. Run `kraftwatch audit` with the job's --checkpoint, or its --config: it checks all stored data and prints each
-       contract, its reason and an example.
+    1. Run `kraftwatch data audit` with the job's --checkpoint, or its --config: it checks all stored data and prints
+       each contract, its reason and an example.
     2. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
     3. Report any other contract as a bug of kraftwatch, with what the audit printed.
-    4. Run `kraftwatch audit --newest 5000 --record` to have the result reported before the timer's next run.
+    4. Run `kraftwatch data audit --newest 5000 --record` to have the result reported before the timer's next run.
 
 What not to do
     Do not remove the checkpoint before an audit of all data has run: it holds the rows that show the cause. Do not
@@ -67,8 +67,8 @@ def _finding(contract: AuditedContract, at_ms: Millis) -> Finding:
             "audited_at_ms": at_ms,
         },
         remedy=(
-            "# Check all stored data, and read the contract's reason: kraftwatch audit, with the job's --checkpoint or "
-            "--config",
+            "# Check all stored data, and read the contract's reason: kraftwatch data audit, with the job's "
+            "--checkpoint or --config",
             "# Restrict who can read the checkpoint, change the secret, and remove the checkpoint"
             if secret
             else "# Keep the checkpoint until that audit has run, and report its result as a bug of kraftwatch",

@@ -197,7 +197,7 @@ def _refused(refused: RefusedRows) -> Finding:
             *filter(None, [_FIX.get(refused.part)]),
             "# If no relay of yours writes such rows, another program has a credential for the topic: list who may "
             "write with kafka-acls.sh --list --topic, change the credential, and give each relay a topic of its own.",
-            "# List the refused rows: kraftwatch quarantine list, with the job's --checkpoint",
+            "# List the refused rows: kraftwatch data quarantine list, with the job's --checkpoint",
         ),
         hold_ms=_AT_ONCE,
     )

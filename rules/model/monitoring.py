@@ -291,7 +291,7 @@ class ContractViolation:
     """A violated data contract: data that kraftwatch recorded, decoded, replayed or sent is not as it must be."""
 
     contract: str
-    """Its name, as `kraftwatch audit` lists it."""
+    """Its name, as `kraftwatch data audit` lists it."""
     promise: str
     """What it promises, in a sentence."""
     grave: bool

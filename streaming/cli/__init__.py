@@ -49,8 +49,8 @@ Each verb has --help. `kraftwatch explain` lists the rules and explains terms.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_FAILURE_CODES = {"check": 3, "audit": 3}
-"""Verbs whose exit code for a failure of this machine is not 1, because 1 is one of their results."""
+_FAILURE_IS_3 = {"check", "audit"}
+"""Verbs whose exit code for a failure of this machine is 3, because 1 is one of their results."""
 
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer passes the value by position
@@ -79,7 +79,7 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 50)
     # SIGTERM ends a command as ^C does, so that an unpacked bundle is deleted. A job installs its own handler.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    failure_code = _FAILURE_CODES.get(next(iter(sys.argv[1:]), ""), 1)
+    failure_code = 3 if _FAILURE_IS_3.intersection(sys.argv[1:3]) else 1
     # pydantic would read the metadata of every installed package to look for its plugins: there are none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:

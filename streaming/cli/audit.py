@@ -1,4 +1,4 @@
-"""`kraftwatch audit`: all recorded data against every data contract; `quarantine`: what could not be decoded."""
+"""`kraftwatch data audit`: all recorded data against every data contract; `quarantine`: what could not be decoded."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,14 @@ from connectors.errors import UsageError
 from connectors.wall_clock import wall_ms
 from rules.formatting import iso, plural, visible
 from rules.model.identifiers import Millis
+from streaming.cli.config_from_options import check_only, patterns, selected
 from streaming.cli.options import (
     AsJson,
     CheckpointFolder,
     ConfigFile,
     FromTime,
     JobPlace,
+    Only,
     RecordedOptions,
     database_to_write,
     job_place,
@@ -45,7 +47,6 @@ job continues without it. These verbs query no cluster and change nothing.
 """,
 )
 
-ClusterName: TypeAlias = Annotated[str | None, typer.Option(help="Only items of this cluster.", metavar="NAME")]
 Limit: TypeAlias = Annotated[int, typer.Option(min=1, help="How many items to print, the newest.")]
 ItemId: TypeAlias = Annotated[str, typer.Argument(help="The item's id, from `list`.", metavar="ID")]
 ItemIds: TypeAlias = Annotated[
@@ -54,7 +55,7 @@ ItemIds: TypeAlias = Annotated[
 
 _DEFAULT_LIMIT = 50
 _PAGE = "index.html"
-"""Of `--docs`."""
+"""Of `--output`."""
 
 
 def audit(
@@ -66,15 +67,14 @@ def audit(
         Path | None, typer.Option(help="A journal folder alone, such as CHECKPOINT/journal.", metavar="DIR")
     ] = None,
     alerts: Annotated[Path | None, typer.Option(help="Also check the file of a jsonl sink.", metavar="FILE")] = None,
-    cluster: Annotated[
-        list[str] | None,
-        typer.Option(help="Only the rows of this cluster. May be repeated.", metavar="NAME"),
-    ] = None,
+    only: Only = None,
     from_: FromTime = None,
     newest: Annotated[
         int | None, typer.Option(min=1, help="Only so many rows and alerts, the newest ones.", metavar="COUNT")
     ] = None,
-    docs: Annotated[Path | None, typer.Option(help="Write an HTML page with the results here.", metavar="DIR")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write an HTML page with the results to this folder.", metavar="DIR")
+    ] = None,
     *,
     record: Annotated[
         bool,
@@ -96,29 +96,30 @@ def audit(
     Exit codes: 0 no contract is violated, 1 some are violated, 2 invalid usage,
     3 no result: this machine failed (a full disk, an unreadable folder).
 
-      kraftwatch audit --checkpoint DIR --docs /tmp/audit
+      kraftwatch data audit --checkpoint DIR --output /tmp/audit
 
-      kraftwatch audit --checkpoint DIR --newest 5000 --record
+      kraftwatch data audit --checkpoint DIR --newest 5000 --record
     """
     from_ms = parse_time_option("--from", from_)
     if alerts is not None and not alerts.is_file():
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
-    recorded, store = _places(checkpoint, journal, config, cluster or ())
+    clusters = patterns(only)
+    recorded, store = _places(checkpoint, journal, config, clusters)
     if recorded is None and alerts is None:
         raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
-    if newest is not None and (cluster or from_):
-        raise UsageError("--newest is for the rows of all clusters: give it without --cluster and --from")
-    if record and (store is None or recorded is None or cluster or alerts or from_):
+    if newest is not None and (clusters or from_):
+        raise UsageError("--newest is for the rows of all clusters: give it without --only and --from")
+    if record and (store is None or recorded is None or clusters or alerts or from_):
         raise UsageError(
-            "--record is for an audit of a job: give --checkpoint or --config, without --cluster, --alerts and --from"
+            "--record is for an audit of a job: give --checkpoint or --config, without --only, --alerts and --from"
         )
     results = None if store is None or not record else _results(store)
-    if docs is not None and any(path.name != _PAGE for path in writable_folder("--docs", docs).iterdir()):
-        raise UsageError(f"--docs {docs} contains other files: name a new or empty folder")
-    found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms, newest)
+    if output is not None and any(path.name != _PAGE for path in writable_folder("--output", output).iterdir()):
+        raise UsageError(f"--output {output} contains other files: name a new or empty folder")
+    found = _run_audit(recorded, store, alerts, clusters, from_ms, newest)
     if results is not None:
         results.add(found.results(wall_ms()))
-    page = None if docs is None else _write_page(docs, found)
+    page = None if output is None else _write_page(output, found)
     _print(found, page, as_json=as_json)
     raise typer.Exit(1 if found.broken else 0)
 
@@ -158,7 +159,7 @@ def _run_audit(
     recorded: "Recording | None",
     store: "StorePlace | None",
     alerts: Path | None,
-    clusters: frozenset[str],
+    clusters: Sequence[str],
     from_ms: Millis | None,
     newest: int | None,
 ) -> "Audit":
@@ -173,21 +174,19 @@ def _run_audit(
     for sent in (None if store is None else ledger_alerts(store), None if alerts is None else jsonl_alerts(alerts)):
         if sent is not None:
             some = sent if newest is None else deque(sent, maxlen=newest)
-            run.alerts(each for each in some if not clusters or each[1].get("cluster") in clusters)
+            run.alerts(each for each in some if selected(str(each[1].get("cluster")), clusters))
     return run
 
 
-def _rows(recorded: "Recording", clusters: frozenset[str], from_ms: Millis | None) -> "Iterator[Observation]":
-    """Yields the rows of these clusters, or all if none is given; refuses at the end a cluster that has no rows."""
+def _rows(recorded: "Recording", clusters: Sequence[str], from_ms: Millis | None) -> "Iterator[Observation]":
+    """Yields the rows of the clusters that match, or all; refuses at the end a pattern that matches none."""
     names: set[str] = set()
     for row in recorded.rows(since_ms=from_ms or Millis(0)):
         names.add(row.cluster)
         in_time = from_ms is None or row.observed_at_ms >= from_ms
-        if in_time and (not clusters or row.cluster in clusters):
+        if in_time and selected(row.cluster, clusters):
             yield row
-    if missing := clusters - names:
-        existing = ", ".join(sorted(names)) or "none"
-        raise UsageError(f"--cluster {min(missing)}: no rows in {recorded.place}; clusters in it: {existing}")
+    check_only(clusters, sorted(names))
 
 
 def _print(found: "Audit", page: Path | None, *, as_json: bool) -> None:
@@ -196,7 +195,7 @@ def _print(found: "Audit", page: Path | None, *, as_json: bool) -> None:
     if as_json:
         broken = [one.plain() for one in found.broken]
         where = None if page is None else str(page)
-        print_json({"kept": not broken, "rows": {**found.rows}, "broken": broken, "docs": where})
+        print_json({"kept": not broken, "rows": {**found.rows}, "broken": broken, "page": where})
         return
     for one in found.broken:
         contract = one.contract
@@ -233,16 +232,16 @@ def _write_page(folder: Path, found: "Audit") -> Path:
 def list_(
     checkpoint: CheckpointFolder = None,
     config: ConfigFile = None,
-    cluster: ClusterName = None,
+    only: Only = None,
     limit: Limit = _DEFAULT_LIMIT,
     *,
     as_json: AsJson = False,
 ) -> None:
     """List the quarantined items, oldest first, and the most frequent reasons.
 
-    kraftwatch quarantine list --checkpoint DIR
+    kraftwatch data quarantine list --checkpoint DIR
     """
-    items = _items(job_place(checkpoint, config), cluster)
+    items = _items(job_place(checkpoint, config), only)
     printed = items[-limit:]
     if as_json:
         for one in printed:
@@ -268,7 +267,7 @@ def show(
 ) -> None:
     """Explain one item: its position, the reason, its meaning and what to do.
 
-    kraftwatch quarantine show ID --checkpoint DIR
+    kraftwatch data quarantine show ID --checkpoint DIR
     """
     from streaming.data_quality.quarantine_report import STATUS_TEXTS, decode_again
 
@@ -295,7 +294,7 @@ def replay(
     items: ItemIds = None,
     checkpoint: CheckpointFolder = None,
     config: ConfigFile = None,
-    cluster: ClusterName = None,
+    only: Only = None,
     limit: Limit = _DEFAULT_LIMIT,
     *,
     as_json: AsJson = False,
@@ -308,12 +307,12 @@ def replay(
     Exit codes: 0 all decode now, 1 some do not decode or are no longer in the
     journal, 2 invalid usage.
 
-      kraftwatch quarantine replay --checkpoint DIR
+      kraftwatch data quarantine replay --checkpoint DIR
     """
     from streaming.data_quality.quarantine_report import DECODES, STATUS_TEXTS, decode_again
 
     job = job_place(checkpoint, config)
-    existing = _items(job, cluster)
+    existing = _items(job, only)
     chosen = _select(items, existing, job) if items else existing
     if not chosen:
         print_message("the quarantine is empty")
@@ -330,13 +329,13 @@ def replay(
     raise typer.Exit(0 if counts[DECODES] == len(results) else 1)
 
 
-def _items(job: JobPlace, cluster: str | None) -> "Sequence[QuarantinedItem]":
+def _items(job: JobPlace, only: Sequence[str] | None) -> "Sequence[QuarantinedItem]":
     from connectors.store.collection import quarantine_of
     from connectors.store.tables import job_database
     from streaming.data_quality.quarantine_report import quarantined_items
 
     items = quarantined_items(quarantine_of(job_database(job.store, read_only=True)).items())
-    return items if cluster is None else [one for one in items if one.cluster == cluster]
+    return [one for one in items if selected(one.cluster, patterns(only))]
 
 
 def _select(ids: Sequence[str], items: "Sequence[QuarantinedItem]", job: JobPlace) -> "Sequence[QuarantinedItem]":
@@ -344,7 +343,7 @@ def _select(ids: Sequence[str], items: "Sequence[QuarantinedItem]", job: JobPlac
     for each in ids:
         if each not in by_id:
             raise UsageError(
-                f"no item {each} in the quarantine of {job.folder}: `kraftwatch quarantine list` lists the ids"
+                f"no item {each} in the quarantine of {job.folder}: `kraftwatch data quarantine list` lists the ids"
             )
     return sorted({by_id[each] for each in ids}, key=lambda one: (one.sequence, one.ordinal))
 

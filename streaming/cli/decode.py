@@ -1,4 +1,4 @@
-"""`kraftwatch decode`: prints every record of one file of the metadata log, for people and programs."""
+"""`kraftwatch data decode`: prints every record of one file of the metadata log, for people and programs."""
 
 import json
 import sys
@@ -72,8 +72,8 @@ def decode(
     excluded, and prints sums over the resulting partitions. A log that begins
     after a snapshot lacks the partitions that were created before.
 
-      kraftwatch decode 00000000000000000000.log --json
-      kraftwatch decode 00000000000000024001-0000000042.checkpoint --summary
+      kraftwatch data decode 00000000000000000000.log --json
+      kraftwatch data decode 00000000000000024001-0000000042.checkpoint --summary
     """
     if kafka is not None and kafka not in kafka_versions():
         raise UsageError(f"--kafka {kafka}: unknown version; known versions: {', '.join(kafka_versions())}")

@@ -1,4 +1,4 @@
-"""`kraftwatch export`: the tables of a job as parquet files, for a data team."""
+"""`kraftwatch data export`: the tables of a job as parquet files, for a data team."""
 
 import os
 import tempfile
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def export(
-    to: Annotated[
+    output: Annotated[
         str,
-        typer.Option("--to", help="The folder of the tables: a path, hdfs://… or s3a://…", metavar="URI"),
+        typer.Option(help="The folder of the tables: a path, hdfs://… or s3a://…", metavar="URI"),
     ],
     config: options.ConfigFile = None,
     checkpoint: Annotated[
@@ -47,11 +47,11 @@ def export(
 
     Exit codes: 0 exported, 1 Spark failed (run it again), 2 invalid usage.
 
-      kraftwatch export --config kraftwatch.yaml --to s3a://lake/kraftwatch
+      kraftwatch data export --config kraftwatch.yaml --output s3a://lake/kw
     """
     if (config is None) == (checkpoint is None):
         raise UsageError("give --config FILE or --checkpoint DIR, but not both")
-    place = _place(to)
+    place = _place(output)
     begin, end = options.parse_time_option("--since", since), options.parse_time_option("--until", until)
     if begin is not None and end is not None and begin >= end:
         raise UsageError("--until is not after --since: give the later time as --until")
@@ -70,7 +70,7 @@ def export(
         tables = JobTables.of_config(resolved)
     tables.require(names)
     written = _export(resolved, tables, names, place, (begin, end))
-    print_message(f"exported to {to}: {', '.join(f'{rows} {name}' for name, rows in written.items())}")
+    print_message(f"exported to {output}: {', '.join(f'{rows} {name}' for name, rows in written.items())}")
 
 
 def _export(
@@ -104,7 +104,7 @@ def _export(
                 except SPARK_ERRORS as problem:
                     why = missing_file_system(to, problem)
                     why = why or f"Spark cannot read {name} there: {error_cause(problem)}"
-                    raise UsageError(f"--to {to}: {why}") from problem
+                    raise UsageError(f"--output {to}: {why}") from problem
             return {name: one.run(print_progress) for name, one in exports.items()}
         except SPARK_ERRORS as problem:
             raise KraftwatchError(
@@ -122,7 +122,7 @@ def _place(to: str) -> str:
     try:
         place = checkpoint_place(to)
     except ValueError as problem:
-        raise UsageError(f"--to: {problem}") from None
+        raise UsageError(f"--output: {problem}") from None
     if uri_scheme(place) is not None:
         return place
-    return f"file://{options.writable_folder('--to', Path(place).absolute())}"
+    return f"file://{options.writable_folder('--output', Path(place).absolute())}"

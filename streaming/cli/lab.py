@@ -106,7 +106,7 @@ def down(directory: LabFolder = DEFAULT_FOLDER) -> None:
 
 def demo(
     *,
-    picture: Annotated[Path | None, typer.Option(help="Save the output as an SVG picture.", metavar="FILE.svg")] = None,
+    output: Annotated[Path | None, typer.Option(help="Save the output as an SVG picture.", metavar="FILE.svg")] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the demo's folder: the quorum's logs and the alerts.")
     ] = False,
@@ -124,7 +124,7 @@ def demo(
 
       kraftwatch demo --keep
     """
-    console = Console(stderr=True, highlight=False, record=picture is not None, width=112 if picture else None)
+    console = Console(stderr=True, highlight=False, record=output is not None, width=112 if output else None)
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-demo-"))
     started = time.monotonic()
     good = False
@@ -136,8 +136,8 @@ def demo(
         else:
             shutil.rmtree(folder, ignore_errors=True)
     console.print(f"Duration: {time.monotonic() - started:.0f} s")
-    if picture is not None:
-        console.save_svg(str(picture), title="kraftwatch demo")
+    if output is not None:
+        console.save_svg(str(output), title="kraftwatch demo")
     raise typer.Exit(0 if good else 1)
 
 

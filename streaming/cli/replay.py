@@ -12,6 +12,7 @@ from rich.text import Text
 from connectors.errors import UsageError
 from rules.formatting import visible
 from streaming.cli import options
+from streaming.cli.config_from_options import patterns, selected
 from streaming.cli.output import print_json, print_progress, print_text
 from streaming.cli.recorded_job import RecordedJob
 
@@ -80,12 +81,11 @@ def _print(alerts: "Iterator[Alert]", *, as_json: bool) -> None:
 @options.with_options(options.RecordedOptions)
 def timeline(
     opts: options.RecordedOptions,
-    cluster: Annotated[
-        str | None, typer.Option(help="Only the cluster of this name; default: all in the journal.", metavar="NAME")
-    ] = None,
+    only: options.Only = None,
 ) -> None:
     """Print what happened, in order: elections, voter changes, recoveries, alerts.
 
+    Of all clusters in the journal, or of those of --only, in one order of time.
     Also starts of controllers, fencings of brokers, unclean elections, and the
     times at which the job did not observe the cluster. The alerts are those of
     the job's ledger; without one, the rules are evaluated again. --config alone
@@ -104,7 +104,7 @@ def timeline(
     from streaming.status.event_history import timeline_entries
     from streaming.status.recording import replayed
 
-    job = RecordedJob(opts, [cluster] if cluster else ())
+    job, wanted = RecordedJob(opts, only), patterns(only)
     from_ms = job.from_ms
     database = None if opts.log_dir is not None else job.database()
     ledger = stored_alerts(database) if database is not None and database.exists else None
@@ -112,7 +112,7 @@ def timeline(
     settings_of = job.monitored_settings if ledger is None else lambda _: None
 
     def shown(name: str) -> ClusterSettings | None:
-        return (settings_of(name) or ClusterSettings(name=name)) if cluster in (None, name) else None
+        return (settings_of(name) or ClusterSettings(name=name)) if selected(name, wanted) else None
 
     evaluates_from_ms = evaluation_start(from_ms) if ledger is None else None
     read = replayed(job.rows(), shown, evaluates_from_ms=evaluates_from_ms)
@@ -121,18 +121,21 @@ def timeline(
     if from_ms is not None and newest_ms is not None and newest_ms < from_ms:
         # Nothing would be printed, as if nothing had happened.
         raise UsageError(f"--from {iso(from_ms)}: {job.place} ends with {iso(newest_ms)}")
-    if cluster is not None and not replays:
-        raise UsageError(f"{job.place} holds nothing of cluster {cluster}")
+    if wanted and not replays:
+        raise UsageError(f"--only {', '.join(wanted)}: {job.place} holds nothing of such a cluster")
+    entries: list[tuple[TimelineEntry, str]] = []
     for name, one in replays.items():
         if opts.log_dir is not None:
             # Its rows are records, which may be far apart.
             one.history.gaps.clear()
         own = one.history.alerts if ledger is None else [alert for alert in ledger if alert.cluster == name]
-        for entry in timeline_entries(one.history, one.machine.quorum(), own, from_ms=from_ms, to_ms=job.to_ms):
-            if opts.as_json:
-                print_json(entry.as_json(name))
-            else:
-                print_text(_timeline_line(entry, name if len(replays) > 1 else None))
+        found = timeline_entries(one.history, one.machine.quorum(), own, from_ms=from_ms, to_ms=job.to_ms)
+        entries.extend((entry, name) for entry in found)
+    for entry, name in sorted(entries, key=lambda one: one[0].at_ms):
+        if opts.as_json:
+            print_json(entry.as_json(name))
+        else:
+            print_text(_timeline_line(entry, name if len(replays) > 1 else None))
 
 
 _STYLES = {"alert": "yellow", "gap": "dim", "election": "bold", "unclean-election": "red", "forced-voter-change": "red"}

@@ -11,7 +11,7 @@ from streaming.cli.recorded_job import RecordedJob
 
 OneCluster: TypeAlias = Annotated[
     str | None,
-    typer.Option("--only", "--cluster", help="The cluster's name, if the journal has several.", metavar="NAME"),
+    typer.Option("--only", help="The cluster's name, if the journal has several.", metavar="NAME"),
 ]
 
 _Start: TypeAlias = Annotated[
@@ -49,7 +49,7 @@ def report(
     to: _End = None,
     config: options.ConfigFile = None,
     setting: options.Settings = None,
-    out: Annotated[
+    output: Annotated[
         Path | None, typer.Option(help="The file to write; default: kraftwatch-NAME-TIME.html.", metavar="FILE")
     ] = None,
 ) -> None:
@@ -77,8 +77,8 @@ def report(
         job.recording(), job.database(), job.settings, cluster=cluster, from_ms=job.from_ms, to_ms=job.to_ms
     )
     name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
-    path = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
-    with os_errors(f"--out {path}"):
+    path = output or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
+    with os_errors(f"--output {path}"):
         path.write_text(made.html, encoding="utf-8")
     typer.echo(str(path))
 

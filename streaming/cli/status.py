@@ -52,7 +52,7 @@ def replication(opts: StatusOptions) -> None:
 
     Exit codes: 0 the replicas were printed; 2 invalid usage.
 
-      kraftwatch replication --cluster prod=c1:9093,c2:9093,c3:9093 --watch
+      kraftwatch data replication --cluster prod=c1:9093,c2:9093,c3:9093 --watch
     """
     from streaming.cli import cluster_query
 
@@ -75,7 +75,7 @@ def partitions(opts: StatusOptions) -> None:
 
     Exit codes: 0 the partitions were printed; 2 invalid usage.
 
-      kraftwatch partitions --cluster prod=c1:9093,c2:9093,c3:9093
+      kraftwatch data partitions --cluster prod=c1:9093,c2:9093,c3:9093
     """
     from streaming.cli import cluster_query
 

@@ -6,6 +6,8 @@ from typing import Any, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from streaming.cli.output import print_message
+
 _MARKUP: Literal["rich"] = "rich"
 _TRY, _ON_CALL = "Try it on this machine", "On-call commands"
 _MONITOR, _RECORDED = "Monitor continuously", "Recorded data"
@@ -13,18 +15,6 @@ _VERBS = (
     (_TRY, "demo", "lab:demo", "Inject four faults into a real Kafka quorum while the streaming job monitors it."),
     (_TRY, "lab", "lab:app", "Start and stop a real Kafka quorum on this machine, for experiments."),
     (_ON_CALL, "status", "status:status", "Show the quorum: leader, voters, recorded endpoints, and what is wrong."),
-    (
-        _ON_CALL,
-        "replication",
-        "status:replication",
-        "Show every replica of the metadata log: its lag and whether it is fetching.",
-    ),
-    (
-        _ON_CALL,
-        "partitions",
-        "status:partitions",
-        "Show partitions recovering from an unclean election, longest first.",
-    ),
     (_ON_CALL, "check", "status:check", "Query once and evaluate all rules; for scripts, probes and cron."),
     (
         _ON_CALL,
@@ -70,12 +60,23 @@ _VERBS = (
         "Back-test: print the alerts that the job would have sent for recorded observations.",
     ),
     (_RECORDED, "bundle", "report:bundle", "Pack journal, alerts, status, configuration and versions into one file."),
-    (_RECORDED, "audit", "audit:audit", "Check all recorded observations and alerts against the data contracts."),
-    (_RECORDED, "export", "export:export", "Append what is new in a job's tables to parquet files."),
-    (_RECORDED, "decode", "decode:decode", "Print every record of a segment or snapshot of the metadata log."),
-    (_RECORDED, "quarantine", "audit:app", "Show recorded data that could not be decoded, and decode it again."),
 )
 """Panel of the help, name, where it is in this package, first sentence of its help text."""
+_LOG, _JOB = "Of a cluster or its metadata log", "Of what a job recorded"
+_DATA_VERBS = (
+    (
+        _LOG,
+        "replication",
+        "status:replication",
+        "Show every replica of the metadata log: its lag and whether it is fetching.",
+    ),
+    (_LOG, "partitions", "status:partitions", "Show partitions recovering from an unclean election, longest first."),
+    (_LOG, "decode", "decode:decode", "Print every record of a segment or snapshot of the metadata log."),
+    (_JOB, "audit", "audit:audit", "Check all recorded observations and alerts against the data contracts."),
+    (_JOB, "export", "export:export", "Append what is new in a job's tables to parquet files."),
+    (_JOB, "quarantine", "audit:app", "Show recorded data that could not be decoded, and decode it again."),
+)
+"""The same, of the verbs under `kraftwatch data`."""
 
 
 class Verb(TyperCommand):
@@ -103,9 +104,26 @@ class Verb(TyperCommand):
 
 
 class Verbs(TyperGroup):
-    """The group of all verbs."""
+    """The group of all verbs, and `data`, the group of those that show data in detail."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for panel, name, place, sentence in _VERBS:
             self.add_command(Verb(name, place, panel=panel, sentence=sentence))
+        self._data = TyperGroup(
+            name="data",
+            help="Show metadata and recorded data in detail: replicas, partitions, records, contracts, tables.",
+            rich_help_panel=_RECORDED,
+            rich_markup_mode=_MARKUP,
+            no_args_is_help=True,
+        )
+        for panel, name, place, sentence in _DATA_VERBS:
+            self._data.add_command(Verb(name, place, panel=panel, sentence=sentence))
+        self.add_command(self._data)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the verb; one of `data` is found without that word too, until 0.2, and stderr names the new form."""
+        if args and args[0] not in self.commands and args[0] in self._data.commands:
+            print_message(f"`kraftwatch {args[0]}` is now `kraftwatch data {args[0]}`; until 0.2 both work")
+            return f"data {args[0]}", self._data.commands[args[0]], args[1:]
+        return super().resolve_command(ctx, args)

@@ -1,7 +1,7 @@
 """The audit: evaluates the contracts on a journal's rows, their events and sent alerts with Great Expectations.
 
 `contracts.yaml` holds the contracts. Great Expectations keeps no context on disk and sends no usage report. Its import
-takes seconds and 250 MB: only `kraftwatch audit` imports this module.
+takes seconds and 250 MB: only `kraftwatch data audit` imports this module.
 """
 
 import json

@@ -24,7 +24,7 @@ _ADVICE = {
     "is not known to": "a Kafka newer than this kraftwatch wrote it: upgrade kraftwatch. Its body was blanked when it "
     "was recorded, because it might contain a secret: only a job with a new --checkpoint reads it again.",
     "CRC-32C": "its bytes were damaged when the controller sent them, or later on the disk of this host. Check the "
-    "controllers' disks first: `kraftwatch decode` reads a segment there.",
+    "controllers' disks first: `kraftwatch data decode` reads a segment there.",
     "torn": "an answer ended inside a batch: report it as a bug of kraftwatch, whose gatherer records complete "
     "batches.",
     "compressed": "KRaft never compresses its log: another program wrote it. Check which programs write to the "
@@ -36,7 +36,7 @@ _ADVICE = {
 """By a part of the reason."""
 NOT_APPLIED = ("could not be applied", "could not be evaluated")
 """How the reason of a row begins that decodes: decoding it again does not show whether it can be applied now."""
-_ELSE = "it does not have Kafka's format: check the controller's own copy with `kraftwatch decode`."
+_ELSE = "it does not have Kafka's format: check the controller's own copy with `kraftwatch data decode`."
 
 
 DECODES, BLANKED, NOT_YET, GONE = "decodes", "blanked", "does not decode", "gone"

@@ -1,6 +1,6 @@
 """NewestAudit: what the newest recorded audit found, as the rules about the job evaluate it.
 
-`kraftwatch audit --record`, another process, writes the results into the job's store.
+`kraftwatch data audit --record`, another process, writes the results into the job's store.
 """
 
 import logging

@@ -309,7 +309,7 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
     for one in further:
         yield (
             f"# The log of broker {one.key.id} goes further, to offset {one.disk.end_offset} of epoch {one.epoch}: "
-            "`kraftwatch decode` shows its records. A broker cannot become a voter"
+            "`kraftwatch data decode` shows its records. A broker cannot become a voter"
         )
     yield (
         "# Kafka has no tool that makes a quorum of a minority. What it offers is a new cluster (kafka-storage.sh "

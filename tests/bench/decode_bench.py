@@ -63,8 +63,8 @@ def _measured(java: Sequence[str], file: Path) -> dict[str, dict[str, Any]]:
     dump = [*java[:1], *_SCRIPT_OPTIONS, *java[1:], "org.apache.kafka.tools.DumpLogSegments"]
     work: Mapping[str, Sequence[str]] = {
         _DUMP_LOG: [*dump, "--cluster-metadata-decoder", "--files", str(file)],
-        "kraftwatch decode": [*kraftwatch, "decode", str(file)],
-        "kraftwatch decode --summary": [*kraftwatch, "decode", "--summary", str(file)],
+        "kraftwatch data decode": [*kraftwatch, "data", "decode", str(file)],
+        "kraftwatch data decode --summary": [*kraftwatch, "data", "decode", "--summary", str(file)],
         _IMAGE: [*java, "ImageReplay", str(file)],
         "kraftwatch status --log-dir": [*kraftwatch, "status", "--log-dir", str(file.parent.parent)],
     }

@@ -1,4 +1,4 @@
-"""`kraftwatch audit`: exit codes, messages, and an HTML page that loads nothing from elsewhere."""
+"""`kraftwatch data audit`: exit codes, messages, and an HTML page that loads nothing from elsewhere."""
 
 import json
 import re
@@ -27,7 +27,7 @@ FAILED_FETCH = to_json(FailedObservation(source=ObservationSource.LOG, endpoint=
 
 
 def audit(*words: str, exit_code: int) -> Result:
-    ended = kraftwatch("audit", *words)
+    ended = kraftwatch("data", "audit", *words)
     assert ended.exit_code == exit_code, f"{ended.output} {ended.exception}"
     return ended
 
@@ -57,7 +57,7 @@ def test_violated_contracts_are_reported_with_examples_and_a_page(folder: Path) 
     damage(folder)
     (folder / "alerts.jsonl").write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)) + b"nonsense\n")
 
-    ended = audit("--checkpoint", ".", "--alerts", "alerts.jsonl", "--docs", "pages", "--json", exit_code=1)
+    ended = audit("--checkpoint", ".", "--alerts", "alerts.jsonl", "--output", "pages", "--json", exit_code=1)
 
     output = json.loads(ended.stdout)
     by_name = {one["contract"]: one for one in output["broken"]}
@@ -75,7 +75,7 @@ def test_violated_contracts_are_reported_with_examples_and_a_page(folder: Path) 
 def test_audit_of_one_cluster_ignores_the_rows_of_others(folder: Path) -> None:
     write_journal(folder, observation(), observation("lab", kind=ObservationKind.PROBE), observation())
 
-    ended = audit("--checkpoint", ".", "--cluster", "prod", exit_code=0)
+    ended = audit("--checkpoint", ".", "--only", "pr*", exit_code=0)
 
     assert ended.stdout == ""
     assert "no contract is violated; checked: 2 observations, 2 events, 0 alerts" in ended.stderr
@@ -100,7 +100,7 @@ def test_recorded_results_are_in_the_store(folder: Path) -> None:
 def test_results_are_not_recorded_where_no_job_reads_them(folder: Path) -> None:
     write_journal(folder, observation())
 
-    message = usage_error("audit", "--checkpoint", ".", "--record")
+    message = usage_error("data", "audit", "--checkpoint", ".", "--record")
 
     assert message.startswith("--record: . holds no kraftwatch.db: give the --checkpoint folder of a job")
     assert {path.name for path in folder.iterdir()} == {"journal"}

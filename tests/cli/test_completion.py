@@ -26,6 +26,7 @@ def bash_completions(typed: str) -> list[str]:
     ("typed", "expected"),
     [
         ("kraftwatch st", ["status"]),
+        ("kraftwatch data de", ["decode"]),
         ("kraftwatch explain no-l", ["no-leader"]),
         ("kraftwatch explain glo", ["glossary"]),
         ("kraftwatch silence add --rule stale-", ["stale-voter-endpoint"]),

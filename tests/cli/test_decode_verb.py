@@ -1,4 +1,4 @@
-"""`kraftwatch decode`: text and JSON output, errors on stderr, exit codes."""
+"""`kraftwatch data decode`: text and JSON output, errors on stderr, exit codes."""
 
 import json
 import lzma
@@ -19,7 +19,7 @@ NAME = "00000000000000000000.log"
 
 
 def decode(path: Path, *options: str) -> Result:
-    return kraftwatch("decode", path, *options)
+    return kraftwatch("data", "decode", path, *options)
 
 
 def config(name: str, value: str) -> bytes:
@@ -148,7 +148,7 @@ def test_summary_counts_what_cannot_be_decoded(tmp_path: Path) -> None:
 def test_closed_pipe_prints_no_error(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.write_bytes(lzma.decompress((DATA / "tinylog.log.xz").read_bytes()))
-    command = f"{sys.executable} -m streaming decode {path} --json | head -1"
+    command = f"{sys.executable} -m streaming data decode {path} --json | head -1"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=180)
 
     assert ended.stderr == ""

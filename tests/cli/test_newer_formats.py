@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
         ("repair", "--checkpoint", "FOLDER"),
         ("silence", "add", "--checkpoint", "FOLDER", *RULE),
         ("silence", "list", "--checkpoint", "FOLDER"),
-        ("quarantine", "list", "--checkpoint", "FOLDER"),
+        ("data", "quarantine", "list", "--checkpoint", "FOLDER"),
         ("report", "--journal", "FOLDER"),
     ],
     ids=" ".join,

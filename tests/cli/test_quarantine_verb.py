@@ -1,4 +1,4 @@
-"""`kraftwatch quarantine`: its verbs on a journal with rows that cannot be decoded."""
+"""`kraftwatch data quarantine`: its verbs on a journal with rows that cannot be decoded."""
 
 import json
 from pathlib import Path
@@ -30,11 +30,11 @@ BLANK = data(2, 0, bytes(24))
 
 
 def quarantine(checkpoint: Path, *words: str) -> Result:
-    return kraftwatch("quarantine", *words, "--checkpoint", checkpoint)
+    return kraftwatch("data", "quarantine", *words, "--checkpoint", checkpoint)
 
 
 def refusal(checkpoint: Path, *words: str) -> str:
-    return usage_error("quarantine", *words, "--checkpoint", checkpoint)
+    return usage_error("data", "quarantine", *words, "--checkpoint", checkpoint)
 
 
 def records(base: int, *values: bytes) -> Observation:
@@ -89,7 +89,7 @@ def test_configuration_names_the_checkpoint(checkpoint: Path, tmp_path_factory: 
     config = tmp_path_factory.mktemp("config") / "kraftwatch.yaml"
     config.write_text(f"clusters: [{{name: prod, bootstrap: [c1:9093]}}]\ncheckpoint: {checkpoint}\n")
     for words in (["list"], ["show", "prod-0-0"], ["replay"]):
-        found = kraftwatch("quarantine", *words, "--config", config)
+        found = kraftwatch("data", "quarantine", *words, "--config", config)
         assert found.output == quarantine(checkpoint, *words).output
         assert found.output
 
@@ -99,7 +99,7 @@ def test_list_is_limited_and_filtered_by_cluster(checkpoint: Path) -> None:
 
     assert "prod-0-0" not in few.stdout
     assert "older items are not listed: --limit" in few.stderr
-    assert "the quarantine is empty" in quarantine(checkpoint, "list", "--cluster", "lab").stderr
+    assert "the quarantine is empty" in quarantine(checkpoint, "list", "--only", "lab").stderr
 
 
 def test_show_explains_one_item(checkpoint: Path) -> None:
@@ -137,7 +137,7 @@ def test_replay_decodes_known_records_and_not_damaged_ones(checkpoint: Path) -> 
 
 def test_usage_error_is_one_sentence(checkpoint: Path, tmp_path: Path) -> None:
     assert refusal(checkpoint, "show", "prod-9-9") == (
-        f"no item prod-9-9 in the quarantine of {checkpoint}: `kraftwatch quarantine list` lists the ids"
+        f"no item prod-9-9 in the quarantine of {checkpoint}: `kraftwatch data quarantine list` lists the ids"
     )
     (tmp_path / "empty").mkdir()
     assert quarantine(tmp_path / "empty", "list").exit_code == 0

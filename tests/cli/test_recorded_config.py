@@ -75,7 +75,7 @@ def test_timeline_evaluates_again_with_the_configuration(without_ledger: Path, c
 def test_report_is_evaluated_with_the_configuration(without_ledger: Path, config: Path, tmp_path: Path) -> None:
     def html(*more: object) -> str:
         out = tmp_path / "report.html"
-        kraftwatch("report", "--journal", without_ledger, "--only", "prod", "--out", out, *more)
+        kraftwatch("report", "--journal", without_ledger, "--only", "prod", "--output", out, *more)
         return out.read_text()
 
     assert f"{RULE} · " in html()

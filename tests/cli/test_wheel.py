@@ -33,7 +33,7 @@ def test_program_runs_from_the_wheel_with_its_data_files(kraftwatch: Path, tmp_p
     assert "kraftwatch" in output_of(kraftwatch, "--help")
     assert "What to do" in output_of(kraftwatch, "explain", "no-leader")
     assert "failure tolerance" in output_of(kraftwatch, "explain", "glossary")
-    assert "SnapshotFooter" in output_of(kraftwatch, "decode", checkpoint)
+    assert "SnapshotFooter" in output_of(kraftwatch, "data", "decode", checkpoint)
 
 
 def test_migrations_in_the_wheel_create_the_tables_of_a_job(kraftwatch: Path, tmp_path: Path) -> None:

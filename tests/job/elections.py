@@ -17,7 +17,7 @@ MANY_ELECTIONS = 4
 def log_gaps_s(lab: Lab) -> list[float]:
     """Returns how long nothing was appended to the log before each election except the first, in seconds."""
     log = max(lab.node(lab.controllers[0]).metadata_log.glob("*.log"))
-    decoded = CliRunner().invoke(app, ["decode", str(log), "--json"]).stdout
+    decoded = CliRunner().invoke(app, ["data", "decode", str(log), "--json"]).stdout
     records = [(one["type"], one["timestamp"]) for one in map(json.loads, decoded.splitlines())]
     return [(now - before) / 1000 for (_, before), (kind, now) in pairwise(records) if kind == "LeaderChange"]
 

@@ -128,7 +128,7 @@ def exporting_config(relay: RelayProcess, lab: Lab, tmp_path: Path, **keys: Any)
 
 
 def exported(config: Path, to: str, exit_code: int = 0) -> str:
-    command = [sys.executable, "-m", "streaming", "export", "--config", str(config), "--to", to]
+    command = [sys.executable, "-m", "streaming", "data", "export", "--config", str(config), "--output", to]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == exit_code, done.stderr
     assert "do-not-print-me" not in done.stderr

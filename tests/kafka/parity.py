@@ -1,4 +1,4 @@
-"""Parity: compares `kraftwatch decode` with kafka-dump-log, record by record, then replay with Kafka's MetadataImage.
+"""Parity: compares `kraftwatch data decode` with kafka-dump-log, record by record; replay with MetadataImage.
 
 `make parity` lets each Kafka version, or those that are named, write every record it can, prints how many records were
 compared and how many differ, and exits with 1 if any differs; then it does the same for the image
@@ -91,9 +91,9 @@ def _compare_dump(kafka: str, output: str, paths: Sequence[Path]) -> DumpCompari
 
 
 def decode_file(path: Path, kafka: str | None = None) -> list[Record]:
-    """Returns the records that `kraftwatch decode --json --show-secrets` prints. It must read the whole file."""
+    """Returns the records that `kraftwatch data decode --json --show-secrets` prints. It must read the whole file."""
     as_kafka = [] if kafka is None or kafka == KAFKA_VERSIONS[-1] else ["--kafka", kafka]
-    command = [sys.executable, "-m", "streaming", "decode", str(path), "--json", "--show-secrets", *as_kafka]
+    command = [sys.executable, "-m", "streaming", "data", "decode", str(path), "--json", "--show-secrets", *as_kafka]
     ran = subprocess.run(command, capture_output=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, b""), ran.stderr.decode()
     lines = map(json.loads, ran.stdout.splitlines())

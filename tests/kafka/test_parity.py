@@ -1,4 +1,4 @@
-"""`kraftwatch decode` prints what kafka-dump-log prints, for every record that the newest Kafka can write.
+"""`kraftwatch data decode` prints what kafka-dump-log prints, for every record that the newest Kafka can write.
 
 `make parity` checks the other Kafka versions.
 """
@@ -30,7 +30,7 @@ PASSWORD = "planted-keystore-password"
 
 
 def decode(path: Path, *options: str) -> str:
-    command = [sys.executable, "-m", "streaming", "decode", str(path), *options]
+    command = [sys.executable, "-m", "streaming", "data", "decode", str(path), *options]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

@@ -151,11 +151,11 @@ def test_sighup_writes_a_new_baseline_and_past_states_are_read_from_the_topic_on
     assert newest["high_watermark"] > past["high_watermark"]
     assert {one["kind"] for one in both("timeline", "--json")} >= {"election", "controller-start"}
     assert printed("replay", "--json", "--config", str(config), "--from", at) == []
-    assert printed("audit", "--json", "--config", str(config))[0]["kept"]
-    (audited,) = printed("audit", "--json", "--config", str(config), "--newest", "9")
+    assert printed("data", "audit", "--json", "--config", str(config))[0]["kept"]
+    (audited,) = printed("data", "audit", "--json", "--config", str(config), "--newest", "9")
     assert (audited["kept"], audited["rows"]["observations"]) == (True, 9)
     (tmp_path / "report").mkdir()
-    report = kraftwatch("report", "--config", str(config), "--out", str(tmp_path / "report" / "a.html"))
+    report = kraftwatch("report", "--config", str(config), "--output", str(tmp_path / "report" / "a.html"))
     assert report.exit_code == 0, report.output
     refused = kraftwatch("status", "--at", "2026-01-01", "--config", str(config))
     assert isinstance(refused.exception, UsageError), refused.output

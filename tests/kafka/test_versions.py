@@ -104,7 +104,9 @@ def assert_disk_is_read(node: Node, levels: Mapping[str, int]) -> None:
     assert {name: shown[name] for name in levels} == levels
     assert (shown["log_dir"]["whole"], shown["log_dir"]["not_read"]) == (True, [])
     files = [path for path in node.metadata_log.iterdir() if is_log_file(path.name)]
-    assert {path.name: kraftwatch("decode", path).exit_code for path in files} == {path.name: 0 for path in files}
+    assert {path.name: kraftwatch("data", "decode", path).exit_code for path in files} == {
+        path.name: 0 for path in files
+    }
 
 
 def assert_refused_as_static(node: Node) -> None:
@@ -156,7 +158,7 @@ def observe(quorum: Lab, folder: Path, *, upgrade: bool) -> VersionObservations:
         apis=supported_versions(quorum),
         old_epoch_fetch=old_epoch_fetch(quorum),
         status=json_of(quorum, "status"),
-        replication=json_of(quorum, "replication"),
+        replication=json_of(quorum, "data", "replication"),
         check=checked(quorum),
         events=[
             event for row in rows if row.kind is ObservationKind.RECORDS for event in decode_observation(row).events()
@@ -183,11 +185,11 @@ def try_upgrade(quorum: Lab) -> tuple[str, Mapping[str, Any]]:
     return printed, status
 
 
-def json_of(quorum: Lab, verb: str) -> dict[str, Any]:
+def json_of(quorum: Lab, *verb: str) -> dict[str, Any]:
     """Returns the JSON output of a command that is given only the controller's address."""
 
     def complete_output() -> dict[str, Any]:
-        ended = kraftwatch(verb, "--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--json")
+        ended = kraftwatch(*verb, "--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--json")
         output: dict[str, Any] = json.loads(ended.stdout)
         # On a stalled machine a query may time out before all observations are made.
         assert output["missing"] == []

@@ -45,7 +45,7 @@ def voters_of(*listeners: tuple[str, str, int]) -> dict[str, Any]:
 
 
 def decoded(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
-    """Returns one record as `kraftwatch decode` prints it."""
+    """Returns one record as `kraftwatch data decode` prints it."""
     (entry,) = (one for one in dump_records(batch([value])) if isinstance(one, DumpedRecord))
     assert entry.data is not None
     return dict(entry.data)

@@ -1,4 +1,4 @@
-"""`kraftwatch export` on a real Spark: a job's tables as parquet, appended to, and whole after a killed run."""
+"""`kraftwatch data export` on a real Spark: a job's tables as parquet, appended to, and whole after a killed run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

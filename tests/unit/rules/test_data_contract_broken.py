@@ -5,7 +5,7 @@ import pytest
 from tests.unit.rules.situation import findings, healthy, with_contract_violation
 
 BUG = "# Report the place that the example names as a bug of kraftwatch: other rows and rules are not affected"
-SKIPPED = "# List the rows that were skipped: kraftwatch quarantine list, with the job's --checkpoint"
+SKIPPED = "# List the rows that were skipped: kraftwatch data quarantine list, with the job's --checkpoint"
 WRONG = "Alerts may be wrong or missing."
 
 

@@ -35,7 +35,7 @@ FULL_TEXT = "/data/checkpoint/cluster.tmp: no space left on device"
         ("run", FULL, 1, FULL_TEXT),
         # 1 is a result of these verbs.
         ("check", FULL, 3, FULL_TEXT),
-        ("audit", FULL, 3, FULL_TEXT),
+        ("data audit", FULL, 3, FULL_TEXT),
         # What a node says in an error cannot control the terminal.
         ("check", UsageError("c1:9093 answers as cluster \x1b[2J"), 2, r"c1:9093 answers as cluster \x1b[2J"),
     ],
@@ -52,7 +52,7 @@ def test_error_is_one_sentence_and_an_exit_code(
         raise problem
 
     monkeypatch.setattr(cli, "app", fail)
-    monkeypatch.setattr("sys.argv", ["kraftwatch", verb])
+    monkeypatch.setattr("sys.argv", ["kraftwatch", *verb.split()])
 
     with pytest.raises(SystemExit) as ended:
         cli.main()

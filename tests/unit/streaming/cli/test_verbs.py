@@ -9,7 +9,9 @@ import typer
 from streaming import cli
 from streaming.cli.verbs import Verb
 
-VERBS: dict[str, Verb] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+ALL = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+DATA = ALL["data"].commands
+VERBS: dict[str, Verb] = {name: one for name, one in (ALL | DATA).items() if isinstance(one, Verb)}
 EVERY_VERB_BUT_SPARKS = ("great_expectations", "pandas", "pyarrow", "pyspark", "sqlalchemy")
 NEITHER_QUERIES_NOR_SENDS = (*EVERY_VERB_BUT_SPARKS, "flask", "kafka", "requests", "streaming.config")
 AT = """
@@ -41,6 +43,16 @@ def test_the_list_of_verbs_has_the_first_sentence_of_each_help_text(name: str) -
     verb = VERBS[name]
 
     assert verb.help == " ".join((verb.load().help or "").split("\n\n")[0].split())
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_a_verb_of_data_also_answers_to_its_former_name_and_prints_the_new_one(name: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "streaming", name, "--help"], capture_output=True, text=True, check=True
+    )
+
+    assert ended.stderr == f"kraftwatch: `kraftwatch {name}` is now `kraftwatch data {name}`; until 0.2 both work\n"
+    assert f"Usage: kraftwatch data {name} [OPTIONS]" in ended.stdout
 
 
 def loaded(words: list[str], modules: tuple[str, ...]) -> str:

@@ -3,8 +3,8 @@
 A status of success is not enough: a proxy, a captive portal and a wrong URL have one too. Each service is recognized by
 the answer that it documents, and the answer of any other server is no web page and reports no error.
 
-The official clients of Slack and PagerDuty also use this transport: their own ones follow redirects with the token, and
-wait without end for a server that answers byte by byte.
+Slack's official client also uses this transport: its own one follows redirects with the token, and waits without end
+for a server that answers byte by byte.
 """
 
 import re

@@ -18,7 +18,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr, TypeAdapter, model_validator
 
@@ -30,7 +30,7 @@ from connectors.sinks.notification_text import delay_text, other_alert_lines
 from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
-from connectors.store.stored_json import parse_json
+from connectors.store.stored_json import json_line
 from rules.alert import AlertState
 from rules.evidence_text import plain_evidence
 from rules.finding import Plain
@@ -39,11 +39,6 @@ from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
 
-if TYPE_CHECKING:
-    from httpx2 import Request
-    from pagerduty import EventsApiV2Client
-
-_SENT_HEADERS = ("Accept", "Content-Type", "User-Agent")
 _ROUTING_KEY = re.compile(r"[A-Za-z0-9_-]{32}")
 _MAX_SUMMARY = 1_024
 _MAX_FIELD = 255
@@ -120,25 +115,35 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_one(
         self, notification: Notification, document: dict[str, Any], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        try:
-            with _client(self._key.read(), self._section, left_s) as client:
-                self._send_events(client, notification, document)
-        except _NotAcceptedError as problem:
-            return problem.outcome
-        return Delivered()
-
-    def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
+        until = time.monotonic() + left_s
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
         key = deduplication_key(incident, notification.escalations)
         missed = resolved and not notification.previously_notified and self._triggered.get(incident) is None
         if missed or not resolved:
-            client.send_event("trigger", dedup_key=key, **content)
+            outcome = self._enqueue({"event_action": "trigger", "dedup_key": key, **document}, until)
+            if not isinstance(outcome, Delivered):
+                return outcome
         if missed:
             self._triggered.put(incident, key)
-        for superseded in range(notification.escalations_before, notification.escalations):
-            client.send_event("resolve", dedup_key=deduplication_key(incident, superseded))
-        if resolved:
-            client.send_event("resolve", dedup_key=key)
+        superseded = range(notification.escalations_before, notification.escalations)
+        ended = [*(deduplication_key(incident, each) for each in superseded), *([key] if resolved else [])]
+        for each in ended:
+            outcome = self._enqueue({"event_action": "resolve", "dedup_key": each}, until)
+            if not isinstance(outcome, Delivered):
+                return outcome
+        return Delivered()
+
+    def _enqueue(self, content: dict[str, Any], until: float) -> Outcome:
+        """Sends one event, and returns whether PagerDuty has accepted it."""
+        key = self._key.read()
+        response = post(
+            f"{self._section.api_url}/v2/enqueue",
+            json_line({"routing_key": key, **content}).encode(),
+            seconds=until - time.monotonic(),
+            headers={"Accept": "application/json"},
+            ca_file=self._section.ca_file,
+        )
+        return _outcome_of_response(response, content["dedup_key"], key)
 
 
 def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
@@ -186,42 +191,6 @@ def _lines(lines: Iterable[str]) -> str:
     return shortened("\n".join(map(visible, lines)), _MAX_DETAIL)
 
 
-class _NotAcceptedError(Exception):
-    """An event was not accepted; `outcome` says why."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__()
-        self.outcome = outcome
-
-
-def _client(key: str, section: PagerdutySection, seconds: float) -> "EventsApiV2Client":
-    """Returns the SDK's client for one notification, with the transport of `connectors.sinks.http_request`.
-
-    The transport raises what is not accepted, before the SDK waits and retries: the ledger schedules retries.
-    """
-    from httpx2 import BaseTransport, Response
-    from pagerduty import EventsApiV2Client
-
-    until = time.monotonic() + seconds
-
-    class BoundedTransport(BaseTransport):
-        def handle_request(self, request: "Request") -> Response:
-            event = request.read()
-            found = post(
-                str(request.url),
-                event,
-                seconds=until - time.monotonic(),
-                headers={name: request.headers[name] for name in _SENT_HEADERS if name in request.headers},
-                ca_file=section.ca_file,
-            )
-            outcome = _outcome_of_response(found, event, key)
-            if isinstance(found, Retry) or not isinstance(outcome, Delivered):
-                raise _NotAcceptedError(outcome)
-            return Response(found.status, text=found.text)
-
-    return EventsApiV2Client(key, base_url=section.api_url, transport=BoundedTransport())
-
-
 def _key_problem(key: str) -> str | None:
     """Returns what is wrong with the form of an integration key, without the key; None if nothing is.
 
@@ -236,12 +205,12 @@ def _key_problem(key: str) -> str | None:
     )
 
 
-def _outcome_of_response(response: HttpResponse | Retry, event: bytes, key: str) -> Outcome:
+def _outcome_of_response(response: HttpResponse | Retry, dedup_key: str, key: str) -> Outcome:
     def accepted(one: HttpResponse) -> bool:
         """Returns whether PagerDuty has accepted this event."""
         match one.json if one.status == 202 else None:
             case {"status": "success", "dedup_key": str(found)}:
-                return bool(found == parse_json(event)["dedup_key"])
+                return found == dedup_key
             case _:
                 return False
 

@@ -51,7 +51,7 @@ _JOURNAL = "connectors.store.journal_writer:JournalWriter"
 _READER = "streaming.pipeline.source:JournalStreamReader"
 _DELIVER = "streaming.pipeline.deliver:Deliver.__call__"
 _LEDGER = "connectors.delivery.ledger:Ledger"
-_PAGERDUTY = "pagerduty:EventsApiV2Client.send_event"
+_PAGERDUTY = "connectors.sinks.pagerduty:PagerdutySink._enqueue"
 _SLACK = "slack_sdk:WebClient"
 
 KILL_POINTS: tuple[KillPoint, ...] = (

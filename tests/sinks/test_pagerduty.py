@@ -1,10 +1,12 @@
-"""The PagerDuty sink with PagerDuty's own client, against a double that accepts only documented events."""
+"""The PagerDuty sink against a double that accepts only documented events, and beside PagerDuty's own client."""
 
 import json
+import ssl
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pagerduty import EventsApiV2Client
 
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from connectors.sinks.sink_config import MessageLinks
@@ -117,6 +119,20 @@ def test_the_content_of_a_trigger(service: PagerdutyService) -> None:
     }
 
 
+def test_requests_are_those_of_pagerdutys_own_client(service: PagerdutyService, trusted: CertificateAuthority) -> None:
+    service.send(STARTED)
+    service.send(ENDED)
+    sent = [(each.method, each.path, json.loads(each.body)) for each in service.server.requests]
+    service.server.requests.clear()
+
+    trust = ssl.create_default_context(cafile=trusted.file)
+    with EventsApiV2Client(KEY, base_url=service.server.url, verify=trust) as client:
+        for _, _, event in sent:
+            further = {name: value for name, value in event.items() if name not in ("routing_key", "event_action")}
+            client.send_event(event["event_action"], **further)
+    assert [(each.method, each.path, json.loads(each.body)) for each in service.server.requests] == sent
+
+
 def test_lines_of_a_storm_incident_name_their_cluster(service: PagerdutyService) -> None:
     elsewhere = replace(OTHER, cluster="beta", cluster_id="b")
     service.send(replace(STARTED, alerts=(FIRING, elsewhere), new_transitions=(FIRING, elsewhere)))
@@ -213,6 +229,7 @@ def test_an_unknown_routing_key_is_retried(service: PagerdutyService) -> None:
 
 
 def test_an_event_never_exceeds_the_size_limit(service: PagerdutyService) -> None:
-    huge = alert(evidence={f"line {at}": "x" * 1_000 for at in range(2_000)}, remedy=("y" * 100_000,) * 9)
-    crowd = tuple(alert(f"voter {at}", summary="z" * 5_000) for at in range(500))
+    wide = "\U0001f600"
+    huge = alert(evidence={f"line {at}": wide * 1_000 for at in range(2_000)}, remedy=(wide * 100_000,) * 9)
+    crowd = tuple(alert(f"voter {at}", summary=wide * 5_000) for at in range(500))
     assert service.send(replace(STARTED, alerts=(huge, *crowd), new_transitions=(huge,))) == Delivered()

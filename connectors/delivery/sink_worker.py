@@ -12,6 +12,7 @@ from threading import Thread
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.retries import RetrySchedule, SetAside
+from connectors.json_log import alert_fields
 from connectors.secret import redact
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert, AlertKey
@@ -175,7 +176,8 @@ class SinkWorker:
             if time.monotonic() >= self._call.overdue_at and not self._overdue:
                 self._overdue = True
                 self._failing = f"no response within {self._deadline_s:g} s"
-                _LOG.warning("%s: %s; other sinks are not delayed.", self.name, self._failing)
+                why = self._failing
+                _LOG.warning("%s: %s; other sinks are not delayed.", self.name, why, extra={"sink": self.name})
             return
         pairs = list(zip(self._sent, outcomes, strict=True))
         self._record(pairs, now_ms)
@@ -213,13 +215,24 @@ class SinkWorker:
             self._failing = longest.reason
             delay_s = self._retries.failed(after_s, now_ms)
             if not failing_before:
-                _LOG.warning("%s: delivery failed; retrying in %g s: %s", self.name, delay_s, longest.reason)
+                _LOG.warning(
+                    "%s: delivery failed; retrying in %g s: %s",
+                    self.name,
+                    delay_s,
+                    longest.reason,
+                    extra={"sink": self.name},
+                )
             return
         self._failing = None
         for notification in new:
             root, reason = notification.root, self._set_aside.reason
             _LOG.warning(
-                "%s does not accept %s of %s; retrying it last: %s", self.name, root.rule, root.cluster, reason
+                "%s does not accept %s of %s; retrying it last: %s",
+                self.name,
+                root.rule,
+                root.cluster,
+                reason,
+                extra={"sink": self.name, **alert_fields(root)},
             )
 
     def _takes(self, alert: Alert) -> bool:

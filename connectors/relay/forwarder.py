@@ -238,7 +238,7 @@ class Forwarder:
             try:
                 result = task.result()
             except FencedError as problem:
-                _LOG.warning("cluster %s: %s; this one stands by", one.name, problem)
+                _LOG.warning("cluster %s: %s; this one stands by", one.name, problem, extra={"cluster": one.name})
                 one.stand_by(fenced=True)
             except KraftwatchError as problem:
                 one.stand_by(fenced=False)
@@ -315,7 +315,12 @@ class Forwarder:
         self._next = min(self._next, first)
         if before is not None and before.relay != self._relay:
             self.counts.takeovers += 1
-            _LOG.warning("cluster %s: this relay writes its rows, after the relay %s", one.name, before.relay)
+            _LOG.warning(
+                "cluster %s: this relay writes its rows, after the relay %s",
+                one.name,
+                before.relay,
+                extra={"cluster": one.name},
+            )
 
     def _read_journal(self, timeout_s: float) -> None:
         running = [one.task for one in self._clusters.values() if one.task is not None]

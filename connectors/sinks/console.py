@@ -13,6 +13,7 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from connectors.alert_json import minimal_alert
+from connectors.json_log import alert_fields, json_event, uses_json
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Retry
 from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.store_place import StorePlace
@@ -28,6 +29,7 @@ _BADGE = {
     Severity.WARNING: "bold black on yellow",
     Severity.INFO: "bold white on blue",
 }
+_LEVEL = {Severity.CRITICAL: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
 _RESOLVED_BADGE = "bold black on green"
 _MARGIN = "  "
 
@@ -45,14 +47,18 @@ class ConsoleSection(SinkSection):
 
     def open(self, links: MessageLinks, store: StorePlace) -> "ConsoleSink":
         """Opens the sink."""
-        return ConsoleSink(sys.stderr, self)
+        return ConsoleSink(sys.stderr, self, as_json=uses_json())
 
 
 class ConsoleSink:
     """Writes alerts to a stream: with styles on a terminal, otherwise as plain text."""
 
-    def __init__(self, stream: TextIO, section: ConsoleSection | None = None) -> None:
-        """Checks once whether `stream` is a terminal; NO_COLOR and FORCE_COLOR are respected."""
+    def __init__(self, stream: TextIO, section: ConsoleSection | None = None, *, as_json: bool = False) -> None:
+        """Checks once whether `stream` is a terminal; NO_COLOR and FORCE_COLOR are respected.
+
+        `as_json`: writes each transition as one log event.
+        """
+        self._as_json = as_json
         self.options = (section or ConsoleSection()).options
         self._stream = stream
         self._terminal = RichConsole(file=stream).is_terminal
@@ -65,7 +71,7 @@ class ConsoleSink:
         try:
             for notification in notifications:
                 for alert in notification.new_transitions:
-                    self._write(_formatted(alert))
+                    self._write(_event(alert) if self._as_json else self._rendered(_formatted(alert)))
                 written += 1
         except (OSError, ValueError) as error:
             # A closed stream raises ValueError.
@@ -74,13 +80,23 @@ class ConsoleSink:
             return [Delivered()] * written + [retry] * (len(notifications) - written)
         return [Delivered()] * written
 
-    def _write(self, text: Text) -> None:
+    def _rendered(self, text: Text) -> str:
         # Rendered into a buffer first: rich ends the whole process when a pipe is broken.
         styled = StringIO()
         RichConsole(file=styled, force_terminal=self._terminal, highlight=False).print(text, soft_wrap=True)
+        return styled.getvalue()
+
+    def _write(self, text: str) -> None:
         encoding = self._stream.encoding or "utf-8"
-        self._stream.write(styled.getvalue().encode(encoding, "replace").decode(encoding))
+        self._stream.write(text.encode(encoding, "replace").decode(encoding))
         self._stream.flush()
+
+
+def _event(alert: Alert) -> str:
+    """Returns a transition as a log event: summary, and the keys of the alert's JSON that name it."""
+    fires = alert.state is AlertState.FIRING
+    level = _LEVEL[alert.severity] if fires else "INFO"
+    return json_event(alert.summary, level=level, logger="kraftwatch.alert", **alert_fields(alert))
 
 
 def _formatted(alert: Alert) -> Text:

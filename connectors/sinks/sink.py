@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from connectors.alert_json import minimal_alert
 from connectors.errors import UsageError
+from connectors.json_log import alert_fields
 from connectors.secret import redact
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
@@ -164,7 +165,11 @@ class SerialSink(ABC, Generic[DocumentT]):
                 root = notification.root
                 why = redact(f"{type(error).__name__}: {error}")
                 _LOG.warning(
-                    "%s of %s cannot be formatted, a minimal document is sent: %s", root.rule, root.cluster, why
+                    "%s of %s cannot be formatted, a minimal document is sent: %s",
+                    root.rule,
+                    root.cluster,
+                    why,
+                    extra=alert_fields(root),
                 )
                 notification = minimal(notification)
                 document = self._document(notification, sent_at_ms)

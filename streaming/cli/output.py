@@ -1,5 +1,6 @@
 """Output of the verbs: messages on stderr; tables and JSON on stdout."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,8 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from connectors.json_log import json_event, uses_json
+
 if TYPE_CHECKING:
     from rules.finding import Plain
 
@@ -15,14 +18,17 @@ FILE_WIDTH = 1_000
 """The width of tables in a file or a pipe, where lines are not wrapped."""
 
 
+_ERROR, _PROGRESS = "", "dim"
+
+
 def print_message(text: object) -> None:
     """Prints one line on stderr."""
-    _stderr(text, "")
+    _stderr(text, _ERROR)
 
 
 def print_progress(text: object) -> None:
     """Prints one line on stderr in a dim style: what the verb is doing."""
-    _stderr(text, "dim")
+    _stderr(text, _PROGRESS)
 
 
 def print_json(value: "Mapping[str, Plain]") -> None:
@@ -56,6 +62,10 @@ def print_table(fixed: Iterable[str], wrapped: Iterable[str], rows: Iterable[Ite
 def _stderr(text: object, style: str) -> None:
     from rules.formatting import visible
 
+    if uses_json():
+        sys.stderr.write(json_event(str(text), level="INFO" if style == _PROGRESS else "ERROR"))
+        sys.stderr.flush()
+        return
     # Errors quote what nodes have sent: it must not control the terminal.
     shown = visible(f"kraftwatch: {text}")
     Console(stderr=True, highlight=False, soft_wrap=True).print(shown, markup=False, style=style)

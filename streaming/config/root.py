@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
+from connectors.json_log import LogFormat
 from connectors.secret import Secret
 from connectors.settings import (
     Duration,
@@ -149,6 +150,8 @@ class Config(ClustersConfig, SecretsSection):
     """How the work is divided."""
     heartbeat: HeartbeatSection | None = None
     """A dead man's switch: the URL to request while the job is healthy; default: none."""
+    log_format: LogFormat = "text"
+    """`json`: stderr and `log/driver.log` have one JSON object a line, alerts of the console among them."""
     listen: Annotated[str, _parsed_by(host_port)] | None = None
     """HOST:PORT of the page, /metrics, /healthz and /readyz; default: none."""
     listen_certfile: Path | None = None

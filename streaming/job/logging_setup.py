@@ -8,6 +8,7 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from connectors.json_log import LogFormat, json_formatter
 from rules.formatting import visible
 
 BYTES_MAX = 5_000_000
@@ -18,7 +19,7 @@ _CHILD_LOGS = ("spark.err", "gather.log")
 PACKAGES = ("streaming", "connectors", "rules")
 
 
-def log_to(folder: Path) -> None:
+def log_to(folder: Path, log_format: LogFormat = "text") -> None:
     """Sends every library's log records to `driver.log` in `folder`, and kraftwatch's own warnings to stderr as well.
 
     Records of other libraries stay off the terminal: a library that loses its connection during shutdown would
@@ -28,11 +29,12 @@ def log_to(folder: Path) -> None:
     logging.raiseExceptions = False
     folder.mkdir(parents=True, exist_ok=True)
     file = RotatingFileHandler(folder / "driver.log", maxBytes=BYTES_MAX, backupCount=2, encoding="utf-8")
-    file.setFormatter(_VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    as_json = json_formatter() if log_format == "json" else None
+    file.setFormatter(as_json or _VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.root.addHandler(file)
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setLevel(logging.WARNING)
-    terminal.setFormatter(_VisibleFormatter("kraftwatch: %(message)s"))
+    terminal.setFormatter(as_json or _VisibleFormatter("kraftwatch: %(message)s"))
     for name in PACKAGES:
         logging.getLogger(name).addHandler(terminal)
 

@@ -67,7 +67,7 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         folder.check_observations()
         clusters = _identified(config, folder)
         record_source(folder, source)
-        logging_setup.log_to(folder.logs)
+        logging_setup.log_to(folder.logs, config.log_format)
         relay = Relay(section, folder, clusters, source.relay)
         stack.callback(relay.stop)
         if config.listen is not None:
@@ -92,8 +92,10 @@ def _identified(config: Config, folder: Checkpoint) -> Mapping[str, ClusterConne
     answered = identify_clusters(clusters, recorded, identify)
     if not (recorded and answered.ids):
         answered.require_all()
-    for problem in answered.unavailable.values():
-        log.warning("%s; the other clusters are relayed: restart the relay when it answers", problem)
+    for name, problem in answered.unavailable.items():
+        log.warning(
+            "%s; the other clusters are relayed: restart the relay when it answers", problem, extra={"cluster": name}
+        )
     ids = record_ids(folder, recorded, answered)
     return {each.name: replace(each, cluster_id=ids[each.name]) for each in clusters if each.name in answered.ids}
 

@@ -70,7 +70,7 @@ def _started_job(
         # It has the cluster ids. A file that is missing is reported first.
         created(database, stop, dependencies)
     start_up = prepare(config, checkpoint, may_wait=file is not None, stop=stop, dependencies=dependencies)
-    logging_setup.log_to(checkpoint.logs)
+    logging_setup.log_to(checkpoint.logs, config.log_format)
     dependencies.say = lambda line: log.warning("%s", line)
     if start_up.set_aside is not None:
         log.warning("%s", start_up.set_aside)

@@ -138,4 +138,5 @@ def _contained(row: Row) -> Iterator[None]:
             row.kind,
             row.cluster,
             failure_reason(error),
+            extra={"cluster": row.cluster},
         )

@@ -195,7 +195,10 @@ class EarlyEvaluation:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - it concerns one cluster, and the step reports such a row
-            log.warning("cluster %s is not evaluated before Spark is up: %s", row.cluster, failure_reason(error))
+            why = failure_reason(error)
+            log.warning(
+                "cluster %s is not evaluated before Spark is up: %s", row.cluster, why, extra={"cluster": row.cluster}
+            )
             del self._clusters[row.cluster]
             self._notifying.end_early(row.cluster)
 

@@ -1,5 +1,6 @@
 """A relay and a job that reads its topic, on a real quorum: the same alerts as a job that gathers itself."""
 
+import json
 import shutil
 import subprocess
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from connectors.relay.relay_message import Baseline, RelayMessage
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import JobProcess
+from streaming.demo.job_process import AlertLine, JobProcess
 from streaming.pipeline.topic_batch import MOST_S
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
@@ -95,7 +96,8 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
 def test_an_idle_cluster_needs_a_batch_every_nine_seconds_and_a_fault_makes_one_at_once(
     lab: Lab, relay: RelayProcess, tmp_path: Path
 ) -> None:
-    job = reading_job(relay, lab, tmp_path, thresholds={"no-leader": {"hold": 0}})
+    sinks = [f"jsonl:{tmp_path}/job/alerts.jsonl", "console"]
+    job = reading_job(relay, lab, tmp_path, thresholds={"no-leader": {"hold": 0}}, log_format="json", sinks=sinks)
     counted_at: list[tuple[float, int]] = []
 
     def is_idle() -> None:
@@ -117,6 +119,16 @@ def test_an_idle_cluster_needs_a_batch_every_nine_seconds_and_a_fault_makes_one_
         observed, sent = (datetime.fromisoformat(fired.line[name]) for name in ("observed_at", "sent_at"))
         assert (sent - observed).total_seconds() < MOST_S, "it did not wait for the next batch"
         job.wait_for("no-leader", "resolved", since=before_fault)
+    assert_each_line_is_an_event(job, fired)
+
+
+def assert_each_line_is_an_event(job: ConfiguredJob, fired: AlertLine) -> None:
+    """stderr has nothing but JSON, with the alert among it, although the job started and ended."""
+    events = [json.loads(line) for line in job.log.read_text().splitlines()]
+    assert all({"time", "level", "message"} <= event.keys() for event in events)
+    (fires, resolved) = [one for one in events if one.get("fingerprint") == fired.line["fingerprint"]][-2:]
+    assert (fires["rule"], fires["cluster"], fires["level"]) == ("no-leader", "test", "ERROR")
+    assert (resolved["state"], resolved["level"]) == ("resolved", "INFO")
 
 
 def batches(job: JobProcess) -> int:

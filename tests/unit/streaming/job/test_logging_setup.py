@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.json_log import LogFormat
 from streaming.job import logging_setup
 from tests.eventually import eventually
 
@@ -37,13 +38,13 @@ def test_a_log_that_a_child_process_holds_open_is_rotated(tmp_path: Path, monkey
 
 
 @contextlib.contextmanager
-def logged_to(folder: Path) -> Iterator[None]:
+def logged_to(folder: Path, log_format: LogFormat = "text") -> Iterator[None]:
     """Logs as the driver does, until the end."""
     loggers = [logging.getLogger(name) for name in ("", *logging_setup.PACKAGES)]
     before = [{*logger.handlers} for logger in loggers]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logging, "raiseExceptions", True)
-        logging_setup.log_to(folder)
+        logging_setup.log_to(folder, log_format)
         yield
     for logger, known in zip(loggers, before, strict=True):
         for handler in {*logger.handlers} - known:

@@ -15,6 +15,8 @@ LATE_MS: Final = Millis(60_000)
 """A row that is evaluated so long after it was observed is late: people are told by how much."""
 
 
+AlertId: TypeAlias = tuple[str, Millis]
+"""Identity of an alert from firing to resolved (`Alert.alert_id`): fingerprint and start."""
 AlertKey: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
 """Identity of a transition (`Alert.key`): cluster id, rule, subject, start, state, severity, time of the row."""
 
@@ -64,6 +66,11 @@ class Alert:
     def fingerprint(self) -> str:
         """Identity of the alert until it resolves: of (cluster id, rule, subject), 16 hex digits."""
         return fingerprint(self.cluster_id, self.rule, self.subject)
+
+    @property
+    def alert_id(self) -> AlertId:
+        """The same for all transitions from firing to resolved; an alert that fires again is another one."""
+        return self.fingerprint, self.started_at_ms
 
     @property
     def key(self) -> AlertKey:

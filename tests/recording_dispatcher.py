@@ -8,7 +8,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Sink
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.notifications.route import Silence
+from rules.notifications.route import Hold
 
 
 class RecordingDispatcher:
@@ -19,7 +19,7 @@ class RecordingDispatcher:
         ledger: Ledger,
         sinks: Sequence[Sink],
         *,
-        silences: Callable[[Millis], Sequence[Silence]] = lambda _: (),
+        silences: Callable[[Millis], Sequence[Hold]] = lambda _: (),
         deadline_s: float = 60,
         patience_s: float = 60,
     ) -> None:

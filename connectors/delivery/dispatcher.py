@@ -13,7 +13,7 @@ from connectors.errors import UsageError
 from connectors.sinks.sink import Sink
 from rules.model.identifiers import Millis
 from rules.model.job_state import SinkState
-from rules.notifications.route import Silence
+from rules.notifications.route import Hold
 
 
 class Dispatcher:
@@ -90,7 +90,7 @@ class Dispatcher:
             for worker in self._workers
         ]
 
-    def deliver(self, now_ms: Millis, silences: Sequence[Silence] = ()) -> Mapping[str, SinkResult]:
+    def deliver(self, now_ms: Millis, holds: Sequence[Hold] = ()) -> Mapping[str, SinkResult]:
         """Sends each sink what is pending; returns the results by sink name.
 
         When this returns, every alert is delivered or safe in the ledger. The sinks are called in parallel, each in its
@@ -98,10 +98,10 @@ class Dispatcher:
 
         Args:
             now_ms: the wall clock, which becomes `sent_at` and drives repetitions and retries.
-            silences: those in force.
+            holds: the silences and acknowledgements in force.
         """
         for worker in self._workers:
-            worker.start_call(silences, now_ms)
+            worker.start_call(holds, now_ms)
         until = time.monotonic() + self._patience_s
         return {
             worker.name: worker.collect_results(max(0.0, until - time.monotonic()), now_ms) for worker in self._workers

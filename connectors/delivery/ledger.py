@@ -23,7 +23,7 @@ from rules.evaluate import ALL_RULES
 from rules.firing import Firing, reconciled
 from rules.model.identifiers import Millis
 from rules.notifications.incident import IncidentGrouper, deduplication_key
-from rules.notifications.notification import TransitionStatus
+from rules.notifications.notification import Notified, TransitionStatus
 
 _LOG = logging.getLogger(__name__)
 TEXT_S = 10.0
@@ -91,7 +91,7 @@ class Ledger:
                 for number in self._records
             }
             self._store.add_sink(sink, status)
-            stored = SinkRecord(status=status, notified_ms={})
+            stored = SinkRecord(status=status, notified={})
         else:
             again = {
                 number: DeliveryStatus.PENDING
@@ -176,24 +176,24 @@ class Ledger:
             for incident in dict.fromkeys(active[number].incident for number in sorted(active))
         }
 
-    def last_notified_ms(self, sink: str) -> Mapping[str, Millis]:
-        """Returns when a known sink was last notified, by incident."""
-        return self._sinks[sink].notified_ms
+    def last_notified(self, sink: str) -> Mapping[str, Notified]:
+        """Returns the last notification of each incident that a known sink was sent."""
+        return self._sinks[sink].notified
 
-    def begin_call(self, sink: str, notified_ms: Mapping[str, Millis]) -> None:
-        """Records the incidents that a known sink is about to be notified of, and when.
+    def begin_call(self, sink: str, notified: Mapping[str, Notified]) -> None:
+        """Records the incidents that a known sink is about to be notified of.
 
         Raises LeaseLostError if another job notifies now: the sink must not be called.
         """
-        self._note(sink, (), DeliveryStatus.DELIVERED, notified_ms)
+        self._note(sink, (), DeliveryStatus.DELIVERED, notified)
         if self._lease is not None:
             self._lease.renew()
 
     def mark_delivered(
-        self, sink: str, keys: Collection[AlertKey], *, notified_ms: Mapping[str, Millis] | None = None
+        self, sink: str, keys: Collection[AlertKey], *, notified: Mapping[str, Notified] | None = None
     ) -> None:
-        """Records that a known sink accepted these alerts, and when it was notified of incidents."""
-        self._note(sink, keys, DeliveryStatus.DELIVERED, notified_ms or {})
+        """Records that a known sink accepted these alerts, and what it was notified of by incident."""
+        self._note(sink, keys, DeliveryStatus.DELIVERED, notified or {})
 
     def discard(self, sink: str, keys: Collection[AlertKey]) -> None:
         """Records that these alerts are never sent to a sink."""
@@ -242,16 +242,16 @@ class Ledger:
         }
 
     def _note(
-        self, sink: str, keys: Collection[AlertKey], status: DeliveryStatus, notified_ms: Mapping[str, Millis]
+        self, sink: str, keys: Collection[AlertKey], status: DeliveryStatus, notified: Mapping[str, Notified]
     ) -> None:
         pending, stored = self._pending[sink], self._sinks[sink]
         known = (self._by_key.get(key) for key in keys)
         changed = {record.number: status for record in known if record is not None and record.number in pending}
-        if not changed and not notified_ms:
+        if not changed and not notified:
             return
-        self._store.note(sink, changed, notified_ms)
+        self._store.note(sink, changed, notified)
         stored.status.update(changed)
-        stored.notified_ms.update(notified_ms)
+        stored.notified.update(notified)
         for number in changed:
             del pending[number]
 
@@ -286,17 +286,17 @@ class Ledger:
         # By a clock that is ahead everything is old.
         aged = [*takewhile(lambda one: one.recorded_at_ms < now_ms - _KEEP_MS, others)]
         if aged:
-            pending = {one.alert_id for sink in self._active_sinks for one in self._pending[sink].values()}
-            old += [one for one in aged if one.alert_id not in pending]
-        firing = {one.alert_id for one in self._firing.values()} if old else set()
-        candidates = [record for record in old if record.alert_id not in firing]
+            pending = {one.alert.alert_id for sink in self._active_sinks for one in self._pending[sink].values()}
+            old += [one for one in aged if one.alert.alert_id not in pending]
+        firing = {one.alert.alert_id for one in self._firing.values()} if old else set()
+        candidates = [record for record in old if record.alert.alert_id not in firing]
         # All transitions of an alert are in one incident.
         incidents = {each.incident for each in candidates}
         near = {number: one for each in incidents for number, one in self._by_incident[each].items()}
-        newest = {one.alert_id: one for one in near.values()}
-        ended = {one.alert_id for one in candidates if newest[one.alert_id] is one}
+        newest = {one.alert.alert_id: one for one in near.values()}
+        ended = {one.alert.alert_id for one in candidates if newest[one.alert.alert_id] is one}
         if ended:
-            self._drop({number: one for number, one in near.items() if one.alert_id in ended})
+            self._drop({number: one for number, one in near.items() if one.alert.alert_id in ended})
 
     def _drop(self, dropped: Mapping[int, AlertRecord]) -> None:
         incidents = {record.incident for record in dropped.values()}
@@ -307,8 +307,9 @@ class Ledger:
             for sink, pending in self._pending.items()
             if sink not in self._active_sinks and not pending.keys().isdisjoint(dropped)
         }
-        ended = [(sink, one) for sink, stored in self._sinks.items() for one in empty & stored.notified_ms.keys()]
-        self._store.drop(dropped, ended, absent)
+        ended = [(sink, one) for sink, stored in self._sinks.items() for one in empty & stored.notified.keys()]
+        alerts = {record.alert.alert_id for record in dropped.values()}
+        self._store.drop(dropped, alerts, ended, absent)
         for sink in absent:
             del self._sinks[sink], self._pending[sink]
         for number, record in dropped.items():
@@ -322,9 +323,15 @@ class Ledger:
         for incident in empty:
             del self._by_incident[incident]
             for stored in self._sinks.values():
-                stored.notified_ms.pop(incident, None)
+                stored.notified.pop(incident, None)
         if undelivered:
             _LOG.warning("%d alerts were dropped undelivered: they exceed what the ledger keeps.", len(undelivered))
+
+
+def firing_alerts(database: Database) -> Sequence[Alert]:
+    """Returns the alerts that fire in a ledger, oldest first, as `stored_alerts`."""
+    newest = {one.fingerprint: one for one in stored_alerts(database)}
+    return [one for one in newest.values() if one.state is AlertState.FIRING]
 
 
 def stored_alerts(database: Database) -> Sequence[Alert]:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -20,9 +20,15 @@ from rules.evaluate import ALL_RULES
 from rules.job.sink_failing import subject_of
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
-from rules.notifications.notification import Notification, TransitionStatus, alert_histories, single_alert_notification
+from rules.notifications.notification import (
+    Notification,
+    Notified,
+    TransitionStatus,
+    alert_histories,
+    single_alert_notification,
+)
 from rules.notifications.planner import NotificationPlanner
-from rules.notifications.route import Silence
+from rules.notifications.route import Hold
 
 _LOG = logging.getLogger(__name__)
 _MAX_NOTIFICATIONS = 500
@@ -83,6 +89,7 @@ class SinkWorker:
             ALL_RULES,
             repeat_ms=None if repeat_s is None else Millis(round(repeat_s * 1000)),
             expires=sink.options.expires,
+            shows_acknowledgements=sink.options.shows_acknowledgements,
         )
         """Of a sink that notifies people; others get each transition."""
         self._maybe_delivered: set[AlertKey] = set()
@@ -106,27 +113,31 @@ class SinkWorker:
         """Takes over the call in progress of a replaced sink of the same name: it is not repeated."""
         self._call, self._overdue, self._sent = predecessor._call, predecessor._overdue, predecessor._sent
 
-    def start_call(self, silences: Sequence[Silence], now_ms: Millis) -> None:
+    def start_call(self, holds: Sequence[Hold], now_ms: Millis) -> None:
         """Collects the outcome of an earlier call; then starts a call if there is something to send and it is due."""
         self._counts.clear()
         self._collect(0.0, now_ms)
         if self._call is not None:
             return
-        notifications = self._due(silences, now_ms)
+        notifications = self._due(holds, now_ms)
         if notifications:
             # Before the call: if the job is killed during it, the sink may have been notified.
-            known = self._ledger.last_notified_ms(self.name)
-            new = {one: at_ms for one, at_ms in self._notified(notifications, now_ms).items() if one not in known}
+            known = self._ledger.last_notified(self.name)
+            new = {
+                one.incident: Notified(at_ms=now_ms)
+                for one in notifications
+                if self.notifies_people and one.incident not in known
+            }
             self._ledger.begin_call(self.name, new)
             documents = [self._set_aside.document(each) for each in notifications]
             self._call = SinkCall(self.sink, documents, sent_at_ms=now_ms, deadline_s=self._deadline_s)
             self._sent, self._overdue = notifications, False
 
-    def _due(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
+    def _due(self, holds: Sequence[Hold], now_ms: Millis) -> Sequence[Notification]:
         """Returns what to send now: what did not fail yet first."""
         if not self._retries.due(now_ms):
             return ()
-        planned = self._plan(silences, now_ms)
+        planned = self._plan(holds, now_ms)
         return [*self._set_aside.new(planned), *self._set_aside.due(planned, now_ms)][:_MAX_NOTIFICATIONS]
 
     def collect_results(self, timeout_s: float, now_ms: Millis) -> SinkResult:
@@ -187,10 +198,11 @@ class SinkWorker:
 
     def _record(self, pairs: Sequence[tuple[Notification, Outcome]], now_ms: Millis) -> None:
         done = [notification for notification, outcome in pairs if isinstance(outcome, Delivered)]
+        notified = {one.incident: one.notified_at(now_ms) for one in done} if self.notifies_people else {}
         self._ledger.mark_delivered(
             self.name,
             [alert.key for notification in done for alert in notification.new_transitions],
-            notified_ms=self._notified(done, now_ms),
+            notified=notified,
         )
         for notification, outcome in pairs:
             self._counts[type(outcome)] += 1
@@ -239,24 +251,20 @@ class SinkWorker:
         """Returns whether the sink gets this transition: it matches the route, and is not about the sink itself."""
         return self._route.matches(alert) and not _is_about(alert, self.name)
 
-    def _plan(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
+    def _plan(self, holds: Sequence[Hold], now_ms: Millis) -> Sequence[Notification]:
         """Returns what to send now; records in the ledger what is never sent to this sink."""
         self._discard_unrouted()
         if not self.notifies_people:
             return [single_alert_notification(alert) for alert in self._ledger.pending(self.name)]
-        known = self._ledger.last_notified_ms(self.name)
+        known = self._ledger.last_notified(self.name)
         incidents = {
             incident: self._with_attempts(transitions) if incident in known else transitions
             for incident, transitions in self._ledger.incidents(self.name).items()
         }
-        plan = self._planner.plan(incidents, last_notified_ms=known, silences=silences, now_ms=now_ms)
+        plan = self._planner.plan(incidents, last_notified=known, holds=holds, now_ms=now_ms)
         self._silenced = plan.silenced
         self._ledger.discard(self.name, [alert.key for alert in plan.discarded])
         return plan.notifications
-
-    def _notified(self, sent: Sequence[Notification], now_ms: Millis) -> Mapping[str, Millis]:
-        """Returns the incidents to record as notified; none for a sink that gets each transition."""
-        return {notification.incident: now_ms for notification in sent} if self.notifies_people else {}
 
     def _with_attempts(self, transitions: Sequence[TransitionStatus]) -> Sequence[TransitionStatus]:
         """Marks what the sink may have received. `transitions` are those of an incident of which it was notified."""

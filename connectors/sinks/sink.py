@@ -83,6 +83,8 @@ class DeliveryOptions:
     """After how long an open incident is sent again; None for never. Transitions are never repeated."""
     expires: bool = False
     """Whether an incident that is not sent again ends there by itself."""
+    shows_acknowledgements: bool = False
+    """Whether it is notified when an acknowledgement of an open incident begins or ends."""
     route: Route = field(default_factory=Route)
     """Which alerts are sent."""
 

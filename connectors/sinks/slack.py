@@ -151,7 +151,7 @@ class SlackFormat(SerialSink[SlackDocument]):
     """What both ways to Slack send."""
 
     def __init__(self, section: SlackSection, links: MessageLinks) -> None:
-        super().__init__(section.options)
+        super().__init__(replace(section.options, shows_acknowledgements=section.channel is not None))
         self._section, self._links = section, links
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> SlackDocument:
@@ -190,7 +190,9 @@ class SlackSink(SlackFormat):
             # Stored immediately: a later failure must not post the message again.
             message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], newest=notification.id)
         elif message.newest != notification.id:
-            broadcast = notification.worse or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
+            noticed = notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
+            ended = notification.reason is NotifyReason.ACKNOWLEDGED and not notification.acknowledged
+            broadcast = notification.worse or noticed or ended
             client.chat_postMessage(
                 channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply
             )

@@ -14,8 +14,9 @@ from connectors.sinks.sink_config import MessageLinks
 from rules.alert import Alert, AlertState
 from rules.evidence_text import evidence_lines
 from rules.finding import Severity
-from rules.formatting import duration, iso, visible
-from rules.notifications.notification import Notification
+from rules.formatting import and_join, duration, iso, visible
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notification, NotifyReason
 
 Block: TypeAlias = dict[str, Any]
 
@@ -63,6 +64,8 @@ def message(notification: Notification, links: MessageLinks) -> dict[str, Any]:
     root = notification.root
     texts = (f"<{escaped(url, _MAX_SECTION)}|{label}>" for url, label in links.of(root))
     blocks = [_context(_origin(notification), *texts)]
+    if notification.acknowledgements:
+        blocks.append(_context(_acknowledged(notification)))
     if not resolved:
         # Slack folds long messages: the remedy must be above the fold.
         blocks += [*_remedy(root), *_evidence(root)]
@@ -85,7 +88,12 @@ def headline(notification: Notification) -> str:
 
 def reply(notification: Notification) -> dict[str, Any]:
     """Returns the reply in the thread: the new transitions, or that the incident is still open."""
-    if notification.state is AlertState.RESOLVED:
+    if notification.reason is NotifyReason.ACKNOWLEDGED and not notification.new_transitions:
+        text = _acknowledged(notification)
+        if not notification.acknowledged:
+            summary = escaped(notification.summary, 2 * _MAX_LINE)
+            text = f"{text}\n{_EMOJI[notification.severity]} Still {notification.severity}: {summary}"
+    elif notification.state is AlertState.RESOLVED:
         text = f"{_RESOLVED_EMOJI} Resolved. The incident was open for {duration(notification.lasted_ms)}."
     elif not notification.new_transitions:
         summary = escaped(notification.summary, 2 * _MAX_LINE)
@@ -93,6 +101,25 @@ def reply(notification: Notification) -> dict[str, Any]:
     else:
         text = "\n".join(_lines(notification.new_transitions, notification.root.cluster))
     return {"text": text, **_NO_UNFURL}
+
+
+def _acknowledged(notification: Notification) -> str:
+    """Returns by whom the incident is acknowledged, until when, and which of its alerts if not all are."""
+    found = notification.acknowledgements
+    if not found:
+        return "No longer acknowledged."
+    people = []
+    for one in found:
+        by = f"by {escaped(one.by, _MAX_LINE)}"
+        ends_ms = one.until_ms
+        people.append(by if ends_ms is None else f"{by} until {_date(ends_ms)}")
+    some = "" if notification.acknowledged else f" {len(found)} of {len(notification.firing)} alerts,"
+    return f":eyes:{some} {'Acknowledged' if not some else 'acknowledged'} {and_join(dict.fromkeys(people))}"
+
+
+def _date(at_ms: Millis) -> str:
+    """Returns a time in each reader's own time zone."""
+    return f"<!date^{at_ms // 1000}^{{date_short_pretty}} {{time_secs}}|{iso(at_ms)}>"
 
 
 def escaped(text: str, limit: int, keep: str = "") -> str:
@@ -118,8 +145,7 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 def _origin(notification: Notification) -> str:
     root, since = notification.root, notification.started_at_ms
-    when = f"<!date^{since // 1000}^{{date_short_pretty}} {{time_secs}}|{iso(since)}>"
-    parts = [f"`{root.rule}`", escaped(root.subject, _MAX_LINE), f"first observed {when}"]
+    parts = [f"`{root.rule}`", escaped(root.subject, _MAX_LINE), f"first observed {_date(since)}"]
     if notification.state is AlertState.RESOLVED:
         parts.append(f"open for {duration(notification.lasted_ms)}")
     delay = delay_text(notification, "Slack")

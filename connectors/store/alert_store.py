@@ -11,9 +11,11 @@ from connectors.store.alert_codec import ALERT
 from connectors.store.database import Database
 from connectors.store.lease import Lease
 from connectors.store.stored_json import json_safe
-from connectors.store.tables import ALERTS, DELIVERIES, NOTIFIED, SINKS
-from rules.alert import Alert
+from connectors.store.tables import ACKNOWLEDGEMENTS, ALERTS, DELIVERIES, NOTIFIED, SINKS
+from rules.alert import Alert, AlertId
+from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.notification import Notified
 
 
 class DeliveryStatus(StrEnum):
@@ -39,11 +41,6 @@ class AlertRecord:
     """How often the incident had escalated, this transition included."""
     alert: Alert
 
-    @property
-    def alert_id(self) -> tuple[str, Millis]:
-        """The same for all transitions of one alert from firing to resolved."""
-        return self.alert.fingerprint, self.alert.started_at_ms
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRecord:
@@ -51,8 +48,8 @@ class SinkRecord:
 
     status: dict[int, DeliveryStatus]
     """By the number of the transition."""
-    notified_ms: dict[str, Millis]
-    """When it was last notified, by incident."""
+    notified: dict[str, Notified]
+    """Its last notification of each incident."""
 
 
 _Step: TypeAlias = tuple[Executable, Sequence[Mapping[str, Any]]]
@@ -86,7 +83,7 @@ class AlertStore:
             return tuple(_alerts(connection)), _sinks(connection)
 
     def add(self, records: Sequence[AlertRecord], sinks: Collection[str]) -> None:
-        """Stores new transitions; each is pending for each sink."""
+        """Stores new transitions; each is pending for each sink. A higher severity ends an acknowledgement."""
         rows = [
             {**{name: getattr(one, name) for name in _PLAIN_COLUMNS}, "alert": _to_plain(one.alert)} for one in records
         ]
@@ -95,7 +92,13 @@ class AlertStore:
             for sink in sinks
             for one in records
         ]
-        self._write((insert(ALERTS), rows), (insert(DELIVERIES), pending))
+        worse = [
+            {**_of_alert(one.alert.alert_id), "of_severity": lower.value, "now_ms": one.recorded_at_ms}
+            for one in records
+            for lower in Severity
+            if lower.rank < one.alert.severity.rank
+        ]
+        self._write((insert(ALERTS), rows), (insert(DELIVERIES), pending), (_end_acknowledgement(), worse))
 
     def rewrite(self, records: Sequence[AlertRecord]) -> None:
         """Stores the newer text of transitions."""
@@ -109,25 +112,35 @@ class AlertStore:
         self._write((insert(SINKS), [{"name": sink}]), (insert(DELIVERIES), rows))
 
     def note(
-        self, sink: str, status: Mapping[int, DeliveryStatus], notified_ms: Mapping[str, Millis] | None = None
+        self, sink: str, status: Mapping[int, DeliveryStatus], notified: Mapping[str, Notified] | None = None
     ) -> None:
-        """Stores the new status of transitions for a sink, and the incidents that it was notified of, and when."""
+        """Stores the new status of transitions for a sink, and its notifications by incident."""
         changed = [{"of_sink": sink, "of_number": number, "status": each.value} for number, each in status.items()]
-        notified = [{"sink": sink, "incident": one, "at_ms": at_ms} for one, at_ms in (notified_ms or {}).items()]
+        rows = [
+            {"sink": sink, "incident": incident, "at_ms": one.at_ms, "acknowledged": one.acknowledged}
+            for incident, one in (notified or {}).items()
+        ]
         of_row = (DELIVERIES.c.sink == bindparam("of_sink")) & (DELIVERIES.c.number == bindparam("of_number"))
         self._write(
             (update(DELIVERIES).where(of_row).values(status=bindparam("status")), changed),
-            (_forget_incident(), [{"of_sink": sink, "of_incident": one["incident"]} for one in notified]),
-            (insert(NOTIFIED), notified),
+            (_forget_incident(), [{"of_sink": sink, "of_incident": one["incident"]} for one in rows]),
+            (insert(NOTIFIED), rows),
         )
 
-    def drop(self, numbers: Iterable[int], incidents: Iterable[tuple[str, str]], sinks: Iterable[str]) -> None:
-        """Removes transitions, the notes of (sink, incident), and sinks."""
+    def drop(
+        self,
+        numbers: Iterable[int],
+        alerts: Iterable[AlertId],
+        incidents: Iterable[tuple[str, str]],
+        sinks: Iterable[str],
+    ) -> None:
+        """Removes transitions, the acknowledgements of alerts, the notes of (sink, incident), and sinks."""
         dropped = [{"of_number": number} for number in numbers]
         absent = [{"of_sink": sink} for sink in sinks]
         self._write(
             (delete(ALERTS).where(ALERTS.c.number == bindparam("of_number")), dropped),
             (delete(DELIVERIES).where(DELIVERIES.c.number == bindparam("of_number")), dropped),
+            (delete(ACKNOWLEDGEMENTS).where(_OF_ALERT), [_of_alert(one) for one in alerts]),
             (_forget_incident(), [{"of_sink": sink, "of_incident": incident} for sink, incident in incidents]),
             (delete(SINKS).where(SINKS.c.name == bindparam("of_sink")), absent),
             (delete(DELIVERIES).where(DELIVERIES.c.sink == bindparam("of_sink")), absent),
@@ -144,6 +157,9 @@ class AlertStore:
                     connection.execute(statement, parameters)
 
 
+_OF_ALERT = (ACKNOWLEDGEMENTS.c.fingerprint == bindparam("of_fingerprint")) & (
+    ACKNOWLEDGEMENTS.c.started_at_ms == bindparam("of_start")
+)
 _PLAIN_COLUMNS = ("number", "recorded_at_ms", "incident", "escalations")
 
 
@@ -154,11 +170,11 @@ def _alerts(connection: Connection) -> Iterator[AlertRecord]:
 
 def _sinks(connection: Connection) -> Mapping[str, SinkRecord]:
     names = connection.scalars(select(SINKS.c.name).order_by(SINKS.c.number))
-    found = {name: SinkRecord(status={}, notified_ms={}) for name in names}
+    found = {name: SinkRecord(status={}, notified={}) for name in names}
     for row in connection.execute(select(DELIVERIES).order_by(DELIVERIES.c.number)):
         found[row.sink].status[row.number] = DeliveryStatus(row.status)
     for row in connection.execute(select(NOTIFIED)):
-        found[row.sink].notified_ms[row.incident] = Millis(row.at_ms)
+        found[row.sink].notified[row.incident] = Notified(at_ms=Millis(row.at_ms), acknowledged=row.acknowledged or "")
     return found
 
 
@@ -166,6 +182,24 @@ def _forget_incident() -> Executable:
     return delete(NOTIFIED).where(
         NOTIFIED.c.sink == bindparam("of_sink"), NOTIFIED.c.incident == bindparam("of_incident")
     )
+
+
+def _end_acknowledgement() -> Executable:
+    ended = ACKNOWLEDGEMENTS.c.until_ms
+    return (
+        update(ACKNOWLEDGEMENTS)
+        .where(
+            _OF_ALERT,
+            ACKNOWLEDGEMENTS.c.severity == bindparam("of_severity"),
+            ended.is_(None) | (ended > bindparam("now_ms")),
+        )
+        .values(until_ms=bindparam("now_ms"))
+    )
+
+
+def _of_alert(alert: AlertId) -> dict[str, Any]:
+    fingerprint, started_at_ms = alert
+    return {"of_fingerprint": fingerprint, "of_start": started_at_ms}
 
 
 def _to_plain(alert: Alert) -> dict[str, Any]:

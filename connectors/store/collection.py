@@ -1,7 +1,7 @@
 """Collection: a small set of named values in a database: silences, the quarantine, the messages of a Slack sink."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -104,13 +104,33 @@ def quarantine_of(database: Database, *, keep: int = 10_000) -> Collection[dict[
     return Collection(database, "quarantine", TypeAdapter(dict[str, Any]), keep=keep, keep_newest=False)
 
 
+class LastRead(Generic[ValueT]):
+    """What a job reads in each round: while the database cannot be read, what was read before."""
+
+    def __init__(self, read: Callable[[], ValueT], nothing: ValueT, what: str) -> None:
+        """`what` it reads, for a sentence in the log."""
+        self._read, self._value, self._what = read, nothing, what
+        self._failing = False
+
+    def __call__(self) -> ValueT:
+        """Reads, and returns what was read last."""
+        try:
+            self._value = self._read()
+            self._failing = False
+        except StoreError as problem:
+            # It remains active: a full disk must not page people.
+            if not self._failing:
+                _LOG.warning("%s; %s that were read before remain active", problem, self._what)
+            self._failing = True
+        return self._value
+
+
 class SilenceStore:
     """The silences of one job. Its methods raise StoreError if the database cannot be read or written."""
 
     def __init__(self, database: Database) -> None:
         self._stored = Collection(database, "silences", TypeAdapter(Silence), keep=_MAX_SILENCES)
-        self._current: tuple[Silence, ...] = ()
-        self._failing = False
+        self._current = LastRead[tuple[Silence, ...]](lambda: self.read(), (), "the silences")
 
     def read(self) -> tuple[Silence, ...]:
         """Returns all silences, in the order of their beginning."""
@@ -118,15 +138,7 @@ class SilenceStore:
 
     def current(self) -> tuple[Silence, ...]:
         """Returns the silences for a job; those that were read before if the database cannot be read."""
-        try:
-            self._current = self.read()
-            self._failing = False
-        except StoreError as problem:
-            # They remain active: a full disk must not page people.
-            if not self._failing:
-                _LOG.warning("%s; the silences that were read before remain active", problem)
-            self._failing = True
-        return self._current
+        return self._current()
 
     def add(self, *silences: Silence, now_ms: Millis) -> None:
         """Adds silences; those that belong together have one id."""

@@ -65,9 +65,23 @@ NOTIFIED = Table(
     Column("sink", String, primary_key=True),
     Column("incident", String, primary_key=True),
     Column("at_ms", BigInteger, nullable=False),
+    # The acknowledgements that it knows of (`rules.notifications.acknowledgement.digest`).
+    Column("acknowledged", String),
 )
 """When a sink was last notified of an incident."""
 
+ACKNOWLEDGEMENTS = Table(
+    "acknowledgements",
+    TABLES,
+    Column("fingerprint", String, primary_key=True),
+    Column("started_at_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("severity", String, nullable=False),
+    Column("by", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("until_ms", BigInteger),
+    Column("comment", String, nullable=False),
+)
+"""The newest acknowledgement of each alert, also one that has ended."""
 
 LEASES = Table(
     "leases",

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.alert import Alert, AlertState
+from rules.alert import Alert, AlertId, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.acknowledgement import Acknowledgement, digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,15 @@ class TransitionStatus:
     """The transition was sent, but the sink's acceptance was not confirmed: the sink may have it."""
     escalations: int = 0
     """How often the incident had escalated, this transition included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notified:
+    """The last notification of one incident that a sink was sent."""
+
+    at_ms: Millis
+    acknowledged: str = ""
+    """The acknowledgements that the sink knows of (`acknowledgement.digest`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +76,9 @@ class AlertHistory:
 
 def alert_histories(transitions: Iterable[TransitionStatus]) -> Sequence[AlertHistory]:
     """Groups transitions (oldest first) by fingerprint and start time, in the order of the first transition."""
-    by_alert: dict[tuple[str, Millis], list[TransitionStatus]] = {}
+    by_alert: dict[AlertId, list[TransitionStatus]] = {}
     for each in transitions:
-        by_alert.setdefault((each.alert.fingerprint, each.alert.started_at_ms), []).append(each)
+        by_alert.setdefault(each.alert.alert_id, []).append(each)
     return [AlertHistory(transitions=tuple(group)) for group in by_alert.values()]
 
 
@@ -83,6 +93,8 @@ class NotifyReason(StrEnum):
     """All alerts of the incident are resolved."""
     REPEATED = "repeated"
     """Nothing changed, and another repeat interval has passed while the incident is open."""
+    ACKNOWLEDGED = "acknowledged"
+    """An acknowledgement of the open incident began or ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,15 +125,20 @@ class Notification:
     """What `escalations` may have been when the sink was notified last: those pages are superseded."""
     repeats_ms: Millis | None = None
     """Of a repeated notification: when the sink was notified before."""
+    acknowledgements: tuple[Acknowledgement, ...] = ()
+    """Those of its firing alerts."""
 
     @property
     def id(self) -> str:
         """32 hex digits: the same for the same new transitions, also if they are sent again.
 
-        Each repetition has its own, also if it is sent again.
+        Each repetition has its own, also if it is sent again, and each change of the acknowledgements.
         """
         transitions = [tuple(map(str, alert.key)) for alert in self.new_transitions]
-        text = repr([self.incident, self.reason.value, transitions or self.repeats_ms])
+        about: object = transitions or self.repeats_ms
+        if self.reason is NotifyReason.ACKNOWLEDGED:
+            about = (transitions, self.notified_at(Millis(0)).acknowledged)
+        text = repr([self.incident, self.reason.value, about])
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
     @property
@@ -138,6 +155,16 @@ class Notification:
     def state(self) -> AlertState:
         """Firing while at least one alert is firing."""
         return AlertState.FIRING if self.firing else AlertState.RESOLVED
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether each firing alert is acknowledged."""
+        known = {one.fingerprint for one in self.acknowledgements}
+        return bool(self.firing) and all(alert.fingerprint in known for alert in self.firing)
+
+    def notified_at(self, now_ms: Millis) -> Notified:
+        """Returns what is known of the sink once it was sent this notification."""
+        return Notified(at_ms=now_ms, acknowledged=digest(self.acknowledgements))
 
     @property
     def severity(self) -> Severity:

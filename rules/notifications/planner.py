@@ -12,8 +12,10 @@ Pure: the same records and the same `now` give the same plan.
   incident stays open in the sink forever.
 - A consequence is held back while its cause is firing and for a while after the cause resolved: it is sent if it is
   still firing then. Until then the incident is not resolved, and nothing new is sent while the quorum recovers.
-- An open incident is sent again after each repeat interval; one of which all alerts are silenced only to a sink in
-  which it would end by itself, and people would be notified that it resolved.
+- An acknowledged alert is not sent to a sink that was not notified of it, and what was sent is not repeated; its
+  changes and its end are sent. A sink that shows acknowledgements is notified when they begin and end.
+- An open incident is sent again after each repeat interval; one of which all alerts are silenced or acknowledged only
+  to a sink in which it would end by itself, and people would be notified that it resolved.
 - Notifications that failed are sent later, none is lost. An incident that began and ended while the sink was
   unreachable becomes one `resolved` notification.
 """
@@ -25,8 +27,16 @@ from dataclasses import dataclass
 from rules.alert import Alert, AlertState
 from rules.finding import DeclaredRule, Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import AlertHistory, Notification, NotifyReason, TransitionStatus, alert_histories
-from rules.notifications.route import Silence
+from rules.notifications.acknowledgement import Acknowledgement, digest
+from rules.notifications.notification import (
+    AlertHistory,
+    Notification,
+    Notified,
+    NotifyReason,
+    TransitionStatus,
+    alert_histories,
+)
+from rules.notifications.route import Hold, Silence
 
 UPDATE_INTERVAL_MS = Millis(60_000)
 """How long minor changes of one incident are collected, and the shortest time between two notifications of them."""
@@ -54,10 +64,18 @@ class _AlertDecision:
     silenced: bool
     inhibited: bool
     """Its cause is firing, or resolved a moment ago."""
+    acknowledgement: Acknowledgement | None = None
 
     @property
     def suppressed(self) -> bool:
-        return self.silenced or self.inhibited
+        """Nothing of it is sent while it fires."""
+        known = self.history.notified or self.history.maybe_notified
+        return self.silenced or self.inhibited or (self.acknowledgement is not None and not known)
+
+    @property
+    def quiet(self) -> bool:
+        """Nobody is reminded of it."""
+        return self.suppressed or self.acknowledgement is not None or self.history.resolved
 
     @property
     def held_back(self) -> bool:
@@ -81,22 +99,30 @@ class _AlertDecision:
 class NotificationPlanner:
     """Plans the notifications of one sink. It has no state: the records say what was delivered."""
 
-    def __init__(self, rules: Mapping[str, DeclaredRule], *, repeat_ms: Millis | None, expires: bool = False) -> None:
+    def __init__(
+        self,
+        rules: Mapping[str, DeclaredRule],
+        *,
+        repeat_ms: Millis | None,
+        expires: bool = False,
+        shows_acknowledgements: bool = False,
+    ) -> None:
         """`rules` by id: they say which rule inhibits which.
 
         `repeat_ms`: after how long an open incident is sent again, None for never; `expires`: one that is not sent
-        again ends there by itself.
+        again ends there by itself; `shows_acknowledgements`: the sink is notified of them.
         """
         self._rules = rules
         self._repeat_ms = repeat_ms
         self._expires = expires
+        self._shows_acknowledgements = shows_acknowledgements
 
     def plan(
         self,
         incidents: Mapping[str, Sequence[TransitionStatus]],
         *,
-        last_notified_ms: Mapping[str, Millis],
-        silences: Iterable[Silence],
+        last_notified: Mapping[str, Notified],
+        holds: Iterable[Hold],
         now_ms: Millis,
     ) -> NotificationPlan:
         """Returns what to send now.
@@ -104,7 +130,7 @@ class NotificationPlanner:
         `incidents`: by id, the transitions (oldest first, without discarded ones) of each that is firing or has a
         pending one.
         """
-        active = [silence for silence in silences if silence.active(now_ms)]
+        active = [hold for hold in holds if hold.active(now_ms)]
         notifications: list[Notification] = []
         discarded: list[Alert] = []
         silenced = 0
@@ -112,13 +138,13 @@ class NotificationPlanner:
             decisions = self._decisions(alert_histories(transitions), active, now_ms)
             discarded += [alert for one in decisions if one.discarded for alert in one.history.pending]
             silenced += sum(one.silenced and not one.history.resolved for one in decisions)
-            notification = self._notification(incident, decisions, last_notified_ms.get(incident), now_ms)
+            notification = self._notification(incident, decisions, last_notified.get(incident), now_ms)
             notifications += [notification] if notification else []
         notifications.sort(key=lambda notification: -notification.severity.rank)
         return NotificationPlan(notifications=tuple(notifications), discarded=tuple(discarded), silenced=silenced)
 
     def _decisions(
-        self, histories: Sequence[AlertHistory], active: Sequence[Silence], now_ms: Millis
+        self, histories: Sequence[AlertHistory], active: Sequence[Hold], now_ms: Millis
     ) -> Sequence[_AlertDecision]:
         causes = {
             (history.newest.cluster_id, history.newest.rule)
@@ -131,12 +157,19 @@ class NotificationPlanner:
             alert = history.newest
             rule = self._rules.get(alert.rule)
             inhibited = any((alert.cluster_id, cause) in causes for cause in (rule.inhibited_by if rule else ()))
-            silenced = any(silence.matches(alert) for silence in active)
-            decisions.append(_AlertDecision(history=history, silenced=silenced, inhibited=inhibited))
+            matching = [hold for hold in active if hold.matches(alert)]
+            decisions.append(
+                _AlertDecision(
+                    history=history,
+                    silenced=any(isinstance(hold, Silence) for hold in matching),
+                    inhibited=inhibited,
+                    acknowledgement=next((hold for hold in matching if isinstance(hold, Acknowledgement)), None),
+                )
+            )
         return decisions
 
     def _notification(
-        self, incident: str, decisions: Sequence[_AlertDecision], last_notified_ms: Millis | None, now_ms: Millis
+        self, incident: str, decisions: Sequence[_AlertDecision], last: Notified | None, now_ms: Millis
     ) -> Notification | None:
         new = _sendable(decisions)
         # An alert that is held back stays listed if the sink was already notified of it.
@@ -144,8 +177,11 @@ class NotificationPlanner:
         newest = {one.listed.fingerprint: one.listed for one in listed}
         if not newest:
             return None
-        reason = self._reason([one.history for one in listed], new, last_notified_ms, now_ms)
-        quiet = not self._expires and all(one.suppressed for one in listed)
+        reason = self._reason([one.history for one in listed], new, last, now_ms)
+        quiet = not self._expires and all(one.quiet for one in listed)
+        acknowledgements = _acknowledgements(listed)
+        if reason in (None, NotifyReason.REPEATED) and self._shows_others(acknowledgements, listed, last):
+            reason = NotifyReason.ACKNOWLEDGED
         if reason is None or (reason is NotifyReason.REPEATED and quiet):
             return None
         if reason is NotifyReason.RESOLVED and any(one.inhibited and one.held_back for one in decisions):
@@ -163,17 +199,27 @@ class NotificationPlanner:
             worse=reason is NotifyReason.CHANGED and _is_noticeable([one.history for one in listed], new),
             escalations=escalations,
             escalations_before=escalations_before,
-            repeats_ms=last_notified_ms if reason is NotifyReason.REPEATED else None,
+            repeats_ms=last.at_ms if last and reason is NotifyReason.REPEATED else None,
+            acknowledgements=acknowledgements,
         )
 
+    def _shows_others(
+        self, acknowledgements: Sequence[Acknowledgement], listed: Sequence[_AlertDecision], last: Notified | None
+    ) -> bool:
+        """Returns whether the sink shows an open incident, with other acknowledgements than these."""
+        if not self._shows_acknowledgements or last is None or all(one.suppressed for one in listed):
+            return False
+        is_open = bool(_open_in_sink(one.history for one in listed))
+        return is_open and digest(acknowledgements) != last.acknowledged
+
     def _reason(
-        self, listed: Sequence[AlertHistory], new: Sequence[Alert], last_notified_ms: Millis | None, now_ms: Millis
+        self, listed: Sequence[AlertHistory], new: Sequence[Alert], last: Notified | None, now_ms: Millis
     ) -> NotifyReason | None:
         if not new:
-            if self._repeat_ms is None or last_notified_ms is None or all(history.resolved for history in listed):
+            if self._repeat_ms is None or last is None or all(history.resolved for history in listed):
                 return None
             # A wall clock that was set back must not delay the repetition.
-            return None if 0 <= now_ms - last_notified_ms < self._repeat_ms else NotifyReason.REPEATED
+            return None if 0 <= now_ms - last.at_ms < self._repeat_ms else NotifyReason.REPEATED
         if all(history.resolved for history in listed):
             return NotifyReason.RESOLVED
         notified = _open_in_sink(listed)
@@ -183,7 +229,7 @@ class NotificationPlanner:
             return NotifyReason.CHANGED
         # A wall clock that was set back must not delay an update.
         collected_since = [min(alert.observed_at_ms for alert in new)]
-        collected_since += [] if last_notified_ms is None else [last_notified_ms]
+        collected_since += [] if last is None else [last.at_ms]
         waits = any(0 <= now_ms - at_ms < UPDATE_INTERVAL_MS for at_ms in collected_since)
         return None if waits else NotifyReason.CHANGED
 
@@ -205,6 +251,15 @@ class NotificationPlanner:
 def _sendable(decisions: Iterable[_AlertDecision]) -> tuple[Alert, ...]:
     """Returns the transitions that were not delivered and may be sent."""
     return tuple(alert for one in decisions if one.sendable for alert in one.history.pending)
+
+
+def _acknowledgements(listed: Iterable[_AlertDecision]) -> tuple[Acknowledgement, ...]:
+    """Returns the acknowledgements of the alerts that the notification lists as firing."""
+    return tuple(
+        one.acknowledgement
+        for one in listed
+        if one.acknowledgement is not None and one.listed.state is AlertState.FIRING
+    )
 
 
 def _open_in_sink(listed: Iterable[AlertHistory]) -> list[Alert]:

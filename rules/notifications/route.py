@@ -1,13 +1,18 @@
-"""Which alerts a sink gets: a Route selects them, a Silence holds them back for a limited time."""
+"""Which alerts a sink gets: a Route selects them, a Silence holds them back for a limited time.
+
+What holds alerts back, a silence or an acknowledgement, is a `Hold`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
+from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.notification import AlertHistory
 
 
@@ -40,6 +45,7 @@ class Silence:
         )
 
 
+Hold: TypeAlias = Silence | Acknowledgement
 CLUSTERS = "clusters"
 """The key of evidence in which an alert about the job lists the clusters that it reports: it is routed like theirs."""
 

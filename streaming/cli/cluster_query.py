@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import typer
 from rich.console import Group, RenderableType
 
-from connectors.errors import JournalError, UsageError
+from connectors.errors import JournalError, StoreError, UsageError
 from streaming.cli import config_from_options
 from streaming.cli.options import ClusterOptions, LookBackOptions, RecordedOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
@@ -83,7 +83,7 @@ def print_status(opts: StatusOptions, views: Callable[[], Views], *, all_recover
 
         to_json, to_table = views()
         recovering_limit = None if all_recovering else RECOVERING_LIMIT
-        statuses = [cluster_status(one, recovering_limit=recovering_limit) for one in states]
+        statuses = _with_acknowledged([cluster_status(one, recovering_limit=recovering_limit) for one in states], opts)
         if opts.as_json:
             for one in statuses:
                 print_json(to_json(one))
@@ -98,6 +98,26 @@ def print_status(opts: StatusOptions, views: Callable[[], Views], *, all_recover
         query(opts, print_states)
     except KeyboardInterrupt:
         raise typer.Exit(0 if opts.watch else INTERRUPTED) from None
+
+
+def _with_acknowledged(statuses: "Sequence[ClusterStatus]", opts: StatusOptions) -> "Sequence[ClusterStatus]":
+    """Adds which alerts of the job are acknowledged, where its database can be read; not to a past state."""
+    if (opts.config is None and opts.journal is None) or opts.at is not None:
+        return statuses
+    from connectors.delivery.ledger import firing_alerts
+    from connectors.store.acknowledgements import AcknowledgementStore
+    from connectors.wall_clock import wall_ms
+    from streaming.cli.recorded_job import RecordedJob
+    from streaming.status.cluster_status import with_acknowledged
+
+    try:
+        database = RecordedJob(RecordedOptions(config=opts.config, journal=opts.journal)).database()
+        found = [one for one in AcknowledgementStore(database).read() if one.active(wall_ms())]
+        firing = firing_alerts(database) if found else ()
+    except (UsageError, StoreError) as problem:
+        print_progress(f"the job's acknowledgements cannot be read: {problem}")
+        return statuses
+    return [with_acknowledged(one, firing, found, wall_ms()) for one in statuses]
 
 
 def read_disks(opts: LookBackOptions) -> "Sequence[LogDirContents]":

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from streaming.config import Config
 
 TIMEOUT_S = 10.0
+_LONGEST_MS = 366 * 86_400_000
+"""Of a silence or an acknowledgement."""
 
 
 def _timeout(value: str | float) -> float:
@@ -60,6 +62,13 @@ CheckpointFolder: TypeAlias = Annotated[
     typer.Option(help="The job's --checkpoint folder or work_dir; default: kraftwatch-checkpoint.", metavar="DIR"),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, one object per line.")]
+Duration: TypeAlias = Annotated[
+    str | None, typer.Option("--for", help="The duration, such as 30m, 2h or 3d.", metavar="DURATION")
+]
+EndTime: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--until", help="The end, instead of --for: ISO 8601, default time zone UTC.", metavar="TIME"),
+]
 FromTime: TypeAlias = Annotated[
     str | None, typer.Option("--from", help="The first time, ISO 8601; default: the beginning.", metavar="TIME")
 ]
@@ -292,6 +301,33 @@ def parse_time_option(option: str, text: str | None) -> Millis | None:
         return parse_time(text)
     except ValueError:
         raise UsageError(f"{option} {text}: expected a TIME such as 2026-11-20T08:15:00Z") from None
+
+
+def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str) -> Millis:
+    """Returns the end that `--for` or `--until` gives. `what` ends, for a sentence: `a silence`."""
+    from connectors.settings import parse_seconds
+
+    if (for_ is None) == (until is None):
+        raise UsageError(f"give --for DURATION or --until TIME: every {what.split()[-1]} must end")
+    ends_at_ms = parse_time_option("--until", until)
+    if ends_at_ms is None:
+        try:
+            seconds = parse_seconds(for_ or "")
+        except ValueError as problem:
+            raise UsageError(f"--for: {problem}") from None
+        if not seconds:
+            raise UsageError(f"--for: invalid value '{for_}': expected more than 0 seconds")
+        ends_at_ms = Millis(now_ms + round(seconds * 1_000))
+    if ends_at_ms <= now_ms:
+        raise UsageError(f"--until {until}: this time is in the past")
+    if ends_at_ms - now_ms > _LONGEST_MS:
+        raise UsageError(f"{what} may last at most 366 days: to silence a rule for longer, change its thresholds")
+    return ends_at_ms
+
+
+def this_user() -> str:
+    """Returns the user who runs the command, as the author of what it writes."""
+    return os.environ.get("USER", f"uid {os.getuid()}")
 
 
 def database_to_write(store: "StorePlace") -> "Database":

@@ -1,6 +1,5 @@
 """`kraftwatch silence`: adds, lists and ends silences."""
 
-import os
 import secrets
 import shlex
 import sys
@@ -26,10 +25,13 @@ from streaming.cli.options import (
     AsJson,
     CheckpointFolder,
     ConfigFile,
+    Duration,
+    EndTime,
     JobPlace,
     database_to_write,
+    end_time,
     job_place,
-    parse_time_option,
+    this_user,
 )
 from streaming.cli.output import print_json, print_message, print_table
 
@@ -48,17 +50,12 @@ The job applies a change within a second.
 )
 
 _MATCHED = ("cluster", "rule", "subject", "severity")
-_LONGEST_MS = 366 * 86_400_000
 
 
 @app.command("add")
 def add(
-    for_: Annotated[
-        str | None, typer.Option("--for", help="The duration, such as 30m, 2h or 3d.", metavar="DURATION")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(help="The end, instead of --for: ISO 8601, default time zone UTC.", metavar="TIME")
-    ] = None,
+    for_: Duration = None,
+    until: EndTime = None,
     comment: Annotated[str, typer.Option(help="The reason, for the next person on call. Required.")] = "",
     cluster: Annotated[
         list[str] | None, typer.Option(help="The cluster's name, or a pattern with * and ?. May be repeated.")
@@ -86,7 +83,7 @@ def add(
       kraftwatch silence add --rule "voter-*" --for 2h --comment "CHG-1234"
     """
     now_ms = wall_ms()
-    ends_at_ms = _end_time(for_, until, now_ms)
+    ends_at_ms = end_time(for_, until, now_ms, "a silence")
     if not comment.strip():
         raise UsageError("--comment is missing: give the reason, for the next person on call")
     patterns = [cluster or ["*"], rule or ["*"], subject or ["*"], severity or ["*"]]
@@ -100,7 +97,7 @@ def add(
         id=secrets.token_hex(4),
         starts_at_ms=now_ms,
         ends_at_ms=ends_at_ms,
-        author=author or os.environ.get("USER", f"uid {os.getuid()}"),
+        author=author or this_user(),
         comment=comment.strip(),
     )
     _silences(job).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
@@ -196,27 +193,6 @@ def _silences(job: JobPlace, *, read_only: bool = False) -> "SilenceStore":
     from connectors.store.tables import job_database
 
     return SilenceStore(job_database(job.store, read_only=True) if read_only else database_to_write(job.store))
-
-
-def _end_time(for_: str | None, until: str | None, now_ms: Millis) -> Millis:
-    from connectors.settings import parse_seconds
-
-    if (for_ is None) == (until is None):
-        raise UsageError("give --for DURATION or --until TIME: every silence must end")
-    ends_at_ms = parse_time_option("--until", until)
-    if ends_at_ms is None:
-        try:
-            seconds = parse_seconds(for_ or "")
-        except ValueError as problem:
-            raise UsageError(f"--for: {problem}") from None
-        if not seconds:
-            raise UsageError(f"--for: invalid value '{for_}': expected more than 0 seconds")
-        ends_at_ms = Millis(now_ms + round(seconds * 1_000))
-    if ends_at_ms <= now_ms:
-        raise UsageError(f"--until {until}: this time is in the past")
-    if ends_at_ms - now_ms > _LONGEST_MS:
-        raise UsageError("a silence may last at most 366 days: to silence a rule for longer, change its thresholds")
-    return ends_at_ms
 
 
 def _by_id(silences: Iterable[Silence]) -> Iterable[Sequence[Silence]]:

@@ -16,6 +16,8 @@ _VERBS = (
     (_TRY, "lab", "lab:app", "Start and stop a real Kafka quorum on this machine, for experiments."),
     (_ON_CALL, "status", "status:status", "Show the quorum: leader, voters, recorded endpoints, and what is wrong."),
     (_ON_CALL, "check", "status:check", "Query once and evaluate all rules; for scripts, probes and cron."),
+    (_ON_CALL, "ack", "acknowledge:ack", "Acknowledge firing alerts: you work on them, and people are not reminded."),
+    (_ON_CALL, "unack", "acknowledge:unack", "End the acknowledgement of firing alerts: people are reminded again."),
     (
         _ON_CALL,
         "safe-to-restart",

@@ -7,6 +7,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.signals import SignalFlag
 from connectors.sinks.sink import Sink
+from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.audit_results import AuditResults
 from connectors.store.collection import SilenceStore, quarantine_of
 from connectors.store.database import Database
@@ -57,6 +58,7 @@ class Job:
         self.quarantine, self.audits = quarantine_of(database), AuditResults(database)
         self._newest_audit = NewestAudit(self.audits)
         self.silences = ActiveSilences(stored=SilenceStore(database), config=lambda: self.config)
+        self.acknowledgements = AcknowledgementStore(database)
         self._job_monitor = JobMonitor(self._job_inputs)
         self._observed_ms = 0
         lease = None if start_up.config.store is None else Lease(database, job_id(checkpoint.folder))
@@ -70,7 +72,7 @@ class Job:
             store=self.store,
             role=self.role,
             job=self._job_monitor,
-            silences=self.silences,
+            holds=lambda now_ms: (*self.silences(now_ms), *self.acknowledgements.current()),
             configured=lambda: (*self.store.names, *self._waiting),
         )
         self.batch_stats = BatchStats(firing=self.notifying.ledger.firing)

@@ -62,6 +62,7 @@ def serve(job: Job, file: ConfigFile | None, server: Server | None, stack: ExitS
     view = FleetView(
         store=job.store,
         silences=job.silences,
+        acknowledgements=job.acknowledgements.current,
         starting=lambda: job.deliver.last_batch_at is None,
         past=stack.enter_context(past),
         missing=lambda: job.dependencies.sentences,

@@ -23,7 +23,7 @@ from rules.alert import Alert
 from rules.firing import Firing
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID, SinkState
-from rules.notifications.route import Silence
+from rules.notifications.route import Hold
 from streaming.pipeline.active_role import OnlyJob, Role
 from streaming.replay.contract_violations import failure_reason
 from streaming.status.status_store import StatusStore
@@ -46,7 +46,7 @@ class JobEvaluation(Protocol):
     def evaluate(self, recorded: Sequence[Alert]) -> Firing:
         """Returns what fires about the job."""
 
-    def holds(self) -> Sequence[Silence]:
+    def holds(self) -> Sequence[Hold]:
         """Returns what suppresses alerts of clusters that an alert about the job reports."""
 
 
@@ -61,7 +61,7 @@ class Notifying:
         store: StatusStore,
         role: Role | None = None,
         job: JobEvaluation | None = None,
-        silences: Callable[[Millis], Sequence[Silence]] = lambda _: (),
+        holds: Callable[[Millis], Sequence[Hold]] = lambda _: (),
         configured: Callable[[], Collection[str]] | None = None,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
@@ -74,7 +74,7 @@ class Notifying:
             store: for the pages.
             role: by default that of the only job.
             job: what fires about the job itself, if that is evaluated.
-            silences: returns those in force at a time.
+            holds: returns the silences and acknowledgements in force at a time.
             configured: returns the names of the configured clusters, also of those that are not monitored yet; None:
                 those that `store` has. The alerts of all others end.
             deadline_s: the longest duration of one call to one sink.
@@ -86,7 +86,7 @@ class Notifying:
         self.ledger, self.store, self._sinks = ledger, store, sinks
         self._deadline_s, self._patience_s = deadline_s, patience_s
         self.role: Role = role or OnlyJob()
-        self._job, self._silences = job, silences
+        self._job, self._holds = job, holds
         self._configured = configured or (lambda: self.store.names)
         self._job_failure: str | None = None
         """Why the job was not evaluated, as it was logged last."""
@@ -214,15 +214,15 @@ class Notifying:
         if delivery is None:
             delivery = self._delivery = self._begin()
         recorded = self.ledger.reconcile(self._due(now_ms), now_ms)
-        silences = self._silences(now_ms)
+        holds = self._holds(now_ms)
         if self._job is not None:
             # Before anything is sent: people are notified of a host that is cut off, and not of each cluster.
             recorded += self.ledger.reconcile(self._of_job(self._job), now_ms)
-            silences = [*silences, *self._job.holds()]
+            holds = [*holds, *self._job.holds()]
         for known in (self._firing, self._early):
             known.update({name: replace(one, ended=()) for name, one in known.items() if one.ended})
         self._changed = set()
-        results = delivery.deliver(now_ms, silences)
+        results = delivery.deliver(now_ms, holds)
         self._store_failed = False
         return DeliveryReport(recorded=recorded, sinks=results)
 

@@ -7,18 +7,20 @@ Values that `kafka-metadata-quorum describe` prints have its name in snake_case 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from rules.alert import Alert
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
+from rules.notifications.acknowledgement import Acknowledgement, by_until
 from streaming.status import status_parts as parts
 
 if TYPE_CHECKING:
@@ -93,6 +95,41 @@ class PendingCondition:
     """When it was first found, by the monitor's clock."""
     due_at_ms: Millis
     """When its hold expires, by the monitor's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcknowledgedAlert:
+    """A firing alert on which a person works."""
+
+    rule: str
+    """Rule id."""
+    subject: str
+    """What the alert is about."""
+    by: str
+    """The person, or the service in which the person acknowledged it."""
+    at_ms: Annotated[parts.UtcTime, Field(alias="at")]
+    """When it was acknowledged."""
+    until_ms: Annotated[parts.UtcTime | None, Field(alias="until")]
+    """When the acknowledgement ends; null: when the alert resolves."""
+    comment: str
+    """The person's note."""
+
+    @classmethod
+    def of(cls, alert: Alert, acknowledgement: Acknowledgement) -> "AcknowledgedAlert":
+        """Returns an alert with its acknowledgement."""
+        return cls(
+            rule=alert.rule,
+            subject=alert.subject,
+            by=acknowledgement.by,
+            at_ms=acknowledgement.at_ms,
+            until_ms=acknowledgement.until_ms,
+            comment=acknowledgement.comment,
+        )
+
+    @property
+    def who(self) -> str:
+        """By whom, and until when."""
+        return by_until(self.by, self.until_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +242,9 @@ class ClusterStatus:
     """Unclean leader elections by topic, oldest first."""
     pending: tuple[PendingCondition, ...] = ()
     """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""
+    acknowledged: tuple[AcknowledgedAlert, ...] = ()
+    """Firing alerts on which a person works. Only what reads the job's alerts has them: the page and its API, and
+    `status` with --config or --journal."""
     not_applicable: tuple[NotApplicable, ...] = ()
     """Rules that do not apply to this cluster, or that the configuration disables."""
     changed_severities: tuple[ChangedSeverity, ...] = ()
@@ -274,6 +314,19 @@ def selected_json(status: ClusterStatus, fields: Iterable[str]) -> dict[str, Pla
     """Returns some fields of the status as plain data."""
     plain: dict[str, Plain] = status_adapter().dump_python(status, mode="json", include=set(fields))
     return plain
+
+
+def with_acknowledged(
+    status: ClusterStatus, firing: Iterable[Alert], acknowledgements: Iterable[Acknowledgement], now_ms: Millis
+) -> ClusterStatus:
+    """Returns the status with the alerts that are acknowledged; `firing`: those of any cluster."""
+    active = {one.alert_id: one for one in acknowledgements if one.active(now_ms)}
+    found = [
+        AcknowledgedAlert.of(alert, active[alert.alert_id])
+        for alert in firing
+        if alert.cluster == status.cluster and alert.alert_id in active
+    ]
+    return replace(status, acknowledged=tuple(found))
 
 
 def replication_json(status: ClusterStatus) -> dict[str, Plain]:

@@ -223,12 +223,18 @@ def _replica(row: Any) -> str:
 
 
 def _findings(status: ClusterStatus) -> Iterable[RenderableType]:
+    acknowledged = {(one.rule, one.subject): one for one in status.acknowledged}
     for one in status.findings:
         style = _STYLES[one.severity]
         yield Text.assemble(
             (f"  {one.severity} {one.rule}", style), f" · {visible(one.subject)}{hold_text(one.hold_s)}"
         )
         yield Padding(Text(visible(one.summary)), (0, 0, 0, 4), expand=False)
+        if (found := acknowledged.pop((one.rule, one.subject), None)) is not None:
+            yield Text(f"    acknowledged {found.who}{f': {visible(found.comment)}' if found.comment else ''}", "green")
+    for found in acknowledged.values():
+        # The query does not find it, or it is about the job's observations.
+        yield Text(f"  {found.rule} · {visible(found.subject)} fires, acknowledged {found.who}", "green")
     if status.findings:
         # `check` takes no --journal.
         recorded = status.source is StatusSource.JOURNAL

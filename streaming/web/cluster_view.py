@@ -17,8 +17,16 @@ from rules.evaluate import BLIND, INHIBITED
 from rules.finding import Plain, Severity, UnknownResult
 from rules.formatting import duration, iso, ms_text
 from rules.model.identifiers import Millis
+from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
-from streaming.status.cluster_status import ClusterStatus, PendingCondition, StatusSource, selected_json, status_json
+from streaming.status.cluster_status import (
+    ClusterStatus,
+    PendingCondition,
+    StatusSource,
+    selected_json,
+    status_json,
+    with_acknowledged,
+)
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 
@@ -42,6 +50,8 @@ class ClusterView:
     """Every recorded alert transition of this cluster, oldest first."""
     silences: Sequence[Silence] = ()
     """Silences that have not ended and may cover this cluster."""
+    acknowledgements: Sequence[Acknowledgement] = ()
+    """Those in force, of any alert."""
     starting: bool = False
     """The job has not completed a batch yet."""
     recorded: bool = False
@@ -203,6 +213,10 @@ class ClusterView:
         """Returns an active silence that covers this alert."""
         return next((one for one in self.silences if one.active(self.now_ms) and one.matches(alert)), None)
 
+    def acknowledgement_of(self, alert: Alert) -> Acknowledgement | None:
+        """Returns the acknowledgement of this alert."""
+        return next((one for one in self.acknowledgements if one.matches(alert)), None)
+
     def row_json(self) -> dict[str, Plain]:
         """Returns an item of `/api/clusters`: docs/page.md."""
         counts = Counter(alert.severity for alert in self.firing)
@@ -219,9 +233,12 @@ class ClusterView:
 
     def to_json(self) -> dict[str, Plain]:
         """Returns the fields of `/api/clusters/NAME`: docs/page.md."""
+        status = self.status
+        if status is not None:
+            status = with_acknowledged(status, self.firing, self.acknowledgements, self.now_ms)
         return {
             **self.row_json(),
-            "status": None if self.status is None else status_json(self.status),
+            "status": None if status is None else status_json(status),
             "firing": [_alert_json(alert) for alert in self.firing],
             "history": [_alert_json(alert) for alert in self.history[-TRANSITIONS_LIMIT:]],
             "recovered": [

@@ -19,6 +19,7 @@ from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import LATEST_MS
 from rules.model.identifiers import Millis
+from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
 from streaming.status.health import Health
 from streaming.status.past_replay import PastState
@@ -38,6 +39,7 @@ class FleetView:
     store: StatusStore
     silences: Callable[[Millis], Sequence[Silence]] = lambda _: ()
     """Returns the silences; the argument is the wall clock."""
+    acknowledgements: Callable[[], Sequence[Acknowledgement]] = tuple
     now_ms: Callable[[], Millis] = wall_ms
     starting: Callable[[], bool] = lambda: False
     """Whether the job has not completed a batch yet."""
@@ -69,7 +71,7 @@ class FleetView:
         past = self.past.at(name, at_ms)
         silences = [one for one in self.silences(at_ms) if one.active(at_ms) and fnmatchcase(name, one.cluster)]
         history = [alert for alert in now.history if alert.observed_at_ms <= at_ms]
-        then = replace(now, now_ms=at_ms, received=past.shown, history=history, silences=silences)
+        then = replace(now, now_ms=at_ms, received=past.shown, history=history, silences=silences, acknowledgements=())
         return then, _with_known_events(now, past), at_ms
 
     def _views(self) -> dict[str, ClusterView]:
@@ -78,6 +80,7 @@ class FleetView:
         for alert in delivery.history if delivery else ():
             histories.setdefault(alert.cluster, []).append(alert)
         silences = [one for one in self.silences(now_ms) if one.ends_at_ms > now_ms]
+        acknowledgements = [one for one in self.acknowledgements() if one.active(now_ms)]
         return {
             name: ClusterView(
                 name=name,
@@ -85,6 +88,7 @@ class FleetView:
                 received=self.store.newest(name),
                 history=histories.get(name, ()),
                 silences=[one for one in silences if fnmatchcase(name, one.cluster)],
+                acknowledgements=acknowledgements,
                 starting=self.starting(),
             )
             for name in self.store.names

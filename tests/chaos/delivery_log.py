@@ -108,6 +108,6 @@ def _log_marks(module: ModuleType, *, file: Path) -> None:
 
     def logged(self: Any, sink: str, keys: Any, **options: Any) -> None:
         mark_delivered(self, sink, keys, **options)
-        _write(file, sink=sink, keys=[*map(key_text, keys)], incidents=sorted(options.get("notified_ms") or ()))
+        _write(file, sink=sink, keys=[*map(key_text, keys)], incidents=sorted(options.get("notified") or ()))
 
     module.Ledger.mark_delivered = logged

@@ -14,7 +14,7 @@ from connectors.sinks.sink_config import MessageLinks
 from connectors.sinks.webhook import WebhookSection
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notification, NotifyReason, TransitionStatus
+from rules.notifications.notification import Notification, Notified, NotifyReason, TransitionStatus
 from rules.notifications.planner import NotificationPlanner
 from tests.sinks.server import HttpDouble, HttpReply, serving
 from tests.sinks.sink_kind import SECRET, SinkKind
@@ -85,7 +85,7 @@ def test_a_repetition_that_is_sent_again_has_the_same_id_and_the_next_one_anothe
 
     def send(notified_ms: Millis, now_ms: Millis) -> str:
         incidents = {"1n": [TransitionStatus(alert=FIRING, delivered=True)]}
-        plan = planner.plan(incidents, last_notified_ms={"1n": notified_ms}, silences=(), now_ms=now_ms)
+        plan = planner.plan(incidents, last_notified={"1n": Notified(at_ms=notified_ms)}, holds=(), now_ms=now_ms)
         sink.send(plan.notifications, sent_at_ms=now_ms, deadline_s=30)
         return str(json.loads(server.requests[-1].body)["notice"])
 

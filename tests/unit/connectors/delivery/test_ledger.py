@@ -22,6 +22,7 @@ from rules.finding import Severity
 from rules.firing import Firing
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
+from rules.notifications.notification import Notified
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True)
@@ -268,9 +269,9 @@ def test_when_each_sink_was_notified_is_kept_apart(tmp_path: Path) -> None:
     ledger.record([FIRST], NOON_MS)
     (incident,) = ledger.incidents("a")
     for sink, at_ms in (("a", 1), ("b", 2), ("a", 3)):
-        ledger.mark_delivered(sink, [], notified_ms={incident: Millis(at_ms)})
+        ledger.mark_delivered(sink, [], notified={incident: Notified(at_ms=Millis(at_ms))})
     for each in (ledger, opened(tmp_path, "a", "b")):
-        assert (each.last_notified_ms("a"), each.last_notified_ms("b")) == ({incident: 3}, {incident: 2})
+        assert [each.last_notified(one)[incident].at_ms for one in ("a", "b")] == [3, 2]
 
 
 def test_a_sink_that_is_added_again_after_it_was_removed_was_notified_of_nothing(tmp_path: Path) -> None:
@@ -278,14 +279,14 @@ def test_a_sink_that_is_added_again_after_it_was_removed_was_notified_of_nothing
     ledger.record([FIRST], NOON_MS)
     (incident,) = ledger.incidents("goes")
     for sink in ("stays", "goes"):
-        ledger.mark_delivered(sink, [FIRST.key] * (sink == "stays"), notified_ms={incident: NOON_MS})
+        ledger.mark_delivered(sink, [FIRST.key] * (sink == "stays"), notified={incident: Notified(at_ms=NOON_MS)})
     ledger.deactivate_sink("goes")
     record_delivered(ledger, "stays", SECOND, *past())
     ledger.record([alert("three")], NOON_MS)
 
     again = opened(tmp_path, "stays", "goes")
 
-    assert (again.last_notified_ms("stays"), again.last_notified_ms("goes")) == ({incident: NOON_MS}, {})
+    assert ([*again.last_notified("stays")], [*again.last_notified("goes")]) == ([incident], [])
 
 
 def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:

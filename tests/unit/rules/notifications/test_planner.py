@@ -10,8 +10,9 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.incident import IncidentGrouper
-from rules.notifications.notification import Notification, TransitionStatus
+from rules.notifications.notification import Notification, Notified, TransitionStatus
 from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlanner
 from rules.notifications.route import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -23,14 +24,19 @@ HOUR = 60 * MINUTE
 class SimulatedSink:
     """A sink for people with ledger and clock: each step records alerts and returns the notifications."""
 
-    def __init__(self, *, repeat_ms: int | None = 4 * HOUR, expires: bool = False) -> None:
+    def __init__(
+        self, *, repeat_ms: int | None = 4 * HOUR, expires: bool = False, shows_acknowledgements: bool = False
+    ) -> None:
         repeat = None if repeat_ms is None else Millis(repeat_ms)
-        self.planner = NotificationPlanner(RULES, repeat_ms=repeat, expires=expires)
+        self.planner = NotificationPlanner(
+            RULES, repeat_ms=repeat, expires=expires, shows_acknowledgements=shows_acknowledgements
+        )
         self.grouper = IncidentGrouper(RULES)
         self.transitions: dict[str, list[TransitionStatus]] = {}
-        self.last_notified_ms: dict[str, Millis] = {}
+        self.last_notified: dict[str, Notified] = {}
         self.now = NOON_MS
         self.silences: list[Silence] = []
+        self.acknowledgements: list[Acknowledgement] = []
         self.sent: Sequence[Notification] = ()
         """The notifications of the newest step."""
 
@@ -42,7 +48,10 @@ class SimulatedSink:
             status = TransitionStatus(alert=each, delivered=False, escalations=self.grouper.escalations(incident))
             self.transitions.setdefault(incident, []).append(status)
         plan = self.planner.plan(
-            self.transitions, last_notified_ms=self.last_notified_ms, silences=self.silences, now_ms=self.now
+            self.transitions,
+            last_notified=self.last_notified,
+            holds=[*self.silences, *self.acknowledgements],
+            now_ms=self.now,
         )
         self.sent = plan.notifications
         lines, delivered = [], set()
@@ -51,7 +60,7 @@ class SimulatedSink:
             subjects = [f"{'+' if each.fingerprint in new else ''}{each.subject}" for each in notification.alerts]
             lines.append(f"{notification.reason} {notification.severity}: {' '.join(subjects)}")
             if reached:
-                self.last_notified_ms[notification.incident] = self.now
+                self.last_notified[notification.incident] = notification.notified_at(self.now)
                 delivered |= {each.key for each in notification.new_transitions}
         discarded = {each.key for each in plan.discarded}
         for incident, statuses in self.transitions.items():
@@ -348,3 +357,97 @@ def test_another_alert_that_is_as_severe_is_noticeable_and_a_minor_change_is_not
     sink.step(stale(1, resolved=True), stale(4, severity=Severity.INFO), after_ms=1_000)
     sink.step(after_ms=UPDATE_INTERVAL_MS)
     assert escalations(sink) == [(0, 0, False)]
+
+
+def acknowledge(sink: SimulatedSink, one: Alert, *, for_ms: int | None = HOUR, by: str = "Ana") -> None:
+    sink.acknowledgements = [each for each in sink.acknowledgements if each.alert_id != one.alert_id]
+    sink.acknowledgements.append(
+        Acknowledgement(
+            fingerprint=one.fingerprint,
+            started_at_ms=one.started_at_ms,
+            severity=one.severity,
+            by=by,
+            at_ms=sink.now,
+            until_ms=None if for_ms is None else Millis(sink.now + for_ms),
+        )
+    )
+
+
+def test_an_acknowledged_alert_is_not_repeated_until_the_acknowledgement_ends() -> None:
+    sink = SimulatedSink(repeat_ms=MINUTE)
+    sink.step(stale(1))
+    acknowledge(sink, stale(1))
+    assert sink.step(after_ms=30 * MINUTE) == []
+    assert sink.step(after_ms=30 * MINUTE) == ["repeated warning: voter1"]
+
+
+def test_changes_and_the_end_of_an_acknowledged_alert_are_sent(sink: SimulatedSink) -> None:
+    sink.step(stale(1))
+    acknowledge(sink, stale(1), for_ms=None)
+    assert sink.step(alert("quorum", rule="failure-tolerance", severity=Severity.WARNING)) == [
+        "changed warning: voter1 +quorum"
+    ], "another alert is not acknowledged"
+    assert sink.step(stale(1, resolved=True, at_ms=HOUR), after_ms=HOUR) == []
+    assert sink.step(after_ms=UPDATE_INTERVAL_MS) == ["changed warning: quorum +voter1"]
+
+
+def test_an_incident_is_repeated_while_one_of_its_alerts_is_not_acknowledged() -> None:
+    sink = SimulatedSink(repeat_ms=MINUTE)
+    sink.step(stale(1), stale(2))
+    acknowledge(sink, stale(1))
+    assert sink.step(after_ms=MINUTE) == ["repeated warning: voter1 voter2"]
+    acknowledge(sink, stale(2))
+    assert sink.step(after_ms=MINUTE) == []
+
+
+def test_a_sink_that_was_not_notified_of_an_acknowledged_alert_gets_it_when_the_acknowledgement_ends(
+    sink: SimulatedSink,
+) -> None:
+    acknowledge(sink, stale(1))
+    assert sink.step(stale(1)) == []
+    assert sink.step(after_ms=HOUR) == ["firing warning: +voter1"]
+    acknowledge(sink, stale(2))
+    sink.step(stale(2))
+    assert sink.step(stale(2, resolved=True), after_ms=UPDATE_INTERVAL_MS) == []
+    assert sink.step(after_ms=2 * HOUR) == [], "it resolved before"
+
+
+def test_an_alert_that_gets_worse_is_sent_although_it_was_acknowledged(sink: SimulatedSink) -> None:
+    sink.step(stale(1))
+    acknowledge(sink, stale(1))
+    assert sink.step(grave()) == ["changed critical: +voter1"]
+
+
+def test_an_alert_that_fires_again_is_not_acknowledged(sink: SimulatedSink) -> None:
+    sink.step(stale(1))
+    acknowledge(sink, stale(1), for_ms=None)
+    assert sink.step(stale(1, resolved=True), after_ms=1) == ["resolved warning: +voter1"]
+    again = replace(stale(1, at_ms=MINUTE), started_at_ms=Millis(NOON_MS + MINUTE))
+    assert sink.step(again, after_ms=MINUTE) == ["firing warning: +voter1"]
+
+
+def test_a_sink_that_shows_acknowledgements_is_notified_when_they_begin_and_end() -> None:
+    sink = SimulatedSink(shows_acknowledgements=True)
+    sink.step(stale(1), stale(2))
+    acknowledge(sink, stale(1))
+    assert sink.step(reached=False) == ["acknowledged warning: voter1 voter2"]
+    assert sink.step(after_ms=1) == ["acknowledged warning: voter1 voter2"], "until the sink has accepted it"
+    first = sink.sent[0]
+    assert ([one.by for one in first.acknowledgements], first.acknowledged) == (["Ana"], False)
+    assert sink.step(after_ms=1) == []
+    acknowledge(sink, stale(2), by="Eva")
+    sink.step(after_ms=1)
+    assert (sink.sent[0].acknowledged, sink.sent[0].id == first.id) == (True, False)
+    assert sink.step(after_ms=HOUR) == ["acknowledged warning: voter1 voter2"], "both have ended"
+    assert sink.sent[0].acknowledgements == ()
+    assert sink.step(stale(1, resolved=True), stale(2, resolved=True), after_ms=1) == [
+        "resolved warning: +voter1 +voter2"
+    ]
+    assert sink.step(after_ms=1) == []
+
+
+def test_an_acknowledged_alert_stays_active_in_a_sink_in_which_it_expires() -> None:
+    sink = SimulatedSink(repeat_ms=MINUTE, expires=True)
+    sink.step(stale(1))
+    acknowledge(sink, stale(1))
+    assert sink.step(after_ms=MINUTE) == ["repeated warning: voter1"]

@@ -46,6 +46,8 @@ class Silence:
 
 
 Hold: TypeAlias = Silence | Acknowledgement
+LONGEST_MS = Millis(366 * 86_400_000)
+"""The longest time for which people hold alerts back."""
 CLUSTERS = "clusters"
 """The key of evidence in which an alert about the job lists the clusters that it reports: it is routed like theirs."""
 

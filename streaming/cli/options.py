@@ -19,6 +19,7 @@ import typer
 from connectors.errors import UsageError, os_errors
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime, parse_time
 from rules.model.identifiers import Millis, Offset
+from rules.notifications.route import LONGEST_MS
 
 if TYPE_CHECKING:
     from connectors.store.database import Database
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from streaming.config import Config
 
 TIMEOUT_S = 10.0
-_LONGEST_MS = 366 * 86_400_000
-"""Of a silence or an acknowledgement."""
 
 
 def _timeout(value: str | float) -> float:
@@ -320,7 +319,7 @@ def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str) -> 
         ends_at_ms = Millis(now_ms + round(seconds * 1_000))
     if ends_at_ms <= now_ms:
         raise UsageError(f"--until {until}: this time is in the past")
-    if ends_at_ms - now_ms > _LONGEST_MS:
+    if ends_at_ms - now_ms > LONGEST_MS:
         raise UsageError(f"{what} may last at most 366 days: to silence a rule for longer, change its thresholds")
     return ends_at_ms
 

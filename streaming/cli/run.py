@@ -46,8 +46,8 @@ class RunOptions(options.ConfigOptions):
     listen: Annotated[
         str | None,
         typer.Option(
-            help="Serve the page, /api/clusters, /metrics, /healthz and /readyz at this address. They are read-only "
-            "and need no login: use loopback, or set listen_certfile and listen_token_file in the configuration file.",
+            help="Serve the page, /api/clusters, /metrics, /healthz and /readyz at this address. They "
+            "need no login: use loopback, or set listen_certfile and listen_token_file in the configuration file.",
             metavar="127.0.0.1:9847",
         ),
     ] = None

@@ -159,7 +159,8 @@ class Config(ClustersConfig, SecretsSection):
     listen_keyfile: Path | None = None
     """PEM: the private key of listen_certfile, not encrypted; default: the key in listen_certfile."""
     listen_token_file: Path | None = None
-    """A file with only the token that requests must send, read at each request. /healthz and /readyz need none."""
+    """A file with only the token that requests must send, read at each request. /healthz and /readyz need none. Who
+    has it may acknowledge and silence alerts on the page."""
 
     @property
     def folder(self) -> Path:

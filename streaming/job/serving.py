@@ -11,8 +11,9 @@ from streaming.job.job import Job
 from streaming.metrics.heartbeat import Heartbeat
 from streaming.metrics.job_metrics import JobSources, metrics, start_metrics
 from streaming.status.status_store import StatusStore
+from streaming.web.api import Changes, api
 from streaming.web.application import JobLiveness, health_endpoints
-from streaming.web.fleet_view import FleetView, api
+from streaming.web.fleet_view import FleetView
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server
@@ -65,9 +66,11 @@ def serve(job: Job, file: ConfigFile | None, server: Server | None, stack: ExitS
         acknowledgements=job.acknowledgements.current,
         starting=lambda: job.deliver.last_batch_at is None,
         past=stack.enter_context(past),
+        changeable=job.config.page_access().token is not None,
         missing=lambda: job.dependencies.sentences,
     )
-    shown = [metrics(_sources(job, liveness, heartbeat, file)), pages(view), api(view)]
+    changes = Changes(acknowledgements=job.acknowledgements, silences=job.silences.stored)
+    shown = [metrics(_sources(job, liveness, heartbeat, file)), pages(view), api(view, changes)]
     server.show([health_endpoints(liveness), *shown], page_url=lambda: job.config.page_url)
 
 

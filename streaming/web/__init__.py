@@ -1,1 +1,1 @@
-"""What the job serves over HTTP: its health, the page, the API and /metrics. Read-only."""
+"""What the job serves over HTTP: its health, the page, the API and /metrics."""

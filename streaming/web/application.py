@@ -14,7 +14,7 @@ from werkzeug.exceptions import HTTPException
 from connectors.errors import UsageError
 from connectors.gather.gatherer_stats import gatherer_problem
 from rules.formatting import and_join
-from streaming.web.page_access import PageAccess
+from streaming.web.page_access import PageAccess, is_bearer
 
 HEALTH_PATHS = ("/healthz", "/readyz")
 """They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""
@@ -134,7 +134,7 @@ def application(
 
     @app.before_request
     def refuse_without_token() -> ResponseReturnValue | None:
-        return None if request.path in HEALTH_PATHS else _refusal(access, request.headers.get("Authorization"))
+        return None if request.path in HEALTH_PATHS else _refusal(access) or _refusal_of_change(access)
 
     @app.before_request
     def refuse_undecodable_query() -> ResponseReturnValue | None:
@@ -159,14 +159,30 @@ def application(
     return app
 
 
-def _refusal(access: PageAccess, authorization: str | None) -> ResponseReturnValue | None:
+def _refusal(access: PageAccess) -> ResponseReturnValue | None:
     try:
-        if access.accepts(authorization):
+        if access.accepts(request.headers.get("Authorization")):
             return None
     except UsageError:
         return {"status": "the job cannot read the file of listen_token_file"}, 503
     headers = {"WWW-Authenticate": 'Basic realm="kraftwatch", charset="UTF-8"', "Cache-Control": "no-store"}
     return {"status": "send the token of listen_token_file: Authorization: Bearer TOKEN"}, 401, headers
+
+
+def _refusal_of_change(access: PageAccess) -> ResponseReturnValue | None:
+    """Returns why this request may change nothing: everyone who can connect could, or any page of a browser.
+
+    A browser adds a login (Basic) to each request, also to one that another site's page makes. That page cannot add a
+    header of its own: the browser would ask this server first, which allows nothing.
+    """
+    if request.method in ("GET", "HEAD", "OPTIONS") or request.routing_exception is not None:
+        return None
+    if access.token is None:
+        return {"status": "nothing can be changed here without a token: set listen_token_file"}, 403
+    headers = request.headers
+    if not is_bearer(headers.get("Authorization")) and headers.get("X-Requested-With") != "kraftwatch":
+        return {"status": "send the token as Authorization: Bearer TOKEN, or X-Requested-With: kraftwatch"}, 403
+    return None
 
 
 def _host_of(header: str) -> str:

@@ -1,7 +1,4 @@
-"""All configured clusters as the page and the API show them, now and at the time of the parameter `at`; the API.
-
-Programs rely on the names of the fields of `/api/clusters` and `/api/clusters/NAME`.
-"""
+"""All configured clusters as the page and the API show them, now and at the time of the parameter `at`."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,13 +6,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from flask import Blueprint, request
-from flask.typing import ResponseReturnValue
+from flask import request
 
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import parse_time
 from connectors.wall_clock import wall_ms
-from rules.alert import Alert
+from rules.alert import Alert, AlertState
 from rules.finding import Plain
 from rules.formatting import LATEST_MS
 from rules.model.identifiers import Millis
@@ -25,9 +21,8 @@ from streaming.status.health import Health
 from streaming.status.past_replay import PastState
 from streaming.status.status_parts import UncleanElectionStatus
 from streaming.status.status_store import StatusStore
-from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView, worst_first
-from streaming.web.past_states import PastStates, ReplayingError
+from streaming.web.past_states import PastStates
 
 NO_CLUSTER = {"status": "no cluster of that name is configured"}
 
@@ -45,12 +40,20 @@ class FleetView:
     """Whether the job has not completed a batch yet."""
     past: PastStates | None = None
     """The past states; None: the timeline has no control."""
+    changeable: bool = False
+    """Whether the page offers to acknowledge and to silence."""
     missing: Callable[[], Sequence[str]] = tuple
     """Returns why the job waits, a sentence for each thing that is missing."""
 
     def all(self) -> list[ClusterView]:
         """Returns every configured cluster, worst first."""
         return worst_first(self._views().values())
+
+    def firing(self) -> Sequence[Alert]:
+        """Returns the newest transition of each firing alert, of all clusters and of the job."""
+        delivery = self.store.delivery
+        newest = {alert.fingerprint: alert for alert in (delivery.history if delivery else ())}
+        return [alert for alert in newest.values() if alert.state is AlertState.FIRING]
 
     def requested(self, name: str) -> tuple[ClusterView, ClusterView, Millis | None] | None:
         """Returns one cluster as of the parameter `at`, the cluster whose events the timeline shows, and that time.
@@ -127,29 +130,6 @@ def _place(one: Any) -> tuple[object, Millis]:
         return one.topic_id, one.first_at_ms
     # Of a log that was rewritten, both events of an offset remain.
     return one.offset, one.at_ms
-
-
-def api(view: FleetView) -> Blueprint:
-    """Returns the two paths: what the page shows, as JSON; `?at=TIME`: as of a past time, from the journal."""
-    blueprint = Blueprint("api", __name__)
-
-    @blueprint.get("/api/clusters")
-    def clusters() -> ResponseReturnValue:
-        return fleet_json(view)
-
-    @blueprint.get("/api/clusters/<path:name>")
-    def cluster(name: str) -> ResponseReturnValue:
-        try:
-            found = view.requested(name)
-        except UsageError as problem:
-            return {"status": str(problem)}, 400
-        except ReplayingError as problem:
-            # The same request succeeds later.
-            return {"status": str(problem), "progress": problem.progress}, 503, {"Retry-After": "1"}
-        return (NO_CLUSTER, 404) if found is None else found[0].to_json()
-
-    blueprint.after_request(add_response_headers)
-    return blueprint
 
 
 def fleet_json(view: FleetView) -> dict[str, Plain]:

@@ -1,4 +1,4 @@
-"""Who may read the page: TLS, and a token that requests must carry. Both are optional."""
+"""Who may read and change what the page shows: TLS, and a token that requests must carry. Both are optional."""
 
 import base64
 import binascii
@@ -61,6 +61,11 @@ class PageAccess:
             return True
         # The comparison takes equally long wherever the texts differ.
         return hmac.compare_digest(_sent_token(authorization or ""), self.token.read().encode())
+
+
+def is_bearer(authorization: str | None) -> bool:
+    """Whether an Authorization header is one that no browser adds by itself."""
+    return (authorization or "").partition(" ")[0].lower() == "bearer"
 
 
 def _sent_token(authorization: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The page: all clusters, one cluster, and what each rule means. Read-only.
+"""The page: all clusters, one cluster, and what each rule means.
 
 The server renders everything, so the page works without a script. With the script the browser requests it every two
 seconds and changes only what differs. The ETag is a digest of the content: an unchanged page costs a 304. With the
@@ -113,6 +113,7 @@ def _cluster(view: FleetView, name: str) -> ResponseReturnValue:
         on_timeline=on_timeline,
         held=None if view.past is None else view.past.span(),
         at_ms=at_ms,
+        changeable=view.changeable and at_ms is None,
     )
     when = "" if at_ms is None else f" at {utc_text(at_ms)}"
     title = f"{one.health.value}{when}: {name} · kraftwatch"

@@ -1,7 +1,8 @@
-"""The server of `--listen`: Flask blueprints on Tornado's event loop, read-only.
+"""The server of `--listen`: Flask blueprints on Tornado's event loop.
 
-Without a token (`PageAccess`) everyone who can connect reads the pages. Against DNS rebinding the server answers only
-requests for an IP address, `localhost`, the host of `--listen` and the host of `page_url`.
+Without a token (`PageAccess`) everyone who can connect reads the pages, and nobody can change anything. Against DNS
+rebinding the server answers only requests for an IP address, `localhost`, the host of `--listen` and that of
+`page_url`.
 
 A slow client occupies a connection but no thread. Each connection serves one request and ends at a deadline; at the
 limit of connections a new one closes the oldest. /healthz and /readyz have a thread that no page can occupy.
@@ -38,6 +39,8 @@ CONNECTION_LIMIT = 256
 _THREADS = 4
 _START_S = 10
 _HEADER_BYTES = 32_768
+_BODY_BYTES = 16_384
+"""A request changes one acknowledgement or silence."""
 
 
 class Server:
@@ -101,8 +104,7 @@ class Server:
             idle_connection_timeout=CLIENT_S,
             body_timeout=CLIENT_S,
             max_header_size=_HEADER_BYTES,
-            # No path reads a body.
-            max_body_size=0,
+            max_body_size=_BODY_BYTES,
         )
         server.add_socket(self._socket)
         self._started.set()

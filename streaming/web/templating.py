@@ -122,6 +122,7 @@ def render_cluster(
     on_timeline: ClusterView | None = None,
     held: tuple[Millis, Millis] | None = None,
     at_ms: Millis | None = None,
+    changeable: bool = False,
     limits: Mapping[str, int] = LIMITS,
     rule_link: Callable[[str], str] = rule_link,
 ) -> str:
@@ -134,6 +135,7 @@ def render_cluster(
         on_timeline: the cluster whose events the timeline shows; None: `one`.
         held: the times of the first and the newest observation in the journal; None: no past state can be shown.
         at_ms: the past time of which `one` is the state; None: the present, or a report.
+        changeable: whether alerts can be acknowledged and silenced.
     """
     status = one.status
     found = [each for each in (status.recovering if status else ()) if topic.lower() in _partition(each)]
@@ -154,6 +156,7 @@ def render_cluster(
         absent=absent,
         recorded=one.recorded,
         at_ms=at_ms,
+        changeable=changeable,
         rule_link=rule_link,
         **limits,
     )

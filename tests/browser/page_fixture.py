@@ -21,7 +21,8 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import ClusterStatus, from_json, to_bytes
 from streaming.status.status_store import StatusStore
-from streaming.web.fleet_view import FleetView, api
+from streaming.web.api import api
+from streaming.web.fleet_view import FleetView
 from streaming.web.page_access import PageAccess
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates

@@ -32,7 +32,8 @@ from streaming.pipeline.step import Step
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
 from streaming.status.cluster_status import ClusterStatus, from_json
 from streaming.status.status_store import StatusStore
-from streaming.web.fleet_view import FleetView, api
+from streaming.web.api import api
+from streaming.web.fleet_view import FleetView
 from streaming.web.pages import pages
 from tests.browser.page_fixture import START, FixtureCluster
 from tests.unit.streaming.pipeline.quiet_cluster import OneState

@@ -42,8 +42,9 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import Query
 from streaming.replay.decoded_row import decode_observation
 from streaming.status.status_store import StatusStore
+from streaming.web.api import api
 from streaming.web.application import application
-from streaming.web.fleet_view import FleetView, api
+from streaming.web.fleet_view import FleetView
 from streaming.web.page_access import PageAccess
 from streaming.web.pages import pages
 from streaming.web.templating import render

@@ -249,6 +249,47 @@
     }
   });
 
+  // --- acknowledging and silencing ---------------------------------------------------------------------------
+
+  const name = () => {
+    const given = (prompt("Your name, for the others on call", localStorage.getItem("name") || "") || "").trim();
+    if (given) localStorage.setItem("name", given);
+    return given;
+  };
+  // A page of another site cannot send this header: what the browser's login allows is not done for it.
+  const change = async (button, method, path, body) => {
+    button.disabled = true;
+    try {
+      const answer = await fetch(path, {
+        method, headers: { "X-Requested-With": "kraftwatch", "Content-Type": "application/json" },
+        body: body && JSON.stringify(body), cache: "no-store",
+      });
+      if (!answer.ok) throw new Error((await answer.json()).status);
+      await refresh();
+    } catch (problem) {
+      lost.textContent = "Nothing was changed: " + problem.message;
+      lost.hidden = false;
+    } finally {
+      button.disabled = false;
+    }
+  };
+  // Letters of a name that are special in a pattern.
+  const literal = (text) => text.replace(/[*?[]/g, "[$&]");
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest && event.target.closest(".changes button");
+    if (!button) return;
+    const { acknowledge, unacknowledge, silenceRule, silenceSubject, silenceCluster } = button.dataset;
+    if (unacknowledge) return change(button, "DELETE", "/api/acknowledgements/" + unacknowledge);
+    const by = name();
+    if (!by) return;
+    if (acknowledge) return change(button, "POST", "/api/acknowledgements", { fingerprint: acknowledge, by });
+    const ends_at = new Date(Date.now() + ahead + 3600000).toISOString();
+    change(button, "POST", "/api/silences", {
+      rule: silenceRule, subject: literal(silenceSubject), cluster: literal(silenceCluster), ends_at, author: by,
+      comment: "silenced on the page",
+    });
+  });
+
   // --- search, timeline texts, copy buttons -------------------------------------------------------------------------------
 
   let typing = 0;

@@ -1,0 +1,374 @@
+"""The API: what the page shows, as JSON; acknowledgements and silences, also to be changed; its OpenAPI document.
+
+`OPERATIONS` is the only list of what it offers: the routes and the document are made of it. Programs rely on the names
+of fields (`api_objects`).
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from typing import Any, Final, TypeVar
+
+from flask import Blueprint, request
+from flask.typing import ResponseReturnValue
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from connectors.alert_json import silence_to_json
+from connectors.errors import StoreError, UsageError
+from connectors.store.acknowledgements import AcknowledgementStore
+from connectors.store.collection import SilenceStore
+from rules.alert import Alert
+from rules.evaluate import ALL_RULES
+from rules.finding import Plain, Severity
+from rules.formatting import iso
+from rules.model.identifiers import Millis
+from rules.model.job_state import JOB_CLUSTER_ID
+from rules.notifications.acknowledgement import Acknowledgement
+from rules.notifications.route import LONGEST_MS, Silence
+from streaming.web import api_objects as objects
+from streaming.web.application import add_response_headers
+from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json
+from streaming.web.past_states import ReplayingError
+
+BodyT = TypeVar("BodyT", bound=BaseModel)
+DOCUMENT_PATH: Final = "/api/openapi.json"
+_JSON = "application/json"
+_SCHEMAS = "#/components/schemas/{model}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """Where acknowledgements and silences are written."""
+
+    acknowledgements: AcknowledgementStore
+    silences: SilenceStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one path."""
+
+    method: str
+    path: str
+    """As in the document, with `{name}` for a part that varies."""
+    summary: str
+    answer: Any
+    """The type of the answer."""
+    does: Callable[..., ResponseReturnValue]
+    """Takes the API and the parts of the path that vary."""
+    body: type[BaseModel] | None = None
+    status: int = 200
+    query: dict[str, str] | None = None
+    """The parameters of the query: what each means."""
+    refuses: tuple[int, ...] = ()
+    """The status of each refusal, besides 401 and 421."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The parts of the path that vary."""
+        return [each[1:-1] for each in self.path.split("/") if each.startswith("{")]
+
+    @property
+    def route(self) -> str:
+        """The path as Flask writes it."""
+        return "/".join(f"<path:{each[1:-1]}>" if each.startswith("{") else each for each in self.path.split("/"))
+
+
+class Api:
+    """Answers the operations. `changes`: None while the job starts, or where nothing may be changed."""
+
+    def __init__(self, view: FleetView, changes: Changes | None) -> None:
+        self.view, self._changes = view, changes
+
+    def clusters(self) -> ResponseReturnValue:
+        """Returns all clusters."""
+        return fleet_json(self.view)
+
+    def cluster(self, name: str) -> ResponseReturnValue:
+        """Returns one cluster, now or at a past time."""
+        try:
+            found = self.view.requested(name)
+        except ReplayingError as problem:
+            # The same request succeeds later.
+            return {"status": str(problem), "progress": problem.progress}, 503, {"Retry-After": "1"}
+        return (NO_CLUSTER, 404) if found is None else found[0].to_json()
+
+    def acknowledgements(self) -> ResponseReturnValue:
+        """Returns those of firing alerts."""
+        now_ms = self.view.now_ms()
+        active = {one.alert_id: one for one in self.view.acknowledgements() if one.active(now_ms)}
+        firing = [each for each in self.view.firing() if each.alert_id in active]
+        return [_acknowledgement_json(each, active[each.alert_id]) for each in firing]
+
+    def acknowledge(self) -> ResponseReturnValue:
+        """Acknowledges a firing alert."""
+        body, now_ms = _body(objects.NewAcknowledgement), self.view.now_ms()
+        until_ms = None if body.until is None else _end_ms(body.until, now_ms)
+        alert = self._firing(body.fingerprint)
+        if alert is None:
+            return _no_alert(body.fingerprint)
+        (added,) = self._stored.acknowledgements.add(
+            [alert], by=body.by.strip(), now_ms=now_ms, until_ms=until_ms, comment=body.comment.strip()
+        )
+        return _acknowledgement_json(alert, added), 201
+
+    def end_acknowledgement(self, fingerprint: str) -> ResponseReturnValue:
+        """Ends the acknowledgement of a firing alert."""
+        alert, now_ms = self._firing(fingerprint), self.view.now_ms()
+        if alert is None:
+            return _no_alert(fingerprint)
+        stored = self._stored.acknowledgements
+        found = next((one for one in stored.read() if one.alert_id == alert.alert_id and one.active(now_ms)), None)
+        if found is None:
+            return {"status": f"the alert {fingerprint} is not acknowledged"}, 404
+        stored.end([alert.alert_id], now_ms=now_ms)
+        return _acknowledgement_json(alert, found)
+
+    def silences(self) -> ResponseReturnValue:
+        """Returns active and future silences, those of maintenance windows included."""
+        now_ms = self.view.now_ms()
+        return [silence_to_json(one, now_ms) for one in self.view.silences(now_ms) if one.ends_at_ms > now_ms]
+
+    def silence(self) -> ResponseReturnValue:
+        """Silences alerts."""
+        body, now_ms = _body(objects.NewSilence), self.view.now_ms()
+        known = {
+            "cluster": [*self.view.store.names, JOB_CLUSTER_ID],
+            "rule": [*ALL_RULES],
+            "severity": [*map(str, Severity)],
+        }
+        for name, values in known.items():
+            pattern = getattr(body, name)
+            if not any(fnmatchcase(value, pattern) for value in values):
+                raise UsageError(f"{name}: '{pattern}' matches no {name}")
+        if (body.cluster, body.rule, body.subject, body.severity) == ("*",) * 4:
+            raise UsageError("this would silence every alert: give cluster, rule, subject or severity")
+        silence = Silence(
+            id=secrets.token_hex(4),
+            **body.model_dump(include={"cluster", "rule", "subject", "severity"}),
+            starts_at_ms=now_ms,
+            ends_at_ms=_end_ms(body.ends_at, now_ms),
+            author=body.author.strip(),
+            comment=body.comment.strip(),
+        )
+        self._stored.silences.add(silence, now_ms=now_ms)
+        return silence_to_json(silence, now_ms), 201
+
+    def end_silence(self, id: str) -> ResponseReturnValue:  # noqa: A002 - the name in the path
+        """Ends a silence."""
+        now_ms, stored = self.view.now_ms(), self._stored.silences
+        try:
+            ended = stored.end(id, now_ms=now_ms)
+        except StoreError:
+            raise
+        except UsageError as problem:
+            return {"status": str(problem)}, 404
+        return [silence_to_json(one, now_ms) for one in ended]
+
+    def document(self) -> ResponseReturnValue:
+        """Returns the OpenAPI document."""
+        return openapi()
+
+    def _firing(self, fingerprint: str) -> Alert | None:
+        return next((each for each in self.view.firing() if each.fingerprint == fingerprint), None)
+
+    @property
+    def _stored(self) -> Changes:
+        if self._changes is None:
+            raise _NotReadyError
+        return self._changes
+
+
+class _NotReadyError(Exception):
+    """The job starts."""
+
+
+OPERATIONS: Final[Sequence[Operation]] = (
+    Operation(
+        method="get",
+        path="/api/clusters",
+        summary="All clusters, worst first",
+        answer=objects.FleetObject,
+        does=Api.clusters,
+    ),
+    Operation(
+        method="get",
+        path="/api/clusters/{name}",
+        summary="One cluster",
+        answer=objects.ClusterObject,
+        does=Api.cluster,
+        query={"at": "A past time that the journal holds: ISO 8601, or milliseconds since the epoch"},
+        refuses=(400, 404, 503),
+    ),
+    Operation(
+        method="get",
+        path="/api/acknowledgements",
+        summary="The acknowledgements of firing alerts",
+        answer=list[objects.AcknowledgementObject],
+        does=Api.acknowledgements,
+    ),
+    Operation(
+        method="post",
+        path="/api/acknowledgements",
+        summary="Acknowledge a firing alert",
+        body=objects.NewAcknowledgement,
+        answer=objects.AcknowledgementObject,
+        does=Api.acknowledge,
+        status=201,
+        refuses=(400, 403, 404, 503),
+    ),
+    Operation(
+        method="delete",
+        path="/api/acknowledgements/{fingerprint}",
+        summary="End the acknowledgement of a firing alert; the answer is what it was",
+        answer=objects.AcknowledgementObject,
+        does=Api.end_acknowledgement,
+        refuses=(403, 404, 503),
+    ),
+    Operation(
+        method="get",
+        path="/api/silences",
+        summary="Active and future silences, those of maintenance windows included",
+        answer=list[objects.SilenceObject],
+        does=Api.silences,
+    ),
+    Operation(
+        method="post",
+        path="/api/silences",
+        summary="Silence alerts from now on",
+        body=objects.NewSilence,
+        answer=objects.SilenceObject,
+        does=Api.silence,
+        status=201,
+        refuses=(400, 403, 503),
+    ),
+    Operation(
+        method="delete",
+        path="/api/silences/{id}",
+        summary="End a silence; the answer is what it was",
+        answer=list[objects.SilenceObject],
+        does=Api.end_silence,
+        refuses=(403, 404, 503),
+    ),
+    Operation(method="get", path=DOCUMENT_PATH, summary="This document", answer=dict[str, Any], does=Api.document),
+)
+
+
+def api(view: FleetView, changes: Changes | None = None) -> Blueprint:
+    """Returns the paths of `OPERATIONS`."""
+    blueprint, answers = Blueprint("api", __name__), Api(view, changes)
+
+    def answering(operation: Operation) -> Callable[..., ResponseReturnValue]:
+        def answer(**names: str) -> ResponseReturnValue:
+            try:
+                return operation.does(answers, **names)
+            except StoreError as problem:
+                return {"status": str(problem)}, 503
+            except UsageError as problem:
+                return {"status": str(problem)}, 400
+            except _NotReadyError:
+                return {"status": "the job starts: try again"}, 503
+
+        return answer
+
+    for each in OPERATIONS:
+        endpoint = each.does.__name__
+        blueprint.add_url_rule(each.route, endpoint, answering(each), methods=[each.method.upper()])
+    blueprint.after_request(add_response_headers)
+    return blueprint
+
+
+def openapi() -> dict[str, Any]:
+    """Returns the OpenAPI document of the API (https://spec.openapis.org/oas/v3.1.1)."""
+    types = {f"{at} {kind}": getattr(one, kind) for at, one in enumerate(OPERATIONS) for kind in ("answer", "body")}
+    adapters = [
+        (name, "serialization" if name.endswith("answer") else "validation", TypeAdapter(one))
+        for name, one in types.items()
+        if one is not None
+    ]
+    problem = ("problem", "serialization", TypeAdapter(objects.Problem))
+    found, shared = TypeAdapter.json_schemas([*adapters, problem], ref_template=_SCHEMAS)  # type: ignore[list-item]
+    schemas = {key: schema for (key, _), schema in found.items()}
+    paths: dict[str, Any] = {}
+    for at, one in enumerate(OPERATIONS):
+        refusals = {str(code): _content(_REFUSALS[code], schemas["problem"]) for code in (*one.refuses, 401, 421)}
+        parameters = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in one.names
+        ]
+        parameters += [
+            {"name": name, "in": "query", "description": what, "schema": {"type": "string"}}
+            for name, what in (one.query or {}).items()
+        ]
+        operation = {
+            "operationId": one.does.__name__,
+            "summary": one.summary,
+            "parameters": parameters,
+            "responses": {str(one.status): _content(one.summary, schemas[f"{at} answer"]), **refusals},
+        }
+        if one.body is not None:
+            body = {"required": True, "content": {_JSON: {"schema": schemas[f"{at} body"]}}}
+            operation["requestBody"] = body
+        paths.setdefault(one.path, {})[one.method] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "kraftwatch", "version": version("kraftwatch")},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": shared.get("$defs", {}),
+        },
+    }
+
+
+_REFUSALS = {
+    400: "The request is invalid",
+    401: "The token of listen_token_file is missing",
+    403: "The job has no listen_token_file, or a browser sent the request without a header of the page",
+    404: "There is no such object",
+    421: "The host of the request is unknown",
+    503: "The job starts, replays its journal, or cannot use its database",
+}
+
+
+def _content(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {_JSON: {"schema": schema}}}
+
+
+def _body(kind: type[BodyT]) -> BodyT:
+    """Returns the body of the request. Raises UsageError if it is not such an object."""
+    try:
+        return kind.model_validate_json(request.get_data())
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{f'{place}: ' if place else ''}{first['msg']}") from None
+
+
+def _end_ms(end: datetime, now_ms: Millis) -> Millis:
+    end_ms = Millis((end - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1))
+    if not 0 < end_ms - now_ms <= LONGEST_MS:
+        raise UsageError("the end must be in the future, at most 366 days from now")
+    return end_ms
+
+
+def _no_alert(fingerprint: str) -> ResponseReturnValue:
+    return {"status": f"no alert with the fingerprint '{fingerprint[:64]}' is firing"}, 404
+
+
+def _acknowledgement_json(alert: Alert, one: Acknowledgement) -> dict[str, Plain]:
+    return {
+        "fingerprint": alert.fingerprint,
+        "cluster": alert.cluster,
+        "rule": alert.rule,
+        "subject": alert.subject,
+        "severity": alert.severity.value,
+        "started_at": iso(alert.started_at_ms),
+        "by": one.by,
+        "at": iso(one.at_ms),
+        "until": None if one.until_ms is None else iso(one.until_ms),
+        "comment": one.comment,
+    }

@@ -1,0 +1,240 @@
+"""The JSON objects of the API, with what each field means: requests are checked by them, answers are described.
+
+Later versions may add fields to answers.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from rules.finding import Severity
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.health import Health
+
+_Text = Annotated[str, Field(min_length=1, max_length=200)]
+_Pattern = Annotated[str, Field(min_length=1, max_length=200)]
+_Comment = Annotated[str, Field(max_length=1_000)]
+
+
+class _Object(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class NewAcknowledgement(_Object):
+    """Acknowledges a firing alert, in place of its former acknowledgement."""
+
+    fingerprint: str
+    """The alert's fingerprint."""
+    by: _Text
+    """Who works on it."""
+    until: AwareDatetime | None = None
+    """When it ends; null: when the alert resolves or gets a higher severity."""
+    comment: _Comment = ""
+    """A note for the next person on call."""
+
+
+class NewSilence(_Object):
+    """Silences the alerts that match all patterns (`*`, `?`, `[abc]`); one of them must be given."""
+
+    cluster: _Pattern = "*"
+    """The cluster's name."""
+    rule: _Pattern = "*"
+    """The rule's id."""
+    subject: _Pattern = "*"
+    """The alert's subject."""
+    severity: _Pattern = "*"
+    """critical, warning or info."""
+    ends_at: AwareDatetime
+    """When it ends."""
+    author: _Text
+    """Who silences."""
+    comment: Annotated[str, Field(min_length=1, max_length=1_000)]
+    """The reason."""
+
+
+class AcknowledgementObject(_Object):
+    """The acknowledgement of a firing alert."""
+
+    fingerprint: str
+    """The alert's fingerprint."""
+    cluster: str
+    """The alert's cluster."""
+    rule: str
+    """The alert's rule."""
+    subject: str
+    """The alert's subject."""
+    severity: Severity
+    """The alert's severity."""
+    started_at: str
+    """When the alert's condition was first observed, ISO 8601."""
+    by: str
+    """Who works on it."""
+    at: str
+    """When it was acknowledged, ISO 8601."""
+    until: str | None
+    """When it ends; null: when the alert resolves."""
+    comment: str
+    """The person's note."""
+
+
+class SilenceObject(_Object):
+    """A silence; several with one id belong together."""
+
+    id: str
+    """Its id."""
+    cluster: str
+    """Pattern of the cluster's name."""
+    rule: str
+    """Pattern of the rule's id."""
+    subject: str
+    """Pattern of the alert's subject."""
+    severity: str
+    """Pattern of the severity."""
+    starts_at: str
+    """When it begins, ISO 8601."""
+    ends_at: str
+    """When it ends, ISO 8601."""
+    active: bool
+    """Whether it is in force now."""
+    author: str
+    """Who silences; `configuration` for a maintenance window."""
+    comment: str
+    """The reason."""
+
+
+class AlertObject(_Object):
+    """A transition of an alert: a line of the jsonl sink without `sent_at`."""
+
+    cluster: str
+    """The cluster's name; `kraftwatch` for an alert about the job itself."""
+    cluster_id: str
+    """Kafka's cluster id."""
+    rule: str
+    """The rule's id."""
+    subject: str
+    """What the alert is about."""
+    severity: Severity
+    """critical, warning or info."""
+    state: Annotated[str, Field(pattern="^(firing|resolved)$")]
+    """firing or resolved."""
+    summary: str
+    """What is wrong."""
+    evidence: dict[str, Any]
+    """The facts, for people: each rule has its own names."""
+    remedy: list[str]
+    """What to do: commands, and sentences that begin with `#`."""
+    started_at: str
+    """When the condition was first observed, ISO 8601."""
+    observed_at: str
+    """When this transition was observed, ISO 8601."""
+    offset: int | None
+    """The newest committed offset known then."""
+    fingerprint: str
+    """The alert's identity."""
+    late_ms: int = 0
+    """How late it was evaluated; absent if it was not late."""
+
+
+class RecoveredTopic(_Object):
+    """Partitions of a topic whose recovery ended."""
+
+    topic: str | None
+    """The topic's name."""
+    topic_id: str
+    """The topic's id."""
+    since: str
+    """When it began, ISO 8601."""
+    ended: str
+    """When it ended, ISO 8601."""
+
+
+class ClusterRow(_Object):
+    """One cluster in short."""
+
+    name: str
+    """The name in the configuration."""
+    cluster_id: str | None
+    """Kafka's cluster id."""
+    health: Health
+    """critical, warning, unknown or healthy."""
+    headline: str
+    """The worst fault in one sentence."""
+    age_ms: int | None
+    """Age of the status."""
+    observed_at: str | None
+    """Time of the newest observation, ISO 8601."""
+    source: str | None
+    """`live`, or `journal` while no leader answers."""
+    alerts: Mapping[Severity, int]
+    """Number of firing alerts by severity."""
+    pending: int
+    """Number of pending conditions."""
+    leader_id: int | None
+    """Node id of the leader."""
+    leader_epoch: int | None
+    """The newest known leader epoch."""
+    voters: int | None
+    """Number of voters."""
+    votes_needed: int | None
+    """Votes that win an election."""
+    voters_fetching: int | None
+    """Voters that fetch from the leader, the leader included."""
+    failures_left: int | None
+    """How many more voters may fail now."""
+    recovering_partitions: int | None
+    """Number of recovering partitions."""
+
+
+class ClusterObject(ClusterRow):
+    """One cluster."""
+
+    status: ClusterStatus | None
+    """The object of `kraftwatch status --json`."""
+    firing: list[AlertObject]
+    """The newest transition of each firing alert."""
+    history: list[AlertObject]
+    """The newest 500 transitions, oldest first."""
+    recovered: list[RecoveredTopic]
+    """Topics whose recovery ended since the job started."""
+    silences: list[SilenceObject]
+    """Active and future silences that may match alerts of this cluster."""
+
+
+class SinkObject(_Object):
+    """The delivery to one sink."""
+
+    name: str
+    """Its name."""
+    pending: int
+    """Transitions that are not delivered yet."""
+    silenced: int
+    """Firing alerts that a silence holds back."""
+    failing: str | None
+    """Why delivery fails."""
+    set_aside: int
+    """Notifications that the sink does not accept while it accepts others."""
+
+
+class FleetObject(_Object):
+    """All clusters."""
+
+    now_ms: int
+    """The job's clock, milliseconds since the epoch."""
+    counts: Mapping[Health, int]
+    """Number of clusters by health."""
+    clusters: list[ClusterRow]
+    """The clusters, worst first."""
+    delivered_at_ms: int | None
+    """Time of the newest delivery to the sinks."""
+    sinks: list[SinkObject]
+    """The sinks."""
+
+
+class Problem(BaseModel):
+    """Why a request is refused."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    status: str
+    """One sentence."""

@@ -1,0 +1,222 @@
+"""The API: each operation is documented, answers as the document says, and changes something only with the token."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from flask import Flask
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from connectors.delivery.delivery_report import DeliveryReport, SinkResult
+from connectors.delivery.ledger import Ledger
+from connectors.secret import Secret
+from connectors.store.acknowledgements import AcknowledgementStore
+from connectors.store.collection import SilenceStore
+from connectors.store.tables import job_database
+from connectors.wall_clock import wall_ms
+from rules.evaluate import thresholds_for
+from rules.formatting import iso
+from rules.model.identifiers import Millis
+from streaming.status.build_status import job_cluster_status
+from streaming.status.status_store import StatusStore
+from streaming.web.api import OPERATIONS, Changes, api, openapi
+from streaming.web.fleet_view import FleetView
+from streaming.web.page_access import PageAccess
+from streaming.web.pages import pages
+from streaming.web.server import Server
+from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.rules.situation import healthy
+
+TOKEN = "canary-token-5f2c"
+ALERT = alert("voter 2", rule="voter-lagging", cluster="prod", observed_at_ms=wall_ms())
+DOCUMENT = openapi()
+HOUR_MS = 3_600_000
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+class Served(Server):
+    """The page and the API of a job with one alert, which Ana may acknowledge."""
+
+    def __init__(self, folder: Path, *, token: str | None = TOKEN, starting: bool = False) -> None:
+        database = job_database(folder)
+        ledger = Ledger(database)
+        ledger.record([ALERT], ALERT.observed_at_ms)
+        store = StatusStore(["prod"])
+        store.put_status(job_cluster_status(healthy(3), thresholds_for({})), at_ms=wall_ms())
+        results = {"slack": SinkResult(pending=1)}
+        store.put_delivery(DeliveryReport(recorded=1, sinks=results), ledger.history, at_ms=wall_ms())
+        self.changes = Changes(acknowledgements=AcknowledgementStore(database), silences=SilenceStore(database))
+        view = FleetView(
+            store=store,
+            silences=lambda _: self.changes.silences.read(),
+            acknowledgements=self.changes.acknowledgements.read,
+            changeable=token is not None,
+        )
+        access = PageAccess(token=None if token is None else Secret(text=token))
+        super().__init__(("127.0.0.1", 0), [pages(view), api(view, None if starting else self.changes)], access=access)
+
+    def send(self, method: str, path: str, body: Any = None, headers: Any = BEARER, **more: Any) -> requests.Response:
+        url = f"http://127.0.0.1:{self.port}{path}"
+        return requests.request(method, url, json=body, headers=headers, timeout=60, **more)
+
+    def acknowledged(self) -> list[str]:
+        return [one.who for one in self.changes.acknowledgements.read() if one.active(wall_ms())]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path) as running:
+        yield running
+
+
+def checked(answer: requests.Response, method: str, path: str) -> Any:
+    """Returns the answer, which is as the document says."""
+    operation = DOCUMENT["paths"][path][method.lower()]
+    schema = operation["responses"][str(answer.status_code)]["content"]["application/json"]["schema"]
+    resource = DRAFT202012.create_resource(DOCUMENT)
+    registry: Registry[Any] = Registry().with_resource("urn:api", resource)
+    anchored = {"$id": "urn:api", **DOCUMENT, **schema}
+    if "$ref" in schema:
+        anchored = {"$ref": f"urn:api{schema['$ref']}"}
+    Draft202012Validator(anchored, registry=registry).validate(answer.json())
+    return answer.json()
+
+
+ACKNOWLEDGE = {"fingerprint": ALERT.fingerprint, "by": "Ana", "comment": "INC-1"}
+
+
+def silence(**more: Any) -> dict[str, Any]:
+    ends_at = iso(Millis(wall_ms() + HOUR_MS))
+    return {"rule": "voter-*", "ends_at": ends_at, "author": "Ana", "comment": "disks", **more}
+
+
+def test_the_document_is_valid_and_describes_each_route() -> None:
+    OpenAPIV31SpecValidator(DOCUMENT).validate()
+    app = Flask("test")
+    app.register_blueprint(api(FleetView(store=StatusStore([]))))
+    routes = {
+        (rule.rule.replace("<path:", "{").replace(">", "}"), method.lower())
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if rule.endpoint.startswith("api.")
+    }
+    assert routes == {(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    assert routes == {(one.path, one.method) for one in OPERATIONS}
+
+
+def test_what_is_read_is_as_documented(served: Served) -> None:
+    served.send("POST", "/api/acknowledgements", ACKNOWLEDGE)
+    served.send("POST", "/api/silences", silence())
+    for path, url in (
+        ("/api/clusters", "/api/clusters"),
+        ("/api/clusters/{name}", "/api/clusters/prod"),
+        ("/api/acknowledgements", "/api/acknowledgements"),
+        ("/api/silences", "/api/silences"),
+        ("/api/openapi.json", "/api/openapi.json"),
+    ):
+        answer = served.send("GET", url)
+        assert answer.status_code == 200, url
+        found = checked(answer, "get", path)
+        assert path != "/api/openapi.json" or found == DOCUMENT
+    assert checked(served.send("GET", "/api/clusters/other"), "get", "/api/clusters/{name}")
+    (shown,) = served.send("GET", "/api/clusters/prod").json()["status"]["acknowledged"]
+    assert (shown["rule"], shown["by"], shown["comment"]) == ("voter-lagging", "Ana", "INC-1")
+
+
+def test_an_alert_is_acknowledged_and_that_is_ended(served: Served) -> None:
+    until = iso(Millis(wall_ms() + HOUR_MS))
+    answer = served.send("POST", "/api/acknowledgements", {**ACKNOWLEDGE, "until": until})
+    added = checked(answer, "post", "/api/acknowledgements")
+    assert (answer.status_code, added["subject"], added["until"]) == (201, "voter 2", until)
+    assert served.send("GET", "/api/acknowledgements").json() == [added]
+    assert "<strong>Acknowledged</strong> by Ana until" in served.send("GET", "/clusters/prod").text
+    path = f"/api/acknowledgements/{ALERT.fingerprint}"
+    ended = served.send("DELETE", path)
+    assert checked(ended, "delete", "/api/acknowledgements/{fingerprint}") == added
+    assert served.acknowledged() == []
+    again = served.send("DELETE", path)
+    assert (again.status_code, again.json()) == (404, {"status": f"the alert {ALERT.fingerprint} is not acknowledged"})
+
+
+def test_alerts_are_silenced_and_that_is_ended(served: Served) -> None:
+    answer = served.send("POST", "/api/silences", silence(subject="voter 2"))
+    added = checked(answer, "post", "/api/silences")
+    assert (answer.status_code, added["rule"], added["subject"], added["active"]) == (201, "voter-*", "voter 2", True)
+    assert served.send("GET", "/api/silences").json() == [added]
+    ended = served.send("DELETE", f"/api/silences/{added['id']}")
+    assert [one["id"] for one in checked(ended, "delete", "/api/silences/{id}")] == [added["id"]]
+    assert served.send("GET", "/api/silences").json() == []
+    assert served.send("DELETE", "/api/silences/other").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "sentence"),
+    [
+        ("acknowledgements", {"by": "Ana"}, 400, "fingerprint: Field required"),
+        (
+            "acknowledgements",
+            {**ACKNOWLEDGE, "fingerprint": "none"},
+            404,
+            "no alert with the fingerprint 'none' is firing",
+        ),
+        ("acknowledgements", {**ACKNOWLEDGE, "until": "2020-01-01T00:00:00Z"}, 400, "the end must be in the future"),
+        ("acknowledgements", [], 400, "Input should be an object"),
+        ("silences", silence(rule="no-such"), 400, "rule: 'no-such' matches no rule"),
+        ("silences", silence(cluster="other"), 400, "cluster: 'other' matches no cluster"),
+        ("silences", silence(rule="*"), 400, "this would silence every alert"),
+        ("silences", silence(ends_at="2099-01-01T00:00:00Z"), 400, "the end must be in the future, at most 366 days"),
+        ("silences", silence(comment=""), 400, "comment: String should have at least 1 character"),
+    ],
+)
+def test_a_request_that_is_invalid_is_refused_in_one_sentence(
+    served: Served, path: str, body: Any, status: int, sentence: str
+) -> None:
+    answer = served.send("POST", f"/api/{path}", body)
+    assert answer.status_code == status
+    assert checked(answer, "post", f"/api/{path}")["status"].startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("headers", "more", "status"),
+    [
+        ({}, {}, 401),
+        ({"Authorization": "Bearer wrong"}, {}, 401),
+        ({"Cookie": f"token={TOKEN}"}, {"params": {"token": TOKEN}}, 401),
+        ({}, {"auth": ("any", TOKEN)}, 403),
+        ({"X-Requested-With": "kraftwatch"}, {"auth": ("any", TOKEN)}, 201),
+        (BEARER, {}, 201),
+    ],
+    ids=["none", "wrong", "cookie and query", "login of the browser alone", "page", "program"],
+)
+def test_only_the_token_in_a_header_that_no_other_page_can_send_changes_something(
+    served: Served, headers: Any, more: Any, status: int
+) -> None:
+    answer = served.send("POST", "/api/acknowledgements", ACKNOWLEDGE, headers, **more)
+    assert (answer.status_code, len(served.acknowledged())) == (status, int(status == 201))
+    assert TOKEN not in answer.text
+
+
+def test_without_a_token_nothing_can_be_changed_and_the_page_offers_nothing(tmp_path: Path) -> None:
+    with Served(tmp_path, token=None) as served:
+        answer = served.send("POST", "/api/acknowledgements", ACKNOWLEDGE, {"X-Requested-With": "kraftwatch"})
+        assert (answer.status_code, served.acknowledged()) == (403, [])
+        assert "data-acknowledge" not in served.send("GET", "/clusters/prod").text
+    with Served(tmp_path) as served:
+        assert f'data-acknowledge="{ALERT.fingerprint}"' in served.send("GET", "/clusters/prod").text
+
+
+def test_a_job_that_starts_changes_nothing(tmp_path: Path) -> None:
+    with Served(tmp_path, starting=True) as served:
+        answer = served.send("POST", "/api/acknowledgements", ACKNOWLEDGE)
+    assert (answer.status_code, answer.json()) == (503, {"status": "the job starts: try again"})
+
+
+def test_a_long_body_is_refused(served: Served) -> None:
+    answer = served.send("POST", "/api/acknowledgements", {**ACKNOWLEDGE, "comment": "x" * 20_000})
+    assert answer.status_code in (400, 413)
+    assert served.acknowledged() == []

@@ -127,9 +127,10 @@ mutate: $(READY) ## change MODULE=rules/lifecycle.py (or a folder) with mutmut a
 	  pytest_add_cli_args= ' -m' ' not lab and not spark and not long and not debian' > setup.cfg
 	@rm -rf mutants; $(BIN)/mutmut run; status=$$?; $(BIN)/mutmut results; rm setup.cfg; exit $$status
 
-lock: $(READY) ## update requirements.lock and deploy/requirements.txt from pyproject.toml
-	@$(LOCKED) --group dev pyproject.toml -o requirements.lock
-	@$(LOCKED) --no-annotate --constraint requirements.lock pyproject.toml -o deploy/requirements.txt
+lock: $(READY) ## update requirements.lock and deploy/requirements*.txt from pyproject.toml
+	@$(LOCKED) --all-extras --group dev pyproject.toml -o requirements.lock
+	@$(LOCKED) --no-annotate --constraint requirements.lock --all-extras pyproject.toml -o deploy/requirements.txt
+	@$(LOCKED) --no-annotate --constraint requirements.lock pyproject.toml -o deploy/requirements-base.txt
 
 helm: $(READY) ## build the pinned helm in .venv, for the tests of the chart (needs Go; verified by its checksum database)
 	@GOBIN=$(CURDIR)/$(BIN) go install helm.sh/helm/v3/cmd/helm@v3.18.4

@@ -34,5 +34,15 @@ def install_wheel(folder: Path) -> Path:
     return programs
 
 
+def install_base(folder: Path) -> Path:
+    """Installs the wheel and, from the registry, the locked packages of its base in a new environment; returns its bin
+    folder."""
+    wheel, environment = build_wheel(folder), folder / "environment"
+    subprocess.run([_uv(), "venv", "--quiet", "--python", sys.executable, environment], check=True)
+    options = ["--quiet", "--compile-bytecode", "--python", str(environment), "--constraint", "requirements.lock"]
+    subprocess.run([_uv(), "pip", "install", *options, wheel], cwd=ROOT, check=True)
+    return environment / "bin"
+
+
 def _uv() -> Path:
     return Path(sysconfig.get_path("scripts")) / "uv"

@@ -16,6 +16,7 @@ import requests
 from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
+from connectors.extras import Extra, require
 from connectors.secret import Secret, excerpt
 from connectors.sinks.bounded_http import Bound, BoundedAdapter, bounded
 from connectors.sinks.bounded_mail import BoundedSmtp, BoundedSmtpTls
@@ -85,8 +86,9 @@ class AppriseSink(SerialSink[tuple[str, str]]):
     """Sends to one service."""
 
     def __init__(self, section: AppriseSection, links: MessageLinks) -> None:
-        """Reads the URL once, so that an invalid one is reported at start-up."""
+        """Reads the URL once, so that an invalid one is reported at start-up, as a missing Apprise is."""
         super().__init__(section.options)
+        require(Extra.APPRISE, f"the sink {self.options.name}")
         self._url = section.required_secret("url")
         self._links = links
         _client(self._url)

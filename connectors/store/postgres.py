@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
 from connectors.errors import StoreError, UnavailableStoreError, UsageError
+from connectors.extras import Extra, require
 from connectors.secret import Secret, redact
 from connectors.store.database import LACKS_TABLES, Database
 from connectors.store.revisions import check_revision
@@ -64,8 +65,9 @@ class PostgresDatabase(Database):
     """A database of a server. Its tables are in the first schema of the user's search path."""
 
     def __init__(self, place: PostgresPlace, *, read_only: bool = False) -> None:
-        """Connects to nothing yet."""
+        """Connects to nothing yet. Raises UsageError if the driver is not installed."""
         super().__init__(f"the store {place}")
+        require(Extra.POSTGRES, self.place)
         self._at = place
         self._read_only = read_only
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.errors import KraftwatchError, UsageError
+from connectors.extras import Extra, require
 
 app = typer.Typer(help="Start and stop a real Kafka quorum on this machine, for experiments.", no_args_is_help=True)
 
@@ -60,6 +61,8 @@ def up(
     """
     from deploy.lab import LabError, jars, node, running_quorum
 
+    # Its jars contain the program that downloads Kafka's.
+    require(Extra.JOB, "kraftwatch lab up")
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         version = kafka or jars.KAFKA_VERSION

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from connectors.extras import Extra, require
 from streaming.cli.output import print_message
 
 _MARKUP: Literal["rich"] = "rich"
@@ -79,6 +80,8 @@ _DATA_VERBS = (
     (_JOB, "quarantine", "audit:app", "Show recorded data that could not be decoded, and decode it again."),
 )
 """The same, of the verbs under `kraftwatch data`."""
+_EXTRAS = {"demo": Extra.JOB, "run": Extra.JOB, "export": Extra.JOB, "audit": Extra.AUDIT}
+"""The verbs that need more than the base package. Their help does not."""
 
 
 class Verb(TyperCommand):
@@ -89,8 +92,11 @@ class Verb(TyperCommand):
         self._name, self._place = name, place
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Returns a context of the command, which typer then invokes."""
-        return self.load().make_context(info_name, args, parent=parent, **extra)
+        """Returns a context of the command, which typer then invokes. Raises UsageError if its extra is missing."""
+        context = self.load().make_context(info_name, args, parent=parent, **extra)
+        if self._name in _EXTRAS:
+            require(_EXTRAS[self._name], f"kraftwatch {self._name}")
+        return context
 
     def load(self) -> TyperCommand | TyperGroup:
         """Returns the command with its options."""

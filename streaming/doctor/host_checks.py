@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from connectors.errors import StoreError, UsageError
+from connectors.extras import Extra, require
 from connectors.sinks.http_request import error_text
 from connectors.sinks.sink_config import SinkSection, SinkServer, url_server
 from connectors.store.durable_file import is_open_to_others
@@ -39,7 +40,7 @@ def check_host(config: Config) -> Iterator[CheckResult]:
     """Yields whether the job can run on this machine."""
     yield _result("python", "version", OK, f"{platform.python_version()} at {sys.executable}")
     yield _java()
-    yield _result("spark", "version", OK, f"pyspark {version('pyspark')}")
+    yield _spark()
     yield from _checkpoint(job_checkpoint(config), config.pipeline.partitions)
     yield from _listen(config)
 
@@ -109,6 +110,15 @@ def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
 
 
 _result = partial(check_result, MACHINE)
+
+
+def _spark() -> CheckResult:
+    try:
+        require(Extra.JOB, "the job")
+    except UsageError as problem:
+        message, _, fix = str(problem).partition(": ")
+        return _result("spark", "version", FAILS, message, fix)
+    return _result("spark", "version", OK, f"pyspark {version('pyspark')}")
 
 
 def _java() -> CheckResult:

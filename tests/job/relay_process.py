@@ -58,10 +58,11 @@ class RelayProcess:
         topic: str,
         clusters: Sequence[dict[str, Any]],
         environment: Mapping[str, str] | None = None,
+        python: Path = Path(sys.executable),
     ) -> None:
-        """`environment`: variables beside those of this process."""
+        """`environment`: variables beside those of this process; `python`: of the environment with kraftwatch."""
         self.folder = folder
-        self._environment = environment or {}
+        self._environment, self._python = environment or {}, python
         self.section: dict[str, Any] = {
             "bootstrap": list(topic_lab.broker_bootstrap),
             "topic": topic,
@@ -93,7 +94,7 @@ class RelayProcess:
         file.write_text(yaml.safe_dump({"clusters": self._clusters, "relay": {**self.section, **keys}}))
         with (self.folder / "relay.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "streaming", "relay", "--config", str(file), *arguments],
+                [self._python, "-m", "streaming", "relay", "--config", str(file), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,0 +1,82 @@
+"""Without an extra: one sentence with the command that installs it.
+
+`tests/kafka/test_base_install.py` has a real environment without extras.
+"""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from connectors import extras
+from tests.cli.program import kraftwatch, usage_error
+
+CLUSTER = ("--cluster", "a=127.0.0.1:1")
+
+
+@pytest.fixture(autouse=True)
+def _base_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["run", *CLUSTER],
+            "kraftwatch run needs Spark, which the base package does not install: pip install 'kraftwatch[job]'",
+        ),
+        (
+            ["demo"],
+            "kraftwatch demo needs Spark, which the base package does not install: pip install 'kraftwatch[job]'",
+        ),
+        (
+            ["export", "--to", "lake"],
+            "kraftwatch export needs Spark, which the base package does not install: pip install 'kraftwatch[job]'",
+        ),
+        (
+            ["lab", "up"],
+            "kraftwatch lab up needs Spark, which the base package does not install: pip install 'kraftwatch[job]'",
+        ),
+        (
+            ["audit"],
+            "kraftwatch audit needs Great Expectations, which the base package does not install: "
+            "pip install 'kraftwatch[audit]'",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_names_the_extra_that_it_lacks(words: list[str], sentence: str) -> None:
+    assert usage_error(*words) == sentence
+
+
+def test_help_and_usage_errors_need_no_extra() -> None:
+    assert kraftwatch("run", "--help").exit_code == 0
+    assert "No such option: --sinks" in kraftwatch("run", "--sinks").output
+
+
+def config(folder: Path, **keys: object) -> Path:
+    file = folder / "kraftwatch.yaml"
+    cluster = {"name": "a", "bootstrap": ["127.0.0.1:1"]}
+    file.write_text(yaml.safe_dump({"clusters": [cluster], "checkpoint": str(folder / "job"), **keys}))
+    return file
+
+
+def test_a_store_on_a_server_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
+    file = config(tmp_path, store="postgresql://kraftwatch@db:5432/alerts")
+
+    assert usage_error("silence", "list", "--config", file) == (
+        "the store db:5432/alerts needs psycopg, which the base package does not install: "
+        "pip install 'kraftwatch[postgres]'"
+    )
+
+
+def test_an_apprise_sink_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
+    file = config(tmp_path, sinks=["apprise:mailto://secret:word@example.com"])
+    ended = kraftwatch("config", "check", file)
+
+    assert ended.exit_code == 2
+    assert ended.stderr == (
+        f"kraftwatch: {file}: sinks.0: the sink apprise:mailto needs Apprise, which the base package does not install: "
+        "pip install 'kraftwatch[apprise]'\n"
+    )

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from connectors.errors import UsageError
 from connectors.settings import Section, host_port, readable
+from rules.formatting import and_join
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.root import Config
 
@@ -33,8 +34,8 @@ def exposures(config: Config, file: Path | None) -> Sequence[str]:
     for key, secret in configured_secrets(config):
         if isinstance(secret, Path):
             files.setdefault(secret, key)
-    if file is not None and _holds_a_secret(file, config):
-        files[file] = "the configuration holds a secret"
+    if file is not None and (held := _secrets_in(file, config)):
+        files[file] = f"the configuration holds {and_join(held)}"
     found = [f"{key}: {path} {how}: chmod 600 {path}" for path, key in files.items() if (how := _readable_by(path))]
     page = open_page(config)
     return found if page is None else [*found, page]
@@ -72,14 +73,14 @@ def configured_secrets(value: object, key: str = "") -> Iterator[tuple[str, Path
             pass
 
 
-def _holds_a_secret(file: Path, config: Config) -> bool:
+def _secrets_in(file: Path, config: Config) -> Sequence[str]:
+    """Returns the keys of the secrets that the file itself holds: not of one from an environment variable."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return False
-    # A secret from an environment variable is not in the file.
-    inline = (one.get_secret_value() for _, one in configured_secrets(config) if isinstance(one, SecretStr))
-    return any(secret in text for secret in inline if secret)
+        return ()
+    inline = {key: one.get_secret_value() for key, one in configured_secrets(config) if isinstance(one, SecretStr)}
+    return [key for key, secret in inline.items() if secret and secret in text]
 
 
 def _readable_by(path: Path) -> str | None:

@@ -83,8 +83,13 @@ class ClusterView:
 
     @cached_property
     def health(self) -> Health:
-        """The worst severity that fires; unknown where not everything is observed."""
-        severities = {alert.severity for alert in self.firing if alert.rule != BLIND}
+        """The worst severity that fires; unknown where not everything is observed.
+
+        A warning that the monitor is blind says that the health is unknown; a critical one pages, and counts as such.
+        """
+        severities = {
+            alert.severity for alert in self.firing if alert.rule != BLIND or alert.severity is Severity.CRITICAL
+        }
         return health_of(
             severities,
             records_at_risk=self.records_at_risk is not None,

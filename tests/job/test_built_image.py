@@ -72,7 +72,9 @@ def test_a_job_of_the_image_evaluates_and_ends(
     state.mkdir()
     shutil.chown(state, 10001, 10001)
     inside = ["buildah", "run", "--isolation", "chroot", "--volume", f"{state}:/var/lib/kraftwatch", container, "--"]
-    who = run(*inside, "sh", "-c", "id -u; ls $SPARK_HOME/jars | grep -c -e hadoop-aws -e S3CheckpointFiles", env=environment)
+    who = run(
+        *inside, "sh", "-c", "id -u; ls $SPARK_HOME/jars | grep -c -e hadoop-aws -e S3CheckpointFiles", env=environment
+    )
     assert who.split() == ["10001", "2"]
 
     command = [*inside, "kraftwatch", "run", "--cluster", f"test={','.join(lab.bootstrap)}", "--listen", address]

@@ -71,7 +71,7 @@ def test_configuration_that_holds_a_secret_itself_is_reported(
     monkeypatch.setenv("HOOK", SECRET)
     file = write(tmp_path, mode, sinks=[{"webhook": {"url": f"https://hook.example/{hook}"}}])
 
-    assert any("the configuration holds a secret" in each for each in warnings(file)) is reported
+    assert any("the configuration holds sinks.0.webhook.url: " in each for each in warnings(file)) is reported
 
 
 @pytest.mark.parametrize(("own_key_file", "reported"), [(False, True), (True, False)])

@@ -13,6 +13,12 @@ from tests.kafka import version_table
 ROOT = Path(__file__).parents[1]
 ALERT_SCHEMA = ROOT / "connectors" / "alert.schema.json"
 ALERTMANAGER = ROOT / "deploy" / "prometheus" / "alertmanager.yml"
+CHART = ROOT / "deploy" / "helm" / "kraftwatch" / "files"
+CHARTED = (
+    *sorted((ROOT / "deploy" / "prometheus").glob("kraftwatch-*.rules.yml")),
+    ROOT / "deploy" / "grafana" / "kraftwatch.json",
+)
+"""What the chart installs too: helm reads only files of the chart's folder."""
 
 
 def generated() -> Mapping[Path, str]:
@@ -25,6 +31,7 @@ def generated() -> Mapping[Path, str]:
         metric_page.PAGE: metric_page.page(),
         version_table.PAGE: version_table.page(),
         status_schema.PATH: status_schema.text(),
+        **{CHART / path.name: path.read_text(encoding="utf-8") for path in CHARTED},
         **{rule_pages.PAGES / name: text for name, text in rule_pages.pages().items()},
     }
 

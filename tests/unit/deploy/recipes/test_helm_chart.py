@@ -3,6 +3,7 @@
 `make helm` builds the pinned helm; without it these tests are skipped.
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,13 @@ EVERYTHING: dict[str, Any] = {
     "relay": {"size": "3Gi", "resources": {"limits": {"memory": "1Gi"}}},
     "audit": {"enabled": True, "schedule": "5 4 * * 0", "newest": 900, "resources": {"requests": {"cpu": "10m"}}},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "interval": "30s"},
+    "prometheusRule": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "quorum": True,
+        "docsUrl": "https://own.example/docs/",
+    },
+    "dashboard": {"enabled": True, "labels": {"grafana_dashboard": "yes"}},
 }
 """A value of every key that the chart has."""
 
@@ -71,13 +79,16 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def rendered(folder: Path, values: dict[str, Any], version: str = NEWEST) -> dict[str, Manifest]:
-    """The manifests by kind; those of the relay by kind and `-relay`."""
+    """The manifests by kind; those of the relay or the dashboard by kind and `-relay` or `-dashboard`."""
     (folder / "values.yaml").write_text(yaml.safe_dump(values))
     arguments = ["--namespace", "kraftwatch", "--kube-version", version, "--values", str(folder / "values.yaml")]
     ran = helm("template", "kraftwatch", str(CHART), *arguments)
     assert ran.returncode == 0, ran.stderr
     manifests = [each for each in yaml.safe_load_all(ran.stdout) if each is not None]
-    names = [(each["kind"], "-relay" if "-relay" in each["metadata"]["name"] else "") for each in manifests]
+    suffixes = ("-relay", "-dashboard")
+    names = [
+        (each["kind"], next((one for one in suffixes if one in each["metadata"]["name"]), "")) for each in manifests
+    ]
     assert len({*names}) == len(manifests)
     return {kind + of_relay: each for (kind, of_relay), each in zip(names, manifests, strict=True)}
 
@@ -159,6 +170,15 @@ def test_every_value_has_an_effect(tmp_path: Path) -> None:
     assert "--newest 900 --record" in audit_container["command"][-1]
     assert audit_container["resources"]["requests"]["cpu"] == "10m"
     assert (audit_pod["imagePullSecrets"], audit_pod["tolerations"]) == (pod["imagePullSecrets"], pod["tolerations"])
+    rules = manifests["PrometheusRule"]
+    assert rules["metadata"]["labels"]["release"] == "prometheus"
+    assert [group["name"] for group in rules["spec"]["groups"]] == ["kraftwatch-health", "kraftwatch-quorum"]
+    runbooks = [rule["annotations"]["runbook_url"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    assert {url.partition("/docs/")[0] for url in runbooks} == {"https://own.example"}
+    dashboard = manifests["ConfigMap-dashboard"]
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "yes"
+    original = ROOT / "deploy" / "grafana" / "kraftwatch.json"
+    assert json.loads(dashboard["data"]["kraftwatch.json"]) == json.loads(original.read_text())
     assert EVERYTHING.keys() | {"config", "resources"} == yaml.safe_load((CHART / "values.yaml").read_text()).keys()
 
 

@@ -55,7 +55,7 @@ def selectors(manifests: Iterable[Manifest]) -> Iterator[dict[str, str]]:
 
 def validate(manifest: Manifest, version: str) -> None:
     """Kinds of operators have no schema here."""
-    if manifest["kind"] not in ("PodMonitor", "SparkApplication"):
+    if manifest["kind"] not in ("PodMonitor", "PrometheusRule", "SparkApplication"):
         kubernetes_validate.validate(manifest, version, strict=True)
 
 

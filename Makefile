@@ -164,7 +164,7 @@ sbom: $(READY) ## write the SBOMs of the runtime and the development packages (C
 	@$(CYCLONEDX) requirements.lock --output-file $(SBOM)/kraftwatch-dev.cdx.json
 
 docs: $(READY) ## build the documentation as a static site in site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@$(BIN)/python -m tests.docs_site site
 
 clean: ## delete .venv, caches and build output
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site mutants

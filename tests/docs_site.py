@@ -1,16 +1,20 @@
-"""Hooks of mkdocs (`hooks` in mkdocs.yml).
+"""Builds the documentation as a static site: `python -m tests.docs_site FOLDER`.
 
 The documents are also read in the repository, where links may name files outside docs. On the site such a link becomes
-the file's name, the start page replaces README.md, and CONTRIBUTING.md and CHANGELOG.md are pages.
+the file's name, the start page replaces README.md, and CONTRIBUTING.md and CHANGELOG.md are pages. So the site is built
+from a copy, by zensical, which checks the links between pages and their anchors.
 """
 
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+import yaml
 
 from rules.evaluate import ALL_RULES
 
@@ -20,55 +24,88 @@ TOP_LEVEL_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    config.nav = [existing for entry in config.nav or [] if (existing := existing_pages(entry)) is not None]
-    return config
+class DocsError(Exception):
+    """The site cannot be built as the documents are; the text says why."""
 
 
-def existing_pages(entry: Any) -> Any:
-    """Returns an entry of the navigation without missing pages; inserts the rules' pages below `Rules`."""
-    match entry:
-        case {"Rules": _}:
-            return {"Rules": ["rules/index.md", *({rule: f"rules/{rule}.md"} for rule in sorted(ALL_RULES))]}
-        case str():
-            return entry if entry in TOP_LEVEL_PAGES.values() or (ROOT / "docs" / entry).exists() else None
-        case dict():
-            ((name, inside),) = entry.items()
-            if isinstance(inside, str):
-                return entry if existing_pages(inside) else None
-            return {name: [existing for each in inside if (existing := existing_pages(each)) is not None]}
-        case _:
-            return entry
+def build(to: Path) -> None:
+    """Builds the site in a folder, which it replaces.
+
+    Raises:
+        DocsError: a page is missing in the navigation, or a link is invalid.
+    """
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-docs-") as name:
+        work = Path(name)
+        copy_documents(work / "docs")
+        settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+        settings["nav"] = [with_rules(entry) for entry in settings["nav"]]
+        existing = {str(path.relative_to(work / "docs")) for path in (work / "docs").rglob("*.md")}
+        if wrong := existing ^ {*pages(settings["nav"])}:
+            raise DocsError(f"nav of mkdocs.yml: a page is missing there or in docs: {', '.join(sorted(wrong))}")
+        (work / "mkdocs.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        command = [sys.executable, "-m", "zensical", "build", "--strict"]
+        built = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+        if built.returncode:
+            # A traceback follows; the warnings are drawn in colours.
+            raise DocsError(re.sub(r"\x1b\[[0-9;]*m", "", built.stderr).partition("Traceback")[0])
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(work / "site", to)
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    for name, page in TOP_LEVEL_PAGES.items():
-        if page != "index.md":
-            files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
-    return files
+def copy_documents(folder: Path) -> None:
+    """Copies the pages, with the links of the site, and the files that they show."""
+    shutil.copytree(ROOT / "docs", folder)
+    documents = [(path, path.relative_to(ROOT / "docs")) for path in sorted((ROOT / "docs").rglob("*.md"))]
+    documents += [(ROOT / name, Path(page)) for name, page in TOP_LEVEL_PAGES.items() if page != "index.md"]
+    for document, page in documents:
+        text = document.read_text(encoding="utf-8")
+        (folder / page).write_text(site_text(text, document.parent, page.parent), encoding="utf-8")
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    source = page.file.src_uri
-    is_top_level = source in TOP_LEVEL_PAGES.values() and source != "index.md"
-    source_folder = ROOT if is_top_level else (ROOT / "docs" / source).parent
-    return _LINK.sub(lambda link: site_link(link, source_folder, Path(source).parent), markdown)
+def with_rules(entry: Any) -> Any:
+    """Returns an entry of the navigation; that of the rules lists their pages."""
+    if entry == {"Rules": []}:
+        return {"Rules": ["rules/index.md", *({rule: f"rules/{rule}.md"} for rule in sorted(ALL_RULES))]}
+    return entry
 
 
-def site_link(link: re.Match[str], source_folder: Path, page_folder: Path) -> str:
-    """Returns the link for the site.
+def pages(nav: Iterable[Any]) -> Iterator[str]:
+    """Yields the pages of a navigation."""
+    for entry in nav:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for inside in entry.values():
+                yield from pages([inside] if isinstance(inside, str) else inside)
+
+
+def site_text(markdown: str, source_folder: Path, page_folder: Path) -> str:
+    """Returns a document with the links of the site.
 
     Args:
-        link: the link in the document.
-        source_folder: the document's folder in the repository.
-        page_folder: the page's folder on the site.
+        markdown: the document.
+        source_folder: its folder in the repository.
+        page_folder: the page's folder on the site, relative to that of the start page.
     """
-    target = (source_folder / link["path"]).resolve()
-    if not target.is_relative_to(ROOT) or not target.exists():
-        return link[0]
-    inside = target.relative_to(ROOT)
-    page = TOP_LEVEL_PAGES.get(str(inside)) or (str(inside.relative_to("docs")) if inside.parts[0] == "docs" else None)
-    if page is None:
-        return link["text"] if str(inside) in link["text"] else f"{link['text']} (`{inside}`)"
-    up = "../" * len(page_folder.parts)
-    return f"[{link['text']}]({up}{page}{link['anchor'] or ''})"
+
+    def site_link(link: re.Match[str]) -> str:
+        target = (source_folder / link["path"]).resolve()
+        if not target.is_relative_to(ROOT) or not target.exists():
+            return link[0]
+        inside = target.relative_to(ROOT)
+        page = TOP_LEVEL_PAGES.get(str(inside)) or (
+            str(inside.relative_to("docs")) if inside.parts[0] == "docs" else None
+        )
+        if page is None:
+            return link["text"] if str(inside) in link["text"] else f"{link['text']} (`{inside}`)"
+        up = "../" * len(page_folder.parts)
+        return f"[{link['text']}]({up}{page}{link['anchor'] or ''})"
+
+    return _LINK.sub(site_link, markdown)
+
+
+if __name__ == "__main__":
+    try:
+        build(Path(sys.argv[1]))
+    except DocsError as problem:
+        sys.exit(f"docs: {problem}")

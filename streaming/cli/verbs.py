@@ -94,7 +94,8 @@ class Verb(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Returns a context of the command, which typer then invokes. Raises UsageError if its extra is missing."""
         context = self.load().make_context(info_name, args, parent=parent, **extra)
-        if self._name in _EXTRAS:
+        # Completion parses what is not complete, and runs nothing.
+        if self._name in _EXTRAS and not context.resilient_parsing:
             require(_EXTRAS[self._name], f"kraftwatch {self._name}")
         return context
 

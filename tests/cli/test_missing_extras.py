@@ -6,9 +6,11 @@
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 from connectors import extras
+from streaming.cli import app
 from tests.cli.program import kraftwatch, usage_error
 
 CLUSTER = ("--cluster", "a=127.0.0.1:1")
@@ -50,9 +52,11 @@ def test_a_command_names_the_extra_that_it_lacks(words: list[str], sentence: str
     assert usage_error(*words) == sentence
 
 
-def test_help_and_usage_errors_need_no_extra() -> None:
+def test_help_usage_errors_and_completion_need_no_extra() -> None:
     assert kraftwatch("run", "--help").exit_code == 0
     assert "No such option: --sinks" in kraftwatch("run", "--sinks").output
+    verb = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    assert verb.make_context("run", ["--config", "x"], resilient_parsing=True).params["config"] == Path("x")
 
 
 def config(folder: Path, **keys: object) -> Path:

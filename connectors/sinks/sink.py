@@ -7,15 +7,16 @@ state, summary and the incident stay, so a service shows it under the same key.
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from connectors.alert_json import minimal_alert
 from connectors.errors import UsageError
 from connectors.json_log import alert_fields
 from connectors.secret import redact
+from rules.alert import AlertId
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from rules.notifications.route import Route
@@ -109,6 +110,31 @@ class Sink(Protocol):
         no side effect: it has the keys of its alerts (`Alert.key`) and of its incident. An exception is a bug of the
         sink and counts as a Retry of all notifications.
         """
+        ...
+
+
+class Responses(Protocol):
+    """Where the job takes what people do in the service of a sink. Each method raises StoreError if it cannot."""
+
+    def acknowledge(self, alerts: Collection[AlertId], *, by: str) -> None:
+        """Acknowledges those of the alerts that still fire."""
+        ...
+
+    def end_acknowledgement(self, alerts: Iterable[AlertId]) -> None:
+        """Ends the acknowledgements of these alerts."""
+        ...
+
+    def silence(self, alerts: Collection[AlertId], *, by: str) -> None:
+        """Silences those of the alerts that still fire for an hour."""
+        ...
+
+
+@runtime_checkable
+class FollowedSink(Protocol):
+    """A sink in whose service people respond to notifications."""
+
+    def follow(self, responses: Responses | None) -> None:
+        """Is called each second while the job notifies, and returns at once; None: the job no longer takes them."""
         ...
 
 

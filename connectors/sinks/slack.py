@@ -3,7 +3,8 @@
 With a bot token (scope `chat:write`, and the app invited to the channel) the message is posted when an incident
 begins, and edited afterwards. Slack sends no notification for an edit, so changes, repetitions and the end are also
 replies in the thread; a reply is also shown in the channel if the incident got worse, if another alert that is as
-severe joined it, if what to do has changed, or if it is repeated. With an incoming webhook nothing can be edited: each
+severe joined it, if what to do has changed, if it is repeated, or if its acknowledgement ended. With an app-level token
+the message has buttons (`slack_buttons`). With an incoming webhook nothing can be edited: each
 notification is a new message.
 """
 
@@ -15,16 +16,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from urllib.parse import urlsplit
 from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
 from connectors.secret import Secret, excerpt
 from connectors.settings import ValidUrl, placed_error, url_problem
-from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
-from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, SerialSink, Sink
-from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
+from connectors.sinks.http_request import HttpResponse, outcome_of_response, post, tls_context
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Responses, Retry, SerialSink, Sink
+from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
+from connectors.sinks.slack_buttons import SlackButtons
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import parse_json
@@ -34,6 +37,7 @@ from rules.notifications.notification import Notification, NotifyReason
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
+    from slack_sdk.socket_mode import SocketModeClient
 
 _API_URL = "https://slack.com/api/"
 _SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
@@ -87,10 +91,16 @@ class SlackSection(PeopleSection):
     form = "slack:WEBHOOK-URL"
     text_key = "webhook_url"
     ca_file: ClassVar[Path | None] = None
+    socket_port: ClassVar[int] = 443
+    """To another one the SDK would connect without TLS."""
 
     token: SecretStr | None = None
     """A bot token (`xoxb-…`) with the scope `chat:write`; invite the app to the channel."""
     token_file: Path | None = None
+    app_token: SecretStr | None = None
+    """An app-level token (`xapp-…`) with the scope `connections:write`: messages have the buttons *Acknowledge* and
+    *Silence 1 h*. No other job may use the app."""
+    app_token_file: Path | None = None
     channel: str | None = Field(default=None, pattern=r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$")
     """`#name` (in quotation marks: # begins a YAML comment), or the channel's id, which a rename does not change."""
     webhook_url: SecretStr | None = None
@@ -106,6 +116,8 @@ class SlackSection(PeopleSection):
             raise ValueError("give a token and a channel, or a webhook_url, not both")
         if not bot:
             self.required_secret("webhook_url")
+        if not bot and self.secret("app_token") is not None:
+            raise ValueError("app_token needs a token and a channel: the messages of a webhook have no buttons")
         if bot != (self.channel is not None):
             raise ValueError("token and channel go together; a webhook has its channel in Slack")
         problem = None if self.webhook_url is None else url_problem(self.webhook_url.get_secret_value())
@@ -155,7 +167,7 @@ class SlackFormat(SerialSink[SlackDocument]):
         self._section, self._links = section, links
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> SlackDocument:
-        return slack_document(notification, self._links)
+        return slack_document(notification, self._links, with_buttons=self._section.secret("app_token") is not None)
 
 
 class SlackSink(SlackFormat):
@@ -168,12 +180,43 @@ class SlackSink(SlackFormat):
         lost = "incidents that are firing are posted again"
         self._messages = SinkState(store, self.options.name, _MESSAGE, if_lost=lost)
         self._token.read()
+        self._app_token = section.secret("app_token")
+        self._buttons: SlackButtons | None = None
+        if self._app_token is not None:
+            self._app_token.read()
+            self._buttons = SlackButtons(self.options.name, self._socket_client)
+
+    def follow(self, responses: Responses | None) -> None:
+        """As `FollowedSink.follow`: Slack says which buttons people press."""
+        if self._buttons is not None:
+            self._buttons.follow(responses)
+
+    def _socket_client(self) -> "SocketModeClient":
+        from slack_sdk.socket_mode import SocketModeClient
+
+        assert self._app_token is not None
+        token = self._app_token.read()
+        client = _client(token, self._section, lambda: TIMEOUT_S, accepted=self._is_connection)
+        client.ssl = tls_context(self._section.ca_file)
+        # Reconnecting is done here: the SDK would repeat a refusal every five seconds.
+        return SocketModeClient(
+            app_token=token, web_client=client, logger=_SDK_LOG, auto_reconnect_enabled=False, concurrency=1
+        )
+
+    def _is_connection(self, response: HttpResponse, sent: bytes) -> bool:
+        """Returns whether an answer is that of apps.connections.open."""
+        match response.json:
+            case {"url": str(url)} if url.startswith("wss://"):
+                return (urlsplit(url).port or 443) == self._section.socket_port
+            case _:
+                return False
 
     def _send_one(
         self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
     ) -> Outcome:
         token = self._token.read()
-        client = _client(token, self._section, left_s)
+        until = time.monotonic() + left_s
+        client = _client(token, self._section, lambda: until - time.monotonic())
         try:
             self._update_or_post(client, notification, document)
         except _SlackError as error:
@@ -255,13 +298,28 @@ class _SlackError(Exception):
         super().__init__()
         self.outcome, self.code = outcome, code
 
+    @property
+    def reason(self) -> str | None:
+        """One sentence without a secret."""
+        return None if isinstance(self.outcome, Delivered) else self.outcome.reason
 
-def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
-    """Returns Slack's client for one notification, with the transport of `connectors.sinks.http_request`."""
+
+def _client(
+    token: str,
+    section: SlackSection,
+    left_s: Callable[[], float],
+    *,
+    accepted: Callable[[HttpResponse, bytes], bool] | None = None,
+) -> "WebClient":
+    """Returns Slack's client with the transport of `connectors.sinks.http_request`.
+
+    `left_s` returns how long the next call may take; `accepted`: whether an answer is that of the called method, by
+    default one that posts or edits a message.
+    """
     from slack_sdk import WebClient
     from slack_sdk.errors import SlackApiError
 
-    until = time.monotonic() + seconds
+    is_wanted = accepted or _is_message
 
     class SingleCallSlack(WebClient):
         def api_call(self, *args: Any, **options: Any) -> Any:
@@ -273,13 +331,12 @@ def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
 
         def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
             body = req.data if isinstance(req.data, bytes) else b""
-            left_s = max(0.0, until - time.monotonic())
             headers = dict(req.header_items())
             response = post(
-                url, body, seconds=left_s, headers=headers, ca_file=section.ca_file, answer_bytes=_ANSWER_BYTES
+                url, body, seconds=left_s(), headers=headers, ca_file=section.ca_file, answer_bytes=_ANSWER_BYTES
             )
-            accepted = partial(_is_slacks, sent=body)
-            outcome = outcome_of_response(response, "", [token], server="Slack", accepted=accepted)
+            is_slacks = partial(_is_slacks, sent=body, accepted=is_wanted)
+            outcome = outcome_of_response(response, "", [token], server="Slack", accepted=is_slacks)
             if isinstance(response, Retry) or not isinstance(outcome, Delivered):
                 raise _SlackError(outcome)
             return {"status": response.status, "headers": response.headers, "body": response.text}
@@ -292,12 +349,21 @@ def _is_ok(response: HttpResponse) -> bool:
     return response.status == 200 and response.text.strip() == "ok"
 
 
-def _is_slacks(response: HttpResponse, sent: bytes) -> bool:
-    """Returns whether a response is that of Slack's API: an error, or where the posted or edited message is."""
+def _is_slacks(response: HttpResponse, sent: bytes, accepted: Callable[[HttpResponse, bytes], bool]) -> bool:
+    """Returns whether a response is that of Slack's API: an error, or the wanted answer."""
     match response.json if response.status == 200 else None:
         case {"ok": False}:
             return True
-        case {"ok": True, "channel": str(), "ts": str(ts)}:
+        case {"ok": True}:
+            return accepted(response, sent)
+        case _:
+            return False
+
+
+def _is_message(response: HttpResponse, sent: bytes) -> bool:
+    """Returns whether an answer says where the posted or edited message is."""
+    match response.json:
+        case {"channel": str(), "ts": str(ts)}:
             return bool(ts == parse_json(sent).get("ts", ts))
         case _:
             return False

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from connectors.sinks.notification_text import delay_text
 from connectors.sinks.sink_config import MessageLinks
+from connectors.sinks.slack_buttons import buttons
 from rules.alert import Alert, AlertState
 from rules.evidence_text import evidence_lines
 from rules.finding import Severity
@@ -50,9 +51,13 @@ class SlackDocument:
         return {name: value for name, value in self.message.items() if name != "attachments"}
 
 
-def slack_document(notification: Notification, links: MessageLinks) -> SlackDocument:
+def slack_document(notification: Notification, links: MessageLinks, *, with_buttons: bool = False) -> SlackDocument:
     """Returns all texts of a notification."""
-    return SlackDocument(message=message(notification, links), reply=reply(notification))
+    text = message(notification, links)
+    if with_buttons and notification.firing:
+        (attachment,) = text["attachments"]
+        attachment["blocks"].append(buttons(notification, links.cluster(notification.root.cluster)))
+    return SlackDocument(message=text, reply=reply(notification))
 
 
 _NO_UNFURL: dict[str, Any] = {"parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}

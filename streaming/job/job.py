@@ -20,6 +20,7 @@ from streaming.job.dependencies import Dependencies
 from streaming.job.job_monitor import JobInputs, JobMonitor
 from streaming.job.monitoring import Monitoring
 from streaming.job.newest_audit import NewestAudit
+from streaming.job.responses import SinkResponses
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, open_sinks
 from streaming.job.topic_input import identify_in_topics
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
@@ -75,6 +76,8 @@ class Job:
             holds=lambda now_ms: (*self.silences(now_ms), *self.acknowledgements.current()),
             configured=lambda: (*self.store.names, *self._waiting),
         )
+        self._responses = SinkResponses(self.notifying, self.acknowledgements, self.silences.stored)
+        stack.callback(self._responses.stop)
         self.batch_stats = BatchStats(firing=self.notifying.ledger.firing)
         self.deliver = Deliver(
             self.notifying,
@@ -104,8 +107,9 @@ class Job:
         self._observed_ms = max(self._observed_ms, batch.observed_ms)
 
     def notify(self) -> None:
-        """Sends what is due while no batch comes: about this job, its input and its sinks."""
+        """Sends what is due while no batch comes, and takes what people do in the services of sinks."""
         self.notifying.send()
+        self._responses.follow(_sinks(self._sinks))
         if self.notifying.notifies:
             with self.notifying.paused():
                 self.batch_stats.note_firing()

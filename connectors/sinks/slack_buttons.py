@@ -1,0 +1,141 @@
+"""The buttons of Slack messages: a connection by which Slack says that a person pressed one (Socket Mode).
+
+The job opens the connection, so that no port of it is open. Slack ends a connection each few hours and says so before;
+the SDK then opens the next one first (https://docs.slack.dev/apis/events-api/using-socket-mode).
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.errors import KraftwatchError, UsageError
+from connectors.sinks.sink import Responses
+from rules.alert import Alert, AlertId
+from rules.formatting import shortened, visible
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notification
+
+if TYPE_CHECKING:
+    from slack_sdk.socket_mode import SocketModeClient
+    from slack_sdk.socket_mode.client import BaseSocketModeClient
+    from slack_sdk.socket_mode.request import SocketModeRequest
+
+_LOG = logging.getLogger(__name__)
+ACKNOWLEDGE, END, SILENCE, PAGE = "acknowledge", "end-acknowledgement", "silence", "page"
+"""The `action_id` of each button."""
+_MAX_ALERTS = 50
+"""A button's value has at most 2,000 characters."""
+_RETRY_S: Final = (10.0, 30.0, 60.0, 300.0)
+"""Slack allows to open about one connection in a minute."""
+_MAX_NAME = 80
+
+
+def buttons(notification: Notification, page: str | None) -> dict[str, Any]:
+    """Returns the block with the buttons of an incident that is open."""
+    value = _value(notification.firing)
+    first = (END, "End acknowledgement") if notification.acknowledged else (ACKNOWLEDGE, "Acknowledge")
+    elements = [_button(*first, value=value), _button(SILENCE, "Silence 1 h", value=value)]
+    if page is not None:
+        elements.append(_button(PAGE, "Open page", url=page))
+    return {"type": "actions", "elements": elements}
+
+
+def _button(action: str, text: str, **more: str) -> dict[str, Any]:
+    return {"type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, **more}
+
+
+def _value(alerts: Sequence[Alert]) -> str:
+    return " ".join(f"{alert.fingerprint}-{alert.started_at_ms}" for alert in alerts[:_MAX_ALERTS])
+
+
+def _alert_ids(value: str) -> Iterator[AlertId]:
+    """Yields the alerts of a button, which the message has shown. Raises ValueError if it is no such value."""
+    for each in value.split():
+        fingerprint, _, started_at_ms = each.partition("-")
+        yield fingerprint, Millis(int(started_at_ms))
+
+
+class SlackButtons:
+    """Holds the connection while `follow` is given where responses go, in a thread of its own."""
+
+    def __init__(self, name: str, new_client: Callable[[], "SocketModeClient"]) -> None:
+        """`name` of the sink; `new_client` returns the SDK's client. It raises UsageError for an unreadable token."""
+        self._name, self._new_client = name, new_client
+        self._responses: Responses | None = None
+        self._ended = threading.Event()
+        """Set when the newest thread has to end."""
+
+    def follow(self, responses: Responses | None) -> None:
+        """Connects, unless it does already; None: disconnects."""
+        before, self._responses = self._responses, responses
+        if responses is None:
+            self._ended.set()
+        elif before is None:
+            self._ended = threading.Event()
+            threading.Thread(target=self._run, args=(self._ended,), name=f"buttons {self._name}", daemon=True).start()
+
+    def _run(self, ended: threading.Event) -> None:
+        failures = 0
+        while not ended.is_set():
+            problem = self._connected(ended)
+            if ended.is_set():
+                return
+            if problem is None:
+                failures = 0
+            elif failures == 0:
+                _LOG.warning("%s: the buttons have no effect: %s; trying again", self._name, problem)
+            ended.wait(_RETRY_S[min(failures, len(_RETRY_S) - 1)] if problem is not None else 1.0)
+            failures += problem is not None
+
+    def _connected(self, ended: threading.Event) -> str | None:
+        """Stays connected as long as possible; returns why there is no connection, None if there was one."""
+        client: SocketModeClient | None = None
+        try:
+            client = self._new_client()
+            client.socket_mode_request_listeners.append(self._respond)
+            client.connect()
+            if not client.is_connected():
+                return "Slack's WebSocket cannot be opened: check the firewall and the proxy"
+            while client.is_connected() and not ended.wait(0.5):
+                pass
+        except UsageError as problem:
+            return str(problem)
+        except Exception as error:  # noqa: BLE001 - the library's errors contain the address, which is secret
+            return str(getattr(error, "reason", None) or type(error).__name__)
+        finally:
+            if client is not None:
+                client.close()
+        return None
+
+    def _respond(self, client: "BaseSocketModeClient", request: "SocketModeRequest") -> None:
+        from slack_sdk.socket_mode.response import SocketModeResponse
+
+        responses = self._responses
+        if responses is None:
+            return
+        try:
+            if request.type == "interactive":
+                _apply(request.payload, responses)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            _LOG.warning("%s: Slack reports a button that no message of this version has", self._name)
+        except KraftwatchError as problem:
+            # Without an answer Slack shows the person that it failed.
+            _LOG.warning("%s: a button of Slack has no effect: %s", self._name, problem)
+            return
+        client.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
+
+
+def _apply(payload: Mapping[str, Any], responses: Responses) -> None:
+    user = payload["user"]
+    by = shortened(visible(str(user.get("name") or user.get("username") or user["id"])), _MAX_NAME)
+    for action in payload["actions"]:
+        match action["action_id"]:
+            case "acknowledge":
+                responses.acknowledge([*_alert_ids(action["value"])], by=by)
+            case "end-acknowledgement":
+                responses.end_acknowledgement([*_alert_ids(action["value"])])
+            case "silence":
+                responses.silence([*_alert_ids(action["value"])], by=by)
+            case _:
+                pass

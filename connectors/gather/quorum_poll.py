@@ -5,9 +5,9 @@ answers (a broker forwards the request to the leader). If no leader answers, eve
 failure is recorded with its own reason.
 """
 
+import asyncio
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import OTHER_QUORUM, NodeDirectory
@@ -47,7 +47,7 @@ class QuorumPoll:
         self._answered_at = 0.0
         """Time of the last answer. Answers to earlier requests are discarded: their high watermark may be older."""
         self._is_polling = False
-        self._requested: Any = None
+        self._requested: asyncio.TimerHandle | None = None
         """The timer of the requested poll."""
         self._query: ConcurrentQuery[Poll] = ConcurrentQuery(client.loop, self._poll_address)
         self._identify_at = 0.0
@@ -58,8 +58,8 @@ class QuorumPoll:
     def poll_in(self, seconds: float) -> None:
         """Polls once more this many seconds from now, instead of at the time of the request before."""
         if self._requested is not None:
-            self._loop.net.cancel(self._requested)
-        self._requested = self._loop.net.call_later(max(0.0, seconds), lambda: self._loop.spawn(self._poll_alone()))
+            self._requested.cancel()
+        self._requested = self._loop.call_later(seconds, lambda: self._loop.spawn(self._poll_alone()))
 
     async def run(self) -> None:
         """Polls until cancelled."""

@@ -1,11 +1,11 @@
-"""kafka-python's protocol with limits: a response is refused as soon as its announced size exceeds what was requested.
+"""The frames of one connection, with limits: a response is refused as soon as its announced size exceeds its request's.
 
-kafka-python reserves the announced size at once, has one limit for all responses, and accepts a response that is longer
-or shorter than its fields. Here the limit is that of the oldest request in flight, and the buffer grows with the bytes
-that arrive. An array may announce any number of elements: besides the records, the bytes that hold them are few.
+kafka-python encodes and decodes the messages. Its own reader of frames reserves the announced size at once, has one
+limit for all responses, and accepts a response that is longer or shorter than its fields. Here the limit is that of the
+oldest request in flight, and the buffer grows with the bytes that arrive. An array may announce any number of elements:
+besides the records, the bytes that hold them are few.
 """
 
-import io
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -14,26 +14,68 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from kafka import errors as kafka_errors
-from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import ApiVersionsRequest
-from kafka.protocol.parser import KafkaProtocol
-from kafka.protocol.sasl import SaslBytesRequest
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
+from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
+from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.response_limits import MAX_RESPONSE_BYTES, invalid, max_response_bytes
-from connectors.kafka.schemas import FetchSnapshotRequest
+from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.metadata.field_readers import uvarint
 
 _Decoder: TypeAlias = "Callable[[memoryview, int], tuple[Any, int]]"
 """Reads a response at a position, and returns it and the position after it."""
+_RESPONSES: Final[dict[Any, Any]] = {
+    ApiVersionsRequest: ApiVersionsResponse,
+    DescribeClusterRequest: DescribeClusterResponse,
+    DescribeConfigsRequest: DescribeConfigsResponse,
+    DescribeQuorumRequest: DescribeQuorumResponse,
+    FetchRequest: FetchResponse,
+    FetchSnapshotRequest: FetchSnapshotResponse,
+    SaslAuthenticateRequest: SaslAuthenticateResponse,
+    SaslHandshakeRequest: SaslHandshakeResponse,
+}
+"""Every request that kraftwatch's Kafka client sends: none writes."""
+_FETCH: Final = int(FetchRequest.API_KEY)
+_FETCH_SNAPSHOT: Final = int(FetchSnapshotRequest.API_KEY)
+_API_VERSIONS: Final = int(ApiVersionsRequest.API_KEY)
 _PREFIX = 4
 """The size of the length, and of the correlation id."""
+_FRAME: Final = struct.Struct(">ihhih")
+"""Length, API key, version, correlation id, and the length of the client's id."""
+_CORRELATION_IDS: Final = 2**31
 _NOT_KAFKA_BYTES = 2**28
 """A first response of this size is text or TLS: its first four bytes are no length."""
-_UNSUPPORTED_VERSION: Final = 35
 _HEADER_TAGS: Final = 100
 _UUID_SINCE: Final = 13
 """From this version on a Fetch names the topic by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """One version of a request and its response."""
+
+    name: str
+    key: int
+    version: int
+    request_tags: bytes
+    """The tagged fields in the header of the request: none, or their number."""
+    has_tags: bool
+    """Whether the header of the response has tagged fields."""
+    decode: _Decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +83,39 @@ class _Expected:
     """The response to a request in flight."""
 
     correlation_id: int
-    request: Any
-    name: str
+    exchange: _Exchange
     max_bytes: int
 
 
-class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
-    """The protocol state of one connection."""
+class BoundedProtocol:
+    """The frames of one connection. Responses arrive in the order of their requests."""
 
-    def __init__(self, **config: Any) -> None:
-        super().__init__(**config)
+    def __init__(self, client_id: str) -> None:
+        """`client_id` is in each request."""
+        self._client_id = client_id.encode()
         self._expected: deque[_Expected] = deque()
         self._received = bytearray()
+        self._requests = 0
         self._responses = 0
 
-    def send_request(self, request: Any, correlation_id: int | None = None) -> int:
-        """Encodes and queues a request, and notes how large its response may be."""
-        sent: int = super().send_request(request, correlation_id)
-        self.in_flight_requests.clear()
-        if request.expect_response():
-            name = "SASL" if isinstance(request, SaslBytesRequest) else request.name.removesuffix("Request")
-            self._expected.append(_Expected(sent, request, name, max_response_bytes(request)))
-        return sent
+    def encoded(self, request: Any) -> bytes:
+        """Returns the frame of a request, whose API_VERSION is set, and notes how large its response may be."""
+        kind: Any = type(request)
+        exchange = _exchange(kind, request.API_VERSION)
+        self._requests = (self._requests + 1) % _CORRELATION_IDS
+        client_id, body = self._client_id, request.encode()
+        header = _FRAME.pack(
+            _FRAME.size - _PREFIX + len(client_id) + len(exchange.request_tags) + len(body),
+            exchange.key,
+            exchange.version,
+            self._requests,
+            len(client_id),
+        )
+        self._expected.append(_Expected(self._requests, exchange, max_response_bytes(request)))
+        return b"".join((header, client_id, exchange.request_tags, body))
 
-    def receive_bytes(self, data: bytes) -> list[tuple[int, Any]]:
-        """Returns the responses that are complete now, with their correlation ids.
+    def decoded(self, data: bytes) -> list[Any]:
+        """Returns the responses that are complete with these bytes, in the order of their requests.
 
         Raises:
             ObservationError: INVALID_RESPONSE, naming the API, the announced and the accepted number.
@@ -74,8 +124,7 @@ class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
         self._received += data
         responses = []
         while (response := self._next()) is not None:
-            expected, content = response
-            responses.append((expected.correlation_id, _decoded(expected, content)))
+            responses.append(_decoded(*response))
         return responses
 
     def _next(self) -> tuple[_Expected, memoryview] | None:
@@ -91,7 +140,8 @@ class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
         if not _PREFIX <= size <= expected.max_bytes:
             if self._responses == 0 and not 0 <= size < _NOT_KAFKA_BYTES:
                 raise kafka_errors.InvalidReceiveError(f"Invalid frame length: {size}")
-            raise invalid(f"{expected.name}: a response of {size} bytes, at most {expected.max_bytes} are accepted")
+            name = expected.exchange.name
+            raise invalid(f"{name}: a response of {size} bytes, at most {expected.max_bytes} are accepted")
         end = _PREFIX + size
         if len(self._received) < end:
             return None
@@ -110,15 +160,13 @@ def _decoded(expected: _Expected, content: memoryview) -> Any:
     Raises:
         ObservationError: INVALID_RESPONSE, if it is not what Kafka sends.
     """
-    request, name = expected.request, expected.name
-    if isinstance(request, SaslBytesRequest):
-        return request.header.decode(io.BytesIO(content))
+    exchange, name = expected.exchange, expected.exchange.name
     (correlation_id,) = struct.unpack_from(">i", content)
     if correlation_id != expected.correlation_id:
         raise invalid(f"{name}: the correlation id is {correlation_id}, requested was {expected.correlation_id}")
     try:
-        decode, position = _body(request, content)
-        others = len(content) - _records_size(content, position, request)
+        decode, position = _body(exchange, content)
+        others = len(content) - _records_size(content, position, exchange)
         response, end = decode(content, position) if others <= MAX_RESPONSE_BYTES else (None, 0)
     except Exception as problem:  # noqa: BLE001 - whatever the node sent, it is no response
         raise invalid(f"{name}: the response cannot be decoded ({type(problem).__name__})") from None
@@ -129,27 +177,31 @@ def _decoded(expected: _Expected, content: memoryview) -> Any:
     return response
 
 
-def _body(request: Any, content: memoryview) -> tuple[_Decoder, int]:
+def _body(exchange: _Exchange, content: memoryview) -> tuple[_Decoder, int]:
     """Returns the decoder of a response and the position of its body, the end of its header."""
-    flexible, decode = _decoder(request.API_KEY, request.API_VERSION)
-    if request.API_KEY != ApiVersionsRequest.API_KEY:
-        return decode, _after_tags(content, _PREFIX) if flexible else _PREFIX
+    if exchange.key != _API_VERSIONS:
+        return exchange.decode, _after_tags(content, _PREFIX) if exchange.has_tags else _PREFIX
     # Its header has no tagged fields in any version, and an unknown version is answered in version 0 (KIP-511).
-    if struct.unpack_from(">h", content, _PREFIX)[0] == _UNSUPPORTED_VERSION:
-        _, decode = _decoder(request.API_KEY, 0)
-    return decode, _PREFIX
+    if struct.unpack_from(">h", content, _PREFIX)[0] == ErrorCode.UNSUPPORTED_VERSION:
+        return _exchange(ApiVersionsRequest, 0).decode, _PREFIX
+    return exchange.decode, _PREFIX
 
 
 @cache
-def _decoder(api_key: int, version: int) -> tuple[bool, _Decoder]:
-    """Returns whether a response of this version has tagged fields, and kafka-python's decoder."""
-    header = RequestHeader(request_api_key=api_key, request_api_version=version, correlation_id=0, client_id="")
-    response_class = ResponseClassRegistry.get_response_class(header)[None]
+def _exchange(request_class: Any, version: int) -> _Exchange:
+    response_class = _RESPONSES[request_class]
     flexible = response_class.flexible_version_q(version)
-    decode = response_class._struct.compiled_decode_from(
-        version, compact=flexible, tagged=flexible, data_class=response_class
+    return _Exchange(
+        name=request_class.name.removesuffix("Request"),
+        key=request_class.API_KEY,
+        version=version,
+        request_tags=b"\0" if request_class.flexible_version_q(version) else b"",
+        has_tags=flexible,
+        # The public `decode` does not return where the response ends.
+        decode=response_class._struct.compiled_decode_from(
+            version, compact=flexible, tagged=flexible, data_class=response_class
+        ),
     )
-    return flexible, decode
 
 
 def _after_tags(content: memoryview, position: int) -> int:
@@ -164,19 +216,19 @@ def _after_tags(content: memoryview, position: int) -> int:
     return position
 
 
-def _records_size(content: memoryview, position: int, request: Any) -> int:
+def _records_size(content: memoryview, position: int, exchange: _Exchange) -> int:
     """Returns the size of the records in a Fetch or FetchSnapshot response, whose body begins at this position.
 
     One partition of one topic is requested; a response without it, or of another API, has no records.
     """
-    is_fetch = request.API_KEY == FetchRequest.API_KEY
-    if not is_fetch and request.API_KEY != FetchSnapshotRequest.API_KEY:
+    is_fetch = exchange.key == _FETCH
+    if not is_fetch and exchange.key != _FETCH_SNAPSHOT:
         return 0
     # The throttle time and the error; of a Fetch the session.
     topics, position = uvarint(content, position + (10 if is_fetch else 6))
     if topics <= 1:
         return 0
-    if is_fetch and request.API_VERSION >= _UUID_SINCE:
+    if is_fetch and exchange.version >= _UUID_SINCE:
         position += 16
     else:
         name_size, position = uvarint(content, position)

@@ -1,93 +1,41 @@
 """Sends requests to the nodes of one cluster: connections, login, backoff and classified errors.
 
-kafka-python's KafkaConnection implements protocol, versions and SASL. kafka-python's connection manager is not used:
-after any error it starts an endless Metadata bootstrap, which controllers do not serve, and it does not back off after
-a failed login. This module keeps one connection per (observation source, address) and one backoff per address.
+There is one connection per (observation source, address), and one backoff per address.
+
+Of kafka-python only the messages (`kafka.protocol`) and the SASL mechanisms (`kafka.net.sasl`) are used, both public.
+Its connections and its manager are not: after any error it starts an endless Metadata bootstrap, which controllers do
+not serve, and it does not back off after a failed login.
 """
 
+import asyncio
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
-from kafka.net.connection import KafkaConnection
 
 from connectors.errors import ObservationError
-from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.cluster_connection import Address, ClusterConnection
-from connectors.kafka.credentials import KerberosLogins, kafka_python_options, sasl_password, uses_tls, with_expiry
+from connectors.kafka.connection import Connection
+from connectors.kafka.credentials import uses_login, uses_tls, with_expiry
 from connectors.kafka.error_classification import NO_TLS, classify
-from connectors.kafka.event_loop import MOST_S, EventLoop, TypedFuture, extension_s
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.login import Login
 from connectors.kafka.protocol_gate import ProtocolGate, Visit
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.kafka.transport import PlainTransport, open_transport
+from connectors.kafka.transport import PlainTransport, Receiver, open_transport
 from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
-_LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2, "GSSAPI": 4}
-"""SaslHandshake and one round of SaslAuthenticate, with GSSAPI three; SCRAM takes two."""
-_GRACE_S = 1.0
 _PLAINTEXT = {"security_protocol": "PLAINTEXT"}
 _PLAINTEXT_S = 1.0
 """How long a node is waited for that is asked without TLS."""
-_NO_TLS_ANSWER = (ssl.SSLEOFError, ConnectionError, kafka_errors.KafkaTimeoutError)
+_NO_TLS_ANSWER = (ssl.SSLEOFError, ConnectionError, TimeoutError)
 """How a TLS handshake ends with a node that does not use TLS, and with one that fails."""
 _NO_SASL: Final = "the listener closes the connection after ApiVersions: it uses SASL, but security_protocol does not"
 MAX_CONNECTIONS = 512
 """Of one cluster: a node that reports other addresses in each answer must not take every file descriptor."""
-
-
-class _Connection(KafkaConnection):  # type: ignore[misc]
-    """A connection that counts its requests and waits for the rate limiter before it logs in."""
-
-    def __init__(self, client: "Client", address: Address, visit: Visit, options: Mapping[str, Any]) -> None:
-        super().__init__(
-            client.loop.net,
-            node_id=str(address),
-            max_in_flight_requests_per_connection=2,
-            **kafka_python_options(options),
-        )
-        self._client = client
-        self.visit = visit
-        self.has_served_request = False
-        """True once the node answered a request other than ApiVersions and login."""
-
-    @property
-    def is_logging_in(self) -> bool:
-        """Whether the connection logs in again (KIP-368)."""
-        return bool(self._reauth.is_reauthenticating)
-
-    def connection_made(self, transport: Any) -> None:
-        """Begins to read, with limits for what is read."""
-        super().connection_made(transport)
-        self.parser = BoundedProtocol(client_id=self.config["client_id"])
-
-    async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
-        # Acquired here and not together with ApiVersions: otherwise paused nodes that resume would all receive a
-        # login within the same second.
-        loop, requests = self._client.loop, _LOGIN_REQUESTS.get(self.config["sasl_mechanism"], 3)
-        await self._client.rate_limiter.acquire(loop, requests)
-        # Read here because a listener with a session lifetime requires re-authentication on the same connection
-        # (KIP-368).
-        self.config.update(sasl_password(self._client.options))
-        if self.config["sasl_mechanism"] == "GSSAPI":
-            self.config.update(await self._client.kerberos.prepared(self.transport.host, self.config))
-        await super()._sasl_authenticate(loop.now() + self._client.setup_s)
-
-    def _request_timed_out(self, future: Any, sent_at: float, timeout_at: float, left_s: float = MOST_S) -> None:
-        loop = self._client.loop
-        longer_s = extension_s(late_s=loop.now() - timeout_at, left_s=left_s)
-        if not longer_s:
-            super()._request_timed_out(future, sent_at, timeout_at)
-        elif not self.closed:
-            again = partial(self._request_timed_out, future, sent_at, timeout_at + longer_s, left_s - longer_s)
-            loop.net.call_later(longer_s, lambda: again())
-
-    def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
-        self._client.rate_limiter.count_request()
-        return super()._send_request(request, future=future, timeout_at=timeout_at)
 
 
 class Client:
@@ -101,8 +49,10 @@ class Client:
         self.setup_s = cluster.request_timeout_ms / 1000
         self.resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
         self.rate_limiter = rate_limiter
-        self.kerberos = KerberosLogins(loop, timeout_s=self.setup_s)
-        self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
+        self._login = (
+            Login(loop, self.options, rate_limiter, timeout_s=self.setup_s) if uses_login(self.options) else None
+        )
+        self._connections: dict[tuple[ObservationSource, Address], asyncio.Task[tuple[Connection, Visit]]] = {}
         self._backoff = AddressBackoff(loop.now)
         self._gate = ProtocolGate(loop)
         self._closed = False
@@ -119,38 +69,30 @@ class Client:
             ObservationError: no response. While the address is backed off, the previous failure is raised again.
         """
         timeout_s = self.setup_s if timeout_ms is None else timeout_ms / 1000
-        connection = await self._connection(source, address)
+        connection, visit = await self._connection(source, address)
         await self.rate_limiter.acquire(self.loop)
-        response = connection.send_request(request, request_timeout_ms=timeout_s * 1000)
         try:
-            if connection.is_logging_in:
-                # kafka-python keeps the request until the login is complete, without a timer.
-                result = await self.loop.wait_for(response, timeout_s + _GRACE_S)
-            else:
-                result = await response
+            response = await connection.request(request, timeout_s)
         except kafka_errors.IncompatibleBrokerVersion as problem:
             # Nothing was sent: an older Kafka that does not support this request still answers others.
-            connection.visit.end()
+            visit.end()
             raise classify(problem) from problem
         except Exception as problem:
-            failure = self._with_sasl_hint(connection, address, classify(problem))
+            failure = self._with_sasl_hint(connection, classify(problem))
             connection.close(failure)
             if not connection.has_served_request:
                 failure = self._failed(address, failure)
-            connection.visit.end()
+            visit.end()
             raise failure from problem
         connection.has_served_request = True
         self._gate.prove()
         self._backoff.succeed(address)
-        return result
+        return response
 
     def server_certificate(self, source: ObservationSource, address: Address) -> ServerCertificate | None:
         """Returns the verified certificate of this source's open connection to this address; None without TLS."""
-        opened = self._connections.get((source, address))
-        if opened is None or not opened.succeeded() or opened.value.closed:
-            return None
-        certificate: ServerCertificate | None = opened.value.transport.certificate()
-        return certificate
+        connection = _established(self._connections.get((source, address)))
+        return None if connection is None else connection.transport.certificate()
 
     async def presented_certificate(self, address: Address) -> ServerCertificate | None:
         """Returns the certificate that a node presents, over a connection of its own, without verifying it.
@@ -185,7 +127,13 @@ class Client:
             visit.end()
 
     async def _open_transport(
-        self, visit: Visit, addresses: Sequence[str], address: Address, *, verify: bool = True
+        self,
+        visit: Visit,
+        addresses: Sequence[str],
+        address: Address,
+        *,
+        receiver: Receiver | None = None,
+        verify: bool = True,
     ) -> PlainTransport:
         asked = False
 
@@ -200,7 +148,14 @@ class Client:
         deadline = self.loop.now() + self.setup_s
         try:
             return await open_transport(
-                self.loop, addresses, address, self.options, deadline=deadline, connected=connected, verify=verify
+                self.loop,
+                addresses,
+                address,
+                self.options,
+                deadline=deadline,
+                connected=connected,
+                receiver=receiver,
+                verify=verify,
             )
         except _NO_TLS_ANSWER:
             if not asked:
@@ -225,29 +180,31 @@ class Client:
             await visit.connected()
             return self.loop.now() + limit_s
 
+        connection = self._new_connection(None)
         transport = await open_transport(
-            self.loop, addresses, address, _PLAINTEXT, deadline=self.loop.now() + limit_s, connected=connected
+            self.loop,
+            addresses,
+            address,
+            _PLAINTEXT,
+            deadline=self.loop.now() + limit_s,
+            connected=connected,
+            receiver=connection,
         )
-        connection = _Connection(self, address, visit, {**self.options, **_PLAINTEXT})
         try:
             await self.rate_limiter.acquire(self.loop)
-            connection.connection_made(transport)
-            await connection.initialize(timeout_at=self.loop.now() + limit_s)
-            await connection.init_future
+            await connection.initialize(transport, address.host, self.loop.now() + limit_s)
         except Exception as problem:  # noqa: BLE001 - whatever it does, it does not answer without TLS
             self._gate.tls_seen |= classify(problem).reason is Reason.WRONG_PROTOCOL
             return
         finally:
-            connection.close(_closed_by_us())
             transport.abort()
         raise ObservationError(Reason.WRONG_PROTOCOL, NO_TLS)
 
     def disconnect(self, source: ObservationSource, address: Address) -> None:
         """Closes the connection of this source to this address, if one is open."""
-        opened = self._connections.pop((source, address), None)
-        if opened is not None and opened.succeeded():
-            # close() without an error would wait until pending bytes are sent, and the loop may be ending.
-            opened.value.close(_closed_by_us())
+        connection = _established(self._connections.pop((source, address), None))
+        if connection is not None:
+            connection.close(_closed_by_us())
 
     def close(self) -> None:
         """Closes every connection. A connection that is still being opened is closed once it is established."""
@@ -255,52 +212,46 @@ class Client:
         for source, address in list(self._connections):
             self.disconnect(source, address)
 
-    async def _connection(self, source: ObservationSource, address: Address) -> _Connection:
+    async def _connection(self, source: ObservationSource, address: Address) -> tuple[Connection, Visit]:
         self._require_open()
         key = (source, address)
-        existing = self._connections.get(key)
-        if existing is not None and existing.is_done and (existing.failed() or existing.value.closed):
-            existing = None
-        if existing is None:
+        existing = self._connections.pop(key, None)
+        if existing is None or (existing.done() and _established(existing) is None):
             if (problem := self._gate.problem() or self._backoff.problem(address)) is not None:
                 raise problem
             existing = self.loop.spawn(self._open(address))
         # The newest is the last: the first is the one that was unused for the longest time.
-        self._connections.pop(key, None)
         self._connections[key] = existing
         if len(self._connections) > MAX_CONNECTIONS:
             self.disconnect(*next(iter(self._connections)))
         return await existing
 
-    async def _open(self, address: Address) -> _Connection:
+    async def _open(self, address: Address) -> tuple[Connection, Visit]:
         visit: Visit | None = None
         transport: PlainTransport | None = None
-        connection: _Connection | None = None
         try:
             addresses = await self.resolver.addresses(address.host)
             visit = await self._gate.enter()
-            transport = await self._open_transport(visit, addresses, address)
+            connection = self._new_connection(self._login)
+            transport = await self._open_transport(visit, addresses, address, receiver=connection)
             await self.rate_limiter.acquire(self.loop)
-            deadline = self.loop.now() + self.setup_s
-            connection = _Connection(self, address, visit, self.options)
-            connection.connection_made(transport)
-            await connection.initialize(timeout_at=deadline)
-            await connection.init_future
+            await connection.initialize(transport, address.host, self.loop.now() + self.setup_s)
             self._require_open()
         except BaseException as problem:
             # BaseException: the socket must be closed also when the loop ends while the connection is being opened.
-            failure = with_expiry(classify(problem), self.options)
-            if connection is not None:
-                connection.close(failure)
             if transport is not None:
                 transport.abort()
             if not isinstance(problem, Exception):
                 raise
-            failure = self._failed(address, failure)
+            failure = self._failed(address, with_expiry(classify(problem), self.options))
             if visit is not None:
                 visit.end()
             raise failure from problem
-        return connection
+        return connection, visit
+
+    def _new_connection(self, login: Login | None) -> Connection:
+        client_id = str(self.options["client_id"])
+        return Connection(self.loop, client_id=client_id, login=login, on_request=self.rate_limiter.count_request)
 
     def _failed(self, address: Address, failure: ObservationError) -> ObservationError:
         """Notes that an address does not answer, and returns what to report."""
@@ -308,12 +259,12 @@ class Client:
         self._backoff.fail(address, failure)
         return failure
 
-    def _with_sasl_hint(self, connection: _Connection, address: Address, problem: ObservationError) -> ObservationError:
+    def _with_sasl_hint(self, connection: Connection, problem: ObservationError) -> ObservationError:
         """A listener that requires SASL answers ApiVersions and then closes the connection at the first other request.
 
         So does a node that is being stopped, again and again: one of a cluster that has answered is asked soon again.
         """
-        if problem.reason is not Reason.CLOSED or connection.has_served_request or connection.sasl_enabled:
+        if problem.reason is not Reason.CLOSED or connection.has_served_request or connection.logs_in:
             return problem
         known = self._gate.is_proved
         return ObservationError(Reason.NOT_AUTHENTICATED if known else Reason.WRONG_PROTOCOL, _NO_SASL)
@@ -329,6 +280,14 @@ def short_client(cluster: ClusterConnection) -> Iterator[tuple[EventLoop, Client
     """Yields an event loop and a client of its own for a few requests to a cluster."""
     with closing(EventLoop()) as loop, closing(Client(loop, cluster, RateLimiter())) as client:
         yield loop, client
+
+
+def _established(opened: "asyncio.Task[tuple[Connection, Visit]] | None") -> Connection | None:
+    """Returns the connection, once it is opened and until it is closed."""
+    if opened is None or not opened.done() or opened.cancelled() or opened.exception() is not None:
+        return None
+    connection, _ = opened.result()
+    return None if connection.closed else connection
 
 
 def _closed_by_us() -> ObservationError:

@@ -1,11 +1,12 @@
 """Sends the same query to several addresses concurrently, without waiting for the ones that do not answer."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
-from connectors.kafka.event_loop import EventLoop, TypedFuture
+from connectors.kafka.event_loop import EventLoop
 from rules.model.monitoring import Reason
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ class ConcurrentQuery(Generic[T]):
     def __init__(self, loop: EventLoop, send: Callable[[Address], Coroutine[Any, Any, T]]) -> None:
         self._loop = loop
         self._send = send
-        self._pending: dict[Address, tuple[TypedFuture[T], float]] = {}
+        self._pending: dict[Address, tuple[asyncio.Task[T], float]] = {}
 
     @property
     def pending(self) -> frozenset[Address]:
@@ -42,14 +43,14 @@ class ConcurrentQuery(Generic[T]):
         started = self._loop.now()
         for address in requested:
             future, sent_at = self._pending.get(address, (None, 0.0))
-            if future is None or (future.is_done and sent_at < max(since, started - _MAX_AGE_S)):
+            if future is None or (future.done() and sent_at < max(since, started - _MAX_AGE_S)):
                 self._pending[address] = (self._loop.spawn(self._send(address)), started)
         queries = [self._pending[address] for address in requested]
 
         def is_complete() -> bool:
-            done = [(one, at) for one, at in queries if one.is_done]
+            done = [(one, at) for one, at in queries if one.done()]
             return len(done) == len(queries) or any(
-                one.succeeded() and at >= since and accept(one.value) for one, at in done
+                one.exception() is None and at >= since and accept(one.result()) for one, at in done
             )
 
         await self._loop.wait_until(is_complete, [one for one, _ in queries], timeout_s)
@@ -57,7 +58,7 @@ class ConcurrentQuery(Generic[T]):
 
     async def _result(self, address: Address, since: float) -> "T | ObservationError":
         future, sent_at = self._pending[address]
-        if not future.is_done:
+        if not future.done():
             waited_ms = round((self._loop.now() - sent_at) * 1000)
             return ObservationError(Reason.TIMED_OUT, f"no answer after {waited_ms} ms")
         del self._pending[address]

@@ -3,29 +3,21 @@
 A job runs for months while certificates, passwords and tokens are replaced, so none of them is cached. The TLS context
 is created here and not by kafka-python: its `ssl_crlfile` raises TypeError, and it lets OpenSSL prompt on the terminal
 for the password of an encrypted key. After a failed login this module checks whether a credential has expired.
-
-With GSSAPI a thread gets the Kerberos ticket, because libkrb5 waits 25 s for a KDC that does not answer. kafka-python
-3.0.12 gets the ticket in the event loop, where nothing else runs meanwhile, for any cluster, and its errors do not name
-what Kerberos refused.
 """
 
 import base64
 import binascii
 import ssl
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kafka.net.sasl import register_sasl_mechanism
-from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.error_classification import CLIENT_CERTIFICATE_DETAILS
-from connectors.kafka.event_loop import EventLoop, TypedFuture
 from connectors.secret import Secret
 from connectors.store.stored_json import parse_json
 from rules.model.monitoring import Reason
@@ -70,6 +62,11 @@ def sasl_password(options: Mapping[str, Any]) -> Mapping[str, str]:
 def uses_tls(options: Mapping[str, Any]) -> bool:
     """Returns whether connections are encrypted."""
     return options.get("security_protocol") in ("SSL", "SASL_SSL")
+
+
+def uses_login(options: Mapping[str, Any]) -> bool:
+    """Returns whether connections log in (SASL)."""
+    return str(options.get("security_protocol")).startswith("SASL_")
 
 
 def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
@@ -174,88 +171,3 @@ def _secret(name: str, path: str, reason: Reason) -> str:
         return Secret(file=Path(path)).read()
     except UsageError as problem:
         raise ObservationError(reason, f"{name}: {problem}") from problem
-
-
-PREPARED_LOGIN = "prepared_login"
-"""The option with which kafka-python's connection gets a login that is ready."""
-
-
-class KerberosLogin(SaslMechanismGSSAPI):  # type: ignore[misc]
-    """kafka-python's login, with one sentence for each failure."""
-
-    def __init__(self, **options: Any) -> None:
-        """Gets a ticket for the node, from the cache or from the KDC. Blocks."""
-        try:
-            super().__init__(**options)
-        except Exception as problem:
-            raise _failure(f"no Kerberos ticket for {_service(options)}: {_status_text(problem)}") from problem
-
-    def receive(self, auth_bytes: bytes) -> None:
-        """Takes the node's answer, which must prove that the node has the service's key."""
-        try:
-            super().receive(auth_bytes)
-        except Exception as problem:
-            raise _failure(
-                f"the node's answer to the Kerberos login is not valid: {_status_text(problem)}"
-            ) from problem
-
-
-class KerberosLogins:
-    """The logins of one cluster. They wait for each other, so a KDC that does not answer occupies one thread."""
-
-    def __init__(self, loop: EventLoop, *, timeout_s: float) -> None:
-        self._loop = loop
-        self._timeout_s = timeout_s
-        self._last: TypedFuture[KerberosLogin] | None = None
-
-    async def prepared(self, host: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the option `PREPARED_LOGIN` with a login to this host; `options` are kafka-python's.
-
-        Raises:
-            ObservationError: NOT_AUTHENTICATED, there is no ticket, or there was none in time.
-        """
-        options = {"host": host, **options}
-        deadline = self._loop.now() + self._timeout_s
-        try:
-            while (running := self._last) is not None and not running.is_done:
-                await self._loop.wait_until(lambda: running.is_done, (running,), deadline - self._loop.now())
-                if not running.is_done:
-                    raise TimeoutError  # noqa: TRY301 - as for the own ticket
-            own = self._last = self._loop.spawn(self._loop.run_in(_start_thread, lambda: KerberosLogin(**options)))
-            return {PREPARED_LOGIN: await self._loop.wait_for(own, deadline - self._loop.now())}
-        except TimeoutError as problem:
-            why = f"no answer from the KDC within {self._timeout_s:g} s"
-            raise _failure(f"no Kerberos ticket for {_service(options)}: {why}") from problem
-
-
-def _start_thread(run: Callable[[], None]) -> None:
-    """Starts a thread of its own, for whose end the process does not wait."""
-    threading.Thread(target=run, daemon=True).start()
-
-
-def _prepared(**options: Any) -> KerberosLogin:
-    login: KerberosLogin = options[PREPARED_LOGIN]
-    return login
-
-
-register_sasl_mechanism("GSSAPI", _prepared, overwrite=True)
-
-
-def _failure(detail: str) -> ObservationError:
-    return ObservationError(Reason.NOT_AUTHENTICATED, detail)
-
-
-def _service(options: Mapping[str, Any]) -> str:
-    return f"{options['sasl_kerberos_service_name']}@{options.get('sasl_kerberos_domain_name') or options['host']}"
-
-
-def _status_text(problem: Exception) -> str:
-    """Returns Kerberos's own words: the minor status of a `gssapi.exceptions.GSSError`, if it has one."""
-    try:
-        from gssapi.exceptions import GSSError  # an optional package
-    except (ImportError, OSError):
-        return "the Python package gssapi cannot be imported"
-    if not isinstance(problem, GSSError):
-        return type(problem).__name__
-    minor = problem.get_all_statuses(problem.min_code, False) if problem.min_code else []  # noqa: FBT003
-    return " ".join(minor or problem.get_all_statuses(problem.maj_code, True))  # noqa: FBT003

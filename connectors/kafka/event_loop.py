@@ -1,4 +1,4 @@
-"""The gatherer's event loop: kafka-python's loop (`kafka.net.selector`) with types, a thread pool and timeouts.
+"""The gatherer's event loop: asyncio's, or uvloop's where it is installed, with a thread pool and fair time limits.
 
 One loop in one thread serves all clusters. Blocking work (name resolution) runs in a thread pool; coroutines await its
 result.
@@ -7,16 +7,17 @@ A loop that has much to do, or a process that got no CPU time, reads an answer l
 blame for it: a time limit for an answer that ends late is extended by the delay, at most by MOST_S altogether.
 """
 
-import heapq
+import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Generic, TypeVar
-
-from kafka.future import Future
-from kafka.net.selector import NetworkSelector, Task, TaskState
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 MOST_S: Final = 5.0
 """The most by which one time limit is extended."""
 _IN_TIME_S: Final = 0.02
@@ -25,6 +26,8 @@ _WORKERS = 4
 """Threads that read large batches: they share one interpreter with the loop, so more would only slow it down."""
 _INLINE_BYTES: Final = 32 * 1024
 """Less is worked on in the event loop: it takes at most some milliseconds."""
+_END_S: Final = 1.0
+"""How long `close` waits for what the cancelled coroutines still do."""
 
 
 def extension_s(*, late_s: float, left_s: float) -> float:
@@ -32,61 +35,20 @@ def extension_s(*, late_s: float, left_s: float) -> float:
     return 0.0 if late_s < _IN_TIME_S else min(late_s, left_s)
 
 
-class TimerLoop(NetworkSelector):  # type: ignore[misc]
-    """kafka-python's event loop. A cancelled timer is skipped when it is due.
-
-    kafka-python 3.0.12 removes it from the heap and sorts the heap again, although nearly every request's timer is
-    cancelled.
-    """
-
-    def _unschedule(self, task: Task) -> None:
-        task.scheduled_at = None
-        task.state = TaskState.UNSCHEDULED
-
-    def _schedule_tasks(self) -> None:
-        heap = self._scheduled
-        while heap and heap[0][0] <= time.monotonic():
-            when, task = heapq.heappop(heap)
-            if _is_due(when, task):
-                task.scheduled_at = None
-                self._add_ready_task(task)
-
-    def _next_scheduled_timeout(self, now: float) -> float | None:
-        heap = self._scheduled
-        while heap and not _is_due(*heap[0]):
-            heapq.heappop(heap)
-        return heap[0][0] - now if heap else None
-
-
-def _is_due(when: float, task: Task) -> bool:
-    """Whether the timer was neither cancelled nor set to another time."""
-    return task.scheduled_at == when and task.state is TaskState.SCHEDULED
-
-
-class TypedFuture(Future, Generic[T]):  # type: ignore[misc]
-    """kafka-python's future, with the type of its result: what a spawned coroutine returns, now or later."""
-
-    value: T
-    """The result. Valid only if `succeeded()`."""
-    is_done: bool
-    """True once it has a result or an exception."""
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        """Waits for the result and returns it, or raises what the coroutine raised."""
-        result: T = yield from super().__await__()
-        return result
-
-
 class EventLoop:
     """One event loop. Only `call_soon` and `stop` are thread-safe."""
 
-    def __init__(self) -> None:
-        self.net = TimerLoop()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """`loop`: asyncio's loop; None: a new one."""
+        self.asyncio = loop or _new_loop()
+        self.asyncio.set_exception_handler(_log_fault)
         self.lookups = ThreadPoolExecutor(max_workers=256, thread_name_prefix="resolve")
         """A name whose name servers do not answer occupies a thread for seconds: other clusters need more threads."""
         self.workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="decode")
         """For work that needs the CPU. Name lookups do not wait for it."""
-        self._stopped = Future()
+        self._stopped = self.asyncio.create_future()
+        self._spawned: set[asyncio.Task[Any]] = set()
+        """asyncio itself keeps no reference to a task."""
         self.ending = False
         """True once `stop` or `close` was called: failures from then on are caused by the shutdown."""
 
@@ -96,67 +58,48 @@ class EventLoop:
 
     async def sleep(self, seconds: float) -> None:
         """Suspends the current coroutine for this long."""
-        await self.net.sleep(max(0.0, seconds))
+        await asyncio.sleep(max(0.0, seconds))
 
-    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> TypedFuture[T]:
-        """Starts a coroutine; the returned future holds its result or exception."""
-        future = TypedFuture[T]()
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Starts a coroutine; the returned task holds its result or exception. Nobody needs to await it."""
+        task = self.asyncio.create_task(coroutine)
+        self._spawned.add(task)
+        task.add_done_callback(self._ended)
+        return task
 
-        async def run() -> None:
-            try:
-                future.success(await coroutine)
-            except BaseException as problem:  # noqa: BLE001 - it is re-raised where the future is awaited
-                future.failure(problem)
-
-        self.net.call_soon(run)
-        return future
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._spawned.discard(task)
+        if not task.cancelled():
+            task.exception()  # else asyncio would log it, with what it holds
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Runs the coroutines concurrently and returns their results in order."""
-        futures = [self.spawn(one) for one in coroutines]
-        return [await future for future in futures]
+        return await asyncio.gather(*map(self.spawn, coroutines))
 
-    async def wait_for(self, future: TypedFuture[T], seconds: float) -> T:
-        """Returns a future's result, or raises TimeoutError after this long; the future is not cancelled."""
-        await self.wait_until(lambda: future.is_done, (future,), seconds)
-        if not future.is_done:
+    async def wait_for(self, task: asyncio.Task[T], seconds: float) -> T:
+        """Returns a task's result, or raises TimeoutError after this long; the task is not cancelled."""
+        await self.wait_until(task.done, (task,), seconds)
+        if not task.done():
             raise TimeoutError
-        return await future
+        return task.result()
 
     async def wait_until(
-        self, condition: Callable[[], bool], futures: Iterable[TypedFuture[Any]], seconds: float
+        self, condition: Callable[[], bool], futures: Iterable[asyncio.Future[Any]], seconds: float
     ) -> None:
         """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long.
 
-        A loop that is late waits longer, by up to MOST_S.
+        A loop that is late waits longer, by up to MOST_S. The condition is true once all futures are done.
         """
-        waiter = Future()
-        timer: Any = None
-
-        def check(_: object) -> None:
-            if not waiter.is_done and condition():
-                waiter.success(None)
-
-        def give_up_in(seconds: float, left_s: float) -> None:
-            nonlocal timer
-            due = self.now() + seconds
-            timer = self.net.call_later(seconds, lambda: give_up(due, left_s))
-
-        def give_up(due: float, left_s: float) -> None:
-            if waiter.is_done:
-                return
-            longer_s = extension_s(late_s=self.now() - due, left_s=left_s)
-            if longer_s:
-                give_up_in(longer_s, left_s - longer_s)
-            else:
-                waiter.success(None)
-
-        for future in futures:
-            future.add_both(check)
-        check(None)
-        give_up_in(seconds, MOST_S)
-        await waiter
-        self.net.cancel(timer)
+        due, left_s = self.now() + seconds, MOST_S
+        while not condition():
+            pending = [one for one in futures if not one.done()]
+            late_s = self.now() - due
+            if late_s >= 0:
+                longer_s = extension_s(late_s=late_s, left_s=left_s)
+                if not longer_s:
+                    return
+                due, left_s = due + late_s + longer_s, left_s - longer_s
+            await asyncio.wait(pending, timeout=due - self.now(), return_when=asyncio.FIRST_COMPLETED)
 
     async def work_on(self, size: int, work: Callable[[], T]) -> T:
         """Returns the result of pure work on so many bytes: in the loop if they are few, otherwise in a worker thread.
@@ -174,36 +117,45 @@ class EventLoop:
 
     async def run_in(self, start: Callable[[Callable[[], None]], object], work: Callable[[], T]) -> T:
         """Runs blocking work in a thread that `start` starts or chooses; returns its result, or raises its error."""
-        done = Future()
+        done: asyncio.Future[T] = self.asyncio.create_future()
+
+        def settle(result: T | None, problem: Exception | None) -> None:
+            if done.done():
+                return  # the coroutine that waited was cancelled
+            if problem is not None:
+                done.set_exception(problem)
+            else:
+                done.set_result(result)  # type: ignore[arg-type]
 
         def run() -> None:
             try:
                 result = work()
             except Exception as problem:  # noqa: BLE001 - re-raised in the coroutine that waits
                 failure = problem
-                self.call_soon(lambda: done.failure(failure))
+                self.call_soon(lambda: settle(None, failure))
             else:
-                self.call_soon(lambda: done.success(result))
+                self.call_soon(lambda: settle(result, None))
 
         start(run)
-        value: T = await done
-        return value
+        return await done
 
     def call_soon(self, work: Callable[[], object]) -> None:
         """Runs a function in the loop. Thread-safe."""
+        # RuntimeError: the loop is closed, and with it every coroutine that waits.
+        with suppress(RuntimeError):
+            self.asyncio.call_soon_threadsafe(work)
 
-        def call() -> None:
-            work()
-
-        try:
-            self.net.call_soon_threadsafe(call)
-        except RuntimeError:
-            return  # the loop is closed, and with it every coroutine that waits
+    def call_later(self, seconds: float, work: Callable[[], object]) -> asyncio.TimerHandle:
+        """Runs a function in the loop after so many seconds, unless the returned timer is cancelled."""
+        return self.asyncio.call_later(max(0.0, seconds), work)
 
     def run(self, main: Callable[[], Awaitable[T]]) -> T:
         """Runs the loop until `main` returns, and returns its result."""
-        result: T = self.net.run(main)
-        return result
+
+        async def run() -> T:
+            return await main()
+
+        return self.asyncio.run_until_complete(run())
 
     async def wait_stopped(self) -> None:
         """Returns once `stop` was called."""
@@ -213,8 +165,8 @@ class EventLoop:
         """Makes `wait_stopped` return. Thread-safe."""
 
         def settle() -> None:
-            if not self._stopped.is_done:
-                self._stopped.success(None)
+            if not self._stopped.done():
+                self._stopped.set_result(None)
 
         self.ending = True
         self.call_soon(settle)
@@ -222,6 +174,30 @@ class EventLoop:
     def close(self) -> None:
         """Cancels the running coroutines and closes the loop's sockets."""
         self.ending = True
-        self.net.close()
+        self.asyncio.run_until_complete(self._end())
+        self.asyncio.close()
         for pool in (self.lookups, self.workers):
             pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _end(self) -> None:
+        running = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=_END_S)
+        # A transport closes its socket in the turn after it was aborted.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        loop: asyncio.AbstractEventLoop = import_module("uvloop").new_event_loop()
+    except ImportError:
+        return asyncio.new_event_loop()
+    return loop
+
+
+def _log_fault(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Logs what a callback raised without its text, which may hold a secret."""
+    _LOG.error("the event loop: %s", type(context.get("exception")).__name__)

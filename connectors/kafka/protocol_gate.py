@@ -7,11 +7,12 @@ node is asked without TLS before the first ClientHello; one that uses TLS reject
 A node that refuses, does not resolve, or does not answer soon does not hold up the others.
 """
 
+import asyncio
 from typing import Final
 
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
-from connectors.kafka.event_loop import EventLoop, TypedFuture
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import WRONG_PROTOCOL_S
 from rules.model.monitoring import Reason
 
@@ -24,9 +25,10 @@ _ANSWER_S: Final = 1.0
 class Visit:
     """One attempt to contact a node. While the protocol is not proved, the others wait until it ends or takes long."""
 
-    def __init__(self, gate: "ProtocolGate") -> None:
+    def __init__(self, gate: "ProtocolGate", ended: "asyncio.Future[None]") -> None:
+        """`ended`: to be done once the visit has ended."""
         self._gate = gate
-        self.ended = TypedFuture[None]()
+        self.ended = ended
 
     async def connected(self) -> None:
         """Returns when bytes may be sent: the node has accepted the TCP connection.
@@ -38,8 +40,8 @@ class Visit:
 
     def end(self) -> None:
         """Lets the next one begin."""
-        if not self.ended.is_done:
-            self.ended.success(None)
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 class ProtocolGate:
@@ -72,7 +74,7 @@ class ProtocolGate:
         Raises:
             ObservationError: WRONG_PROTOCOL, a node has shown it within the last minutes.
         """
-        visit = Visit(self)
+        visit = Visit(self, self._loop.asyncio.create_future())
         await self.wait_for_turn(visit, _ACCEPT_S)
         return visit
 
@@ -83,10 +85,10 @@ class ProtocolGate:
                 raise problem
             other = self._visit
             left_s = self._until - self._loop.now()
-            if other is None or other is visit or other.ended.is_done or left_s <= 0:
+            if other is None or other is visit or other.ended.done() or left_s <= 0:
                 self._visit, self._until = visit, self._loop.now() + seconds
                 return
-            await self._loop.wait_until(lambda ended=other.ended: ended.is_done, (other.ended,), left_s)  # type: ignore[misc]
+            await self._loop.wait_until(other.ended.done, (other.ended,), left_s)
 
     def prove(self) -> None:
         """A node has answered a request: from now on the nodes are contacted independently of each other."""

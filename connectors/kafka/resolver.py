@@ -6,6 +6,7 @@ NOTIMP, a name server that does not answer (after 10 s) and no name server at al
 (RESOLVER_FAILED), which does not show whether the name exists.
 """
 
+import asyncio
 import errno
 import ipaddress
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from connectors.errors import ObservationError
 from connectors.kafka.error_classification import error_from_errno
-from connectors.kafka.event_loop import EventLoop, TypedFuture
+from connectors.kafka.event_loop import EventLoop
 from rules.model.monitoring import Reason
 
 Lookup = Callable[[str], tuple[str, ...]]
@@ -81,7 +82,7 @@ class Resolver:
         self._hosts_file = None if hosts_file is None else Path(hosts_file)
         self._dns = dns
         self._timeout_s = timeout_s
-        self._lookups: dict[str, TypedFuture[tuple[str, ...]]] = {}
+        self._lookups: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
     async def addresses(self, host: str) -> tuple[str, ...]:
         """Returns the addresses of a host, at least one.
@@ -97,7 +98,7 @@ class Resolver:
         if self._hosts_file is not None and (listed := read_hosts(self._hosts_file, host)):
             return listed
         # At most one thread per name: a resolver that does not answer must not fill the thread pool.
-        self._lookups = {name: one for name, one in self._lookups.items() if not one.is_done}
+        self._lookups = {name: one for name, one in self._lookups.items() if not one.done()}
         if host not in self._lookups:
             lookup = self._loop.run_in(self._loop.lookups.submit, lambda: self._dns(host))
             self._lookups[host] = self._loop.spawn(lookup)

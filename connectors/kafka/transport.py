@@ -1,27 +1,17 @@
-"""Sockets for kafka-python's connections: connect to resolved addresses, and TCP and TLS transports with fixes.
+"""Connects to resolved addresses, and carries bytes over TCP and TLS.
 
-Defects of kafka-python 3.0.12 that are fixed here:
-
-- It discards bytes that arrive together with the end of the stream, and with them the error message of a failed
-  login. Here they are delivered first.
-- Its TLS handshake has no deadline, so a stopped controller blocks the connection forever. Here it has one.
-- Its TLS context does not support revocation lists and may prompt on the terminal for a password.
-  `connectors.kafka.credentials` creates the context instead.
-- A response that cannot be decoded ends the reading task without an error. Here it ends the connection.
-- It reads 4 KiB at a time, and as long as more arrives. Here it reads 256 KiB, and then lets other connections read.
-- It registers a socket with epoll before it writes to it. Here it writes first, and waits only if the socket is full.
+TLS is OpenSSL's, over memory: asyncio's own reports a node that ends the handshake as a reset connection, which does
+not show what OpenSSL knows of it, and reserves 256 KiB for each connection.
 """
 
-import errno
+import asyncio
 import socket
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Final, Protocol, cast
 
 from kafka import errors as kafka_errors
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
@@ -31,8 +21,7 @@ from connectors.kafka.event_loop import EventLoop
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, ServerCertificate
 
-_READ_BYTES = 256 * 1024
-_IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
+_READ_BYTES: Final = 256 * 1024
 
 
 async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadline: float) -> socket.socket:
@@ -45,136 +34,191 @@ async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadl
     for at, address in enumerate(addresses):
         share = (deadline - loop.now()) / (len(addresses) - at)
         try:
-            return await _connect(loop, address, port, deadline=loop.now() + share)
+            return await _connect(loop, address, port, seconds=share)
         except ObservationError as problem:
             failures.append(problem)
     raise min(failures, key=lambda failure: MOST_SPECIFIC_FIRST.index(failure.reason))
 
 
-async def _connect(loop: EventLoop, address: str, port: int, *, deadline: float) -> socket.socket:
+async def _connect(loop: EventLoop, address: str, port: int, *, seconds: float) -> socket.socket:
     where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     with ExitStack() as opened:
         try:
             sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
             opened.callback(sock.close)
-            code = await _handshake(loop, sock, (address, port), deadline)
-        except kafka_errors.KafkaTimeoutError as problem:
-            raise ObservationError(Reason.TIMED_OUT, f"{where}: the connection is not accepted") from problem
+            sock.settimeout(0)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            await _handshake(loop, sock, (address, port), seconds)
         except OSError as problem:
-            raise error_from_errno(problem.errno or 0, where) from problem
-        if code:
-            raise error_from_errno(code, where)
+            if not isinstance(problem, TimeoutError) or problem.errno is not None:
+                raise error_from_errno(problem.errno or 0, where) from problem
+            raise ObservationError(Reason.TIMED_OUT, f"{where}: the connection is not accepted") from problem
         opened.pop_all()
     return sock
 
 
-async def _handshake(loop: EventLoop, sock: socket.socket, to: tuple[str, int], deadline: float) -> int:
-    """Completes the TCP handshake; returns its errno, 0 if connected."""
-    sock.settimeout(0)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    code = sock.connect_ex(to)
-    if code not in _IN_PROGRESS:
-        return code
-    await loop.net.wait_write(sock, timeout_at=deadline)
-    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+async def _handshake(loop: EventLoop, sock: socket.socket, to: tuple[str, int], seconds: float) -> None:
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            await loop.asyncio.sock_connect(sock, to)
+    except TimeoutError as problem:
+        # A loop that is late learns of both at once: the connection, and the end of the time.
+        if problem.errno is not None or not _is_connected(sock):
+            raise
 
 
-class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
-    """TCP transport that delivers the last bytes before it reports the end of the stream."""
+def _is_connected(sock: socket.socket) -> bool:
+    try:
+        sock.getpeername()
+    except OSError:
+        return False
+    return True
+
+
+class Receiver(Protocol):
+    """What a transport passes its bytes to. Neither method raises."""
+
+    def received(self, data: bytes) -> None:
+        """Takes what has arrived."""
+
+    def lost(self, problem: Exception) -> None:
+        """Learns, once, why nothing more will arrive."""
+
+
+class PlainTransport(asyncio.Protocol):
+    """A TCP connection."""
+
+    def __init__(self, receiver: Receiver | None) -> None:
+        """`receiver`: None: what arrives is discarded."""
+        self._receiver = receiver
+        self._socket: asyncio.Transport | None = None
+        self.closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Notes asyncio's transport."""
+        # uvloop's is no subclass of asyncio's.
+        self._socket = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Passes on what has arrived."""
+        if self._receiver is not None and not self.closed:
+            self._receiver.received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Passes on why the connection ended."""
+        self._end(exc or _closed_by_node())
+
+    def write(self, data: bytes) -> None:
+        """Sends at once what the socket takes, and the rest later."""
+        if self._socket is not None and not self.closed:
+            self._socket.write(data)
+
+    def abort(self) -> None:
+        """Closes the connection. The receiver learns of it unless the connection had ended."""
+        self._end(_closed_by_node())
 
     def certificate(self) -> ServerCertificate | None:
         """Returns the node's certificate: there is none without TLS."""
         return None
 
-    def write(self, data: bytes | memoryview) -> None:
-        """Sends at once what the socket takes; the rest, and an error, are left to the task that waits for it."""
-        if self._write and not self._closed and not self._write_buffer:
-            try:
-                sent = self._sock.send(data)
-            except OSError:
-                sent = 0
-            if sent == len(data):
-                self.last_write = time.monotonic()
-                return
-            data = memoryview(data)[sent:]
-        super().write(data)
-
-    async def _read_from_sock(self) -> None:
-        while self._read and not self._closed:
-            await self._net.wait_read(self._sock)
-            received, problem = self._sock_recv()
-            if received:
-                try:
-                    self._protocol.data_received(received)
-                except Exception as failed:  # noqa: BLE001 - whatever the node sent, the connection must end, not only its reading task
-                    self.abort(error=_response_failure(failed))
-            if received and problem is not None:
-                # Let the coroutine that waits for these bytes run before it learns that the stream has ended.
-                await self._net.sleep(0)
-            if problem is not None and not self._closed:
-                self.abort(error=problem)
-
-    def _sock_recv(self) -> tuple[bytes, BaseException | None]:
-        received: list[bytes] = []
-        # The selector does not see bytes that TLS has decrypted already: they are read too.
-        while not received or getattr(self._sock, "pending", int)():
-            try:
-                piece = self._sock.recv(_READ_BYTES)
-            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return b"".join(received), None
-            except ssl.SSLEOFError:
-                piece = b""
-            except OSError as problem:
-                return b"".join(received), kafka_errors.KafkaConnectionError(problem)
-            if not piece:
-                return b"".join(received), kafka_errors.KafkaConnectionError("closed by the other side")
-            received.append(piece)
-        return b"".join(received), None
+    def _end(self, problem: Exception) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._socket is not None:
+            self._socket.abort()
+        if self._receiver is not None:
+            self._receiver.lost(problem)
 
 
-def _response_failure(problem: BaseException) -> Exception:
-    """Returns the error of a response that cannot be used, without the bytes that the frames of its traceback hold."""
-    match problem:
-        case ObservationError():
-            return problem.copy()
-        case kafka_errors.KafkaError():
-            same: Exception = type(problem)(*problem.args)
-            return same
-        case _:
-            unknown: Exception = kafka_errors.KafkaProtocolError(f"{type(problem).__name__} while decoding")
-            return unknown
+def _closed_by_node() -> Exception:
+    problem: Exception = kafka_errors.KafkaConnectionError("closed by the other side")
+    return problem
 
 
-class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
-    """TLS transport whose handshake has a deadline."""
+class TlsTransport(PlainTransport):
+    """TLS over a TCP connection."""
+
+    def __init__(self, receiver: Receiver | None, context: ssl.SSLContext, host: str) -> None:
+        """`host`: the name that the node's certificate must have, if the context verifies it."""
+        super().__init__(receiver)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host.rstrip("."))
+        self._verifies = context.verify_mode is not ssl.CERT_NONE
+        self._handshake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def handshake(self, seconds: float) -> None:
+        """Completes the TLS handshake, or raises ssl.SSLError, another failure, or TimeoutError after so long."""
+        self._continue()
+        async with asyncio.timeout(max(0.0, seconds)):
+            await self._handshake
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypts what has arrived, and passes it on."""
+        if not self.closed:
+            self._incoming.write(data)
+            self._continue()
+
+    def eof_received(self) -> None:
+        """Lets OpenSSL judge an end of the stream."""
+        if not self.closed:
+            self._incoming.write_eof()
+            self._continue()
+
+    def write(self, data: bytes) -> None:
+        """Encrypts and sends."""
+        if self.closed:
+            return
+        try:
+            self._tls.write(data)
+        except ssl.SSLError as problem:
+            self._end(problem)
+        self._flush()
 
     def certificate(self) -> ServerCertificate | None:
         """Returns the certificate of the handshake; None if it cannot be decoded."""
         from cryptography import x509
 
         try:
-            presented = x509.load_der_x509_certificate(self._sock.getpeercert(binary_form=True) or b"")
+            presented = x509.load_der_x509_certificate(self._tls.getpeercert(binary_form=True) or b"")
             begins, expires = presented.not_valid_before_utc.timestamp(), presented.not_valid_after_utc.timestamp()
         except (ValueError, OSError):
             return None
         return ServerCertificate(
             valid_from_ms=Millis(round(begins * 1000)),
             expires_at_ms=Millis(round(expires * 1000)),
-            verified=self._sock.context.verify_mode is not ssl.CERT_NONE,
+            verified=self._verifies,
         )
 
-    async def handshake_by(self, deadline: float) -> None:
-        """Completes the TLS handshake, or raises ssl.SSLError, or KafkaTimeoutError at the deadline."""
-        while True:
-            try:
-                self._sock.do_handshake()
-            except ssl.SSLWantReadError:
-                await self._net.wait_read(self._sock, timeout_at=deadline)
-            except ssl.SSLWantWriteError:
-                await self._net.wait_write(self._sock, timeout_at=deadline)
-            else:
-                return
+    def _continue(self) -> None:
+        """Goes on with the handshake, or reads, as far as what has arrived allows."""
+        try:
+            if not self._handshake.done():
+                self._tls.do_handshake()
+                self._handshake.set_result(None)
+            while not self.closed:
+                data = self._tls.read(_READ_BYTES)
+                if not data:
+                    self._end(_closed_by_node())
+                    return
+                super().data_received(data)
+        except ssl.SSLWantReadError:
+            self._flush()
+        except (OSError, ValueError) as problem:
+            self._flush()  # OpenSSL's alert to the node
+            after = self._handshake.done() and isinstance(problem, ssl.SSLEOFError)
+            self._end(_closed_by_node() if after else problem)
+
+    def _flush(self) -> None:
+        if self._socket is not None and self._outgoing.pending:
+            self._socket.write(self._outgoing.read())
+
+    def _end(self, problem: Exception) -> None:
+        if not self._handshake.done():
+            self._handshake.set_exception(problem)
+            self._handshake.exception()  # nobody may be waiting any more
+        super()._end(problem)
 
 
 async def open_transport(
@@ -185,6 +229,7 @@ async def open_transport(
     *,
     deadline: float,
     connected: Callable[[], Awaitable[float]],
+    receiver: Receiver | None = None,
     verify: bool = True,
 ) -> PlainTransport:
     """Connects to a node, whose host has these addresses: plaintext or TLS, depending on `security_protocol`.
@@ -203,12 +248,15 @@ async def open_transport(
         sock = await connect(loop, addresses, address.port, deadline=deadline)
         opened.callback(sock.close)
         handshake_deadline = await connected()
-        transport = PlainTransport(loop.net, sock, host=address.host)
         if uses_tls(options):
             context = tls_context(options) if verify else _context_without_trust()
-            transport = tls = TlsTransport(loop.net, sock, host=address.host, ssl_context=context)
-            opened.callback(tls.abort)
-            await tls.handshake_by(handshake_deadline)
+            transport: PlainTransport = TlsTransport(receiver, context, address.host)
+        else:
+            transport = PlainTransport(receiver)
+        opened.callback(transport.abort)
+        await loop.asyncio.create_connection(lambda: transport, sock=sock)
+        if isinstance(transport, TlsTransport):
+            await transport.handshake(handshake_deadline - loop.now())
         opened.pop_all()
     return transport
 

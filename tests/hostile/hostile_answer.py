@@ -41,8 +41,10 @@ _BYTES = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8}
 _FEW = (0, 1, 2, 3, 7, 60, 100)
 _RARELY = 0.02
 _NOW_MS = 1_790_000_000_000
+_CORRELATION_ID = slice(8, 12)
+"""Where it is in the frame of a request."""
 _REFUSALS = (ObservationError, kafka_errors.KafkaError)
-"""What the connection turns into a failed observation (`connectors.kafka.transport`, `client`)."""
+"""What the connection turns into a failed observation (`connectors.kafka.connection`, `client`)."""
 Exchange = tuple[Any, Sequence[int], Any, Callable[[Any], Observation | None]]
 """A request, the versions of its response, a response, and the row that the gatherer makes of a decoded one."""
 
@@ -125,18 +127,17 @@ class HostileAnswers:
     def _received(self, request: Any, response: Any) -> Any:
         """Returns the decoded response after its values and bytes were changed; None if the protocol refuses it."""
         self._change(response)
-        protocol = BoundedProtocol(client_id="kraftwatch")
-        correlation = protocol.send_request(request)
-        header = struct.pack(">i", correlation) + b"\0"
+        protocol = BoundedProtocol("kraftwatch")
+        header = protocol.encoded(request)[_CORRELATION_ID] + b"\0"
         content = header + response.encode(version=request.API_VERSION)
         if self.rng.random() < 0.5:
             content = mutated(content, self.rng, times=self.rng.choice((1, 1, 2, 4)))
         size = struct.pack(">i", len(content)) if self.rng.random() < 0.98 else special_number(self.rng, 4)
         try:
-            received = protocol.receive_bytes(size + content)
+            received = protocol.decoded(size + content)
         except _REFUSALS:
             return None
-        return received[0][1] if received else None
+        return received[0] if received else None
 
     def _change(self, values: Any) -> None:
         """Changes any number of a response, and the length of any list, each rarely."""

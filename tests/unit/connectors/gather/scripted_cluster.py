@@ -133,7 +133,7 @@ def run_until(
         running = loop.spawn(task)
         deadline = loop.now() + within_s
         while not condition() and loop.now() < deadline:
-            assert not running.is_done, running.exception
+            assert not running.done(), running.exception()
             await loop.sleep(0.005)
 
     loop.run(main)

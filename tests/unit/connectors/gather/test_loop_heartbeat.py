@@ -1,7 +1,6 @@
 """The heartbeat of the event loop: its stalls are measured, also from outside a frozen gatherer."""
 
 import json
-import selectors
 import signal
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from connectors.kafka.event_loop import EventLoop
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import run_gatherer
 from tests.unit.connectors.gather.test_gatherer_process import unreachable_cluster
+from tests.unit.connectors.simulated_time import SimulatedTimeLoop
 
 
 def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_time_loop: EventLoop) -> None:
@@ -32,7 +32,8 @@ def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_ti
 
 def block(loop: EventLoop, seconds: float) -> None:
     """Lets the simulated time pass while the loop serves nobody, as work in the loop does."""
-    selectors.DefaultSelector.select(loop.net._selector, seconds)
+    assert isinstance(loop.asyncio, SimulatedTimeLoop)
+    loop.asyncio.simulated.now_s += seconds
 
 
 def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ class PolledQuorum:
                     await self._loop.sleep(step)
                 else:
                     step()
-            assert not running.is_done
+            assert not running.done()
 
         self._loop.run(main)
         return [round((at - self.began) * 1000 / INTERVAL_MS, 2) for at in self.output.times]

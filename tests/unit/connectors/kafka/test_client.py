@@ -175,7 +175,6 @@ def test_each_failure_is_classified(
 
 @pytest.mark.parametrize("times", range(5))
 def test_error_message_sent_before_the_end_of_the_stream_is_never_lost(loop: EventLoop, times: int) -> None:
-    """Stock kafka-python reports "socket disconnected" for most wrong passwords."""
     with FakeNode(rejects_login).up() as port:
         assert failure(loop, client_of(loop, PLAIN), port).reason is Reason.NOT_AUTHENTICATED
 
@@ -232,7 +231,7 @@ def test_certificate_is_verified_against_the_host_name_not_the_address(
 
 
 def test_unanswered_tls_handshake_times_out_and_leaks_no_descriptor(loop: EventLoop, ca: CertificateAuthority) -> None:
-    """Stock kafka-python waits forever, also after the node recovers."""
+    """Otherwise it would wait forever, also after the node recovers."""
     with no_descriptor_leaks(), FakeNode(never_answers).up() as port:
         client = client_of(loop, tls(ca), timeout_ms=SHORT_MS)
         assert failure(loop, client, port).reason is Reason.TIMED_OUT
@@ -240,7 +239,7 @@ def test_unanswered_tls_handshake_times_out_and_leaks_no_descriptor(loop: EventL
 
 
 def test_failed_login_is_retried_after_a_pause(loop: EventLoop) -> None:
-    """Stock kafka-python connects at each call, which may lock the account."""
+    """A connection at each call may lock the account."""
     node = FakeNode(rejects_login)
     client = client_of(loop, PLAIN)
     with node.up() as port:
@@ -276,7 +275,7 @@ def test_rate_limit_holds_when_paused_nodes_resume_and_all_logins_start(loop: Ev
         ]
         await loop.sleep(3.8)
         paused.set()
-        await loop.wait_until(lambda: all(one.is_done for one in futures), futures, 60)
+        await loop.wait_until(lambda: all(one.done() for one in futures), futures, 60)
 
     with ExitStack() as nodes:
         ports = [nodes.enter_context(FakeNode(rejects_login_after_pause).up()) for _ in range(14)]

@@ -4,7 +4,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
@@ -13,7 +13,7 @@ from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.event_loop import MOST_S, EventLoop, TimerLoop, extension_s
+from connectors.kafka.event_loop import MOST_S, EventLoop, extension_s
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.clients import client_of
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, never_answers, read_request, send
@@ -48,7 +48,7 @@ class BusyLoop:
         busy_for(self._seconds)
         self._turns -= 1
         if self._turns:
-            self._loop.net.call_soon(self.work)
+            self._loop.asyncio.call_soon(self.work)
 
 
 def test_answers_that_a_busy_loop_reads_late_are_not_late(loop: EventLoop) -> None:
@@ -59,8 +59,7 @@ def test_answers_that_a_busy_loop_reads_late_are_not_late(loop: EventLoop) -> No
     async def ask(_: Address) -> str:
         for _round in range(3):
             theirs.send(b"answer")
-            await loop.net.wait_read(ours)
-            ours.recv(10)
+            await loop.asyncio.sock_recv(ours, 10)
             await loop.sleep(0)
         return "answered"
 
@@ -100,7 +99,7 @@ def test_the_time_limit_of_a_request_is_extended_too(loop: EventLoop, answers: b
                 source=ObservationSource.QUORUM,
             )
         )
-        loop.net.call_later(0.1, busy)
+        loop.call_later(0.1, busy)
         try:
             return parse_describe_cluster(await asked).cluster_id
         except ObservationError as problem:
@@ -109,50 +108,3 @@ def test_the_time_limit_of_a_request_is_extended_too(loop: EventLoop, answers: b
     client = client_of(loop, {}, timeout_ms=300)
     with FakeNode(behaviour).up() as port:
         assert loop.run(lambda: main(port)) == ("x" if answers else Reason.TIMED_OUT)
-
-
-@pytest.fixture
-def net() -> Iterator[TimerLoop]:
-    created = TimerLoop()
-    yield created
-    created.close()
-
-
-def test_timers_run_in_order_and_cancelled_ones_do_not(net: TimerLoop) -> None:
-    ran: list[str] = []
-    timers = {
-        name: net.call_later(after, lambda name=name: ran.append(name))
-        for after, name in ((0.03, "c"), (0.01, "a"), (0.02, "b"))
-    }
-    net.cancel(timers["b"])
-
-    async def main() -> None:
-        await net.sleep(0.05)
-
-    net.run(main)
-    assert ran == ["a", "c"]
-
-
-def test_rescheduled_timer_runs_once_at_its_new_time(net: TimerLoop) -> None:
-    ran: list[float] = []
-
-    async def main() -> None:
-        timer = net.call_later(0.01, lambda: ran.append(1))
-        net.reschedule(timer.scheduled_at + 0.02, timer)
-        await net.sleep(0.02)
-        assert not ran
-        await net.sleep(0.03)
-
-    net.run(main)
-    assert ran == [1]
-
-
-def test_cancelled_timers_do_not_delay_the_end_of_a_wait(net: TimerLoop) -> None:
-    for _ in range(1_000):
-        net.cancel(net.call_later(0.001, lambda: pytest.fail("a cancelled timer ran")))
-
-    async def main() -> str:
-        await net.sleep(0.01)
-        return "done"
-
-    assert net.run(main) == "done"

@@ -98,7 +98,7 @@ def test_resolver_without_answer_times_out_and_delays_no_other_name(loop: EventL
     async def both() -> list[object]:
         waiting = loop.spawn(resolver.addresses("a.test"))
         other = await resolver.addresses("b.test")
-        assert not waiting.is_done
+        assert not waiting.done()
         try:
             return [other, await waiting]
         except ObservationError as problem:

@@ -27,7 +27,7 @@ from connectors.secret import Secret, excerpt
 from connectors.settings import placed_error
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.notification_text import delay_text, other_alert_lines
-from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
+from connectors.sinks.sink import Delivered, KnownState, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_line
@@ -66,6 +66,9 @@ class PagerdutySection(PeopleSection):
     routing_key: SecretStr | None = None
     """The integration key, 32 characters."""
     routing_key_file: Path | None = None
+    change_events: bool = True
+    """Whether changes are sent to PagerDuty too, which shows them beside incidents and pages nobody: another voter set,
+    another finalized feature, and kraftwatch with another version or configuration."""
     region: Literal["us", "eu"] = "us"
     """The account's region: `eu` if its address ends in eu.pagerduty.com."""
 
@@ -104,6 +107,9 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
         self._section, self._key = section, section.required_secret("routing_key")
         self._links = links
         lost = "PagerDuty may get a resolved incident again"
+        self._reported = SinkState(
+            store, f"{self.options.name} changes", TypeAdapter(dict[str, str]), if_lost="a change may be reported again"
+        )
         self._triggered = SinkState(store, self.options.name, TypeAdapter(str), if_lost=lost)
         problem = _key_problem(self._key.read())
         if problem is not None:
@@ -132,6 +138,39 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
             if not isinstance(outcome, Delivered):
                 return outcome
         return Delivered()
+
+    def report(self, states: Sequence[KnownState], *, deadline_s: float) -> str | None:
+        """Sends a change event for each fact that differs from the one that was sent before."""
+        until = time.monotonic() + deadline_s
+        for state in states if self._section.change_events else ():
+            known = self._reported.get(state.of) or {}
+            for name, now in state.facts.items():
+                before = known.get(name)
+                if before not in (None, now) and (problem := self._send_change(state, name, before, until)):
+                    return problem
+                known = {**known, name: now}
+                self._reported.put(state.of, known)
+        return None
+
+    def _send_change(self, state: KnownState, name: str, before: str, until: float) -> str | None:
+        key = self._key.read()
+        response = post(
+            f"{self._section.api_url}/v2/change/enqueue",
+            json_line({"routing_key": key, **change_event(state, name, before, self._links)}).encode(),
+            seconds=until - time.monotonic(),
+            headers={"Accept": "application/json"},
+            ca_file=self._section.ca_file,
+        )
+
+        def accepted(one: HttpResponse) -> bool:
+            match one.json if one.status == 202 else None:
+                case {"status": "success"}:
+                    return True
+                case _:
+                    return False
+
+        outcome = outcome_of_response(response, "", [key], server="PagerDuty", accepted=accepted)
+        return None if isinstance(outcome, Delivered) else outcome.reason
 
     def _enqueue(self, content: dict[str, Any], until: float) -> Outcome:
         """Sends one event, and returns whether PagerDuty has accepted it."""
@@ -168,6 +207,25 @@ def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
         "links": [{"href": url, "text": text} for url, text in links.of(root, "What it means and what to do")],
         "client": "kraftwatch",
         **({} if page is None else {"client_url": page}),
+    }
+
+
+def change_event(state: KnownState, name: str, before: str, links: MessageLinks) -> dict[str, Any]:
+    """Returns a change event without its key (https://developer.pagerduty.com/docs/send-change-event)."""
+    now, page = state.facts[name], links.cluster(state.of)
+    removed, added = ({*one.split("; ")} - {*other.split("; ")} for one, other in ((before, now), (now, before)))
+    what = f"{name} changed from {before} to {now}"
+    if "; " in before + now:
+        lists = (("added", added), ("removed", removed))
+        what = f"{name} changed: " + "; ".join(f"{verb} {', '.join(sorted(each))}" for verb, each in lists if each)
+    return {
+        "payload": {
+            "summary": _truncated(f"{state.of}: {what}", _MAX_SUMMARY),
+            "source": _truncated(state.of, _MAX_FIELD),
+            "timestamp": iso(state.at_ms),
+            "custom_details": {"before": _lines([before]), "now": _lines([now])},
+        },
+        "links": [] if page is None else [{"href": page, "text": "Cluster status"}],
     }
 
 

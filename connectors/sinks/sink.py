@@ -7,7 +7,7 @@ state, summary and the incident stay, so a service shows it under the same key.
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -135,6 +135,29 @@ class FollowedSink(Protocol):
 
     def follow(self, responses: Responses | None) -> None:
         """Is called each second while the job notifies, and returns at once; None: the job no longer takes them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownState:
+    """What is known of a cluster, or of the job, whose changes may explain a later incident."""
+
+    of: str
+    """The cluster's name, or `kraftwatch`."""
+    at_ms: Millis
+    facts: Mapping[str, str]
+    """What is known now, by name; several values of one are separated by `; `."""
+
+
+@runtime_checkable
+class ChangeSink(Protocol):
+    """A sink whose service shows changes beside incidents."""
+
+    def report(self, states: Sequence[KnownState], *, deadline_s: float) -> str | None:
+        """Reports what differs from what was reported before; returns why it could not, None if it did.
+
+        What is known for the first time is no change.
+        """
         ...
 
 

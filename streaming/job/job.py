@@ -15,6 +15,7 @@ from connectors.store.lease import JobReport, Lease
 from streaming.config import Config
 from streaming.config.reload import refuse_fixed
 from streaming.job.active_silences import ActiveSilences
+from streaming.job.change_reports import ChangeReports
 from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.dependencies import Dependencies
 from streaming.job.job_monitor import JobInputs, JobMonitor
@@ -90,6 +91,14 @@ class Job:
         )
         if isinstance(self.role, ActiveRole):
             stack.enter_context(self.role)
+        stack.enter_context(
+            ChangeReports(
+                self.store,
+                sinks=lambda: _sinks(self._sinks),
+                config=lambda: self.config,
+                notifies=lambda: self.notifying.notifies,
+            )
+        )
 
     def _job_report(self) -> JobReport:
         # A row that waits would change nothing that is evaluated.

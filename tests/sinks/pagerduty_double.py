@@ -13,6 +13,10 @@ _SCHEMA = Draft202012Validator(
     json.loads((Path(__file__).parent / "pagerduty.schema.json").read_text()),
     format_checker=Draft202012Validator.FORMAT_CHECKER,
 )
+_CHANGE_SCHEMA = Draft202012Validator(
+    json.loads((Path(__file__).parent / "pagerduty_change.schema.json").read_text()),
+    format_checker=Draft202012Validator.FORMAT_CHECKER,
+)
 _MAX_EVENT_BYTES = 512 * 1024
 
 
@@ -34,6 +38,8 @@ class PagerdutyDouble:
     alerts: list[PagerdutyAlert] = field(default_factory=list)
     dropped: list[dict[str, Any]] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    """The change events."""
     effects: list[tuple[str, str]] = field(default_factory=list)
     """Of each event that it understands: opened, repeated, resolved, dropped or acknowledged; and its key."""
 
@@ -43,16 +49,20 @@ class PagerdutyDouble:
     def reply(self, request: ReceivedRequest) -> HttpReply:
         """Applies an event and returns the reply of /v2/enqueue."""
         event = json.loads(request.body)
+        is_change = request.path == "/v2/change/enqueue"
         try:
-            assert request.path == "/v2/enqueue", request.path
+            assert is_change or request.path == "/v2/enqueue", request.path
             assert len(request.body) <= _MAX_EVENT_BYTES, "larger than 512 KB"
-            _SCHEMA.validate(event)
+            (_CHANGE_SCHEMA if is_change else _SCHEMA).validate(event)
         except (ValidationError, AssertionError) as problem:
             error = problem.message if isinstance(problem, ValidationError) else str(problem)
             self.invalid.append(error)
             return _json_reply(
                 400, {"status": "invalid event", "message": "Event object is invalid", "errors": [error]}
             )
+        if is_change:
+            self.changes.append(event)
+            return _json_reply(202, {"status": "success", "message": "Change event processed"})
         self._apply(event)
         key = event["dedup_key"]
         return _json_reply(202, {"status": "success", "message": "Event processed", "dedup_key": key})

@@ -1,0 +1,112 @@
+"""Changes that may explain a later incident, for sinks whose service shows them beside incidents.
+
+What is, not what changed, is passed to a sink: it remembers what it has reported, so a restart, a take-over or a
+service that is away loses and repeats nothing. Runs in its own thread, because a service may not answer.
+"""
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from typing import Final
+
+from connectors.sinks.sink import ChangeSink, KnownState, Sink
+from connectors.wall_clock import wall_ms
+from rules.formatting import visible
+from rules.model.job_state import JOB_CLUSTER_ID
+from streaming.config import Config
+from streaming.status.cluster_status import ClusterStatus, StatusSource
+from streaming.status.status_store import StatusStore
+
+log = logging.getLogger(__name__)
+
+EVERY_S: Final = 10.0
+_DEADLINE_S: Final = 10.0
+_EVALUATED: Final = {"clusters", "watch", "thresholds", "rules", "maintenance", "sinks"}
+"""The keys that two jobs of one store have in common."""
+_CAUGHT_UP: Final = 1_000
+"""A log whose newest record was at most so many offsets behind the high watermark describes the present."""
+
+
+class ChangeReports:
+    """Passes the state of each cluster and of the job to the sinks, while entered and while this job notifies."""
+
+    def __init__(
+        self,
+        store: StatusStore,
+        *,
+        sinks: Callable[[], Sequence[Sink]],
+        config: Callable[[], Config],
+        notifies: Callable[[], bool],
+        every_s: float = EVERY_S,
+    ) -> None:
+        """`sinks` and `config` are read each time, because a running job may receive others."""
+        self._store, self._sinks, self._config, self._notifies = store, sinks, config, notifies
+        self._every_s = every_s
+        self._problems: dict[str, str | None] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="change reports", daemon=True)
+
+    def __enter__(self) -> "ChangeReports":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # The thread is not joined: a service that hangs must not delay the end of the job.
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            if self._notifies():
+                self._report()
+
+    def _report(self) -> None:
+        states = [*self._states()]
+        for sink in self._sinks():
+            if not isinstance(sink, ChangeSink):
+                continue
+            name = sink.options.name
+            try:
+                problem = sink.report(states, deadline_s=_DEADLINE_S)
+            except Exception as error:  # noqa: BLE001 - changes are reported again, and alerts do not wait for them
+                problem = type(error).__name__
+            if problem is not None and self._problems.get(name) is None:
+                log.warning("%s: changes cannot be reported, retrying: %s", name, problem, extra={"sink": name})
+            self._problems[name] = problem
+
+    def _states(self) -> Iterator[KnownState]:
+        now_ms = wall_ms()
+        yield KnownState(
+            of=JOB_CLUSTER_ID,
+            at_ms=now_ms,
+            facts={"kraftwatch": metadata.version("kraftwatch"), "configuration": configuration_digest(self._config())},
+        )
+        for name in self._store.names:
+            received = self._store.newest(name)
+            if received is not None and (facts := cluster_facts(received.status)):
+                yield KnownState(of=name, at_ms=now_ms, facts=facts)
+
+
+def configuration_digest(config: Config) -> str:
+    """Returns eight digits that differ when a key has another value; secrets, and where the job is, do not count."""
+    text = json.dumps(config.model_dump(mode="json", include=_EVALUATED), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def cluster_facts(status: ClusterStatus) -> dict[str, str]:
+    """Returns the committed voters and the finalized features, as far as they are known; nothing of an old state."""
+    found: dict[str, str] = {}
+    if status.source is not StatusSource.LIVE or status.last_offset is None or status.high_watermark is None:
+        return found
+    if status.last_offset + _CAUGHT_UP < status.high_watermark:
+        # The log is being read from its beginning: it tells what was.
+        return found
+    if status.committed_voters is not None:
+        voters = (f"{one.id} ({', '.join(one.endpoints)})" for one in status.committed_voters.voters)
+        found["voters"] = visible("; ".join(voters))
+    for feature, level in (("metadata.version", status.metadata_version), ("kraft.version", status.kraft_version)):
+        if level is not None:
+            found[feature] = str(level)
+    return found

@@ -1,0 +1,93 @@
+"""What is passed to the sinks that report changes: the present state, while this job notifies."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from connectors.sinks.console import ConsoleSection
+from connectors.sinks.sink import DeliveryOptions, KnownState, Outcome, Sink
+from connectors.wall_clock import wall_ms
+from rules.evaluate import thresholds_for
+from rules.model.identifiers import Offset
+from streaming.config import Config, load
+from streaming.job.change_reports import ChangeReports, cluster_facts, configuration_digest
+from streaming.status.build_status import job_cluster_status
+from streaming.status.cluster_status import ClusterStatus, StatusSource
+from streaming.status.status_store import StatusStore
+from tests.eventually import eventually
+from tests.unit.rules.situation import healthy
+
+
+def status() -> ClusterStatus:
+    return job_cluster_status(healthy(3), thresholds_for({}))
+
+
+@dataclass
+class Service:
+    """A sink that takes states, and fails as often as it is told."""
+
+    failures: int = 0
+    received: list[Sequence[KnownState]] = field(default_factory=list)
+    options: DeliveryOptions = field(default_factory=lambda: ConsoleSection().options)
+
+    def send(self, *_: object, **__: object) -> Sequence[Outcome]:
+        return ()
+
+    def report(self, states: Sequence[KnownState], *, deadline_s: float) -> str | None:
+        self.received.append(states)
+        if self.failures:
+            self.failures -= 1
+            raise OSError("away")
+        return None
+
+
+def config(folder: Path, **keys: object) -> Config:
+    file = folder / "kraftwatch.yaml"
+    file.write_text(yaml.safe_dump({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], **keys}))
+    return load(file)
+
+
+def test_only_the_job_that_notifies_passes_the_state_and_a_failure_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, service, notifies = StatusStore(["prod", "silent"]), Service(failures=2), threading.Event()
+    store.put_status(replace(status(), cluster="prod"), at_ms=wall_ms())
+    sinks: list[Sink] = [service]
+    given = config(tmp_path)
+    reports = ChangeReports(store, sinks=lambda: sinks, config=lambda: given, notifies=notifies.is_set, every_s=0.01)
+    with reports:
+        assert service.received == []
+        notifies.set()
+        eventually(lambda: len(service.received) >= 4, within_s=20)
+
+    job, cluster = service.received[-1]
+    assert (job.of, cluster.of) == ("kraftwatch", "prod")
+    assert job.facts["configuration"] == configuration_digest(given)
+    assert cluster.facts == cluster_facts(status())
+    assert len([one for one in caplog.records if "changes cannot be reported" in one.getMessage()]) == 1
+
+
+def test_facts_are_the_committed_voters_and_the_finalized_features() -> None:
+    facts = cluster_facts(status())
+
+    assert facts["voters"].count("; ") == 2
+    assert {"metadata.version", "kraft.version"} <= facts.keys()
+
+
+@pytest.mark.parametrize(
+    "changed", [{"source": StatusSource.NONE}, {"last_offset": Offset(5), "high_watermark": Offset(50_000)}]
+)
+def test_an_old_state_is_no_fact(changed: dict[str, object]) -> None:
+    """A log that is read from its beginning shows all former voter sets."""
+    assert cluster_facts(replace(status(), **changed)) == {}  # type: ignore[arg-type]
+
+
+def test_the_digest_is_of_what_is_evaluated_and_not_of_where_the_job_runs(tmp_path: Path) -> None:
+    first = configuration_digest(config(tmp_path))
+
+    assert configuration_digest(config(tmp_path, checkpoint="elsewhere", listen="127.0.0.1:1")) == first
+    assert configuration_digest(config(tmp_path, thresholds={"no-leader": {"hold": "9s"}})) != first

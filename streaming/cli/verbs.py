@@ -96,7 +96,7 @@ class Verb(TyperCommand):
         context = self.load().make_context(info_name, args, parent=parent, **extra)
         # Completion parses what is not complete, and runs nothing.
         if self._name in _EXTRAS and not context.resilient_parsing:
-            require(_EXTRAS[self._name], f"kraftwatch {self._name}")
+            require(_EXTRAS[self._name], context.command_path)
         return context
 
     def load(self) -> TyperCommand | TyperGroup:

@@ -13,8 +13,6 @@ from connectors import extras
 from streaming.cli import app
 from tests.cli.program import kraftwatch, usage_error
 
-CLUSTER = ("--cluster", "a=127.0.0.1:1")
-
 
 @pytest.fixture(autouse=True)
 def _base_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,34 +20,20 @@ def _base_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "library", "extra"),
     [
-        (
-            ["run", *CLUSTER],
-            "kraftwatch run needs Spark, which the base package does not install: pip install 'kraftwatch[job]'",
-        ),
-        (
-            ["demo"],
-            "kraftwatch demo needs Spark, which the base package does not install: pip install 'kraftwatch[job]'",
-        ),
-        (
-            ["export", "--to", "lake"],
-            "kraftwatch export needs Spark, which the base package does not install: pip install 'kraftwatch[job]'",
-        ),
-        (
-            ["lab", "up"],
-            "kraftwatch lab up needs Spark, which the base package does not install: pip install 'kraftwatch[job]'",
-        ),
-        (
-            ["audit"],
-            "kraftwatch audit needs Great Expectations, which the base package does not install: "
-            "pip install 'kraftwatch[audit]'",
-        ),
+        ("run --cluster a=127.0.0.1:1", "Spark", "job"),
+        ("demo", "Spark", "job"),
+        ("lab up", "Spark", "job"),
+        ("data export --output lake", "Spark", "job"),
+        ("data audit", "Great Expectations", "audit"),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_command_names_the_extra_that_it_lacks(words: list[str], sentence: str) -> None:
-    assert usage_error(*words) == sentence
+def test_a_command_names_the_extra_that_it_lacks(words: str, library: str, extra: str) -> None:
+    assert usage_error(*words.split()) == (
+        f"kraftwatch {words.partition(' --')[0]} needs {library}, which the base package does not install: "
+        f"pip install 'kraftwatch[{extra}]'"
+    )
 
 
 def test_help_usage_errors_and_completion_need_no_extra() -> None:

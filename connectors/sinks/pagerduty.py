@@ -3,7 +3,10 @@
 The `dedup_key` of an incident is the same in every job that monitors the cluster. An event that is sent again is
 applied to the open alert: it does not page again, also not after a person acknowledged it. If a person closed the alert
 while the incident is still open, the event opens a new one
-(https://developer.pagerduty.com/docs/events-api-v2-overview). The sink acknowledges nothing: people do.
+(https://developer.pagerduty.com/docs/events-api-v2-overview). An incident that is
+acknowledged in kraftwatch is acknowledged there. PagerDuty cannot take that back: an incident that is no longer
+acknowledged, because that has ended or another alert has joined, gets a new key, so that it pages again. With a token
+of the REST API, who acknowledges in PagerDuty is read back (`pagerduty_poll`).
 
 An incident that escalates has a new `dedup_key`: a new alert pages again, and then the one before it is resolved. Both
 are repeated until both are accepted, which changes nothing in PagerDuty.
@@ -15,8 +18,10 @@ again after the resolve, because the job was killed or a response was lost, woul
 """
 
 import re
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -27,7 +32,8 @@ from connectors.secret import Secret, excerpt
 from connectors.settings import placed_error
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.notification_text import delay_text, other_alert_lines
-from connectors.sinks.sink import Delivered, KnownState, Outcome, Retry, SerialSink
+from connectors.sinks.pagerduty_poll import AcknowledgementPoll
+from connectors.sinks.sink import Delivered, KnownState, OpenIncident, Outcome, Responses, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_line
@@ -61,6 +67,10 @@ class PagerdutySection(PeopleSection):
         "us": "https://events.pagerduty.com",
         "eu": "https://events.eu.pagerduty.com",
     }
+    rest_of_regions: ClassVar[Mapping[str, str]] = {
+        "us": "https://api.pagerduty.com",
+        "eu": "https://api.eu.pagerduty.com",
+    }
     ca_file: ClassVar[Path | None] = None
 
     routing_key: SecretStr | None = None
@@ -69,6 +79,9 @@ class PagerdutySection(PeopleSection):
     change_events: bool = True
     """Whether changes are sent to PagerDuty too, which shows them beside incidents and pages nobody: another voter set,
     another finalized feature, and kraftwatch with another version or configuration."""
+    api_token: SecretStr | None = None
+    """A read-only key of the REST API: who acknowledges in PagerDuty has acknowledged here."""
+    api_token_file: Path | None = None
     region: Literal["us", "eu"] = "us"
     """The account's region: `eu` if its address ends in eu.pagerduty.com."""
 
@@ -94,8 +107,26 @@ class PagerdutySection(PeopleSection):
         return PagerdutySink(self, links, store)
 
     def servers(self) -> Sequence[SinkServer]:
-        """Returns the server of the Events API."""
-        return [url_server(Secret(text=self.api_url), self.ca_file)]
+        """Returns the server of the Events API, and that of the REST API if it is read."""
+        urls = [self.api_url, *([] if self.secret("api_token") is None else [self.rest_of_regions[self.region]])]
+        return [url_server(Secret(text=url), self.ca_file) for url in urls]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagerdutyAlertRecord:
+    """What PagerDuty has of an incident; stored once it differs from the first alert, which nobody has acknowledged."""
+
+    key: str
+    """The `dedup_key` of the newest alert."""
+    acknowledged: bool = False
+    """It was acknowledged there for this job."""
+    reopened: int = 0
+    """How often it got a new key because it was no longer acknowledged."""
+    superseded: tuple[str, ...] = ()
+    """Former keys, whose alerts may still be open."""
+
+
+_ALERT = TypeAdapter(PagerdutyAlertRecord)
 
 
 class PagerdutySink(SerialSink[dict[str, Any]]):
@@ -103,7 +134,7 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
 
     def __init__(self, section: PagerdutySection, links: MessageLinks, store: StorePlace) -> None:
         """Reads the routing key once, so that a missing one is reported at start-up."""
-        super().__init__(section.options)
+        super().__init__(replace(section.options, shows_acknowledgements=True))
         self._section, self._key = section, section.required_secret("routing_key")
         self._links = links
         lost = "PagerDuty may get a resolved incident again"
@@ -111,9 +142,58 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
             store, f"{self.options.name} changes", TypeAdapter(dict[str, str]), if_lost="a change may be reported again"
         )
         self._triggered = SinkState(store, self.options.name, TypeAdapter(str), if_lost=lost)
+        self._alerts = SinkState(
+            store,
+            f"{self.options.name} alerts",
+            _ALERT,
+            if_lost="PagerDuty may page again for an acknowledged incident",
+        )
         problem = _key_problem(self._key.read())
         if problem is not None:
             raise UsageError(f"routing_key{self._key.place} {problem}")
+        token = section.secret("api_token")
+        self._lock = threading.Lock()
+        """Of what is kept of alerts: the poll is another thread."""
+        self._suspected: set[str] = set()
+        """Incidents that were acknowledged, and that the newest poll has not found acknowledged."""
+        self._poll: AcknowledgementPoll | None = None
+        if token is not None:
+            self._poll = AcknowledgementPoll(
+                self.options.name,
+                api_url=section.rest_of_regions[section.region],
+                token=token,
+                get_options=lambda: {"ca_file": section.ca_file},
+                key_of=self._key_of,
+                believed=self._believed,
+            )
+
+    def follow(self, responses: Responses | None) -> None:
+        """As `FollowedSink.follow`: who acknowledges there is read back."""
+        if self._poll is not None:
+            self._poll.follow(responses)
+
+    def _key_of(self, incident: OpenIncident) -> str:
+        with self._lock:
+            found = self._alerts.get(incident.id)
+        return deduplication_key(incident.id, incident.escalations) if found is None else found.key
+
+    def _believed(self, incident: str, key: str, acknowledged: bool) -> bool:  # noqa: FBT001 - as the poll calls it
+        """Returns whether a poll says what is true; notes that an acknowledgement there has ended.
+
+        PagerDuty applies an event some time after it has accepted it: of what was acknowledged, two polls must find
+        that it is not. PagerDuty then pages by itself, so the alert stays.
+        """
+        with self._lock:
+            found = self._alerts.get(incident)
+            if acknowledged or found is None or not found.acknowledged or found.key != key:
+                self._suspected.discard(incident)
+                return True
+            if incident not in self._suspected:
+                self._suspected.add(incident)
+                return False
+            self._suspected.discard(incident)
+            self._alerts.put(incident, replace(found, acknowledged=False))
+            return True
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> dict[str, Any]:
         return event(notification, self._links)
@@ -123,7 +203,8 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     ) -> Outcome:
         until = time.monotonic() + left_s
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
-        key = deduplication_key(incident, notification.escalations)
+        now = self._noted(notification)
+        key = now.key
         missed = resolved and not notification.previously_notified and self._triggered.get(incident) is None
         if missed or not resolved:
             outcome = self._enqueue({"event_action": "trigger", "dedup_key": key, **document}, until)
@@ -131,12 +212,17 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
                 return outcome
         if missed:
             self._triggered.put(incident, key)
-        superseded = range(notification.escalations_before, notification.escalations)
-        ended = [*(deduplication_key(incident, each) for each in superseded), *([key] if resolved else [])]
-        for each in ended:
-            outcome = self._enqueue({"event_action": "resolve", "dedup_key": each}, until)
+        escalated = range(notification.escalations_before, notification.escalations)
+        superseded = dict.fromkeys((*(deduplication_key(incident, each) for each in escalated), *now.superseded))
+        acts = [("acknowledge", key)] if now.acknowledged else []
+        acts += [("resolve", each) for each in (*superseded, *([key] if resolved else []))]
+        for act, of_key in acts:
+            outcome = self._enqueue({"event_action": act, "dedup_key": of_key}, until)
             if not isinstance(outcome, Delivered):
                 return outcome
+        if now.superseded:
+            with self._lock:
+                self._alerts.put(incident, replace(now, superseded=()))
         return Delivered()
 
     def report(self, states: Sequence[KnownState], *, deadline_s: float) -> str | None:
@@ -172,6 +258,15 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
         outcome = outcome_of_response(response, "", [key], server="PagerDuty", accepted=accepted)
         return None if isinstance(outcome, Delivered) else outcome.reason
 
+    def _noted(self, notification: Notification) -> PagerdutyAlertRecord:
+        """Returns what PagerDuty must have, and stores it: after a crash no former key is forgotten."""
+        with self._lock:
+            before = self._alerts.get(notification.incident)
+            now = _alert_of(notification, before)
+            if before is not None or now != PagerdutyAlertRecord(key=now.key):
+                self._alerts.put(notification.incident, now)
+        return now
+
     def _enqueue(self, content: dict[str, Any], until: float) -> Outcome:
         """Sends one event, and returns whether PagerDuty has accepted it."""
         key = self._key.read()
@@ -183,6 +278,21 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
             ca_file=self._section.ca_file,
         )
         return _outcome_of_response(response, content["dedup_key"], key)
+
+
+def _alert_of(notification: Notification, before: PagerdutyAlertRecord | None) -> PagerdutyAlertRecord:
+    """Returns what PagerDuty must have: the same for the same notification, also if it is sent again."""
+    base = deduplication_key(notification.incident, notification.escalations)
+    if before is None:
+        return PagerdutyAlertRecord(key=base, acknowledged=notification.acknowledged)
+    ends = before.acknowledged and not notification.acknowledged and notification.state is AlertState.FIRING
+    escalates = notification.escalations > notification.escalations_before
+    reopened = before.reopened + (ends and not escalates)
+    key = f"{base}-r{reopened}" if reopened else base
+    superseded = before.superseded if before.key == key else (*before.superseded, before.key)
+    return PagerdutyAlertRecord(
+        key=key, acknowledged=notification.acknowledged, reopened=reopened, superseded=superseded
+    )
 
 
 def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:

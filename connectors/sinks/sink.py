@@ -113,6 +113,17 @@ class Sink(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIncident:
+    """An incident that a sink was notified of and that fires."""
+
+    id: str
+    escalations: int
+    """How often it has escalated as far as the sink was notified."""
+    alerts: tuple[AlertId, ...]
+    """Its firing alerts of which the sink was notified."""
+
+
 class Responses(Protocol):
     """Where the job takes what people do in the service of a sink. Each method raises StoreError if it cannot."""
 
@@ -126,6 +137,19 @@ class Responses(Protocol):
 
     def silence(self, alerts: Collection[AlertId], *, by: str) -> None:
         """Silences those of the alerts that still fire for an hour."""
+        ...
+
+    def open_incidents(self, sink: str) -> Sequence[OpenIncident]:
+        """Returns the incidents that a sink was notified of and that fire, oldest first."""
+        ...
+
+    def acknowledged_there(
+        self, alerts: Collection[AlertId], *, service: str, person: str | None, at_ms: Millis
+    ) -> None:
+        """Takes who has acknowledged alerts in a service, and when by its clock; None: no person has, or no longer.
+
+        The acknowledgement is by `SERVICE (PERSON)`, and lasts as long as the one in the service.
+        """
         ...
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.errors import KraftwatchError, UsageError
+from connectors.sinks.following import Following
 from connectors.sinks.sink import Responses
 from rules.alert import Alert, AlertId
 from rules.formatting import shortened, visible
@@ -56,24 +57,13 @@ def _alert_ids(value: str) -> Iterator[AlertId]:
         yield fingerprint, Millis(int(started_at_ms))
 
 
-class SlackButtons:
-    """Holds the connection while `follow` is given where responses go, in a thread of its own."""
+class SlackButtons(Following):
+    """Holds the connection while the job follows."""
 
     def __init__(self, name: str, new_client: Callable[[], "SocketModeClient"]) -> None:
         """`name` of the sink; `new_client` returns the SDK's client. It raises UsageError for an unreadable token."""
-        self._name, self._new_client = name, new_client
-        self._responses: Responses | None = None
-        self._ended = threading.Event()
-        """Set when the newest thread has to end."""
-
-    def follow(self, responses: Responses | None) -> None:
-        """Connects, unless it does already; None: disconnects."""
-        before, self._responses = self._responses, responses
-        if responses is None:
-            self._ended.set()
-        elif before is None:
-            self._ended = threading.Event()
-            threading.Thread(target=self._run, args=(self._ended,), name=f"buttons {self._name}", daemon=True).start()
+        super().__init__(name)
+        self._new_client = new_client
 
     def _run(self, ended: threading.Event) -> None:
         failures = 0

@@ -5,12 +5,13 @@ import secrets
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from connectors.sinks.sink import FollowedSink, Sink
+from connectors.sinks.sink import FollowedSink, OpenIncident, Sink
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.collection import SilenceStore
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertId
 from rules.model.identifiers import Millis
+from rules.notifications.notification import alert_histories
 from rules.notifications.route import Silence
 from streaming.pipeline.notifying import Notifying
 
@@ -69,6 +70,37 @@ class SinkResponses:
         ]
         if found:
             self._silences.add(*found, now_ms=now_ms)
+
+    def open_incidents(self, sink: str) -> Sequence[OpenIncident]:
+        """Returns the incidents that a sink was notified of and that fire, oldest first."""
+        with self._notifying.paused():
+            incidents = self._notifying.ledger.incidents(sink)
+        found = []
+        for incident, transitions in incidents.items():
+            known = [one for one in alert_histories(transitions) if one.notified and not one.resolved]
+            if known:
+                escalations = max(each.escalations for each in transitions if each.delivered)
+                alerts = tuple(one.newest.alert_id for one in known)
+                found.append(OpenIncident(id=incident, escalations=escalations, alerts=alerts))
+        return found
+
+    def acknowledged_there(
+        self, alerts: Collection[AlertId], *, service: str, person: str | None, at_ms: Millis
+    ) -> None:
+        """Takes who has acknowledged alerts in a service; None: no person has, or no longer.
+
+        One that is known is not taken again after it was ended here, and one that is active here stays.
+        """
+        now_ms, by = wall_ms(), f"{service} ({person})"
+        stored = {one.alert_id: one for one in self._acknowledgements.read() if one.alert_id in alerts}
+        active = {id_ for id_, one in stored.items() if one.active(now_ms)}
+        if person is None:
+            theirs = [id_ for id_ in active if stored[id_].by.startswith(f"{service} (")]
+            self._acknowledgements.end(theirs, now_ms=now_ms)
+            return
+        new = [id_ for id_ in alerts if id_ not in active and (id_ not in stored or stored[id_].at_ms < at_ms)]
+        if new:
+            self._acknowledgements.add(self._firing(new), by=by, now_ms=at_ms)
 
     def _firing(self, alerts: Collection[AlertId]) -> Sequence[Alert]:
         with self._notifying.paused():

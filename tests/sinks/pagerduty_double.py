@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 from jsonschema import Draft202012Validator, ValidationError
 
@@ -29,6 +31,22 @@ class PagerdutyAlert:
     state: str = "triggered"
     pages: int = 1
     """How often the person on call was paged."""
+    acknowledgements: list[dict[str, Any]] = field(default_factory=list)
+    """As the REST API lists them."""
+
+    def acknowledge(self, person: str, at_ms: int) -> None:
+        """A person acknowledges it."""
+        self.state = "acknowledged"
+        self._note("user_reference", person, at_ms)
+
+    def time_out(self) -> None:
+        """The acknowledgement ends by the service's own time limit: PagerDuty pages again."""
+        self.state, self.acknowledgements = "triggered", []
+        self.pages += 1
+
+    def _note(self, kind: str, name: str, at_ms: int) -> None:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        self.acknowledgements.append({"at": at, "acknowledger": {"type": kind, "id": "P1", "summary": name}})
 
 
 @dataclass
@@ -36,6 +54,7 @@ class PagerdutyDouble:
     """One service."""
 
     alerts: list[PagerdutyAlert] = field(default_factory=list)
+    api_token: str = ""
     dropped: list[dict[str, Any]] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
     changes: list[dict[str, Any]] = field(default_factory=list)
@@ -47,7 +66,9 @@ class PagerdutyDouble:
         return next((each for each in self.alerts if each.key == key and each.state != "resolved"), None)
 
     def reply(self, request: ReceivedRequest) -> HttpReply:
-        """Applies an event and returns the reply of /v2/enqueue."""
+        """Applies an event and returns the reply of /v2/enqueue; or lists the incidents of a key."""
+        if request.method == "GET":
+            return self._listed(request)
         event = json.loads(request.body)
         is_change = request.path == "/v2/change/enqueue"
         try:
@@ -67,6 +88,23 @@ class PagerdutyDouble:
         key = event["dedup_key"]
         return _json_reply(202, {"status": "success", "message": "Event processed", "dedup_key": key})
 
+    def _listed(self, request: ReceivedRequest) -> HttpReply:
+        path, _, query = request.path.partition("?")
+        if path != "/incidents" or request.headers["Authorization"] != f"Token token={self.api_token}":
+            return _json_reply(401, {"error": {"message": "Unauthorized", "code": 2006}})
+        asked = parse_qs(query)
+        found = [
+            {
+                "id": f"Q{number}",
+                "incident_key": one.key,
+                "status": one.state,
+                "acknowledgements": one.acknowledgements,
+            }
+            for number, one in enumerate(self.alerts)
+            if one.key in asked["incident_key"] and one.state in asked["statuses[]"]
+        ]
+        return _json_reply(200, {"incidents": found, "limit": 5, "offset": 0, "more": False})
+
     def _apply(self, event: dict[str, Any]) -> None:
         key = event["dedup_key"]
         alert = self.open(key)
@@ -81,6 +119,8 @@ class PagerdutyDouble:
             self.dropped.append(event)
         else:
             effect = alert.state = {"resolve": "resolved", "acknowledge": "acknowledged"}[event["event_action"]]
+            if effect == "acknowledged":
+                alert._note("events_api_v2_inbound_integration_reference", "kraftwatch", 0)
         self.effects.append((effect, key))
 
 

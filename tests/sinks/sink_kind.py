@@ -17,14 +17,15 @@ from tests.sinks.server import HttpReply, ReceivedRequest
 SECRET = "s3cr3t-d0-n0t-sh0w-0123456789abc"
 
 
-def local_pagerduty(url: str, ca_file: Path, key: str) -> PagerdutySection:
+def local_pagerduty(url: str, ca_file: Path, key: str, **keys: Any) -> PagerdutySection:
     """PagerDuty at another address."""
 
     class LocalPagerduty(PagerdutySection):
         pass
 
     LocalPagerduty.servers_of_regions, LocalPagerduty.ca_file = {"us": url}, ca_file
-    return LocalPagerduty(routing_key=SecretStr(key))
+    LocalPagerduty.rest_of_regions = {"us": url}
+    return LocalPagerduty(routing_key=SecretStr(key), **keys)
 
 
 def local_slack(ca_file: Path, **keys: Any) -> SlackSection:

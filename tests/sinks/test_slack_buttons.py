@@ -8,36 +8,24 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink_config import MessageLinks
-from connectors.store.acknowledgements import AcknowledgementStore
-from connectors.store.collection import SilenceStore
-from connectors.store.tables import job_database
-from connectors.wall_clock import wall_ms
-from rules.alert import Alert
-from rules.finding import Severity
-from rules.firing import Firing
-from streaming.job.responses import SinkResponses
-from streaming.pipeline.notifying import Notifying
-from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
+from tests.sinks.responding_job import RespondingJob, lagging
 from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest
 from tests.sinks.sink_kind import local_slack
 from tests.sinks.slack_double import SlackDouble
 from tests.sinks.slack_socket import OPEN, SlackSocket, check
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
-from tests.unit.connectors.sinks.sink_alerts import alert
 
 TOKEN, APP_TOKEN = "xoxb-0123456789abcdef", "xapp-1-A0-canary-0123456789"
 
 
-class SlackJob:
+class SlackJob(RespondingJob):
     """A job with one Slack sink that has buttons, and the double of Slack."""
 
     def __init__(self, server: HttpDouble, socket: SlackSocket, ca_file: Path, folder: Path) -> None:
         self.slack, self.socket = SlackDouble(token=TOKEN), socket
         server.behave = self._reply
-        database = job_database(folder)
         section = local_slack(
             ca_file,
             channel="#kafka",
@@ -46,23 +34,11 @@ class SlackJob:
             api_url=f"{server.url}/api/",
         )
         type(section).socket_port = socket.port
-        self.sinks = [section.open(MessageLinks(page_url="https://watch.example.com"), folder)]
-        self.acknowledgements, self.silences = AcknowledgementStore(database), SilenceStore(database)
-        self.notifying = Notifying(
-            Ledger(database),
-            self.sinks,
-            store=StatusStore(["prod"]),
-            holds=lambda _: (*self.silences.current(), *self.acknowledgements.current()),
-            patience_s=10,
-        )
-        self.responses = SinkResponses(self.notifying, self.acknowledgements, self.silences)
+        links = MessageLinks(page_url="https://watch.example.com")
+        super().__init__(folder, lambda: [section.open(links, folder)])
 
     def _reply(self, request: ReceivedRequest) -> HttpReply:
         return self.socket.reply(request) if request.path == OPEN else self.slack.reply(request)
-
-    def fire(self, *alerts: Alert) -> None:
-        self.notifying.put(Firing(cluster="prod", evaluated_ms=wall_ms(), alerts=alerts))
-        self.notifying.send()
 
     def button(self, action_id: str) -> dict[str, Any]:
         (message,) = self.slack.channel_messages
@@ -83,20 +59,8 @@ def job(server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path) -> It
         job.responses.stop()
 
 
-def firing(node: int = 2, severity: Severity = Severity.WARNING) -> Alert:
-    now_ms = wall_ms()
-    return alert(
-        f"voter {node}",
-        rule="voter-lagging",
-        cluster="prod",
-        severity=severity,
-        started_at_ms=now_ms,
-        observed_at_ms=now_ms,
-    )
-
-
 def test_a_pressed_button_acknowledges_what_the_message_shows_and_the_message_says_so(job: SlackJob) -> None:
-    job.fire(firing())
+    job.fire(lagging())
     job.responses.follow(job.sinks)
     job.socket.connected()
     acknowledge = job.button("acknowledge")
@@ -116,12 +80,12 @@ def test_a_pressed_button_acknowledges_what_the_message_shows_and_the_message_sa
 
 
 def test_a_button_acknowledges_no_alert_that_the_message_did_not_show(job: SlackJob) -> None:
-    shown = firing(2)
+    shown = lagging(2)
     job.fire(shown)
     job.responses.follow(job.sinks)
     job.socket.connected()
     acknowledge = job.button("acknowledge")
-    job.fire(shown, firing(3))
+    job.fire(shown, lagging(3))
 
     job.socket.press(acknowledge)
 
@@ -129,7 +93,7 @@ def test_a_button_acknowledges_no_alert_that_the_message_did_not_show(job: Slack
 
 
 def test_a_button_silences_the_alert_for_an_hour_and_another_opens_the_page(job: SlackJob) -> None:
-    job.fire(firing())
+    job.fire(lagging())
     job.responses.follow(job.sinks)
     job.socket.connected()
 
@@ -145,14 +109,14 @@ def test_a_button_silences_the_alert_for_an_hour_and_another_opens_the_page(job:
 
 
 def test_a_resolved_incident_has_no_buttons(job: SlackJob) -> None:
-    job.fire(firing())
+    job.fire(lagging())
     job.fire()
     (message,) = job.slack.channel_messages
     assert [each for each in message.blocks if each["type"] == "actions"] == []
 
 
 def test_the_connection_is_opened_again_and_is_held_by_the_active_job_alone(job: SlackJob) -> None:
-    job.fire(firing())
+    job.fire(lagging())
     assert job.socket.connections == 0
     job.responses.follow(job.sinks)
     job.socket.connected()
@@ -178,7 +142,7 @@ def test_a_refused_token_is_logged_once_and_never_shown(job: SlackJob, caplog: p
 
 
 def test_what_no_message_has_is_answered_and_changes_nothing(job: SlackJob, caplog: pytest.LogCaptureFixture) -> None:
-    job.fire(firing())
+    job.fire(lagging())
     job.responses.follow(job.sinks)
     job.socket.connected()
     for value in ("", "no-number", "x" * 3_000):

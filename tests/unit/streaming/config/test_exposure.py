@@ -124,7 +124,7 @@ def test_every_path_of_the_configuration_is_public_or_a_secret() -> None:
     secrets.add("store_password_file")
     secrets |= {"ssl_password_file", "sasl_plain_password_file", "sasl_oauth_token_file", "header_files", "url_file"}
     secrets |= {"signing_key_file", "password_file", "token_file", "webhook_url_file", "routing_key_file"}
-    secrets.add("app_token_file")
+    secrets |= {"app_token_file", "api_token_file"}
 
     paths = {
         name

@@ -1,0 +1,57 @@
+"""What notifies in a job, with the ledger in a folder, sinks, and what people do in their services."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from connectors.delivery.ledger import Ledger
+from connectors.sinks.sink import Sink
+from connectors.store.acknowledgements import AcknowledgementStore
+from connectors.store.collection import SilenceStore
+from connectors.store.tables import job_database
+from connectors.wall_clock import wall_ms
+from rules.alert import Alert
+from rules.finding import Severity
+from rules.firing import Firing
+from streaming.job.responses import SinkResponses
+from streaming.pipeline.notifying import Notifying
+from streaming.status.status_store import StatusStore
+from tests.unit.connectors.sinks.sink_alerts import alert
+
+
+class RespondingJob:
+    """One job of one cluster."""
+
+    def __init__(self, folder: Path, open_sinks: Callable[[], Sequence[Sink]]) -> None:
+        database = job_database(folder)
+        self.sinks = open_sinks()
+        self.acknowledgements, self.silences = AcknowledgementStore(database), SilenceStore(database)
+        self.notifying = Notifying(
+            Ledger(database),
+            self.sinks,
+            store=StatusStore(["prod"]),
+            holds=lambda _: (*self.silences.current(), *self.acknowledgements.current()),
+            patience_s=10,
+        )
+        self.responses = SinkResponses(self.notifying, self.acknowledgements, self.silences)
+
+    def fire(self, *alerts: Alert) -> None:
+        """These alerts fire, and no others."""
+        self.notifying.put(Firing(cluster="prod", evaluated_ms=wall_ms(), alerts=alerts))
+        self.notifying.send()
+
+    def acknowledged(self) -> list[str]:
+        """Returns by whom alerts are acknowledged."""
+        return [one.by for one in self.acknowledgements.read() if one.active(wall_ms())]
+
+
+def lagging(node: int = 2, severity: Severity = Severity.WARNING) -> Alert:
+    """Returns an alert that fires from now on."""
+    now_ms = wall_ms()
+    return alert(
+        f"voter {node}",
+        rule="voter-lagging",
+        cluster="prod",
+        severity=severity,
+        started_at_ms=now_ms,
+        observed_at_ms=now_ms,
+    )

@@ -28,7 +28,7 @@ from rules.notifications.notification import (
     single_alert_notification,
 )
 from rules.notifications.planner import NotificationPlanner
-from rules.notifications.route import Hold
+from rules.notifications.route import Hold, SilenceOfService
 
 _LOG = logging.getLogger(__name__)
 _MAX_NOTIFICATIONS = 500
@@ -261,6 +261,9 @@ class SinkWorker:
             incident: self._with_attempts(transitions) if incident in known else transitions
             for incident, transitions in self._ledger.incidents(self.name).items()
         }
+        if self.sink.options.expires:
+            # It is Alertmanager, which silences by itself what it has.
+            holds = [hold for hold in holds if not isinstance(hold, SilenceOfService)]
         plan = self._planner.plan(incidents, last_notified=known, holds=holds, now_ms=now_ms)
         self._silenced = plan.silenced
         self._ledger.discard(self.name, [alert.key for alert in plan.discarded])

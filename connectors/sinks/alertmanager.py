@@ -11,6 +11,8 @@ Alertmanager has received the alert decides, if it has it.
 Alertmanager drops alerts beyond a limit, and any HTTP server may accept the request: what is new and firing is
 therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts cannot be
 read, accepted is delivered.
+
+What people silence there is silenced for the other sinks too (`alertmanager_silences`).
 """
 
 import base64
@@ -41,9 +43,10 @@ from connectors.sinks.alertmanager_list import (
     stays_unreadable,
     unreadable,
 )
+from connectors.sinks.alertmanager_silences import SilencesPoll
 from connectors.sinks.http_request import HttpResponse, get, outcome_of_response, post
-from connectors.sinks.sink import Delivered, Outcome, Retry, SerialSink
-from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
+from connectors.sinks.sink import Delivered, Outcome, Responses, Retry, SerialSink
+from connectors.sinks.sink_config import TEST_RULE, TIMEOUT_S, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
@@ -154,6 +157,23 @@ class AlertmanagerSink(SerialSink[bytes]):
         _check_url(self._url)
         for secret in self._secrets():
             secret.read()
+        self._silences = SilencesPoll(
+            self.options.name, read=self._read, secrets=lambda: [secret.read() for secret in self._secrets()]
+        )
+
+    def follow(self, responses: Responses | None) -> None:
+        """As `FollowedSink.follow`: what is silenced there is not sent by the other sinks."""
+        self._silences.follow(responses)
+
+    def _read(self, path: str) -> HttpResponse | Retry:
+        url = self._url.read().rstrip("/") + path
+        return get(
+            url,
+            seconds=TIMEOUT_S,
+            headers=self._authorization(),
+            ca_file=self._section.ca_file,
+            answer_bytes=LIST_BYTES,
+        )
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> bytes:
         return compact_json(list(self._alerts(notification, sent_at_ms)))

@@ -19,7 +19,7 @@ from connectors.secret import redact
 from rules.alert import AlertId
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
-from rules.notifications.route import Route
+from rules.notifications.route import Route, SilenceOfService
 
 _LOG = logging.getLogger(__name__)
 DocumentT = TypeVar("DocumentT")
@@ -150,6 +150,10 @@ class Responses(Protocol):
 
         The acknowledgement is by `SERVICE (PERSON)`, and lasts as long as the one in the service.
         """
+        ...
+
+    def silenced_there(self, sink: str, silences: Sequence[SilenceOfService]) -> None:
+        """Takes the silences in the service of a sink, in place of its former ones."""
         ...
 
 

@@ -45,6 +45,11 @@ class Silence:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceOfService(Silence):
+    """A silence in the service of a sink: it applies to the sinks that do not silence by themselves."""
+
+
 Hold: TypeAlias = Silence | Acknowledgement
 LONGEST_MS = Millis(366 * 86_400_000)
 """The longest time for which people hold alerts back."""

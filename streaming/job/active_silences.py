@@ -1,11 +1,11 @@
-"""The active silences: of people, and of maintenance windows."""
+"""The active silences: of people, of maintenance windows, and those in the services of sinks."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connectors.store.collection import SilenceStore
 from rules.model.identifiers import Millis
-from rules.notifications.route import Silence
+from rules.notifications.route import Silence, SilenceOfService
 from streaming.config import Config
 from streaming.config.maintenance import in_force
 
@@ -17,7 +17,10 @@ class ActiveSilences:
     stored: SilenceStore
     """Those that people made."""
     config: Callable[[], Config]
+    in_services: dict[str, Sequence[SilenceOfService]] = field(default_factory=dict)
+    """By sink, as they were read last: each ends by itself where it is not read again."""
 
     def __call__(self, now_ms: Millis) -> Sequence[Silence]:
-        """Returns those of `kraftwatch silence` and of maintenance."""
-        return (*self.stored.current(), *in_force(self.config().maintenance, now_ms))
+        """Returns them all; some may have ended."""
+        in_services = (one for each in [*self.in_services.values()] for one in each)
+        return (*self.stored.current(), *in_force(self.config().maintenance, now_ms), *in_services)

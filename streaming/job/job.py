@@ -77,7 +77,7 @@ class Job:
             holds=lambda now_ms: (*self.silences(now_ms), *self.acknowledgements.current()),
             configured=lambda: (*self.store.names, *self._waiting),
         )
-        self._responses = SinkResponses(self.notifying, self.acknowledgements, self.silences.stored)
+        self._responses = SinkResponses(self.notifying, self.acknowledgements, self.silences)
         stack.callback(self._responses.stop)
         self.batch_stats = BatchStats(firing=self.notifying.ledger.firing)
         self.deliver = Deliver(

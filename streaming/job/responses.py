@@ -7,12 +7,12 @@ from typing import Final
 
 from connectors.sinks.sink import FollowedSink, OpenIncident, Sink
 from connectors.store.acknowledgements import AcknowledgementStore
-from connectors.store.collection import SilenceStore
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertId
 from rules.model.identifiers import Millis
 from rules.notifications.notification import alert_histories
-from rules.notifications.route import Silence
+from rules.notifications.route import Silence, SilenceOfService
+from streaming.job.active_silences import ActiveSilences
 from streaming.pipeline.notifying import Notifying
 
 SILENCE_MS: Final = 3_600_000
@@ -21,7 +21,7 @@ SILENCE_MS: Final = 3_600_000
 class SinkResponses:
     """The `Responses` of all sinks of a job. Its methods raise StoreError if they cannot write."""
 
-    def __init__(self, notifying: Notifying, acknowledgements: AcknowledgementStore, silences: SilenceStore) -> None:
+    def __init__(self, notifying: Notifying, acknowledgements: AcknowledgementStore, silences: ActiveSilences) -> None:
         self._notifying, self._acknowledgements, self._silences = notifying, acknowledgements, silences
         self._followed: list[FollowedSink] = []
 
@@ -69,7 +69,7 @@ class SinkResponses:
             for alert in self._firing(alerts)
         ]
         if found:
-            self._silences.add(*found, now_ms=now_ms)
+            self._silences.stored.add(*found, now_ms=now_ms)
 
     def open_incidents(self, sink: str) -> Sequence[OpenIncident]:
         """Returns the incidents that a sink was notified of and that fire, oldest first."""
@@ -101,6 +101,10 @@ class SinkResponses:
         new = [id_ for id_ in alerts if id_ not in active and (id_ not in stored or stored[id_].at_ms < at_ms)]
         if new:
             self._acknowledgements.add(self._firing(new), by=by, now_ms=at_ms)
+
+    def silenced_there(self, sink: str, silences: Sequence[SilenceOfService]) -> None:
+        """Takes the silences in the service of a sink, in place of its former ones."""
+        self._silences.in_services[sink] = silences
 
     def _firing(self, alerts: Collection[AlertId]) -> Sequence[Alert]:
         with self._notifying.paused():

@@ -12,10 +12,14 @@ from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.firing import Firing
+from streaming.config import Config
+from streaming.job.active_silences import ActiveSilences
 from streaming.job.responses import SinkResponses
 from streaming.pipeline.notifying import Notifying
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import alert
+
+_CONFIG = Config.model_validate({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}]})
 
 
 class RespondingJob:
@@ -25,14 +29,15 @@ class RespondingJob:
         database = job_database(folder)
         self.sinks = open_sinks()
         self.acknowledgements, self.silences = AcknowledgementStore(database), SilenceStore(database)
+        self.active = ActiveSilences(stored=self.silences, config=lambda: _CONFIG)
         self.notifying = Notifying(
             Ledger(database),
             self.sinks,
             store=StatusStore(["prod"]),
-            holds=lambda _: (*self.silences.current(), *self.acknowledgements.current()),
+            holds=lambda now_ms: (*self.active(now_ms), *self.acknowledgements.current()),
             patience_s=10,
         )
-        self.responses = SinkResponses(self.notifying, self.acknowledgements, self.silences)
+        self.responses = SinkResponses(self.notifying, self.acknowledgements, self.active)
 
     def fire(self, *alerts: Alert) -> None:
         """These alerts fire, and no others."""

@@ -71,7 +71,9 @@ def test_a_job_of_the_image_evaluates_and_ends(
     state, address = folder / "state", f"127.0.0.1:{Ports().claim()}"
     state.mkdir()
     shutil.chown(state, 10001, 10001)
-    inside = ["buildah", "run", "--isolation", "chroot", "--volume", f"{state}:/var/lib/kraftwatch", container, "--"]
+    # The name of a container is known to no name server here.
+    options = ["--isolation", "chroot", "--env", "SPARK_LOCAL_IP=127.0.0.1", "--volume", f"{state}:/var/lib/kraftwatch"]
+    inside = ["buildah", "run", *options, container, "--"]
     who = run(
         *inside, "sh", "-c", "id -u; ls $SPARK_HOME/jars | grep -c -e hadoop-aws -e S3CheckpointFiles", env=environment
     )
@@ -79,8 +81,7 @@ def test_a_job_of_the_image_evaluates_and_ends(
 
     command = [*inside, "kraftwatch", "run", "--cluster", f"test={','.join(lab.bootstrap)}", "--listen", address]
     command += ["--checkpoint", "/var/lib/kraftwatch/checkpoint"]
-    # The name of a container is known to no name server here.
-    job = subprocess.Popen(command, env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"}, start_new_session=True)
+    job = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         eventually(lambda: assert_ready(address), within_s=240, every_s=1)
     finally:

@@ -92,6 +92,11 @@ def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path
     quorum = lab(controllers=3, brokers=0)
     survivor, _ = quorum.followers
     others = [node for node in quorum.controllers if node != survivor]
+
+    def holds_records(state: QuorumState) -> bool:
+        return any(one.id == survivor and one.log_end_offset > 0 for one in state.voters)
+
+    quorum.await_state(holds_records, what="records that the survivor has")
     quorum.kill(survivor)
     end = contents(quorum, survivor).end_offset
     quorum.await_state(lambda state: state.high_watermark > end + 2, what="records that the survivor does not have")

@@ -21,6 +21,8 @@ from rules.formatting import plural
 from rules.model.identifiers import Millis
 
 _DAY_MS: Final = 86_400_000
+_STATE_MS: Final = 3_600_000
+"""Many clusters share a topic: a replay remembers an hour, of voters' directories a day."""
 _NEWEST_MS: Final = 300_000
 _NEWEST: Final = (5_000, 200_000, 1 << 62)
 """How many of the newest messages of a partition are searched for the newest row, one after the other."""
@@ -84,6 +86,20 @@ class TopicRecording:
                     if begins:
                         self._begun = (row.cluster, row.sequence)
                     yield row
+
+    def rows_of_state(
+        self, end_ms: Millis | None, *, since_ms: Millis | None = None, all_since_ms: Millis | None = None
+    ) -> Iterator[tuple[Observation, None]]:
+        """Yields the rows that the state of each cluster at a time needs; no rows between them are left out.
+
+        Args:
+            end_ms: the rows of a cluster end with the first one after this time; None: with the newest one.
+            since_ms: the log from this time on is needed too.
+            all_since_ms: all rows from this time on are needed.
+        """
+        state_ms = Millis((self.newest_ms() if end_ms is None else end_ms) - _STATE_MS)
+        first_ms = min(one for one in (state_ms, since_ms, all_since_ms) if one is not None)
+        return ((row, None) for row in self.rows(since_ms=first_ms, until_ms=end_ms))
 
     def newest_rows(self, count: int) -> Iterator[Observation]:
         """Yields at most so many rows, the newest ones of the last five minutes, oldest first."""

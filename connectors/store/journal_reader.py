@@ -2,11 +2,11 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation
@@ -24,6 +24,7 @@ from connectors.store.journal_file import (
 
 _POLL_INTERVAL_S = 0.005
 _ROWS_AT_ONCE = 1_000
+_HEADERS_AT_ONCE = 50_000
 _BYTES_AT_ONCE = 4 * 1024 * 1024
 """Of payload. Rows are read in short transactions: a long one would keep SQLite from reusing its write-ahead log."""
 
@@ -51,6 +52,19 @@ class RowFilter:
                 parts.append(f"AND observed_at_ms {compared} ?")
                 values.append(at_ms)
         return " ".join(parts), tuple(values)
+
+
+class RowHeader(NamedTuple):
+    """What a row is about, without its payload; kind and urgency are those of an `Observation`."""
+
+    sequence: int
+    cluster: str
+    kind: str
+    urgency: int
+    observed_at_ms: int
+    base_offset: int | None
+    last_offset: int | None
+    high_watermark: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +125,11 @@ class JournalReader:
         with self._reading() as connection:
             return dict(connection.execute("SELECT cluster, endpoints FROM endpoints"))
 
+    def newest_times(self) -> dict[str, int]:
+        """Returns the time of each cluster's newest row, also of one that is no longer kept."""
+        with self._reading() as connection:
+            return dict(connection.execute("SELECT cluster, json_extract(progress, '$.observed_at_ms') FROM progress"))
+
     def takes_more(self, start: int, size: int) -> bool:
         """Returns whether the rows from `start` on take more than `size` bytes, about."""
         query = f"SELECT coalesce(sum(length(payload) + {ROW_BYTES}), 0) FROM observations WHERE sequence >= ?"
@@ -157,6 +176,50 @@ class JournalReader:
                 rows = _some_rows(connection, start, end, condition, values)
             yield from rows
             start = rows[-1].sequence + 1 if rows else end
+
+    def headers(self, start: int, end: int, kinds: Collection[str] = ()) -> Iterator[RowHeader]:
+        """Yields the headers of the rows with start <= sequence < end, in order; `kinds`: only of these, if any."""
+        condition, values = RowFilter(kinds=frozenset(kinds) if kinds else None).condition()
+        query = (
+            f"SELECT {', '.join(RowHeader._fields)} FROM observations "
+            f"WHERE sequence >= ? AND sequence < ? {condition} ORDER BY sequence"
+        )
+        for first in range(start, end, _HEADERS_AT_ONCE):
+            with self._reading() as connection:
+                found = connection.execute(query, (first, min(end, first + _HEADERS_AT_ONCE), *values)).fetchall()
+            yield from map(RowHeader._make, found)
+
+    def first_since(self, at_ms: int, start: int, end: int) -> int:
+        """Returns the first of the rows with start <= sequence < end from a time on; `end` if there is none.
+
+        Rows of several clusters may differ by what is published at once, so it is up to some seconds of rows wrong.
+        """
+        query = "SELECT observed_at_ms FROM observations WHERE sequence = ?"
+        with self._reading() as connection:
+            while start < end:
+                middle = (start + end) // 2
+                found = connection.execute(query, (middle,)).fetchone()
+                if found is not None and found[0] >= at_ms:
+                    end = middle
+                else:
+                    start = middle + 1
+        return start
+
+    def read_only(self, sequences: Sequence[int]) -> Iterator[Observation]:
+        """Yields the rows with these sequences, which are ascending."""
+        for first in range(0, len(sequences), _ROWS_AT_ONCE):
+            wanted = sequences[first : first + _ROWS_AT_ONCE]
+            if wanted[-1] - wanted[0] == len(wanted) - 1:
+                yield from self.read(wanted[0], wanted[-1] + 1)
+                continue
+            query = f"SELECT {COLUMNS} FROM observations WHERE sequence IN ({', '.join('?' * len(wanted))}) ORDER BY 1"
+            with self._reading() as connection:
+                found = list(map(observation, connection.execute(query, wanted)))
+            missing = {*wanted}.difference(row.sequence for row in found)
+            if missing:
+                # It raises the reason.
+                list(self.read(min(missing), min(missing) + 1))
+            yield from found
 
     def wait_beyond(self, sequence: int, timeout_s: float) -> int:
         """Waits until a row at or above `sequence` is published, or until the timeout.

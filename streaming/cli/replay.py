@@ -115,7 +115,7 @@ def timeline(
         return (settings_of(name) or ClusterSettings(name=name)) if selected(name, wanted) else None
 
     evaluates_from_ms = evaluation_start(from_ms) if ledger is None else None
-    read = replayed(job.rows(), shown, evaluates_from_ms=evaluates_from_ms)
+    read = replayed(((row, None) for row in job.rows()), shown, evaluates_from_ms=evaluates_from_ms)
     replays = {one.machine.cluster: one for one, _ in read}
     newest_ms = max((one.machine.now_ms for one in replays.values()), default=None)
     if from_ms is not None and newest_ms is not None and newest_ms < from_ms:

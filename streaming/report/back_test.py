@@ -42,7 +42,7 @@ def back_test(
         from_ms: only alerts from this time on; None: from the beginning.
         to_ms: only rows up to this time; None: all.
     """
-    wanted = (row for row in rows if to_ms is None or row.observed_at_ms <= to_ms)
+    wanted = ((row, None) for row in rows if to_ms is None or row.observed_at_ms <= to_ms)
     for _, found in replayed(wanted, settings_of, evaluates_from_ms=evaluation_start(from_ms)):
         yield from (alert for alert in found if from_ms is None or alert.observed_at_ms >= from_ms)
 

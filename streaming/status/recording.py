@@ -1,22 +1,24 @@
 """Recordings: observations by time, in the journal of a job or by relays in a topic; replayed without Spark or a lock.
 
 Look-back, timeline, report, back-test and audit read them; what they need is the same in both. For the recorded state
-of a cluster all log records of the recording are applied, and the polls and probes of its last day. The replay itself
-forgets older ones, except what a host name resolved to before it stopped resolving. A journal drops rows after a week
-by default, so it may begin in the middle of the log: then `missing` says so. A damaged journal is a `JournalError`.
+of a cluster all records of the log are applied, and what polls and probes of its last day have shown
+(`row_selection`). The replay itself forgets older ones, except what a host name resolved to before it stopped
+resolving. A journal drops rows after a week by default, so it may begin in the middle of the log: then `missing` says
+so. A damaged journal is a `JournalError`.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.observations.observation import Observation
+from connectors.observations.point_in_time import AtOffset, PointInTime
 from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
@@ -27,13 +29,13 @@ from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decoded_row import decoded_row
+from streaming.replay.decoded_row import LeftOut, decoded_row
 from streaming.replay.machine import Machine
-from streaming.replay.poll_history import VOTER_REMEMBERED_MS
 from streaming.status.as_of import events_upto, held_at, require_within, wanted_position
 from streaming.status.cluster_status import ClusterState
 from streaming.status.event_history import EventHistory
 from streaming.status.from_log_dir import LogDirContents
+from streaming.status.row_selection import LOG_KINDS, observed_since_ms, selected_rows
 
 if TYPE_CHECKING:
     from connectors.relay.topic_recording import TopicRecording
@@ -41,10 +43,6 @@ if TYPE_CHECKING:
 Recording: TypeAlias = "JournalRecording | TopicRecording"
 """Rows of one or several clusters: both have the same methods."""
 _SAY_EVERY_S = 2.0
-_POLLS_MS = VOTER_REMEMBERED_MS + 3_600_000
-_TOPIC_POLLS_MS = 3_600_000
-"""Of a topic, which many clusters share, less is read: a replay remembers an hour, of voters' directories a day."""
-_LOG_KINDS = (ObservationKind.RECORDS, ObservationKind.SNAPSHOT)
 
 SettingsOf = Callable[[str], ClusterSettings | None]
 """Returns the settings of a cluster by its name; None: that cluster is not replayed."""
@@ -76,17 +74,29 @@ class JournalRecording:
             until_ms: the rows may end with the first one after this time; here they do not.
         """
         first, end = self._first(since_ms), self.reader.published_end()
-        began = said_at = time.monotonic()
-        for row in self.reader.read(first, end):
-            if (now := time.monotonic()) - said_at > _SAY_EVERY_S:
-                said_at, done = now, row.sequence - first
-                left = ms_text(Millis(round(1000 * (now - began) * (end - first - done) / max(1, done))))
-                percent = 100 * done // (end - first)
-                self._say(
-                    f"reading the journal: {percent} % of {end - first} rows, up to {utc_text(row.observed_at_ms)}; "
-                    f"{left} left"
-                )
-            yield row
+        return self._reported(self.reader.read(first, end), end - first)
+
+    def rows_of_state(
+        self, end_ms: Millis | None, *, since_ms: Millis | None = None, all_since_ms: Millis | None = None
+    ) -> Iterator[tuple[Observation, LeftOut]]:
+        """Yields the rows that the state of each cluster at a time needs, and what was left out before each.
+
+        Args:
+            end_ms: the rows of a cluster end with the first one after this time; None: with the newest one.
+            since_ms: the log from this time on is needed too.
+            all_since_ms: all rows from this time on are needed.
+        """
+        end, is_newest = self.reader.published_end(), end_ms is None
+        end_ms = self.newest_ms() if end_ms is None else end_ms
+        first = self._first(min(one for one in (end_ms, since_ms, all_since_ms) if one is not None))
+        observed = self.reader.first_since(observed_since_ms(end_ms), first, end)
+        headers = chain(self.reader.headers(first, observed, LOG_KINDS), self.reader.headers(observed, end))
+        ends_ms = {name: Millis(own_ms) for name, own_ms in self.reader.newest_times().items()}
+        if not is_newest:
+            ends_ms = {name: min(own_ms, end_ms) for name, own_ms in ends_ms.items()}
+        selected = selected_rows(headers, ends_ms, all_since_ms)
+        rows = self._reported(self.reader.read_only([one.sequence for one in selected]), len(selected))
+        return zip(rows, (one.left_out for one in selected), strict=True)
 
     def newest_rows(self, count: int) -> Iterator[Observation]:
         """Yields so many rows, or all if there are fewer: the newest ones, oldest first."""
@@ -99,6 +109,19 @@ class JournalRecording:
             return False
         self._restarted_at = None
         return True
+
+    def _reported(self, rows: Iterable[Observation], count: int) -> Iterator[Observation]:
+        """Yields the rows, of which there are so many, and prints the progress."""
+        began = said_at = time.monotonic()
+        for done, row in enumerate(rows):
+            if (now := time.monotonic()) - said_at > _SAY_EVERY_S:
+                said_at = now
+                left = ms_text(Millis(round(1000 * (now - began) * (count - done) / max(1, done))))
+                self._say(
+                    f"reading the journal: {100 * done // count} % of {count} rows, up to "
+                    f"{utc_text(row.observed_at_ms)}; {left} left"
+                )
+            yield row
 
     def _first(self, since_ms: Millis | None) -> int:
         beginning = self.reader.beginning()
@@ -163,10 +186,10 @@ class ReplayedJournal:
         """The state after the rows."""
         return self.monitor.machine
 
-    def apply(self, row: Observation) -> tuple[Alert, ...]:
+    def apply(self, row: Observation, left_out: LeftOut | None = None) -> tuple[Alert, ...]:
         """Applies a row, unless it is later than the point in time, and returns the alerts after it.
 
-        A row that raises is skipped, as in the job.
+        A row that raises is skipped, as in the job. `left_out`: what is not applied of the rows before it.
         """
         if self._upto is not None and (held := held_at(row, self._upto)):
             ends = (*held, *(self._held or ()))
@@ -175,8 +198,8 @@ class ReplayedJournal:
         if self._ended:
             return ()
         self.newest_ms = Millis(row.observed_at_ms)
-        shown = row if self._upto is None else decoded_row(row, partial(events_upto, upto=self._upto))
-        alerts = self.monitor.apply((shown,)).alerts
+        decode = None if self._upto is None else partial(events_upto, upto=self._upto)
+        alerts = self.monitor.apply((decoded_row(row, decode)._replace(left_out=left_out),)).alerts
         self.history.add(self.machine, alerts)
         self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
         return alerts
@@ -201,27 +224,26 @@ class ReplayedJournal:
 
 
 def replayed(
-    rows: Iterable[Observation],
+    rows: Iterable[tuple[Observation, LeftOut | None]],
     settings_of: SettingsOf,
     *,
     upto: PointInTime | None = None,
-    polls_since_ms: int = 0,
     evaluates_from_ms: Millis | None,
 ) -> Iterator[tuple[ReplayedJournal, tuple[Alert, ...]]]:
     """Applies each row up to a point in time, and yields its cluster with the alerts after the row.
 
     Args:
-        polls_since_ms: older polls and probes are left out.
+        rows: with what was left out before each.
         evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
     """
     clusters: dict[str, ReplayedJournal | None] = {}
-    for row in rows:
+    for row, left_out in rows:
         if row.cluster not in clusters:
             settings = settings_of(row.cluster)
             clusters[row.cluster] = None if settings is None else ReplayedJournal(settings, upto, evaluates_from_ms)
         one = clusters[row.cluster]
-        if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= polls_since_ms):
-            yield one, one.apply(row)
+        if one is not None:
+            yield one, one.apply(row, left_out)
 
 
 def replay_recording(
@@ -236,21 +258,21 @@ def replay_recording(
 
     Args:
         upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
-        since_ms: rows from this time on are needed, and what the logs were before; None: those of the last hour, of a
-            journal those of the last day.
+        since_ms: what happened from this time on is needed too; None: the state is enough.
         evaluates_from_ms: as of `replayed`.
 
     Raises:
         UsageError: the recording cannot be read, or does not hold that point in time.
     """
-    until_ms = upto.at_ms if isinstance(upto, AtTime) else None
-    newest_ms = until_ms or recording.newest_ms()
-    if since_ms is None and not isinstance(upto, AtOffset):
-        since_ms = Millis(newest_ms - _TOPIC_POLLS_MS)
-    rows = recording.rows(since_ms=since_ms, until_ms=until_ms)
-    polls_since_ms = newest_ms - _POLLS_MS if upto is None else 0
-    each = replayed(rows, settings_of, upto=upto, polls_since_ms=polls_since_ms, evaluates_from_ms=evaluates_from_ms)
-    found = {one.machine.cluster: one for one, _ in each}
+    if isinstance(upto, AtOffset):
+        rows: Iterable[tuple[Observation, LeftOut | None]] = ((row, None) for row in recording.rows())
+    else:
+        end_ms = None if upto is None else upto.at_ms
+        rows = recording.rows_of_state(end_ms, since_ms=since_ms, all_since_ms=evaluates_from_ms)
+    found = {
+        one.machine.cluster: one
+        for one, _ in replayed(rows, settings_of, upto=upto, evaluates_from_ms=evaluates_from_ms)
+    }
     if isinstance(upto, AtOffset) and len(found) > 1:
         raise UsageError(
             f"--at {upto.offset}: an offset belongs to one cluster, and {recording.place} holds {len(found)}: "

@@ -33,7 +33,9 @@ class ObservedHistory:
 def observed(folder: Path) -> ObservedHistory:
     found = ObservedHistory()
     for one, _ in replayed(
-        open_journal(folder).rows(), lambda name: ClusterSettings(name=name), evaluates_from_ms=None
+        ((row, None) for row in open_journal(folder).rows()),
+        lambda name: ClusterSettings(name=name),
+        evaluates_from_ms=None,
     ):
         found.machine, found.events = one.machine, one.history
     return found

@@ -121,7 +121,7 @@ class Gatherer:
 
     def _note_endpoints(self) -> None:
         known = {gatherer.cluster: gatherer.nodes.known_endpoints for gatherer in self._gatherers}
-        changed = {cluster: each for cluster, each in known.items() if self._noted.get(cluster) != each}
+        changed = {cluster: each for cluster, each in known.items() if self._noted.get(cluster) is not each}
         if changed:
             self._journal.note_endpoints(
                 {cluster: endpoints_json().dump_json(each).decode() for cluster, each in changed.items()}

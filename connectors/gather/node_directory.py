@@ -93,6 +93,8 @@ class NodeDirectory:
         self._registered = dict(known_endpoints.registered)
         self._polled = dict(known_endpoints.polled)
         self._quorum = frozenset(known_endpoints.quorum)
+        self._known: KnownEndpoints | None = None
+        """What `known_endpoints` returned, until it changes."""
         self.others: dict[Address, frozenset[ReplicaKey]] = {}
         """Controllers that lead another quorum with this cluster id, and its voters."""
         self.verified: Address | None = None
@@ -106,13 +108,15 @@ class NodeDirectory:
 
     @property
     def known_endpoints(self) -> KnownEndpoints:
-        """The endpoints to store in the journal."""
-        return KnownEndpoints(
-            voters=dict(self._voters),
-            registered=dict(self._registered),
-            polled=dict(self._polled),
-            quorum=tuple(sorted(self._quorum)),
-        )
+        """The endpoints to store in the journal: the same object as before, if nothing has changed."""
+        if self._known is None:
+            self._known = KnownEndpoints(
+                voters=dict(self._voters),
+                registered=dict(self._registered),
+                polled=dict(self._polled),
+                quorum=tuple(sorted(self._quorum)),
+            )
+        return self._known
 
     def leads_this_quorum(self, address: Address, voters: frozenset[ReplicaKey]) -> bool:
         """Returns whether a controller that leads these voters leads the gathered quorum, and remembers it if not.
@@ -120,7 +124,8 @@ class NodeDirectory:
         The cluster id does not tell: it is the same if a disk was formatted with --standalone by mistake. The first
         quorum that answers anything is the gathered one, so that log and polls are of one quorum.
         """
-        self._quorum = self._quorum or voters
+        if not self._quorum:
+            self._quorum, self._known = voters, None
         if not voters or is_same_quorum(self._quorum, voters):
             self.others.pop(address, None)
             self.verified = address
@@ -135,7 +140,7 @@ class NodeDirectory:
     def gather_another_quorum(self, voters: frozenset[ReplicaKey] = frozenset()) -> None:
         """Gathers the quorum of these voters, which most controllers follow now; without voters, the next to answer."""
         self._left = self._quorum or self._left
-        self._quorum = voters
+        self._quorum, self._known = voters, None
         self.others.clear()
 
     def update_from_fetch(self, response: "FetchResult") -> Address | None:
@@ -157,11 +162,13 @@ class NodeDirectory:
         match event:
             case VotersReplaced():
                 self._voters = {voter.key.id: voter.endpoints for voter in event.voters}
+                self._known = None
             case ControllerRegistration():
                 _keep(self._registered, event.id, event.endpoints)
+                self._known = None
             case Poll():
-                self._polled = dict(event.nodes)
-                self._quorum = event.voter_keys
+                if (self._polled, self._quorum) != (event.nodes, event.voter_keys):
+                    self._polled, self._quorum, self._known = dict(event.nodes), event.voter_keys, None
                 self.other_quorums += bool(self._left) and not is_same_quorum(self._left, event.voter_keys)
                 self._left = frozenset()
             case _:

@@ -132,10 +132,13 @@ class ObservationWriter:
         for number, piece in enumerate(batches.pieces or (_NO_RECORDS,), 1):
             is_last = number >= len(batches.pieces)
             last_offset = records.last_offset if is_last or piece.last_offset is None else piece.last_offset
-            row = self._row(ObservationKind.RECORDS, piece.content)
+            now_ms = self._now_ms()
             quiet = number == 1 and self._is_repeated(ObservationSource.LOG) and not failed
-            row = replace(
-                row,
+            row = Observation(
+                cluster=self._cluster,
+                kind=ObservationKind.RECORDS,
+                observed_at_ms=now_ms,
+                payload=piece.content,
                 base_offset=base_offset,
                 last_offset=last_offset,
                 leader_epoch=records.leader_epoch,
@@ -149,8 +152,11 @@ class ObservationWriter:
         """Writes pieces of a snapshot: whole batches; the pieces of a snapshot are numbered from 0."""
         self._update_nodes(batches)
         for number, piece in enumerate(batches.pieces, first):
-            row = replace(
-                self._row(ObservationKind.SNAPSHOT, piece.content),
+            row = Observation(
+                cluster=self._cluster,
+                kind=ObservationKind.SNAPSHOT,
+                observed_at_ms=self._now_ms(),
+                payload=piece.content,
                 base_offset=snapshot.end_offset,
                 last_offset=number,
                 leader_epoch=snapshot.epoch,
@@ -245,11 +251,13 @@ class ObservationWriter:
             self.write_gap(detail, Reason.CLOCK_STEPPED)
         return now_ms
 
-    def _row(self, kind: ObservationKind, payload: bytes) -> Observation:
-        return Observation(cluster=self._cluster, kind=kind, observed_at_ms=self._now_ms(), payload=payload)
-
     def _write(self, kind: ObservationKind, payload: bytes, *, urgent: bool, quiet: bool = False) -> None:
-        self._publisher.add(replace(self._row(kind, payload), urgency=_urgency(urgent=urgent, quiet=quiet)))
+        urgency = _urgency(urgent=urgent, quiet=quiet)
+        self._publisher.add(
+            Observation(
+                cluster=self._cluster, kind=kind, observed_at_ms=self._now_ms(), payload=payload, urgency=urgency
+            )
+        )
 
 
 def _urgency(*, urgent: bool, quiet: bool) -> Urgency:

@@ -10,7 +10,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
 from kafka import errors as kafka_errors
@@ -60,6 +60,8 @@ _CORRELATION_IDS: Final = 2**31
 _NOT_KAFKA_BYTES = 2**28
 """A first response of this size is text or TLS: its first four bytes are no length."""
 _HEADER_TAGS: Final = 100
+_USUAL_API_VERSIONS: Final = 4096
+"""More bytes than Kafka's ApiVersions response has."""
 _UUID_SINCE: Final = 13
 """From this version on a Fetch names the topic by its id."""
 
@@ -165,9 +167,13 @@ def _decoded(expected: _Expected, content: memoryview) -> Any:
     if correlation_id != expected.correlation_id:
         raise invalid(f"{name}: the correlation id is {correlation_id}, requested was {expected.correlation_id}")
     try:
-        decode, position = _body(exchange, content)
-        others = len(content) - _records_size(content, position, exchange)
-        response, end = decode(content, position) if others <= MAX_RESPONSE_BYTES else (None, 0)
+        if exchange.key == _API_VERSIONS:
+            response, end = _api_versions(exchange.version, bytes(content[_PREFIX:]))
+            end, others = _PREFIX + end, len(content)
+        else:
+            position = _after_tags(content, _PREFIX) if exchange.has_tags else _PREFIX
+            others = len(content) - _records_size(content, position, exchange)
+            response, end = exchange.decode(content, position) if others <= MAX_RESPONSE_BYTES else (None, 0)
     except Exception as problem:  # noqa: BLE001 - whatever the node sent, it is no response
         raise invalid(f"{name}: the response cannot be decoded ({type(problem).__name__})") from None
     if response is None:
@@ -177,14 +183,22 @@ def _decoded(expected: _Expected, content: memoryview) -> Any:
     return response
 
 
-def _body(exchange: _Exchange, content: memoryview) -> tuple[_Decoder, int]:
-    """Returns the decoder of a response and the position of its body, the end of its header."""
-    if exchange.key != _API_VERSIONS:
-        return exchange.decode, _after_tags(content, _PREFIX) if exchange.has_tags else _PREFIX
+def _api_versions(version: int, body: bytes) -> tuple[Any, int]:
+    """Returns an ApiVersions response without its header, and where it ends."""
+    if len(body) > _USUAL_API_VERSIONS:
+        return _decoded_api_versions(version, body)
+    return _known_api_versions(version, body)
+
+
+def _decoded_api_versions(version: int, body: bytes) -> tuple[Any, int]:
     # Its header has no tagged fields in any version, and an unknown version is answered in version 0 (KIP-511).
-    if struct.unpack_from(">h", content, _PREFIX)[0] == ErrorCode.UNSUPPORTED_VERSION:
-        return _exchange(ApiVersionsRequest, 0).decode, _PREFIX
-    return exchange.decode, _PREFIX
+    if struct.unpack_from(">h", body)[0] == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0
+    return _exchange(ApiVersionsRequest, version).decode(memoryview(body), 0)
+
+
+_known_api_versions = lru_cache(maxsize=16)(_decoded_api_versions)
+"""All nodes of a Kafka version send the same on each connection, and decoding it takes as long as ten other answers."""
 
 
 @cache

@@ -92,6 +92,8 @@ class ProtocolGate:
 
     def prove(self) -> None:
         """A node has answered a request: from now on the nodes are contacted independently of each other."""
+        if self._proved:
+            return
         self._proved = True
         if self._visit is not None:
             self._visit.end()

@@ -162,11 +162,13 @@ class FloodedCluster(FarmCluster):
 
 
 class Connection(asyncio.Protocol):
-    """One accepted connection: whole requests are answered in order, except a Fetch that waits."""
+    """One accepted connection: whole requests are answered in order, so those after a Fetch that waits wait too."""
 
     def __init__(self, clusters: Sequence[FarmCluster]) -> None:
         self._clusters = clusters
         self._received = b""
+        self._fetches = False
+        """Whether a Fetch waits."""
         self._lies: set[asyncio.Task[None]] = set()
         self._lying, self._writable = asyncio.Lock(), asyncio.Event()
         self._writable.set()
@@ -180,18 +182,21 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answers the requests that have arrived as a whole."""
-        received, at = self._received + data, 0
-        while len(received) - at >= _LENGTH.size:
+        self._received += data
+        self._answer_received()
+
+    def _answer_received(self) -> None:
+        received, at = self._received, 0
+        while not self._fetches and len(received) - at >= _LENGTH.size:
             end = at + _LENGTH.size + _LENGTH.unpack_from(received, at)[0]
             if len(received) < end:
                 break
-            self._answer(memoryview(received)[at + _LENGTH.size : end])
-            at = end
-        self._received = received[at:]
+            self._received, request, at = received[end:], memoryview(received)[at + _LENGTH.size : end], end
+            self._answer(request)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the fetches that wait."""
-        self._cluster.forget(self.send)
+        self._cluster.forget(self.send_fetched)
         for lie in self._lies:
             lie.cancel()
 
@@ -218,6 +223,13 @@ class Connection(asyncio.Protocol):
         """Sends a response with a flexible header."""
         self._transport.write(struct.pack(">iib", len(body) + 5, correlation_id, 0) + body)
 
+    def send_fetched(self, correlation_id: int, body: bytes) -> None:
+        """Sends the response to a Fetch, and goes on with the requests after it."""
+        self.send(correlation_id, body)
+        self._fetches = False
+        if self._received:
+            asyncio.get_running_loop().call_soon(self._answer_received)
+
     def _answer(self, request: memoryview) -> None:
         key, _, correlation_id, client = _HEADER.unpack_from(request)
         body = request[_HEADER.size + max(client, 0) + 1 :]
@@ -228,7 +240,8 @@ class Connection(asyncio.Protocol):
                 self._lies.add(task)
                 task.add_done_callback(self._lies.discard)
             case farm_answers.FETCH:
-                self._cluster.fetch(self._node, body, correlation_id, self.send)
+                self._fetches = True
+                self._cluster.fetch(self._node, body, correlation_id, self.send_fetched)
             case farm_answers.DESCRIBE_QUORUM:
                 self.send(correlation_id, self._cluster.describe_quorum(self._node, _now_ms()))
             case farm_answers.API_VERSIONS:

@@ -235,3 +235,15 @@ def test_restarted_gatherer_probes_the_cached_voters_at_once() -> None:
 
     assert nodes.probe_targets() == (ProbeTarget(node=NodeId(1), endpoint=endpoint("c1")),)
     assert nodes.known_endpoints == KNOWN
+
+
+def test_endpoints_to_store_are_the_same_object_until_one_changes() -> None:
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_event(polled(n1="c1"))
+    known = nodes.known_endpoints
+    nodes.update_from_event(polled(n1="c1"))
+    assert nodes.known_endpoints is known
+    for change in (polled(n1="moved"), voters("c1"), registered(1, endpoint("c1"))):
+        nodes.update_from_event(change)
+        assert nodes.known_endpoints is not known
+        known = nodes.known_endpoints

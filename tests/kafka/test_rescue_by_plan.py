@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.lab.jars import KAFKA_VERSION
+from deploy.lab.kafka_requests import QuorumState
 from rules.rescue.voter_override import initial_controllers
 from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from tests.cli.program import kraftwatch

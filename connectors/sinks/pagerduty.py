@@ -34,7 +34,7 @@ from connectors.sinks.http_request import HttpResponse, outcome_of_response, pos
 from connectors.sinks.notification_text import delay_text, other_alert_lines
 from connectors.sinks.pagerduty_poll import AcknowledgementPoll
 from connectors.sinks.sink import Delivered, KnownState, OpenIncident, Outcome, Responses, Retry, SerialSink
-from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
+from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_line
 from rules.alert import AlertState
@@ -165,6 +165,7 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
                 get_options=lambda: {"ca_file": section.ca_file},
                 key_of=self._key_of,
                 believed=self._believed,
+                acknowledge=self._acknowledge_again,
             )
 
     def follow(self, responses: Responses | None) -> None:
@@ -184,8 +185,11 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
         that it is not. PagerDuty then pages by itself, so the alert stays.
         """
         with self._lock:
-            found = self._alerts.get(incident)
-            if acknowledged or found is None or not found.acknowledged or found.key != key:
+            found = self._alerts.get(incident) or PagerdutyAlertRecord(key=key)
+            if acknowledged and found.key == key:
+                # Whoever did it: if an alert has joined that is not acknowledged, only another key pages.
+                self._alerts.put(incident, replace(found, acknowledged=True))
+            if acknowledged or not found.acknowledged or found.key != key:
                 self._suspected.discard(incident)
                 return True
             if incident not in self._suspected:
@@ -194,6 +198,14 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
             self._suspected.discard(incident)
             self._alerts.put(incident, replace(found, acknowledged=False))
             return True
+
+    def _acknowledge_again(self, incident: str, key: str) -> None:
+        """PagerDuty ends an acknowledgement by a time limit of the service, also one that goes on here."""
+        outcome = self._enqueue({"event_action": "acknowledge", "dedup_key": key}, time.monotonic() + TIMEOUT_S)
+        with self._lock:
+            found = self._alerts.get(incident) or PagerdutyAlertRecord(key=key)
+            if isinstance(outcome, Delivered) and found.key == key:
+                self._alerts.put(incident, replace(found, acknowledged=True))
 
     def _document(self, notification: Notification, sent_at_ms: Millis) -> dict[str, Any]:
         return event(notification, self._links)

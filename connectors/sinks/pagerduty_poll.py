@@ -56,6 +56,7 @@ class AcknowledgementPoll(Following):
         get_options: Callable[[], dict[str, Any]],
         key_of: Callable[[OpenIncident], str],
         believed: Callable[[str, str, bool], bool],
+        acknowledge: Callable[[str, str], None],
     ) -> None:
         """Reads the token once, so that an unreadable one is reported at start-up.
 
@@ -67,10 +68,11 @@ class AcknowledgementPoll(Following):
             key_of: returns the `dedup_key` of an incident.
             believed: takes the id of an incident, its key, and whether it is acknowledged there; returns whether that
                 is newer than what the sink has sent.
+            acknowledge: takes the id and the key of an incident that is acknowledged here, and no longer there.
         """
         super().__init__(name)
         self._api_url, self._token, self._get_options = api_url, token, get_options
-        self._key_of, self._believed = key_of, believed
+        self._key_of, self._believed, self._acknowledge = key_of, believed, acknowledge
         self._failing = False
         token.read()
 
@@ -91,9 +93,11 @@ class AcknowledgementPoll(Following):
                     self._report(state)
                     return
                 if self._believed(incident.id, key, state.acknowledged):
-                    responses.acknowledged_there(
+                    holds = responses.acknowledged_there(
                         incident.alerts, service=SERVICE, person=state.person, at_ms=state.at_ms
                     )
+                    if holds and not state.acknowledged:
+                        self._acknowledge(incident.id, key)
             self._failing = False
         except KraftwatchError as problem:
             self._report(str(problem))

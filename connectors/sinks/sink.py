@@ -145,9 +145,10 @@ class Responses(Protocol):
 
     def acknowledged_there(
         self, alerts: Collection[AlertId], *, service: str, person: str | None, at_ms: Millis
-    ) -> None:
+    ) -> bool:
         """Takes who has acknowledged alerts in a service, and when by its clock; None: no person has, or no longer.
 
+        Returns whether each of the alerts is acknowledged now, by whomever.
         The acknowledgement is by `SERVICE (PERSON)`, and lasts as long as the one in the service.
         """
         ...

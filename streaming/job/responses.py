@@ -86,10 +86,11 @@ class SinkResponses:
 
     def acknowledged_there(
         self, alerts: Collection[AlertId], *, service: str, person: str | None, at_ms: Millis
-    ) -> None:
+    ) -> bool:
         """Takes who has acknowledged alerts in a service; None: no person has, or no longer.
 
-        One that is known is not taken again after it was ended here, and one that is active here stays.
+        One that is known is not taken again after it was ended here, and one that is active here stays. Returns
+        whether each of the alerts is acknowledged now, by whomever.
         """
         now_ms, by = wall_ms(), f"{service} ({person})"
         stored = {one.alert_id: one for one in self._acknowledgements.read() if one.alert_id in alerts}
@@ -97,10 +98,12 @@ class SinkResponses:
         if person is None:
             theirs = [id_ for id_ in active if stored[id_].by.startswith(f"{service} (")]
             self._acknowledgements.end(theirs, now_ms=now_ms)
-            return
+            return active - {*theirs} >= {*alerts}
         new = [id_ for id_ in alerts if id_ not in active and (id_ not in stored or stored[id_].at_ms < at_ms)]
-        if new:
-            self._acknowledgements.add(self._firing(new), by=by, now_ms=at_ms)
+        # Nobody has acknowledged there what was sent later.
+        known = [each for each in self._firing(new) if each.due_at_ms <= at_ms] if new else []
+        self._acknowledgements.add(known, by=by, now_ms=at_ms)
+        return active | {each.alert_id for each in known} >= {*alerts}
 
     def silenced_there(self, sink: str, silences: Sequence[SilenceOfService]) -> None:
         """Takes the silences in the service of a sink, in place of its former ones."""

@@ -1,5 +1,6 @@
 """What notifies in a job, with the ledger in a folder, sinks, and what people do in their services."""
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from streaming.job.active_silences import ActiveSilences
 from streaming.job.responses import SinkResponses
 from streaming.pipeline.notifying import Notifying
 from streaming.status.status_store import StatusStore
+from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 _CONFIG = Config.model_validate({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}]})
@@ -44,6 +46,15 @@ class RespondingJob:
         self.notifying.put(Firing(cluster="prod", evaluated_ms=wall_ms(), alerts=alerts))
         self.notifying.send()
 
+    def stop(self) -> None:
+        """Follows the sinks no longer; returns once their threads have ended."""
+        self.responses.stop()
+
+        def ended() -> None:
+            assert [one.name for one in threading.enumerate() if one.name.startswith("follow ")] == []
+
+        eventually(ended, within_s=30)
+
     def acknowledged(self) -> list[str]:
         """Returns by whom alerts are acknowledged."""
         return [one.by for one in self.acknowledgements.read() if one.active(wall_ms())]
@@ -59,4 +70,5 @@ def lagging(node: int = 2, severity: Severity = Severity.WARNING) -> Alert:
         severity=severity,
         started_at_ms=now_ms,
         observed_at_ms=now_ms,
+        due_at_ms=now_ms,
     )

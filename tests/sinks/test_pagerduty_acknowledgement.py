@@ -152,7 +152,7 @@ def test_a_refused_token_is_logged_once_without_the_token(
         assert "pagerduty: acknowledgements in PagerDuty cannot be read: " in caplog.text
 
     eventually(logged, within_s=20)
-    job.responses.stop()
+    job.stop()
     assert caplog.text.count("cannot be read") == 1
     assert API_TOKEN not in caplog.text
 

@@ -56,7 +56,7 @@ def job(server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path) -> It
     with SlackSocket(APP_TOKEN) as socket:
         job = SlackJob(server, socket, Path(trusted.file), tmp_path)
         yield job
-        job.responses.stop()
+        job.stop()
 
 
 def test_a_pressed_button_acknowledges_what_the_message_shows_and_the_message_says_so(job: SlackJob) -> None:

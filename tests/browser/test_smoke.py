@@ -20,6 +20,7 @@ from tests.browser.page_fixture import PageFixture
 from tests.eventually import eventually
 from tests.unit.streaming.report.test_incident_report import recording, written
 from tests.unit.streaming.status.test_from_journal import AT
+from tests.unit.streaming.web.test_api import TOKEN, Served
 
 pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(600)]
 
@@ -134,3 +135,30 @@ def test_report_opens_from_a_file_and_requests_nothing(tmp_path: Path, browser: 
     assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
     assert browser.requests() == [place.as_uri()]
     assert browser.console_messages() == []
+
+
+def test_the_buttons_acknowledge_and_silence_with_the_login_of_the_browser(browser: Browser, tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        host = f"127.0.0.1:{served.port}"
+        browser.open(f"http://any:{TOKEN}@{host}/")
+        browser.open(f"http://{host}/clusters/prod")
+        browser.run("window.prompt = () => 'Ana'")
+
+        def press(button: str, shown: str) -> None:
+            browser.run("document.querySelector(arguments[0]).click()", f".changes button[{button}]")
+            eventually(lambda: check_shown(shown), within_s=WITHIN_S)
+
+        def check_shown(text: str) -> None:
+            assert text in browser.text("article.alert")
+
+        press("data-acknowledge", "Acknowledged by Ana")
+        assert served.acknowledged() == ["by Ana"]
+        press("data-silence-rule", "Silenced by Ana until")
+        (silence,) = served.changes.silences.read()
+        assert (silence.cluster, silence.rule, silence.subject) == ("prod", "voter-lagging", "voter 2")
+        press("data-unacknowledge", "Acknowledge")
+        eventually(lambda: check_ended(served), within_s=WITHIN_S)
+
+
+def check_ended(served: Served) -> None:
+    assert served.acknowledged() == []

@@ -29,6 +29,8 @@ from streaming.pipeline.checkpoint import Checkpoint
 _PACKAGES: Final = ("kraftwatch", "pyspark", "confluent-kafka", "kafka-python", "numpy", "pyarrow")
 _EXPLAINING: Final = {"name", "bootstrap", "cluster_id", "vantage", "metadata_log", "thresholds", "rules"}
 """The keys of a cluster's section that explain its alerts."""
+_COMPRESSION: Final = 6
+"""The highest one takes five times as long, for 2 % less."""
 _FILES: Final = ("cluster.json", "log/gather-stats.json")
 
 
@@ -50,7 +52,7 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[
         manifest["config"] = config_without_secrets(config)
         sections = [one.section for one in config.sinks]
         manifest["sinks"] = [{"kind": one.kind, "min_severity": one.min_severity.value} for one in sections]
-    with _new_file(output) as file, tarfile.open(fileobj=file, mode="w:gz") as packed:
+    with _new_file(output) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=_COMPRESSION) as packed:
         _add(packed, MANIFEST, json.dumps(manifest, indent=1).encode())
         for name in _FILES:
             if (path := checkpoint.folder / name).is_file():

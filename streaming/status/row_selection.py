@@ -16,7 +16,7 @@ A voter that lags for hours makes each poll of these hours one that is not quiet
 than an hour only what makes a poll urgent: another leader, epoch, replica or endpoint.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from connectors.observations.observation import ObservationKind, Urgency
@@ -53,7 +53,7 @@ def selected_rows(
         own = clusters.get(header.cluster)
         if own is None:
             own = clusters[header.cluster] = _ClusterRows(ends_ms[header.cluster], all_since_ms)
-        found += own.add(header)
+        own.add(header, found)
     found.sort(key=lambda one: one.sequence)
     return found
 
@@ -80,29 +80,45 @@ class _ClusterRows:
         """What is left out so far. Its offsets follow those of the newest selected row of the log."""
         self._next_offset: int | None = None
         """Of the log; None: unknown."""
+        self._missing_from: int | None = None
+        """The first offset of the log that is missing; None: none is."""
 
-    def add(self, header: RowHeader) -> Iterator[SelectedRow]:
-        """Yields this row and the one of its kind before it, if they are selected."""
+    def add(self, header: RowHeader, found: list[SelectedRow]) -> None:
+        """Adds this row and the one of its kind before it to what is found, if they are selected."""
         if self._ended:
             return
-        self._ended = header.observed_at_ms > self._end_ms
-        kind, of_log, shows = header.kind, header.kind in LOG_KINDS, self._shows(header)
+        sequence, _, kind, _, observed_at_ms, *_ = header
+        self._ended = observed_at_ms > self._end_ms
+        of_log, shows = kind in LOG_KINDS, self._shows(header)
         if of_log:
-            # What follows missing offsets is no repetition.
-            shows = shows or header.base_offset is None or header.base_offset != self._next_offset
-            is_piece = kind == ObservationKind.SNAPSHOT
-            self._next_offset = None if is_piece or header.last_offset is None else header.last_offset + 1
+            shows = self._continues_wrongly(header) or shows
         before = self._before.pop(kind, None)
         if not (shows or kind in self._wants_next):
-            self._before[kind] = SelectedRow(header.sequence, self._left_out)
+            self._before[kind] = SelectedRow(sequence, self._left_out)
             self._left_out = _with_row(self._left_out, header)
             return
         if shows and before is not None:
-            yield before
+            found.append(before)
         (self._wants_next.discard if self._is_enough(header, shows=shows) else self._wants_next.add)(kind)
-        yield SelectedRow(header.sequence, self._left_out)
+        found.append(SelectedRow(sequence, self._left_out))
         if of_log:
             self._left_out = self._left_out._replace(offsets=None)
+
+    def _continues_wrongly(self, header: RowHeader) -> bool:
+        """Returns whether a row of the log does not continue it: then it is no repetition, even if it is quiet.
+
+        While offsets are missing, the replay reports each row that follows them.
+        """
+        is_piece, base_offset, expected = header.kind == ObservationKind.SNAPSHOT, header.base_offset, self._next_offset
+        self._next_offset = None if is_piece or header.last_offset is None else header.last_offset + 1
+        if is_piece or base_offset is None or expected is None:
+            self._missing_from = None
+            return True
+        if self._missing_from is None and base_offset > expected:
+            self._missing_from = expected
+        elif self._missing_from is not None and base_offset <= self._missing_from:
+            self._missing_from = None
+        return base_offset != expected or self._missing_from is not None
 
     def _is_enough(self, header: RowHeader, *, shows: bool) -> bool:
         """Returns whether the row after a selected one is needed only if it shows something."""
@@ -122,16 +138,16 @@ class _ClusterRows:
 
 
 def _with_row(left_out: LeftOut, header: RowHeader) -> LeftOut:
-    at_ms = Millis(header.observed_at_ms)
-    match header.kind:
-        case ObservationKind.QUORUM:
-            return left_out._replace(until_ms=at_ms, polled_ms=at_ms)
-        case ObservationKind.PROBE:
-            return left_out._replace(until_ms=at_ms, probed_ms=at_ms)
-        case ObservationKind.VIEW:
-            return left_out._replace(until_ms=at_ms, viewed_ms=at_ms)
-        case ObservationKind.RECORDS if header.base_offset is not None and header.last_offset is not None:
-            first = Offset(header.base_offset) if left_out.offsets is None else left_out.offsets[0]
-            return left_out._replace(until_ms=at_ms, fetched_ms=at_ms, offsets=(first, Offset(header.last_offset)))
-        case _:
-            return left_out._replace(until_ms=at_ms)
+    _, _, kind, _, at_ms, base_offset, last_offset, _ = header
+    _, polled_ms, probed_ms, viewed_ms, fetched_ms, offsets = left_out
+    until_ms = Millis(at_ms)
+    if kind == ObservationKind.QUORUM:
+        polled_ms = until_ms
+    elif kind == ObservationKind.PROBE:
+        probed_ms = until_ms
+    elif kind == ObservationKind.VIEW:
+        viewed_ms = until_ms
+    elif kind == ObservationKind.RECORDS and base_offset is not None and last_offset is not None:
+        fetched_ms = until_ms
+        offsets = Offset(base_offset) if offsets is None else offsets[0], Offset(last_offset)
+    return LeftOut(until_ms, polled_ms, probed_ms, viewed_ms, fetched_ms, offsets)

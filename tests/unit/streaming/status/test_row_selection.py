@@ -19,6 +19,8 @@ from streaming.status.cluster_status import status_json
 from streaming.status.recording import ReplayedJournal, open_journal, replay_recording
 from tests.bench.churning_cluster import ChurningCluster
 from tests.quiet_rows import with_urgency
+from tests.unit.connectors.logdir.log_dirs import AT, leader_change, noops
+from tests.unit.connectors.store import journal_rows
 
 START_MS = 1_795_000_000_000
 THRESHOLDS = thresholds_for({})
@@ -37,6 +39,13 @@ def churn(name: str, seed: int, minutes: int, resumes: Mapping[int, bool]) -> It
             cluster.resume(cluster.now_ms + 90_000, log_again=log_again)
         for _ in range(60):
             yield from cluster.advance()
+
+
+def quiet(second: int) -> Observation:
+    """Returns a row of one NoOp record, the first one with the leader's first record."""
+    at_ms = AT + 1_000 * second
+    batch = noops(second, 1) if second else leader_change()
+    return journal_rows.records(batch, base=second, last=second, at_ms=at_ms, cluster="amber")
 
 
 def with_paused_log(rows: Iterable[Observation], first_ms: int, last_ms: int) -> Iterator[Observation]:
@@ -112,6 +121,18 @@ def test_log_that_was_paused(tmp_path: Path) -> None:
     folder = journal(tmp_path, with_paused_log(churn("amber", 3, 50, {}), *paused))
 
     assert different_states(folder, [START_MS + minute * MINUTE_MS for minute in (31,)]) == {}
+
+
+@pytest.mark.parametrize("missing", [None, 700])
+def test_quiet_log_of_which_a_row_may_be_missing(tmp_path: Path, missing: int | None) -> None:
+    rows = [quiet(second) for second in range(2_400) if second != missing]
+    folder = journal(tmp_path, rows)
+
+    assert different_states(folder) == {}
+    state = replay_recording(open_journal(folder), settings_of)["amber"]
+    violated = [one.contract for one in state.machine.quorum().contract_violations]
+    assert violated == ([] if missing is None else ["no-offset-is-passed-over"])
+    assert missing or len([*open_journal(folder).rows_of_state(None)]) < 800
 
 
 @pytest.mark.long

@@ -13,7 +13,9 @@ For all others the replay is told until when everything was repeated (`Machine.l
 | older ones | of the metadata log all but quiet ones |
 
 A voter that lags for hours makes each poll of these hours one that is not quiet. But the replay remembers for longer
-than an hour only what makes a poll urgent: another leader, epoch, replica or endpoint.
+than an hour only what makes a poll urgent: another leader, epoch, replica or endpoint. When a node started is then
+known by its probes alone, up to some seconds later than by a poll; and a replica that was first seen more than a day
+ago counts as seen since then.
 """
 
 from collections.abc import Iterable, Mapping

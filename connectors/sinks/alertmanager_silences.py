@@ -39,6 +39,8 @@ _PATTERNS: Final[Mapping[str, str]] = {
     "severity": "severity",
 }
 """The label of each pattern of a silence."""
+_NAMING: Final = frozenset({"cluster", "cluster_id", "alertname"})
+"""Labels that every alert of ours has."""
 
 
 class SilencesPoll(Following):
@@ -97,11 +99,12 @@ def _silences(silences: Sequence[Any], alerts: Sequence[Any], now_ms: Millis) ->
     active = {one["id"]: one for one in silences if one["status"]["state"] == "active"}
     for one in active.values():
         labels = {each["name"]: each["value"] for each in one["matchers"] if _is_equality(each)}
-        if len(labels) == len(one["matchers"]) and labels.keys() <= _PATTERNS.keys():
+        if labels and len(labels) == len(one["matchers"]) and labels.keys() <= _PATTERNS.keys():
             yield _silence(one, labels, now_ms)
     for alert in alerts:
         by = [active[id_] for id_ in alert["status"]["silencedBy"] if id_ in active]
-        if by:
+        # An alert of another program may lack these labels: without a pattern, all alerts would be silenced.
+        if by and alert["labels"].keys() >= _NAMING:
             yield _silence(by[0], alert["labels"], now_ms)
 
 

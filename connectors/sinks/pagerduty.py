@@ -51,6 +51,7 @@ _MAX_FIELD = 255
 _MAX_DETAIL = 20_000
 """Characters of one part of the details: an event may have 512 KB."""
 _MAX_OTHER_ALERTS = 50
+_MAX_CLUSTERS = 10_000
 
 
 class PagerdutySection(PeopleSection):
@@ -139,7 +140,11 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
         self._links = links
         lost = "PagerDuty may get a resolved incident again"
         self._reported = SinkState(
-            store, f"{self.options.name} changes", TypeAdapter(dict[str, str]), if_lost="a change may be reported again"
+            store,
+            f"{self.options.name} changes",
+            TypeAdapter(dict[str, str]),
+            if_lost="a change may be reported again",
+            keep=_MAX_CLUSTERS,
         )
         self._triggered = SinkState(store, self.options.name, TypeAdapter(str), if_lost=lost)
         self._alerts = SinkState(
@@ -244,7 +249,9 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
             known = self._reported.get(state.of) or {}
             for name, now in state.facts.items():
                 before = known.get(name)
-                if before not in (None, now) and (problem := self._send_change(state, name, before, until)):
+                if before == now:
+                    continue
+                if before is not None and (problem := self._send_change(state, name, before, until)):
                     return problem
                 known = {**known, name: now}
                 self._reported.put(state.of, known)

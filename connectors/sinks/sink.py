@@ -182,6 +182,11 @@ class KnownState:
 class ChangeSink(Protocol):
     """A sink whose service shows changes beside incidents."""
 
+    @property
+    def options(self) -> DeliveryOptions:
+        """As of `Sink`."""
+        ...
+
     def report(self, states: Sequence[KnownState], *, deadline_s: float) -> str | None:
         """Reports what differs from what was reported before; returns why it could not, None if it did.
 

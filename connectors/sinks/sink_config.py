@@ -263,15 +263,17 @@ class PeopleSection(SinkSection):
 
 
 class SinkState(Generic[ValueT]):
-    """A value for each of the newest thousand incidents."""
+    """A value for each of the newest thousand incidents, or of so many as are kept."""
 
-    def __init__(self, store: StorePlace, sink: str, values: TypeAdapter[ValueT], *, if_lost: str) -> None:
+    def __init__(
+        self, store: StorePlace, sink: str, values: TypeAdapter[ValueT], *, if_lost: str, keep: int = 1_000
+    ) -> None:
         """Opens nothing yet; `if_lost`: what happens after a restart if a value could not be stored, as a clause."""
         # Commands that only read the configuration import this module: they do without SQLAlchemy (0.3 s).
         from connectors.store.collection import Collection
         from connectors.store.tables import job_database
 
-        self._stored = Collection(job_database(store), f"sink {sink}", values)
+        self._stored = Collection(job_database(store), f"sink {sink}", values, keep=keep)
         self._if_lost = if_lost
         self._unstored: dict[str, ValueT] = {}
         self._failed = False

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Final
 
@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 10.0
 _DEADLINE_S: Final = 10.0
+_VERSION: Final = metadata.version("kraftwatch")
 _EVALUATED: Final = {"clusters", "watch", "thresholds", "rules", "maintenance", "sinks"}
 """The keys that two jobs of one store have in common."""
 _CAUGHT_UP: Final = 1_000
@@ -45,6 +46,9 @@ class ChangeReports:
         """`sinks` and `config` are read each time, because a running job may receive others."""
         self._store, self._sinks, self._config, self._notifies = store, sinks, config, notifies
         self._every_s = every_s
+        self._reported: dict[str, tuple[ChangeSink, dict[str, Mapping[str, str]]]] = {}
+        """What each sink has taken, by its name: an unchanged state costs it nothing."""
+        self._digest: tuple[Config | None, str] = (None, "")
         self._problems: dict[str, str | None] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="change reports", daemon=True)
@@ -61,18 +65,28 @@ class ChangeReports:
         while not self._stopping.wait(self._every_s):
             if self._notifies():
                 self._report()
+            else:
+                # Another job reports now: what a sink has taken is read from the store again.
+                self._reported.clear()
 
     def _report(self) -> None:
-        states = [*self._states()]
-        for sink in self._sinks():
-            if not isinstance(sink, ChangeSink):
-                continue
+        sinks = [sink for sink in self._sinks() if isinstance(sink, ChangeSink)]
+        states = [*self._states()] if sinks else []
+        for sink in sinks:
             name = sink.options.name
+            before, taken = self._reported.get(name, (None, {}))
+            if before is not sink:
+                taken = {}
+            changed = [one for one in states if taken.get(one.of) != one.facts]
+            if not changed:
+                continue
             try:
-                problem = sink.report(states, deadline_s=_DEADLINE_S)
+                problem = sink.report(changed, deadline_s=_DEADLINE_S)
             except Exception as error:  # noqa: BLE001 - changes are reported again, and alerts do not wait for them
                 problem = type(error).__name__
-            if problem is not None and self._problems.get(name) is None:
+            if problem is None:
+                self._reported[name] = sink, {**taken, **{one.of: one.facts for one in changed}}
+            elif self._problems.get(name) is None:
                 log.warning("%s: changes cannot be reported, retrying: %s", name, problem, extra={"sink": name})
             self._problems[name] = problem
 
@@ -81,12 +95,18 @@ class ChangeReports:
         yield KnownState(
             of=JOB_CLUSTER_ID,
             at_ms=now_ms,
-            facts={"kraftwatch": metadata.version("kraftwatch"), "configuration": configuration_digest(self._config())},
+            facts={"kraftwatch": _VERSION, "configuration": self._configuration()},
         )
         for name in self._store.names:
             received = self._store.newest(name)
             if received is not None and (facts := cluster_facts(received.status)):
                 yield KnownState(of=name, at_ms=now_ms, facts=facts)
+
+    def _configuration(self) -> str:
+        config = self._config()
+        if self._digest[0] is not config:
+            self._digest = config, configuration_digest(config)
+        return self._digest[1]
 
 
 def configuration_digest(config: Config) -> str:

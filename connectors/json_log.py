@@ -15,14 +15,14 @@ LogFormat: TypeAlias = Literal["text", "json"]
 _used = False
 
 
-def use_json() -> None:
-    """From now on this process prints on stderr one JSON object a line."""
+def use_format(log_format: LogFormat) -> None:
+    """From now on this process prints text on stderr, or one JSON object a line: also an error that ends it."""
     global _used
-    _used = True
+    _used = log_format == "json"
 
 
 def uses_json() -> bool:
-    """Whether this process does."""
+    """Whether this process prints JSON on stderr."""
     return _used
 
 

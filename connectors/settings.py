@@ -5,7 +5,8 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -266,3 +267,13 @@ def secret_of(text: SecretStr | None, file: Path | None) -> Secret | None:
     if text is None and file is None:
         return None
     return Secret(text=None if text is None else text.get_secret_value(), file=file)
+
+
+def unmatched(pattern: str, known: Collection[str], what: str) -> str | None:
+    """Returns why a pattern has no effect, in one sentence with the nearest known name; None if it matches a name."""
+    if any(fnmatchcase(name, pattern) for name in known):
+        return None
+    literal = pattern.lower().strip("*?")
+    near = difflib.get_close_matches(literal, known, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(known))}"
+    return f"'{pattern}' matches no {what}; {hint}"

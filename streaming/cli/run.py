@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.json_log import use_json
+from connectors.json_log import use_format
 from streaming.cli import options
 from streaming.cli.config_from_options import resolve_config
 from streaming.cli.output import print_progress
@@ -82,8 +82,7 @@ def run(opts: RunOptions) -> None:
     # Created before the first read, so that a write in between is detected as a change.
     file = None if opts.config is None else ConfigFile(opts.config, read)
     resolved = read()
-    if resolved.log_format == "json":
-        use_json()
+    use_format(resolved.log_format)
     page = open_page(resolved)
     if page is not None:
         print_progress(f"warning: {page}")
@@ -131,8 +130,7 @@ def relay(opts: RelayOptions) -> None:
       kraftwatch relay --config kraftwatch.yaml --only prod-eu,prod-us
     """
     resolved = resolve_config(opts)
-    if resolved.log_format == "json":
-        use_json()
+    use_format(resolved.log_format)
     # The job's page in the same file is not the relay's.
     changes: dict[str, object] = {"listen": opts.listen}
     if resolved.relay is not None and opts.folder is not None:

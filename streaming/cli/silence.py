@@ -169,7 +169,7 @@ def _of_each_pattern(silence: Silence, patterns: Iterable[Sequence[str]]) -> Ite
 
 def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collection[str]) -> None:
     """Rejects a pattern that matches no known value: the silence would have no effect."""
-    from streaming.config.clusters_checks import unmatched
+    from connectors.settings import unmatched
 
     for pattern in patterns or ():
         if problem := unmatched(pattern, known, option):

@@ -1,14 +1,12 @@
 """Checks between the clusters of a configuration: names and addresses that they must not share, and patterns."""
 
-import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
 from connectors.errors import UsageError
-from connectors.settings import host_port
+from connectors.settings import host_port, unmatched
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.clusters import ClustersConfig, matches
 from streaming.config.sentences import KeyPath, placed, sentences
@@ -89,13 +87,3 @@ def _shared_addresses(clusters: Sequence[ClusterSection]) -> Iterator[Mistake]:
                     ("clusters", at, "bootstrap", number),
                     f"{address} is also in the bootstrap of cluster {owner}: give each cluster its own controllers",
                 )
-
-
-def unmatched(pattern: str, known: Collection[str], what: str) -> str | None:
-    """Returns why a pattern has no effect, in one sentence with the nearest known name; None if it matches a name."""
-    if any(fnmatchcase(name, pattern) for name in known):
-        return None
-    literal = pattern.lower().strip("*?")
-    near = difflib.get_close_matches(literal, known, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(known))}"
-    return f"'{pattern}' matches no {what}; {hint}"

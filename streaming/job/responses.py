@@ -27,21 +27,19 @@ class SinkResponses:
 
     def follow(self, sinks: Sequence[Sink]) -> None:
         """Follows these sinks while this job notifies, and no others."""
-        wanted: list[FollowedSink] = (
-            [sink for sink in sinks if isinstance(sink, FollowedSink)] if self._notifying.notifies else []
-        )
+        self._follow([sink for sink in sinks if isinstance(sink, FollowedSink)] if self._notifying.notifies else [])
+
+    def stop(self) -> None:
+        """Follows no sink any more."""
+        self._follow([])
+
+    def _follow(self, wanted: list[FollowedSink]) -> None:
         for sink in self._followed:
             if not any(sink is each for each in wanted):
                 sink.follow(None)
         self._followed = wanted
         for sink in wanted:
             sink.follow(self)
-
-    def stop(self) -> None:
-        """Follows no sink any more."""
-        for sink in self._followed:
-            sink.follow(None)
-        self._followed = []
 
     def acknowledge(self, alerts: Collection[AlertId], *, by: str) -> None:
         """Acknowledges those of the alerts that still fire."""

@@ -3,7 +3,7 @@
 Most rows of a healthy cluster are quiet: they repeat what was observed a moment before, and only times and offsets
 advance. Of these, the state needs those shortly before the end, and those beside a row of their kind that shows
 something: the one before it, with which it is compared, and the one after it, of the log until it is read to its end.
-For all others the replay is told until when everything was repeated (`Machine.leave_out`).
+For all others the replay gets the time until which everything was repeated (`Machine.leave_out`).
 
 | rows | of which are selected |
 |---|---|

@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
@@ -18,6 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from connectors.alert_json import silence_to_json
 from connectors.errors import StoreError, UsageError
+from connectors.settings import unmatched
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.collection import SilenceStore
 from rules.alert import Alert
@@ -141,9 +141,8 @@ class Api:
             "severity": [*map(str, Severity)],
         }
         for name, values in known.items():
-            pattern = getattr(body, name)
-            if not any(fnmatchcase(value, pattern) for value in values):
-                raise UsageError(f"{name}: '{pattern}' matches no {name}")
+            if problem := unmatched(getattr(body, name), values, name):
+                raise UsageError(f"{name}: {problem}")
         if (body.cluster, body.rule, body.subject, body.severity) == ("*",) * 4:
             raise UsageError("this would silence every alert: give cluster, rule, subject or severity")
         silence = Silence(

@@ -132,8 +132,9 @@ def assert_each_line_is_an_event(job: ConfiguredJob, fired: AlertLine) -> None:
 
 
 def batches(job: JobProcess) -> int:
-    """Returns the number of the newest batch."""
-    return max(int(each.name) for each in (job.checkpoint / "spark" / "commits").iterdir() if each.name.isdigit())
+    """Returns the number of the newest batch that is committed; -1 before the first one."""
+    names = (each.name for each in (job.checkpoint / "spark" / "commits").iterdir())
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 @pytest.mark.long

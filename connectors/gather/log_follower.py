@@ -33,7 +33,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
-from rules.model.identifiers import SnapshotId
+from rules.model.identifiers import Offset, SnapshotId
 from rules.model.monitoring import DamagedBatch, FailedObservation, ObservationSource, Reason
 
 START = FetchPosition(offset=0, epoch=0)
@@ -90,6 +90,8 @@ class LogFollower:
         self._paused_until = 0.0
         self._damaged_by: Address | None = None
         """The leader of which damaged batches were recorded: what is in them is read again from another one."""
+        self._high_watermark: int | None = None
+        """The newest one that a leader told."""
         self._other_quorums = nodes.other_quorums
 
     def pause(self, pause_s: float) -> None:
@@ -162,6 +164,7 @@ class LogFollower:
             await self._require_this_quorum(leader)
         self._nodes.update_from_fetch(response)
         self._searches = 0
+        self._high_watermark = response.high_watermark or self._high_watermark
         if self._damaged_by not in (None, leader):
             self._read_again(f"{leader} leads now, and {self._damaged_by} had served damaged batches")
             return
@@ -242,6 +245,8 @@ class LogFollower:
     def _write_damage(self, leader: Address, why: str, damage: DamagedBatch) -> None:
         """Reports that the leader serves a damaged batch: it reads its own disk, and TCP has a checksum of its own."""
         node, problem = self._nodes.controllers().get(leader), ObservationError(Reason.LOG_DAMAGED, why)
+        if self._high_watermark is not None:
+            damage = replace(damage, high_watermark=Offset(self._high_watermark))
         self._output.write_failure(replace(failure(ObservationSource.LOG, leader, problem, node=node), damage=damage))
 
     def _leave_log(self, leader: Address) -> None:

@@ -6,9 +6,6 @@ from rules.model.identifiers import NodeId
 from rules.model.monitoring import DamagedBatch, FailedObservation, Reason
 from rules.model.quorum import Quorum, Replica
 
-_MARGIN_MS = 2_000
-"""How much later a start must be: its age is of the log's clock, that of the damage of the monitor's."""
-
 
 def damaged_logs(quorum: Quorum) -> Sequence[FailedObservation]:
     """Returns the newest damaged batch that each controller served; none of one that started again since.
@@ -37,8 +34,11 @@ def sound_copies(quorum: Quorum, node: NodeId | None, damage: DamagedBatch) -> I
 
 
 def _started_since(quorum: Quorum, failure: FailedObservation) -> bool:
-    node, newest = serving_node(quorum, failure), quorum.newest_timestamp_ms
+    """Returns whether the controller registered after it served the batch, by the offset: clocks and a start of less
+    than a second do not matter."""
+    node, served_at = serving_node(quorum, failure), failure.damage.high_watermark if failure.damage else None
     registration = None if node is None else quorum.controllers.get(node)
-    if registration is None or newest is None:
+    if registration is None or served_at is None:
         return False
-    return newest - registration.at.timestamp_ms + _MARGIN_MS < quorum.now_ms - failure.last_at_ms
+    # A record of a snapshot has no offset of the log.
+    return not registration.at.snapshot and registration.at.offset >= served_at

@@ -225,6 +225,8 @@ class DamagedBatch:
     """The snapshot that it is in; None for the log."""
     position: int | None = None
     """Where it begins in the snapshot's file."""
+    high_watermark: Offset | None = None
+    """The leader's when it served the batch, if it told one: what has a lower offset was written before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,7 +293,8 @@ def openapi() -> dict[str, Any]:
     schemas = {key: schema for (key, _), schema in found.items()}
     paths: dict[str, Any] = {}
     for at, one in enumerate(OPERATIONS):
-        refusals = {str(code): _content(_REFUSALS[code], schemas["problem"]) for code in (*one.refuses, 401, 421)}
+        codes = (*one.refuses, 401, 421, *([413] if one.body else []))
+        refusals = {str(code): _content(_REFUSALS[code], schemas["problem"]) for code in sorted(codes)}
         parameters = [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in one.names
         ]
@@ -328,6 +329,7 @@ _REFUSALS = {
     401: "The token of listen_token_file is missing",
     403: "The job has no listen_token_file, or a browser sent the request without a header of the page",
     404: "There is no such object",
+    413: "The body is too long",
     421: "The host of the request is unknown",
     503: "The job starts, replays its journal, or cannot use its database",
 }

@@ -110,6 +110,8 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
 
 
 _GZIP_FROM = 10_000
+_BODY_BYTES = 16_384
+"""A request changes one acknowledgement or silence."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -122,6 +124,7 @@ def application(
     """Returns the blueprints behind the checks: the host must be that of `--listen` or of the page's URL."""
     app = Flask("kraftwatch", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # Flask's default provider has it
+    app.config["MAX_CONTENT_LENGTH"] = _BODY_BYTES
     for each in blueprints:
         app.register_blueprint(each)
 
@@ -147,9 +150,12 @@ def application(
     @app.errorhandler(HTTPException)
     def error_as_json(problem: HTTPException) -> ResponseReturnValue:
         paths = sorted(rule.rule for rule in app.url_map.iter_rules())
-        if problem.code == 404:
-            return {"status": f"not found; the paths are {', '.join(paths)}"}, 404
-        return {"status": problem.name.lower()}, problem.code or 500
+        known = {
+            404: f"not found; the paths are {', '.join(paths)}",
+            413: f"the body is longer than {_BODY_BYTES} bytes",
+        }
+        code = problem.code or 500
+        return {"status": known.get(code, problem.name.lower())}, code
 
     @app.after_request
     def hide_server_version(response: Response) -> Response:

@@ -39,8 +39,9 @@ CONNECTION_LIMIT = 256
 _THREADS = 4
 _START_S = 10
 _HEADER_BYTES = 32_768
-_BODY_BYTES = 16_384
-"""A request changes one acknowledgement or silence."""
+_BODY_BYTES = 65_536
+"""The longest body that is read. It is more than the application accepts: a connection that is closed before its body
+was read is reset, and the client may not see the answer."""
 
 
 class Server:

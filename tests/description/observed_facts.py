@@ -114,7 +114,8 @@ def _damage(one: DamagedBatch | None) -> str:
         return ""
     snapshot = "" if one.snapshot is None else f" of snapshot {one.snapshot.end_offset}-{one.snapshot.epoch}"
     place = "" if one.position is None else f" at byte {one.position}"
-    return f", damaged{snapshot}{place}: {known(one.offset)} to {known(one.last_offset)} in epoch {known(one.epoch)}"
+    batch = f"{known(one.offset)} to {known(one.last_offset)} in epoch {known(one.epoch)}"
+    return f", damaged{snapshot}{place}: {batch}, served at high watermark {known(one.high_watermark)}"
 
 
 def _contract(one: ContractViolation, times: Times) -> str:

@@ -242,7 +242,12 @@ class ScriptRun:
 
     def damage_log(self, node: str, first: str, last: str) -> Iterator[str]:
         """damage-log 1 40 42: a controller serves a damaged batch with these offsets."""
-        damage = DamagedBatch(offset=Offset(int(first)), last_offset=Offset(int(last)), epoch=Epoch(1))
+        damage = DamagedBatch(
+            offset=Offset(int(first)),
+            last_offset=Offset(int(last)),
+            epoch=Epoch(1),
+            high_watermark=Offset(self.cluster.records.offset),
+        )
         yield from self.record(
             FailedObservation(
                 source=ObservationSource.LOG,

@@ -166,7 +166,10 @@ class SimulatedGatherer:
             self.damaged, position = False, Offset(self.position)
             yield [Undecodable(offset=position, reason="a record of an unknown type", length=9)]
         if self.disk_damaged:
-            self.disk_damaged, damage = False, DamagedBatch(offset=Offset(0), last_offset=Offset(2))
+            self.disk_damaged, damage = (
+                False,
+                DamagedBatch(offset=Offset(0), last_offset=Offset(2), high_watermark=Offset(leader.high_watermark)),
+            )
             failed = _failed(ObservationSource.LOG, _address(leader), Reason.LOG_DAMAGED, "damaged")
             yield [replace(failed, damage=damage)]
 

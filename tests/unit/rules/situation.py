@@ -63,6 +63,8 @@ from rules.model.quorum import LagSample, LogRegression, Outage, Poll, Quorum, R
 NOW = Millis(1_790_000_000_000)
 LOG_END = Offset(10_000)
 EPOCH = Epoch(7)
+SERVED_AT = Offset(9_500)
+"""The high watermark when a damaged batch was served."""
 TOPIC = TopicId("dG9waWMtb3JkZXJzAAAAAA")
 DAY_MS = 86_400_000
 
@@ -611,7 +613,7 @@ def log_damaged(quorum: Quorum, node: int, damage: DamagedBatch | None = None, *
         detail="the CRC-32C does not match: the batch is damaged",
         first_at_ms=Millis(NOW - ago_ms),
         last_at_ms=Millis(NOW - ago_ms),
-        damage=damage or DamagedBatch(offset=Offset(40), last_offset=Offset(42), epoch=EPOCH),
+        damage=damage or DamagedBatch(offset=Offset(40), last_offset=Offset(42), epoch=EPOCH, high_watermark=SERVED_AT),
     )
     return replace(quorum, failures=(*quorum.failures, failed))
 

@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import Millis, NodeId, Offset, SnapshotId
+from rules.model.membership import RecordPosition
 from rules.model.monitoring import DamagedBatch
 from tests.unit.rules.situation import (
+    EPOCH,
     NOW,
-    controller_start,
+    SERVED_AT,
     finding_lines,
     findings,
     healthy,
@@ -49,14 +51,19 @@ def test_a_controller_with_a_damaged_snapshot_is_not_restarted_before_the_file_i
     assert any(step.startswith(f"# Do not restart controller 3 while {name} is its newest") for step in finding.remedy)
 
 
-@pytest.mark.parametrize(("started_ago_ms", "fires"), [(600_000, True), (58_000, True), (57_000, False)])
-def test_it_ends_when_the_controller_has_started_since(started_ago_ms: int, fires: bool) -> None:
-    quorum = log_damaged(healthy(), 3, ago_ms=60_000)
-    start = controller_start(3, ago_ms=started_ago_ms)
-    one = quorum.controllers[NodeId(3)]
-    at = replace(one.at, timestamp_ms=Millis(start.timestamp_ms))
-    quorum = replace(quorum, controllers={**quorum.controllers, NodeId(3): replace(one, at=at)})
-    quorum = replace(quorum, now_ms=NOW, newest_timestamp_ms=NOW)
+@pytest.mark.parametrize(
+    ("registered", "fires"),
+    [
+        (RecordPosition(offset=Offset(SERVED_AT - 1), leader_epoch=EPOCH, timestamp_ms=NOW), True),
+        (RecordPosition(offset=Offset(SERVED_AT), leader_epoch=EPOCH, timestamp_ms=Millis(0)), False),
+        (RecordPosition(offset=Offset(SERVED_AT), leader_epoch=EPOCH, timestamp_ms=NOW, snapshot=True), True),
+    ],
+    ids=["registered before", "registered since", "a snapshot does not tell"],
+)
+def test_it_ends_when_the_controller_has_registered_since(registered: RecordPosition, fires: bool) -> None:
+    quorum = log_damaged(healthy(), 3)
+    one = replace(quorum.controllers[NodeId(3)], at=registered)
+    quorum = replace(quorum, controllers={**quorum.controllers, NodeId(3): one})
     assert finding_lines(quorum) == ([f"critical {RULE}: controller 3"] if fires else [])
 
 

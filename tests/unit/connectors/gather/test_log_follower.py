@@ -295,6 +295,7 @@ def test_a_damaged_batch_is_reported_and_read_again_from_another_leader(
     assert (first.reason, first.endpoint) == (Reason.LOG_DAMAGED, str(C1))
     assert first.damage is not None
     assert (first.damage.offset, first.damage.last_offset) == (0, 2 if goes_on else None)
+    assert first.damage.high_watermark == 4
 
 
 def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loop: EventLoop) -> None:

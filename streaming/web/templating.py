@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rules.evaluate import ALL_RULES
 from rules.evidence_text import evidence_lines
@@ -26,6 +26,8 @@ from streaming.status.status_parts import RecoveringPartition
 from streaming.web.cluster_view import ClusterView
 from streaming.web.timeline import time_control, timeline
 
+_SOFT_BREAK = re.compile(r"(?<!\n)\n(?!\n|- |\d+\. ) *")
+_CODE = re.compile(r"`([^`\n]+)`")
 _FIELD = re.compile(r" *[a-z][a-z0-9_]*")
 _STATIC = files("streaming.web") / "static"
 SPANS_S: Mapping[str, int] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
@@ -67,8 +69,7 @@ def _environment() -> Environment:
     environment.filters.update(
         ago=lambda ms: "unknown" if ms is None else duration(max(0, ms)),
         iso=iso,
-        # A text of the project: a name from a cluster stays on its line.
-        lines=lambda text: Markup("\n").join(text.splitlines()),
+        prose=_prose,
         clock=lambda at_ms: utc_text(at_ms).removesuffix(" UTC"),
         late=late_text,
         count=_count,
@@ -92,6 +93,18 @@ def _printable(value: object) -> object:
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return visible(value)
+
+
+def _prose(text: str) -> Markup:
+    """Returns a text of the project with each paragraph and each item of a list on one line, and code marked as such.
+
+    A name from a cluster must not become code: it is no argument.
+    """
+    parts = []
+    for at, part in enumerate(text.split("```")):
+        escaped = str(escape(part.strip("\n") if at % 2 else _SOFT_BREAK.sub(" ", part)))
+        parts.append(f"<code>{escaped}</code>" if at % 2 else _CODE.sub(r"<code>\1</code>", escaped))
+    return Markup("").join(map(Markup, parts))
 
 
 def _field_name(name: str) -> str:

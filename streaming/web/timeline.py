@@ -53,6 +53,8 @@ class TimelineMark:
     text: str
     label: str = ""
     """A short text beside the mark, where there is room."""
+    wide: bool = False
+    """Only a wide screen has room for the label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +100,8 @@ class Timeline:
         return round(self.x(span.to_ms) - self.x(span.from_ms), 3)
 
     @property
-    def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Position and label (UTC) of each tick."""
+    def ticks(self) -> tuple[tuple[float, str, bool], ...]:
+        """Position, label (UTC), and whether a phone has no room for the label: every second one."""
         span_s = (self.to_ms - self.from_ms) / 1000
         # A label with seconds is wider.
         fitting = (one for one in _STEPS_S if span_s / one <= (_TICKS if one >= 60 else _TICKS - 3))
@@ -107,7 +109,7 @@ class Timeline:
         form = "%H:%M:%S" if step < 60_000 else "%H:%M" if span_s <= 172_800 else "%d %b"
         first = -(-self.from_ms // step) * step
         return tuple(
-            (self.x(at), datetime.fromtimestamp(at / 1000, UTC).strftime(form))
+            (self.x(at), datetime.fromtimestamp(at / 1000, UTC).strftime(form), at // step % 2 == 1)
             for at in range(first, self.to_ms + 1, step)
         )
 
@@ -124,12 +126,15 @@ class Timeline:
         marks.sort(key=lambda mark: mark.at_ms)
         ends = [*(self.x(mark.at_ms) for mark in marks[1:]), 100.0]
         # The mark's title holds the text too.
-        labelled = (
-            mark if end - self.x(mark.at_ms) >= 2.5 + 1.2 * len(mark.label) else replace(mark, label="")
-            for mark, end in zip(marks, ends, strict=False)
-        )
+        labelled = (_labelled(mark, end - self.x(mark.at_ms)) for mark, end in zip(marks, ends, strict=False))
         spans = (one for one in lane.spans if one.to_ms >= self.from_ms and one.from_ms <= self.to_ms)
         return replace(lane, marks=tuple(labelled), spans=tuple(spans))
+
+
+def _labelled(mark: TimelineMark, room: float) -> TimelineMark:
+    """Returns the mark with its label as far as `room` allows: per cent of the width up to the next mark."""
+    length = len(mark.label)
+    return replace(mark, label=mark.label if room >= 2.5 + 1.2 * length else "", wide=room < 6 + 2.4 * length)
 
 
 def timeline(view: ClusterView, from_ms: Millis, to_ms: Millis) -> Timeline:

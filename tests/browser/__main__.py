@@ -6,6 +6,7 @@ from pathlib import Path
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.model.identifiers import Millis
+from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
 from tests.browser.chromium import PHONE, Browser, chromium
 from tests.browser.page_fixture import PageFixture
@@ -47,7 +48,7 @@ def play_scenario(fixture: PageFixture) -> None:
 
 
 def add_clusters_sinks_and_silences(fixture: PageFixture) -> None:
-    """Adds healthy clusters, sinks and a silence."""
+    """Adds healthy clusters, sinks, a silence and an acknowledgement."""
     calm = fixture.store.newest("calm")
     assert calm is not None
     fixture.store.set_clusters([*FAULTY, *HEALTHY])
@@ -73,6 +74,17 @@ def add_clusters_sinks_and_silences(fixture: PageFixture) -> None:
             comment="disk swap on broker 101, CHG-1234",
         )
     )
+    (replaced,) = (alert for alert in history if alert.rule == "voter-disk-replaced")
+    fixture.acknowledgements.append(
+        Acknowledgement(
+            fingerprint=replaced.fingerprint,
+            started_at_ms=replaced.started_at_ms,
+            severity=replaced.severity,
+            by="Ben",
+            at_ms=Millis(fixture.now_ms - 90_000),
+            comment="INC-2041",
+        )
+    )
 
 
 def take_screenshots(fixture: PageFixture, browser: Browser, folder: Path) -> None:
@@ -86,7 +98,7 @@ def take_screenshots(fixture: PageFixture, browser: Browser, folder: Path) -> No
     browser.open(cluster, dark=True)
     browser.screenshot(folder / "page-dark.webp", height=860)
     browser.open(cluster, size=PHONE, dark=True)
-    browser.screenshot(folder / "page-phone.webp", height=1200)
+    browser.screenshot(folder / "page-phone.webp", height=1210)
 
 
 def main() -> None:
@@ -94,7 +106,10 @@ def main() -> None:
     DOCS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with PageFixture(folder, [*FAULTY, "calm"]) as fixture, chromium(folder / "profile") as browser:
+        with (
+            PageFixture(folder, [*FAULTY, "calm"], changeable=True) as fixture,
+            chromium(folder / "profile") as browser,
+        ):
             play_scenario(fixture)
             add_clusters_sinks_and_silences(fixture)
             take_screenshots(fixture, browser, DOCS)

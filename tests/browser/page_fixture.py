@@ -15,6 +15,7 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
+from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
@@ -86,17 +87,32 @@ class PageFixture(ServedPages):
     """Clusters, status store and ledger behind a server on loopback."""
 
     def __init__(
-        self, folder: Path, names: Sequence[str], *, sinks: Sequence[Sink] = (), past: PastStates | None = None
+        self,
+        folder: Path,
+        names: Sequence[str],
+        *,
+        sinks: Sequence[Sink] = (),
+        past: PastStates | None = None,
+        changeable: bool = False,
     ) -> None:
-        """All clusters begin at the same time; there is no observation before `pass_s`."""
+        """All clusters begin at the same time; there is no observation before `pass_s`.
+
+        With `changeable` the page has the buttons of a job with a token.
+        """
         self.now_ms = START
         self.clusters = {name: FixtureCluster(name, now_ms=START) for name in names}
         self.store = StatusStore(names)
         self.silences: list[Silence] = []
+        self.acknowledgements: list[Acknowledgement] = []
         self._ledger = Ledger(job_database(folder))
         self._delivery = RecordingDispatcher(self._ledger, sinks)
         view = FleetView(
-            store=self.store, silences=lambda _: self.silences, now_ms=lambda: Millis(self.now_ms), past=past
+            store=self.store,
+            silences=lambda _: self.silences,
+            acknowledgements=lambda: self.acknowledgements,
+            now_ms=lambda: Millis(self.now_ms),
+            past=past,
+            changeable=changeable,
         )
         super().__init__(view)
 

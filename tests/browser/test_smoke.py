@@ -42,7 +42,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
-    with PageFixture(tmp_path_factory.mktemp("page"), ["calm", "prod", EVIL]) as fixture:
+    with PageFixture(tmp_path_factory.mktemp("page"), ["calm", "prod", EVIL], changeable=True) as fixture:
         fixture[EVIL].topic(EVIL, {0: (101, 102)})
         fixture.pass_s(15)
         fixture[EVIL].stop(101)
@@ -67,6 +67,28 @@ def test_page_loads_from_its_own_host_without_errors_and_fits_the_screen(
     if quote(EVIL) in path:
         assert EVIL in browser.text(), "a name with markup is shown as text"
         assert browser.run("return [window.injected, document.querySelectorAll('main img').length]") == [None, 0]
+
+
+def test_a_finger_can_press_every_button_of_a_phone(fixture: PageFixture, browser: Browser) -> None:
+    browser.open(fixture.url(f"/clusters/{quote(EVIL)}?span=15m"), size=PHONE)
+    heights = browser.run(
+        "return [...document.querySelectorAll('button, input, .button, .spans a, summary')]"
+        ".filter((each) => each.offsetParent).map((each) => each.getBoundingClientRect().height)"
+    )
+    assert len(heights) > 10, "acknowledge, silence and copy are shown"
+    assert min(heights) >= 44
+
+
+def test_a_command_is_selected_as_it_is_although_its_words_are_not_divided(
+    fixture: PageFixture, browser: Browser
+) -> None:
+    browser.open(fixture.url(f"/clusters/{quote(EVIL)}"), size=PHONE)
+    shown, selected = browser.run(
+        "const code = document.querySelector('.command code'); getSelection().selectAllChildren(code);"
+        "return [code.textContent, getSelection().toString()]"
+    )
+    assert shown.startswith("kafka-topics.sh --bootstrap-server ")
+    assert selected == shown
 
 
 def test_page_of_a_cluster_follows_it_without_a_reload(fixture: PageFixture, browser: Browser) -> None:

@@ -123,6 +123,17 @@ def test_unknown_path_is_a_404_as_json(fixture: PageFixture, path: str) -> None:
     assert (answer.status_code, list(answer.json())) == (404, ["status"])
 
 
+def test_page_of_a_rule_has_a_line_for_each_paragraph_and_item_and_keeps_those_of_code(fixture: PageFixture) -> None:
+    html = fixture.get("/rules/ghost-registration").text
+    assert (
+        "\n- It is lower, and every registration supports 33: raise it, then unregister the controller. There" in html
+    )
+    assert "There is no way back from 33.\n- It is lower, and a registration without" in html
+    assert "<code>$ kafka-storage.sh format --config" in html
+    assert "metadata.version was upgraded to 33.\n$ kafka-server-stop.sh --node-id=4\n" in html
+    assert "reported by <code>failure-tolerance</code> or" in fixture.get("/rules/stale-voter-endpoint").text
+
+
 def test_directory_id_in_evidence_is_shown_unchanged() -> None:
     evidence: dict[str, Any] = {"voters": {"1-0dU03Uz3QFKZPAcA9Bgc_g": "does not fetch, " * 9}, "leader_epoch": 7}
     html = rendered(NO_OBSERVATION, history=[alert("quorum", cluster="prod", evidence=evidence)])

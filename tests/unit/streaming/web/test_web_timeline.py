@@ -10,6 +10,7 @@ from rules.finding import Severity
 from rules.formatting import from_iso
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
 from streaming.status.status_parts import (
+    ControllerStartStatus,
     ElectionStatus,
     ForcedReconfigurationStatus,
     TopicRecovery,
@@ -118,8 +119,9 @@ def test_alerts_outside_the_span_are_left_out_and_alerts_without_a_lane_are_coun
 
 
 def test_ticks_are_at_round_times() -> None:
-    words = [word for _, word in timeline(view(), Millis(0), Millis(3_600_000)).ticks]
-    assert words == ["00:00", "00:10", "00:20", "00:30", "00:40", "00:50", "01:00"]
+    ticks = timeline(view(), Millis(0), Millis(3_600_000)).ticks
+    assert [word for _, word, _ in ticks] == ["00:00", "00:10", "00:20", "00:30", "00:40", "00:50", "01:00"]
+    assert [word for _, word, between in ticks if not between] == ["00:00", "00:20", "00:40", "01:00"], "on a phone"
 
 
 def test_forced_voter_change_has_its_own_shape() -> None:
@@ -136,6 +138,20 @@ def test_forced_voter_change_has_its_own_shape() -> None:
     (mark,) = line.lanes[1].marks
     assert (mark.shape, mark.label) == (Shape.FORCED, "+4 −1 −2")
     assert mark.text == "voter set changed by force: 4-d4 added, 1-d1 removed and 2-d2 removed, at offset 77"
+
+
+@pytest.mark.parametrize(
+    ("seconds_to_the_next", "expected"), [(1, ("", True)), (4, ("2", True)), (20, ("2", False))], ids=str
+)
+def test_a_label_is_left_out_where_it_would_cover_the_next_mark(
+    seconds_to_the_next: int, expected: tuple[str, bool]
+) -> None:
+    starts = [
+        ControllerStartStatus(id=NodeId(node), offset=Offset(70), at_ms=Millis(NOON_MS + after * 1000))
+        for node, after in ((2, 0), (3, seconds_to_the_next))
+    ]
+    first = timeline(view(starts=tuple(starts)), FROM, TO).lanes[2].marks[0]
+    assert (first.label, first.wide) == expected, "the label, and whether only a wide screen has room for it"
 
 
 def replica_id(node: int) -> ReplicaKey:

@@ -94,7 +94,7 @@ hostile: $(READY) ## mutate what a node, a disk, a sink or a file may hold, COUN
 chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert (root, nftables)
 	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" $(BIN)/python -m tests.chaos
 
-screenshots: $(READY) ## update the screenshots of the web page (needs Debian's chromium and chromium-driver)
+screenshots: $(READY) ## update the pictures of the web page and of Slack (needs Debian's chromium and chromium-driver)
 	@$(BIN)/python -m tests.browser
 
 goldens: $(READY) ## update goldens and generated documentation; review every diff

@@ -5,6 +5,7 @@ context. https://docs.slack.dev/messaging/formatting-message-text: `&`, `<` and 
 mentions and links can only be written with `<` if `parse` is `none` and `verbatim` is set.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,8 +24,11 @@ Block: TypeAlias = dict[str, Any]
 
 _MAX_SECTION = 2_900
 """Characters of a section, with room for what surrounds them."""
+_MAX_TEXT = 3_900
+"""Characters of a message without blocks: chat.update takes 4,000."""
 _MAX_STEPS = 12
 _MAX_OTHER_ALERTS = 12
+_MAX_PEOPLE = 6
 _MAX_LINE = 300
 _MAX_EVIDENCE_LINES = 25
 _EMOJI = {
@@ -53,17 +57,13 @@ class SlackDocument:
 
 def slack_document(notification: Notification, links: MessageLinks, *, with_buttons: bool = False) -> SlackDocument:
     """Returns all texts of a notification."""
-    text = message(notification, links)
-    if with_buttons and notification.firing:
-        (attachment,) = text["attachments"]
-        attachment["blocks"].append(buttons(notification, links.cluster(notification.root.cluster)))
-    return SlackDocument(message=text, reply=reply(notification))
+    return SlackDocument(message=message(notification, links, with_buttons=with_buttons), reply=reply(notification))
 
 
 _NO_UNFURL: dict[str, Any] = {"parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}
 
 
-def message(notification: Notification, links: MessageLinks) -> dict[str, Any]:
+def message(notification: Notification, links: MessageLinks, *, with_buttons: bool = False) -> dict[str, Any]:
     """Returns the message of an incident in its current state. The color requires an attachment around the blocks."""
     resolved = notification.state is AlertState.RESOLVED
     root = notification.root
@@ -71,8 +71,10 @@ def message(notification: Notification, links: MessageLinks) -> dict[str, Any]:
     blocks = [_context(_origin(notification), *texts)]
     if notification.acknowledgements:
         blocks.append(_context(_acknowledged(notification)))
+    # Slack folds long messages: the buttons and the remedy must be above the fold.
+    if with_buttons and notification.firing:
+        blocks.append(buttons(notification, links.cluster(root.cluster)))
     if not resolved:
-        # Slack folds long messages: the remedy must be above the fold.
         blocks += [*_remedy(root), *_evidence(root)]
     blocks += _others(notification.alerts[1:], root.cluster)
     # A phone's lock screen shows the headline.
@@ -104,7 +106,7 @@ def reply(notification: Notification) -> dict[str, Any]:
         summary = escaped(notification.summary, 2 * _MAX_LINE)
         text = f"{_EMOJI[notification.severity]} Still {notification.severity}: {summary}"
     else:
-        text = "\n".join(_lines(notification.new_transitions, notification.root.cluster))
+        text = "\n".join(_lines(notification.new_transitions, notification.root.cluster, room=_MAX_TEXT))
     return {"text": text, **_NO_UNFURL}
 
 
@@ -118,8 +120,11 @@ def _acknowledged(notification: Notification) -> str:
         by = f"by {escaped(one.by, _MAX_LINE)}"
         ends_ms = one.until_ms
         people.append(by if ends_ms is None else f"{by} until {_date(ends_ms)}")
+    people = [*dict.fromkeys(people)]
+    if len(people) > _MAX_PEOPLE:
+        people[_MAX_PEOPLE:] = [f"{len(people) - _MAX_PEOPLE} more people"]
     some = "" if notification.acknowledged else f" {len(found)} of {len(notification.firing)} alerts,"
-    return f":eyes:{some} {'Acknowledged' if not some else 'acknowledged'} {and_join(dict.fromkeys(people))}"
+    return f":eyes:{some} {'Acknowledged' if not some else 'acknowledged'} {and_join(people)}"
 
 
 def _date(at_ms: Millis) -> str:
@@ -202,14 +207,20 @@ def _sections(lines: Sequence[str]) -> Iterator[Block]:
     yield _section(text)
 
 
-def _lines(alerts: Sequence[Alert], cluster: str) -> Iterator[str]:
-    """Yields one line per alert; the line of another cluster's alert names it: a storm incident has many clusters."""
-    for alert in alerts[:_MAX_OTHER_ALERTS]:
+def _lines(alerts: Sequence[Alert], cluster: str, room: int = sys.maxsize) -> Iterator[str]:
+    """Yields one line per alert, of at most `room` characters together.
+
+    The line of another cluster's alert names it: a storm incident has many clusters.
+    """
+    for at, alert in enumerate(alerts):
         badge = _RESOLVED_EMOJI if alert.state is AlertState.RESOLVED else _EMOJI[alert.severity]
         where = "" if alert.cluster == cluster else f"{escaped(alert.cluster, _MAX_LINE)} "
-        yield f"{badge} {where}`{alert.rule}` {escaped(alert.subject, _MAX_LINE)}: {escaped(alert.summary, _MAX_LINE)}"
-    if len(alerts) > _MAX_OTHER_ALERTS:
-        yield f"… and {len(alerts) - _MAX_OTHER_ALERTS} more"
+        line = f"{badge} {where}`{alert.rule}` {escaped(alert.subject, _MAX_LINE)}: {escaped(alert.summary, _MAX_LINE)}"
+        room -= len(line) + 1
+        if at == _MAX_OTHER_ALERTS or room < 0:
+            yield f"… and {len(alerts) - at} more"
+            return
+        yield line
 
 
 def _code(text: str, limit: int) -> str:

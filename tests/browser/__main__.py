@@ -1,4 +1,4 @@
-"""`make screenshots`: makes the screenshots in the documents, from scripted quorums with faults."""
+"""`make screenshots`: makes the pictures in the documents, of the page from scripted quorums and of Slack."""
 
 import tempfile
 from dataclasses import replace
@@ -10,6 +10,7 @@ from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
 from tests.browser.chromium import PHONE, Browser, chromium
 from tests.browser.page_fixture import PageFixture
+from tests.browser.slack_picture import examples, to_html
 
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"
 FAULTY = ("prod-eu-1", "prod-us-2", "orders", "staging")
@@ -101,8 +102,17 @@ def take_screenshots(fixture: PageFixture, browser: Browser, folder: Path) -> No
     browser.screenshot(folder / "page-phone.webp", height=1210)
 
 
+def draw_slack(browser: Browser, page: Path, folder: Path) -> None:
+    """Writes the pictures of Slack, by way of an HTML file."""
+    page.write_text(to_html(examples()), encoding="utf-8")
+    browser.open(page.as_uri(), size=(880, 900))
+    browser.screenshot(folder / "slack.webp")
+    browser.open(page.as_uri(), size=PHONE, dark=True)
+    browser.screenshot(folder / "slack-phone.webp", height=740)
+
+
 def main() -> None:
-    """Makes all screenshots."""
+    """Makes all pictures."""
     DOCS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -113,6 +123,7 @@ def main() -> None:
             play_scenario(fixture)
             add_clusters_sinks_and_silences(fixture)
             take_screenshots(fixture, browser, DOCS)
+            draw_slack(browser, folder / "slack.html", DOCS)
 
 
 if __name__ == "__main__":

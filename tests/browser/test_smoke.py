@@ -17,6 +17,7 @@ from streaming.status.recording import open_journal
 from streaming.web.past_states import PastStates
 from tests.browser.chromium import DESKTOP, PHONE, Browser, chromium
 from tests.browser.page_fixture import PageFixture
+from tests.browser.slack_picture import examples, to_html
 from tests.eventually import eventually
 from tests.unit.streaming.report.test_incident_report import recording, written
 from tests.unit.streaming.status.test_from_journal import AT
@@ -157,6 +158,20 @@ def test_report_opens_from_a_file_and_requests_nothing(tmp_path: Path, browser: 
     assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
     assert browser.requests() == [place.as_uri()]
     assert browser.console_messages() == []
+
+
+def test_the_picture_of_slack_shows_every_text_that_is_sent_and_fits_the_screen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    place = tmp_path / "slack.html"
+    place.write_text(to_html(examples()), encoding="utf-8")
+    for size in (DESKTOP, PHONE):
+        browser.open(place.as_uri(), size=size)
+        assert browser.console_messages() == []
+        assert browser.run("return document.documentElement.scrollWidth") == size[0]
+    shown = browser.text("body")
+    assert [shown.count(label) for label in ("Silence 1 h", "Open page", "What to do")] == [3, 3, 3]
+    assert [shown.count(word) for word in ("CRITICAL", "WARNING", "Acknowledged by ana", "RESOLVED")] == [1, 2, 2, 1]
 
 
 def test_the_buttons_acknowledge_and_silence_with_the_login_of_the_browser(browser: Browser, tmp_path: Path) -> None:

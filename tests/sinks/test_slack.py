@@ -10,10 +10,11 @@ from pydantic import SecretStr
 
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks
-from connectors.sinks.slack_blocks import escaped, message
+from connectors.sinks.slack_blocks import escaped, message, slack_document
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks import slack_double
 from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest
@@ -238,6 +239,30 @@ def test_text_from_a_cluster_is_never_a_mention_a_link_or_the_end_of_a_code_bloc
         assert "\u202e" not in text
         assert text.count("```") % 2 == 0
     check("webhook", posted)
+
+
+@pytest.mark.parametrize("text", ["x" * 5_000, "<&>`" * 1_000, "\u202e" * 1_000], ids=["long", "escaped", "hidden"])
+@pytest.mark.parametrize("acknowledged", [0, 30, 60])
+def test_the_largest_message_with_buttons_keeps_slacks_limits(text: str, acknowledged: int) -> None:
+    fields: dict[str, Any] = {"summary": text, "evidence": {text: text, "more": [text] * 40}, "remedy": (text,) * 40}
+    alerts = tuple(alert(f"{number} {text}", cluster=f"c{number}-{'x' * 90}", **fields) for number in range(60))
+    people = tuple(
+        Acknowledgement(
+            fingerprint=one.fingerprint,
+            started_at_ms=one.started_at_ms,
+            severity=one.severity,
+            by=f"{number} {text}",
+            at_ms=NOON_MS,
+            until_ms=Millis(NOON_MS + number),
+        )
+        for number, one in enumerate(alerts[:acknowledged])
+    )
+    largest = replace(STARTED, alerts=alerts, new_transitions=alerts, acknowledgements=people)
+    document = slack_document(largest, LINKS, with_buttons=True)
+    check("chat.postMessage", {"channel": CHANNEL, **document.message})
+    check("chat.postMessage", {"channel": CHANNEL, "thread_ts": "1795150862.000100", **document.reply})
+    kinds = [each["type"] for each in document.message["attachments"][0]["blocks"]]
+    assert kinds.index("actions") < kinds.index("section"), "Slack folds what is below the first lines"
 
 
 @pytest.mark.parametrize("limit", range(1, 30))

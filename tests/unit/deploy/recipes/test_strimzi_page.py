@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from streaming.config import load
+from tests.cli.program import kraftwatch
 from tests.unit.deploy.recipes.test_helm_chart import HELM, rendered
-from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, validate
+from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, Manifest, validate
 
 PAGE = Path(__file__).parents[4] / "docs" / "strimzi.md"
 BLOCKS: list[dict[str, Any]] = [
@@ -17,22 +18,28 @@ BLOCKS: list[dict[str, Any]] = [
 ]
 (VALUES,) = (block for block in BLOCKS if "config" in block)
 (POLICY,) = (block for block in BLOCKS if block.get("kind") == "NetworkPolicy")
+(CHECK,) = (block for block in BLOCKS if block.get("kind") == "Job")
 (USER,) = (block for block in BLOCKS if block.get("kind") == "KafkaUser")
 SECRETS = "/etc/kraftwatch-secrets"
 
 
+def written_config(folder: Path) -> Path:
+    """Returns the file with the page's configuration, beside the files of the Secret."""
+    text, file = yaml.safe_dump(VALUES["config"]), folder / "kraftwatch.yaml"
+    for name in re.findall(rf"{SECRETS}/(\S+)", text):
+        (folder / name).write_text("x")
+    file.write_text(text.replace(SECRETS, str(folder)))
+    return file
+
+
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_network_policy_is_valid(version: str) -> None:
-    validate(POLICY, version)
+@pytest.mark.parametrize("manifest", [POLICY, CHECK], ids=["NetworkPolicy", "Job"])
+def test_manifests_are_valid(manifest: Manifest, version: str) -> None:
+    validate(manifest, version)
 
 
 def test_configuration_names_the_control_plane_listener_and_files_of_the_secret(tmp_path: Path) -> None:
-    text = yaml.safe_dump(VALUES["config"])
-    for name in re.findall(rf"{SECRETS}/(\S+)", text):
-        (tmp_path / name).write_text("x")
-    (tmp_path / "kraftwatch.yaml").write_text(text.replace(SECRETS, str(tmp_path)))
-
-    config = load(tmp_path / "kraftwatch.yaml")
+    config = load(written_config(tmp_path))
 
     assert [one.name for one in config.clusters] == ["my-cluster", "payments"]
     assert {address.rpartition(":")[2] for one in config.clusters for address in one.bootstrap} == {"9090"}
@@ -54,3 +61,33 @@ def test_rendered_policies_of_both_sides_fit_together(tmp_path: Path) -> None:
     labels = ours["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
     assert client["podSelector"]["matchLabels"].items() <= labels.items()
     assert client["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "kraftwatch"}
+
+
+def test_the_check_fails_without_an_answer_and_needs_no_volume_of_the_job(tmp_path: Path) -> None:
+    (container,) = CHECK["spec"]["template"]["spec"]["containers"]
+    config = written_config(tmp_path)
+    mounts = {each["mountPath"] for each in container["volumeMounts"]}
+
+    words = [config if word == "/etc/kraftwatch/kraftwatch.yaml" else word for word in container["args"]]
+    ended = kraftwatch(*words, "--timeout", "1")
+
+    assert ended.exit_code == 3, f"unknown: nothing answers, and there is no journal: {ended.output}"
+    assert mounts == {"/etc/kraftwatch", SECRETS}
+
+
+@pytest.mark.skipif(HELM is None, reason="helm is missing: `make helm` builds it")
+def test_the_check_runs_as_the_job_does_and_both_network_policies_admit_it(tmp_path: Path) -> None:
+    ours = rendered(tmp_path, VALUES)
+    pod, job = CHECK["spec"]["template"]["spec"], ours["StatefulSet"]["spec"]["template"]["spec"]
+    labels = CHECK["spec"]["template"]["metadata"]["labels"]
+    (client,) = POLICY["spec"]["ingress"][0]["from"]
+
+    assert client["podSelector"]["matchLabels"].items() <= labels.items()
+    selector = ours["NetworkPolicy"]["spec"]["podSelector"]
+    assert selector["matchLabels"].items() <= labels.items()
+    assert labels["app.kubernetes.io/name"] in selector["matchExpressions"][0]["values"]
+    assert not ours["Service"]["spec"]["selector"].items() <= labels.items(), "the page is not looked for there"
+    assert pod["securityContext"].items() <= job["securityContext"].items()
+    assert pod["containers"][0]["securityContext"] == job["containers"][0]["securityContext"]
+    assert pod["containers"][0]["image"] == job["containers"][0]["image"]
+    assert all(volume in job["volumes"] for volume in pod["volumes"])

@@ -13,6 +13,7 @@ class Extra(StrEnum):
     AUDIT = "audit"
     POSTGRES = "postgres"
     APPRISE = "apprise"
+    OTLP = "otlp"
 
 
 _LIBRARIES = {
@@ -20,8 +21,9 @@ _LIBRARIES = {
     Extra.AUDIT: ("Great Expectations", ("great_expectations", "pandas")),
     Extra.POSTGRES: ("psycopg", ("psycopg",)),
     Extra.APPRISE: ("Apprise", ("apprise",)),
+    Extra.OTLP: ("opentelemetry-proto", ("opentelemetry", "opentelemetry.proto")),
 }
-"""Of each extra: the library as a person knows it, and the modules that are imported."""
+"""Of each extra: the library as a person knows it, and the modules that are imported, each after those around it."""
 
 
 def require(extra: Extra, user: str) -> None:

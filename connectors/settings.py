@@ -5,7 +5,7 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -182,6 +182,43 @@ class SecretsSection(Section):
     def secret(self, key: str) -> Secret | None:
         """Returns the secret of a key, given directly or as a file; None without one."""
         return secret_of(getattr(self, key, None), getattr(self, key + _FILE))
+
+    def required_secret(self, key: str) -> Secret:
+        """Returns the secret of a key, given directly or as a file. Raises ValueError if neither is given."""
+        secret = self.secret(key)
+        if secret is None:
+            raise ValueError(f"{key} (or {key}{_FILE}) is missing")
+        return secret
+
+
+class HttpSection(SecretsSection):
+    """The keys of an HTTP server to which documents are sent."""
+
+    url: SecretStr | None = None
+    """https://HOST/PATH; only the host is ever printed."""
+    url_file: Path | None = None
+    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """Further headers, such as `Authorization`."""
+    header_files: Mapping[str, Path] = Field(default_factory=dict)
+    """Further headers with each value in a file."""
+    ca_file: Path | None = None
+    """PEM: trusted certificate authorities instead of the system's."""
+
+    @model_validator(mode="after")
+    def _one_server(self) -> "HttpSection":
+        self.required_secret("url")
+        problem = None if self.url is None else url_problem(self.url.get_secret_value())
+        if problem is not None:
+            raise placed_error(problem, "url")
+        twice = {name.lower() for name in self.headers} & {name.lower() for name in self.header_files}
+        if twice:
+            raise ValueError(f"the header {min(twice)} is in headers and in header_files: give it once")
+        return self
+
+    def all_headers(self) -> Sequence[tuple[str, Secret]]:
+        """Returns the further headers, given directly or as files."""
+        given = ((name, Secret(text=text.get_secret_value())) for name, text in self.headers.items())
+        return (*given, *((name, Secret(file=file)) for name, file in self.header_files.items()))
 
 
 class LoginSection(SecretsSection):

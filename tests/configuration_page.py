@@ -20,7 +20,7 @@ from streaming.config.clusters import WatchSection
 from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.reload import FIXED
-from streaming.config.root import HeartbeatSection, PipelineSection
+from streaming.config.root import HeartbeatSection, OtlpSection, PipelineSection
 from tests.page_tables import DOCS, table, with_tables
 
 PAGE = DOCS / "configuration.md"
@@ -37,6 +37,7 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
         "watch": (WatchSection, None),
         "maintenance": (MaintenanceSection, None),
         "heartbeat": (HeartbeatSection, None),
+        "otlp": (OtlpSection, None),
         "relay": (RelaySection, LoginSection),
         "pipeline": (PipelineSection, None),
         "rules": (RuleSection, None),

@@ -32,7 +32,7 @@ def unreadable(response: HttpResponse | Retry, url: str, secrets: Sequence[str])
     if isinstance(response, Retry):
         return response.reason
     if response.accepts:
-        return None if len(response.text.encode()) < LIST_BYTES else "the list is too long"
+        return None if len(response.body) < LIST_BYTES else "the list is too long"
     outcome = outcome_of_response(response, url, secrets)
     return None if isinstance(outcome, Delivered) else outcome.reason
 

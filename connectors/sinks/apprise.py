@@ -137,7 +137,7 @@ class AppriseSink(SerialSink[tuple[str, str]]):
 def _outcome_of_answers(bound: Bound, url: str) -> Outcome:
     """Returns whether what Apprise takes for accepted is: it looks at the status of most services alone."""
     for status, headers, body in bound.answers:
-        response = HttpResponse(status=status, headers=headers, text=body.decode(errors="replace"))
+        response = HttpResponse(status=status, headers=headers, body=body)
         if response.accepts and response.denial is not None:
             return outcome_of_response(response, url, [])
     return Delivered()

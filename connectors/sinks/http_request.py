@@ -124,8 +124,13 @@ class HttpResponse:
     status: int
     headers: Mapping[str, str]
     """Names are matched without regard to case."""
-    text: str
-    """The beginning of the body."""
+    body: bytes
+    """Its beginning."""
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode(errors="replace")
 
     @property
     def accepts(self) -> bool:
@@ -165,8 +170,9 @@ def post(
 ) -> HttpResponse | Retry:
     """Sends JSON by a POST request; returns the response, or why there is none.
 
-    `url` may contain a user name and password; `seconds`: how long all of it may take; `ca_file`: certificate
-    authorities to trust instead of the public ones; `answer_bytes`: how much of an accepting answer's body is read.
+    `url` may contain a user name and password; `seconds`: how long all of it may take; `headers`: further ones, or
+    another Content-Type; `ca_file`: certificate authorities to trust instead of the public ones; `answer_bytes`: how
+    much of an accepting answer's body is read.
     """
     if seconds <= 0:
         return Retry(reason=LATE)
@@ -210,8 +216,7 @@ def _response(method: str, url: str, ca_file: Path | None, **options: Any) -> Ht
             return Retry(reason=LATE)
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             return Retry(reason=error_text(error))
-        text = response.content.decode(errors="replace")
-        return HttpResponse(status=response.status_code, headers=response.headers, text=text)
+        return HttpResponse(status=response.status_code, headers=response.headers, body=response.content)
 
 
 def url_secrets(url: str) -> Sequence[str]:

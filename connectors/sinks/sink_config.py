@@ -242,13 +242,6 @@ class SinkSection(SecretsSection, ABC):
         """Returns the file that opening the sink would create; None if there is none."""
         return None
 
-    def required_secret(self, key: str) -> Secret:
-        """Returns the secret of a key, given directly or as a file. Raises ValueError if neither is given."""
-        secret = self.secret(key)
-        if secret is None:
-            raise ValueError(f"{key} (or {key}{_FILE}) is missing")
-        return secret
-
 
 class PeopleSection(SinkSection):
     """The further keys of a sink for people."""

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import SecretStr
 
 from connectors.alert_json import compact_json, to_object
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.settings import placed_error, url_problem
+from connectors.settings import HttpSection, url_problem
 from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server
@@ -32,41 +32,16 @@ SIGNATURE = "X-Kraftwatch-Signature"
 """`t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY` with the signing key."""
 
 
-class WebhookSection(PeopleSection):
+class WebhookSection(PeopleSection, HttpSection):
     """An HTTP server: one JSON document per notification, by POST."""
 
     form = "webhook:URL"
     text_key = "url"
     expected = f"{{name}} received two documents with rule {TEST_RULE}: firing and resolved"
 
-    url: SecretStr | None = None
-    """https://HOST/PATH; only the host is ever printed."""
-    url_file: Path | None = None
-    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
-    """Further headers, such as `Authorization`."""
-    header_files: Mapping[str, Path] = Field(default_factory=dict)
-    """Further headers with each value in a file."""
     signing_key: SecretStr | None = None
     """The key that signs each document: header X-Kraftwatch-Signature."""
     signing_key_file: Path | None = None
-    ca_file: Path | None = None
-    """PEM: trusted certificate authorities instead of the system's."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> "WebhookSection":
-        self.required_secret("url")
-        problem = None if self.url is None else url_problem(self.url.get_secret_value())
-        if problem is not None:
-            raise placed_error(problem, "url")
-        twice = {name.lower() for name in self.headers} & {name.lower() for name in self.header_files}
-        if twice:
-            raise ValueError(f"the header {min(twice)} is in headers and in header_files: give it once")
-        return self
-
-    def all_headers(self) -> Sequence[tuple[str, Secret]]:
-        """Returns the further headers, given directly or as files."""
-        given = ((name, Secret(text=text.get_secret_value())) for name, text in self.headers.items())
-        return (*given, *((name, Secret(file=file)) for name, file in self.header_files.items()))
 
     def default_name(self) -> str:
         """Returns the name in the ledger."""

@@ -1,7 +1,7 @@
 """`kraftwatch config`: checks a configuration file and helps to write one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,6 @@ from rules.finding import Severity
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
-    from rules.finding import Plain
     from streaming.config import Config
 
 EXAMPLE = "example.yaml"
@@ -39,7 +38,8 @@ def check(
         typer.Option(
             "--send-test",
             help="Send a test notification, marked as a test, to each sink, resolve it, and print what must arrive "
-            "where. In PagerDuty it stays open for 30 s. One heartbeat is sent to heartbeat.url.",
+            "where. In PagerDuty it stays open for 30 s. One heartbeat is sent to heartbeat.url, and one message "
+            "without metrics to otlp.url.",
         ),
     ] = False,
     severity: Annotated[
@@ -60,7 +60,8 @@ def check(
     without --send-test.
 
     Exit codes: 0 valid, 2 invalid, 1 a sink did not accept the test
-    notification, or the heartbeat's service not the heartbeat.
+    notification, the heartbeat's service not the heartbeat, or the receiver of
+    OTLP not the message.
 
       kraftwatch config check kraftwatch.yaml --send-test
     """
@@ -81,12 +82,16 @@ def check(
     if errors:
         _exit_invalid(file, [f"{file}: {sentence}" for sentence in errors], as_json=as_json)
     summary = config_summary(file, config, checks, warnings=exposures(config, file), tested=send_test, now_ms=wall_ms())
-    summary["heartbeat"], error = _heartbeat(config, send=send_test)
+    services = _services(config)
+    failed = {name: error for name, (_, send) in services.items() if send_test and (error := send()) is not None}
+    for name in ("heartbeat", "otlp"):
+        tested = failed.get(name, "delivered") if send_test else None
+        summary[name] = {"every_s": services[name][0], "test": tested} if name in services else None
     if as_json:
         print_json(summary)
     else:
         stdout_console().print(summary_text(summary))
-    raise typer.Exit(1 if error or any(one.test_error is not None for one in checks) else 0)
+    raise typer.Exit(1 if failed or any(one.test_error is not None for one in checks) else 0)
 
 
 @app.command("schema")
@@ -121,11 +126,16 @@ def _exit_invalid(file: Path, errors: Sequence[str], *, as_json: bool) -> None:
     raise typer.Exit(2)
 
 
-def _heartbeat(config: "Config", *, send: bool) -> "tuple[Plain, str | None]":
-    """Returns the summary of the heartbeat, and on request why its service did not accept one; None if it did."""
+def _services(config: "Config") -> "Mapping[str, tuple[float, Callable[[], str | None]]]":
+    """Returns what the job sends again and again: the seconds between, and what sends it once and returns an error."""
     from streaming.metrics.heartbeat import request_url
+    from streaming.metrics.otlp import send_message
 
-    if config.heartbeat is None:
-        return None, None
-    error = request_url(config.heartbeat.schedule().url) if send else None
-    return {"every_s": config.heartbeat.every, "test": (error or "delivered") if send else None}, error
+    found: dict[str, tuple[float, Callable[[], str | None]]] = {}
+    if config.heartbeat is not None:
+        beat = config.heartbeat.schedule()
+        found["heartbeat"] = (beat.every_s, lambda: request_url(beat.url))
+    if (target := config.otlp_target()) is not None:
+        # A message without metrics is a valid one.
+        found["otlp"] = (target.every_s, lambda: send_message(target, b""))
+    return found

@@ -34,9 +34,9 @@ def doctor(opts: ClusterOptions) -> None:
     DescribeCluster. Then it checks the clock, this machine, the checkpoint and
     the address of the page, reads the topics of the relays, their settings and
     permissions and the rows that wait in the relay's folder, and connects to
-    the servers of the heartbeat and of each sink. It writes nothing and sends no
-    notification and no heartbeat. Each problem is printed with the command or
-    setting that fixes it.
+    the servers of the heartbeat, of OTLP and of each sink. It writes nothing and
+    sends no notification, no heartbeat and no metrics. Each problem is printed
+    with the command or setting that fixes it.
 
     Exit codes: 0 everything is ok, 1 the job would observe or send less than it
     could, or expose more than it should, 2 it would not start, would observe
@@ -48,11 +48,11 @@ def doctor(opts: ClusterOptions) -> None:
     """
     # Imported here: kafka-python takes a second to import, and help and usage errors must not wait for it.
     from streaming.doctor.check_result import worst_status
-    from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks
+    from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_otlp, check_sinks
     from streaming.doctor.topic_checks import check_topics
 
     config = resolve_config(opts)
-    host = [*check_host(config), *check_exposure(config, opts.config), *check_heartbeat(config)]
+    host = [*check_host(config), *check_exposure(config, opts.config), *check_heartbeat(config), *check_otlp(config)]
     results = [*_check_clusters(config, opts.timeout), *host, *check_topics(config), *check_sinks(config)]
     status = worst_status(results)
     if opts.as_json:

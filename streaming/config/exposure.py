@@ -103,7 +103,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def unreadable(config: Config) -> Sequence[str]:
-    """Returns a sentence for each file of a login, of the heartbeat or of the page that cannot be used."""
+    """Returns a sentence for each file of a login, the heartbeat, OTLP or the page that cannot be used."""
     found = []
     for check in _file_checks(config):
         try:
@@ -125,5 +125,7 @@ def _file_checks(config: Config) -> Iterator[Callable[[], object]]:
                 yield partial(secret.check, f"relay.{key}_file")
     if config.heartbeat is not None and config.heartbeat.url_file is not None:
         yield partial(readable, config.heartbeat.url_file, "heartbeat.url_file")
+    if (target := config.otlp_target()) is not None:
+        yield target.check
     page = config.page_access()
     yield from (page.tls, page.check_token)

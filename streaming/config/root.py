@@ -13,6 +13,7 @@ from connectors.secret import Secret
 from connectors.settings import (
     Duration,
     DurationOrZero,
+    HttpSection,
     LocalFolder,
     SecretsSection,
     Section,
@@ -29,6 +30,7 @@ from streaming.config.clusters import ClustersConfig
 from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.metrics.heartbeat import HeartbeatSchedule
+from streaming.metrics.otlp import OtlpTarget, metrics_url_problem
 from streaming.web.page_access import PageAccess
 
 
@@ -53,15 +55,42 @@ class HeartbeatSection(SecretsSection):
 
     @model_validator(mode="after")
     def _one_url(self) -> "HeartbeatSection":
-        if self.url is None and self.url_file is None:
-            raise ValueError("url (or url_file) is missing")
+        self.required_secret("url")
         return self
 
     def schedule(self) -> HeartbeatSchedule:
         """Returns URL and interval."""
-        url = self.secret("url")
-        assert url is not None
-        return HeartbeatSchedule(url=url, every_s=self.every)
+        return HeartbeatSchedule(url=self.required_secret("url"), every_s=self.every)
+
+
+class OtlpSection(HttpSection):
+    """A receiver of the metrics by OTLP (protobuf over HTTP), such as an OpenTelemetry collector."""
+
+    url: SecretStr | None = None
+    """The whole URL to which metrics are posted: that of a collector is `http://HOST:4318/v1/metrics`."""
+    attributes: Mapping[str, str] = Field(default_factory=dict)
+    """Further attributes of the resource, or other values of `service.name` (`kraftwatch`, of a relay
+    `kraftwatch-relay`), `service.instance.id` (the name of the host) and `service.version`."""
+    every: Duration = 60.0
+    """Time between two messages."""
+
+    @field_validator("url")
+    @classmethod
+    def _url(cls, value: SecretStr | None) -> SecretStr | None:
+        problem = None if value is None else metrics_url_problem(value.get_secret_value())
+        if problem is not None:
+            raise ValueError(problem)
+        return value
+
+    def target(self) -> OtlpTarget:
+        """Returns what is sent where."""
+        return OtlpTarget(
+            url=self.required_secret("url"),
+            headers=self.all_headers(),
+            ca_file=self.ca_file,
+            attributes=self.attributes,
+            every_s=self.every,
+        )
 
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -150,6 +179,8 @@ class Config(ClustersConfig, SecretsSection):
     """How the work is divided."""
     heartbeat: HeartbeatSection | None = None
     """A dead man's switch: the URL to request while the job is healthy; default: none."""
+    otlp: OtlpSection | None = None
+    """Where the metrics of /metrics are sent by OTLP, by the job and by the relay; default: nowhere."""
     log_format: LogFormat = "text"
     """`json`: stderr and `log/driver.log` have one JSON object a line, alerts of the console among them."""
     listen: Annotated[str, _parsed_by(host_port)] | None = None
@@ -204,6 +235,10 @@ class Config(ClustersConfig, SecretsSection):
         host, port = host_port(self.listen)
         scheme = "http" if self.listen_certfile is None else "https"
         return None if host in ("0.0.0.0", "::") else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"  # noqa: S104
+
+    def otlp_target(self) -> OtlpTarget | None:
+        """Returns where metrics are sent by OTLP; None: nowhere."""
+        return None if self.otlp is None else self.otlp.target()
 
     def page_access(self) -> PageAccess:
         """Returns the certificate and the token with which `listen` is served."""

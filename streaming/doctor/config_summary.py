@@ -46,7 +46,7 @@ def config_summary(
 
 
 def summary_text(summary: Mapping[str, Any]) -> RenderableType:
-    """Returns the summary, with the heartbeat's as `heartbeat`, as text: what is empty or for all is left out."""
+    """Returns the summary, with `heartbeat` and `otlp`, as text: what is empty or for all is left out."""
     parts: list[RenderableType] = [Text(f"{summary['file']} is valid")]
     for title, key in (("monitored clusters", "watched"), ("sinks", "sinks"), ("maintenance windows", "maintenance")):
         table = Table(box=None, show_header=False, pad_edge=False, title=title, title_justify="left")
@@ -58,7 +58,7 @@ def summary_text(summary: Mapping[str, Any]) -> RenderableType:
         parts += [Text(), table] if summary[key] else []
     parts.append(Text())
     parts += [Text(f"{one['name']}: {one['expect']}") for one in summary["sinks"] if one["expect"] is not None]
-    for key in ("not_watched", "thresholds", "rules", "checkpoint", "listen", "heartbeat"):
+    for key in ("not_watched", "thresholds", "rules", "checkpoint", "listen", "heartbeat", "otlp"):
         parts.append(Text(f"{key.replace('_', ' '):<12} {_text(summary[key]) or '-'}"))
     parts += [Text(f"warning: {sentence}", style="yellow") for sentence in summary["warnings"]]
     return Group(*parts)

@@ -33,6 +33,7 @@ MACHINE, SINKS = "machine", "sinks"
 _HEARTBEAT_FIX = (
     "correct heartbeat.url, or permit connections from this machine to it: without heartbeats its service alarms"
 )
+_OTLP_FIX = "correct otlp.url, or permit connections from this machine to it: metrics do not reach it by OTLP"
 _SINK_FIX = "correct the address, or permit connections from this machine to it: alerts do not reach this sink"
 
 
@@ -82,6 +83,18 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
         yield _result("heartbeat", "url", FAILS, str(error), "correct heartbeat.url or heartbeat.url_file")
         return
     yield _reached(MACHINE, "heartbeat", server, server.problem(), FAILS, _HEARTBEAT_FIX)
+
+
+def check_otlp(config: Config) -> Iterator[CheckResult]:
+    """Yields whether the receiver of OTLP can be reached; `check_sinks` reports what is wrong with its keys."""
+    target = config.otlp_target()
+    if target is None:
+        return
+    try:
+        server = url_server(target.url, target.ca_file)
+    except UsageError:
+        return
+    yield _reached(MACHINE, "otlp", server, server.problem(), WARNING, _OTLP_FIX)
 
 
 def _connections(section: SinkSection, name: str) -> Iterator[CheckResult]:

@@ -156,6 +156,8 @@ class Job:
             answered = identify_in_topics(config, self.checkpoint)
         answered.require_all()
         sinks = open_sinks(config, self._sinks)
+        if (target := config.otlp_target()) is not None:
+            target.check()
         self.notifying.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
         ids = record_ids(self.checkpoint, recorded, answered)

@@ -34,7 +34,9 @@ from streaming.config.relay_section import RelaySection
 from streaming.job import logging_setup
 from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.gatherer_process import GathererProcess
-from streaming.metrics.relay_metrics import RelaySources, relay_endpoints
+from streaming.metrics.metric_spec import metrics_endpoint
+from streaming.metrics.otlp import OtlpExport
+from streaming.metrics.relay_metrics import RelaySources, relay_health, relay_registry
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import RELAY, CheckpointSource, record_source, require_source
 from streaming.web.server import Server
@@ -57,6 +59,9 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         check_settings(section)
     except TopicError as problem:
         raise UsageError(f"relay: {problem}") from None
+    target = config.otlp_target()
+    if target is not None:
+        target.check()
     folder = Checkpoint(folder=section.folder.absolute())
     with ExitStack() as stack:
         stack.enter_context(private_files())
@@ -70,9 +75,12 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         logging_setup.log_to(folder.logs, config.log_format)
         relay = Relay(section, folder, clusters, source.relay)
         stack.callback(relay.stop)
+        sources = relay.sources()
+        exported = relay_registry(sources)
         if config.listen is not None:
             address, access = host_port(config.listen), config.page_access()
-            stack.enter_context(Server(address, [relay_endpoints(relay.sources())], access=access))
+            stack.enter_context(Server(address, [relay_health(sources), metrics_endpoint(exported)], access=access))
+        stack.enter_context(OtlpExport(exported, lambda: target, service="kraftwatch-relay"))
         stack.enter_context(relay.restate)
         say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
         for name, cluster in clusters.items():

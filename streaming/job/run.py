@@ -64,7 +64,7 @@ def _started_job(
 ) -> Job:
     """Returns the job with everything but Spark."""
     dependencies = Dependencies(say)
-    server = serve_start(config, dependencies, stack)
+    served = serve_start(config, dependencies, stack)
     database = job_database(config.store_place)
     if config.store is not None:
         # It has the cluster ids. A file that is missing is reported first.
@@ -80,7 +80,7 @@ def _started_job(
     verb = "gathering from" if job.monitoring.gathers else "reading the relay of"
     say(f"{verb} {_names(job.config)}; starting Spark")
     job.monitoring.begin_early_evaluation(job.notifying)
-    serve(job, file, server, stack)
+    serve(job, file, served, stack)
     return job
 
 

@@ -1,6 +1,7 @@
-"""Serving: the page, /metrics and health of a job, and its heartbeat; each has threads of its own."""
+"""Serving: the page, /metrics and health of a job, its metrics by OTLP and its heartbeat; each in its own threads."""
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from connectors.store.durable_file import full_disk
 from connectors.wall_clock import wall_ms
@@ -9,7 +10,9 @@ from streaming.config.reload import ConfigFile
 from streaming.job.dependencies import Dependencies
 from streaming.job.job import Job
 from streaming.metrics.heartbeat import Heartbeat
-from streaming.metrics.job_metrics import JobSources, metrics, start_metrics
+from streaming.metrics.job_metrics import JobSources, job_registry, start_registry
+from streaming.metrics.metric_spec import metrics_endpoint
+from streaming.metrics.otlp import OtlpExport
 from streaming.status.status_store import StatusStore
 from streaming.web.api import Changes, api
 from streaming.web.application import JobLiveness, health_endpoints
@@ -19,10 +22,29 @@ from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 
 
-def serve_start(config: Config, dependencies: Dependencies, stack: ExitStack) -> Server | None:
-    """Starts the web server where one is configured; `stack` stops it again. It shows what the start waits for."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What shows the job from its first second on."""
+
+    server: Server | None
+    """None where no address is configured."""
+    otlp: OtlpExport
+
+
+def serve_start(config: Config, dependencies: Dependencies, stack: ExitStack) -> Served:
+    """Starts the web server where one is configured, and the metrics by OTLP; `stack` stops both again.
+
+    They show what the start waits for.
+
+    Raises:
+        UsageError: the address, the certificate, the token or the receiver of OTLP cannot be used.
+    """
+    exported, target = start_registry(lambda: dependencies.states), config.otlp_target()
+    if target is not None:
+        target.check()
+    otlp = stack.enter_context(OtlpExport(exported, lambda: target, service="kraftwatch"))
     if config.listen is None:
-        return None
+        return Served(server=None, otlp=otlp)
     liveness = JobLiveness(
         last_batch_at=lambda: None, gatherer_runs=lambda: None, waits_for=lambda: dependencies.seconds
     )
@@ -31,13 +53,14 @@ def serve_start(config: Config, dependencies: Dependencies, stack: ExitStack) ->
         starting=lambda: True,
         missing=lambda: dependencies.sentences,
     )
-    shown = [health_endpoints(liveness), start_metrics(lambda: dependencies.states), pages(view), api(view)]
+    shown = [health_endpoints(liveness), metrics_endpoint(exported), pages(view), api(view)]
     address, access = host_port(config.listen), config.page_access()
-    return stack.enter_context(Server(address, shown, page_url=lambda: config.page_url, access=access))
+    server = stack.enter_context(Server(address, shown, page_url=lambda: config.page_url, access=access))
+    return Served(server=server, otlp=otlp)
 
 
-def serve(job: Job, file: ConfigFile | None, server: Server | None, stack: ExitStack) -> None:
-    """Starts what shows that the job works, and lets the web server show the job; `stack` stops all again."""
+def serve(job: Job, file: ConfigFile | None, served: Served, stack: ExitStack) -> None:
+    """Starts what shows that the job works, and lets what is served show the job; `stack` stops all again."""
     liveness = JobLiveness(
         last_batch_at=lambda: job.deliver.last_batch_at,
         gatherer_runs=lambda: job.monitoring.gatherer.alive,
@@ -56,7 +79,9 @@ def serve(job: Job, file: ConfigFile | None, server: Server | None, stack: ExitS
             ),
         )
     )
-    if server is None:
+    exported = job_registry(_sources(job, liveness, heartbeat, file))
+    served.otlp.show(exported, lambda: job.config.otlp_target())
+    if served.server is None:
         return
     # Where a relay gathers, there are no past states.
     past = PastStates(job.checkpoint.journal, lambda name: job.monitoring.spec.settings.get(name))
@@ -70,8 +95,8 @@ def serve(job: Job, file: ConfigFile | None, server: Server | None, stack: ExitS
         missing=lambda: job.dependencies.sentences,
     )
     changes = Changes(acknowledgements=job.acknowledgements, silences=job.silences.stored)
-    shown = [metrics(_sources(job, liveness, heartbeat, file)), pages(view), api(view, changes)]
-    server.show([health_endpoints(liveness), *shown], page_url=lambda: job.config.page_url)
+    shown = [metrics_endpoint(exported), pages(view), api(view, changes)]
+    served.server.show([health_endpoints(liveness), *shown], page_url=lambda: job.config.page_url)
 
 
 def _sources(job: Job, liveness: JobLiveness, heartbeat: Heartbeat, file: ConfigFile | None) -> JobSources:

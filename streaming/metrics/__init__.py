@@ -1,1 +1,1 @@
-"""Everything that /metrics exports, and the dead-man heartbeat."""
+"""Everything that /metrics exports, its way by OTLP, and the dead-man heartbeat."""

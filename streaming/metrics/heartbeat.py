@@ -5,8 +5,6 @@ healthchecks.io, Dead Man's Snitch and cron monitors.
 """
 
 import logging
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,13 +14,12 @@ from connectors.settings import url_problem
 from connectors.sinks.http_request import visit
 from connectors.sinks.sink import Retry
 from connectors.wall_clock import wall_ms
+from streaming.metrics.periodic import Periodic
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
 """How long the URL may take, with all redirects."""
-CHECK_EVERY_S = 1.0
-"""How often the thread checks whether a heartbeat is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,45 +39,31 @@ class HeartbeatCounts:
     last_sent_at_ms: int | None = None
 
 
-class Heartbeat:
+class Heartbeat(Periodic):
     """Sends heartbeats in its own thread while entered. A failure is logged and counted, and has no other effect."""
 
     def __init__(self, schedule: Callable[[], HeartbeatSchedule | None], *, is_healthy: Callable[[], bool]) -> None:
         """`schedule` is read each second, because a running job may receive another configuration."""
+        super().__init__("heartbeat", every_s=self._due_every_s, send=self._send)
         self._schedule, self._is_healthy = schedule, is_healthy
         self._counts = HeartbeatCounts()
         self._failing = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     @property
     def counts(self) -> HeartbeatCounts | None:
         """Heartbeats so far; None while none is configured."""
         return None if self._schedule() is None else self._counts
 
-    def __enter__(self) -> "Heartbeat":
-        self._thread.start()
-        return self
+    def _due_every_s(self) -> float | None:
+        schedule = self._schedule()
+        return schedule.every_s if schedule is not None and self._is_healthy() else None
 
-    def __exit__(self, *_: object) -> None:
-        # The thread is not joined: a URL that hangs must not delay the end of the job.
-        self._stopping.set()
-
-    def _run(self) -> None:
-        ended: float | None = None
-        while True:
-            schedule = self._schedule()
-            # The interval begins at the end of the last request, so a slow URL is not requested more often.
-            waited = ended is None or (schedule and time.monotonic() - ended >= schedule.every_s)
-            if schedule is not None and waited and self._is_healthy():
-                self._send(schedule.url)
-                ended = time.monotonic()
-            if self._stopping.wait(CHECK_EVERY_S if schedule is None else min(CHECK_EVERY_S, schedule.every_s)):
-                return
-
-    def _send(self, url: Secret) -> None:
+    def _send(self) -> None:
+        schedule = self._schedule()
+        if schedule is None:
+            return
         try:
-            error = request_url(url)
+            error = request_url(schedule.url)
         except Exception as problem:  # noqa: BLE001 - the next heartbeat must be sent
             error = type(problem).__name__
         if error is None:

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flask import Blueprint
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.core import Metric
 
@@ -21,7 +20,7 @@ from connectors.wall_clock import wall_ms
 from rules.finding import Severity
 from streaming.metrics.batch_stats import BatchStats
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.metric_spec import CLUSTER, ClusterSample, MetricSpec, Values, add_endpoint, family, registry
+from streaming.metrics.metric_spec import CLUSTER, ClusterSample, MetricSpec, Values, family, registry
 from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
 from streaming.metrics.rates import Rates
 from streaming.status.status_store import ReceivedStatus, StatusStore
@@ -387,16 +386,7 @@ def job_registry(sources: JobSources) -> CollectorRegistry:
     return registry(collect, sources.batch_stats.durations)
 
 
-def start_metrics(missing: Callable[[], Mapping[str, bool]]) -> Blueprint:
-    """Returns the blueprint of /metrics while a job starts: what it waits for."""
-    blueprint = Blueprint("metrics", __name__)
+def start_registry(missing: Callable[[], Mapping[str, bool]]) -> CollectorRegistry:
+    """Returns a registry of the metrics while a job starts: what it waits for."""
     spec: MetricSpec[None] = _missing(lambda _: missing())
-    add_endpoint(blueprint, registry(lambda: [family(spec, [((), None)], [])]))
-    return blueprint
-
-
-def metrics(sources: JobSources) -> Blueprint:
-    """Returns the blueprint of /metrics."""
-    blueprint = Blueprint("metrics", __name__)
-    add_endpoint(blueprint, job_registry(sources))
-    return blueprint
+    return registry(lambda: [family(spec, [((), None)], [])])

@@ -76,13 +76,16 @@ def registry(collect: Callable[[], Iterable[Metric]], *more: Collector) -> Colle
     return made
 
 
-def add_endpoint(blueprint: Blueprint, exported: CollectorRegistry) -> None:
-    """Adds /metrics in the requested format: Prometheus' text format or OpenMetrics."""
+def metrics_endpoint(exported: CollectorRegistry) -> Blueprint:
+    """Returns /metrics in the requested format: Prometheus' text format or OpenMetrics."""
+    blueprint = Blueprint("metrics", __name__)
 
     @blueprint.get("/metrics")
     def scrape() -> Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return Response(encode(exported), content_type=content_type)
+
+    return blueprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

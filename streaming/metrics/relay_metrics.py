@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
+from prometheus_client import CollectorRegistry
 
 from connectors.gather.gatherer_stats import gatherer_problem
 from connectors.relay.forwarder import Forwarder
-from streaming.metrics.metric_spec import CLUSTER, MetricSpec, add_endpoint, family, registry
+from streaming.metrics.metric_spec import CLUSTER, MetricSpec, family, registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +92,14 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
 )
 
 
-def relay_endpoints(sources: RelaySources) -> Blueprint:
-    """Returns the relay's paths. /healthz fails for what a restart of the relay may correct: not for the brokers."""
+def relay_registry(sources: RelaySources) -> CollectorRegistry:
+    """Returns a registry of every metric of the relay."""
+    return registry(lambda: (family(spec, [((), sources)], []) for spec in RELAY_METRICS))
+
+
+def relay_health(sources: RelaySources) -> Blueprint:
+    """Returns the paths of health. /healthz fails for what a restart of the relay may correct: not for the brokers."""
     blueprint = Blueprint("relay", __name__)
-    add_endpoint(blueprint, registry(lambda: (family(spec, [((), sources)], []) for spec in RELAY_METRICS)))
 
     @blueprint.get("/healthz")
     def healthz() -> ResponseReturnValue:

@@ -68,3 +68,13 @@ def test_an_apprise_sink_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
         f"kraftwatch: {file}: sinks.0: the sink apprise:mailto needs Apprise, which the base package does not install: "
         "pip install 'kraftwatch[apprise]'\n"
     )
+
+
+def test_metrics_by_otlp_name_the_extra_that_they_lack(tmp_path: Path) -> None:
+    relay = {"bootstrap": ["127.0.0.1:1"], "folder": str(tmp_path / "relay")}
+    file = config(tmp_path, relay=relay, otlp={"url": "http://127.0.0.1:1/v1/metrics"})
+    sentence = "otlp needs opentelemetry-proto, which the base package does not install: pip install 'kraftwatch[otlp]'"
+
+    assert usage_error("relay", "--config", file) == sentence
+    ended = kraftwatch("config", "check", file)
+    assert (ended.exit_code, ended.stderr) == (2, f"kraftwatch: {file}: {sentence}\n")

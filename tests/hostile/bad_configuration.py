@@ -27,6 +27,7 @@ GOOD: Final[dict[str, Any]] = {
         {"alertmanager": {"url": "https://alerts.example", "rules": {"include": ["*"], "exclude": ["version-drift"]}}},
     ],
     "heartbeat": {"url": "https://beat.example/ping", "every": "60s"},
+    "otlp": {"url": "https://otel.example/v1/metrics", "attributes": {"service.name": "kraftwatch"}, "every": "60s"},
     "page_url": "https://page.example",
     "docs_url": "https://docs.example",
     "maintenance": [

@@ -161,7 +161,8 @@ def error_of_postgres(text: str) -> object:
 
 def answer(status: int) -> Read:
     def read(text: str) -> object:
-        response = HttpResponse(status=status, headers={"Retry-After": text, "Content-Type": f"html{text}"}, text=text)
+        headers = {"Retry-After": text, "Content-Type": f"html{text}"}
+        response = HttpResponse(status=status, headers=headers, body=text.encode())
         url, secrets = "https://host.test/a-secret-path", ["another secret"]
         outcome_of_response(response, url, secrets)
         return outcome_of_response(response, url, secrets, server="S", accepted=lambda one: one.json == 1)

@@ -20,7 +20,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 BASE_MB = 85
 """`tests/unit/test_base_package.py` has the size of its packages; kraftwatch itself has 3 MB."""
-OF_EXTRAS = ("apprise", "great_expectations", "numpy", "pandas", "psycopg", "pyarrow", "pyspark", "scipy")
+OF_EXTRAS = (
+    *("apprise", "google", "great_expectations", "numpy", "opentelemetry", "pandas", "psycopg", "pyarrow"),
+    *("pyspark", "scipy"),
+)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ def taken(matchers: Sequence[dict[str, Any]], labels: dict[str, str]) -> Sequenc
     def read(path: str) -> HttpResponse:
         alerts = [{"labels": labels, "status": {"silencedBy": ["1"]}}]
         found = [{**SILENCE, "matchers": matchers}] if path.endswith("silences") else alerts
-        return HttpResponse(status=200, headers={"Content-Type": "application/json"}, text=json.dumps(found))
+        return HttpResponse(status=200, headers={"Content-Type": "application/json"}, body=json.dumps(found).encode())
 
     poll, responses = SilencesPoll("alertmanager", read=read, secrets=tuple), Mock()
     poll._responses = responses

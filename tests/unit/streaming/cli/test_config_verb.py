@@ -184,6 +184,20 @@ def test_send_test_sends_one_heartbeat_and_reports_its_failure(tmp_path: Path, s
     assert json.loads(failed.stdout)["heartbeat"] == {"every_s": 60.0, "test": "the service answered 404"}
 
 
+def test_send_test_sends_one_message_without_metrics_by_otlp(tmp_path: Path, server: HttpDouble) -> None:
+    path = write_config(tmp_path, otlp={"url": f"{server.url}/v1/metrics?key={SECRET}"})
+    assert "otlp         every_s 60\n" in checked(path).stdout
+    assert requested(server, "POST") == 0
+
+    assert "otlp         every_s 60, test delivered" in checked(path, "--send-test").stdout
+    assert requested(server, "POST") == 1
+
+    server.behave = lambda _: HttpReply(status=403)
+    failed = checked(path, "--send-test", "--json")
+    assert failed.exit_code == 1
+    assert json.loads(failed.stdout)["otlp"] == {"every_s": 60.0, "test": "HTTP 403: permission denied"}
+
+
 def test_every_pattern_of_the_configuration_has_its_sentence() -> None:
     fields = [field for model in all_models(Config) for field in model.model_fields.values()]
     patterns = {getattr(each, "pattern", None) for field in fields for each in field.metadata} - {None}

@@ -147,6 +147,16 @@ DATA: list[tuple[dict[str, Any], str]] = [
     ({"heartbeat": {"url": f"https://hc.test/{SECRET}", "url_file": "x"}}, "give url or url_file, not both"),
     ({"heartbeat": {"url": f"hc.test/{SECRET}"}}, "heartbeat.url: write https://HOST/PATH or http://HOST/PATH"),
     ({"heartbeat": {"url": f"https://hc.test/{SECRET}", "every": 0}}, "heartbeat.every: should be greater than 0"),
+    ({"otlp": {"every": "15s"}}, "otlp: url (or url_file) is missing"),
+    ({"otlp": {"url": f"otel.test:4318/{SECRET}"}}, "otlp.url: write https://HOST/PATH or http://HOST/PATH"),
+    (
+        {"otlp": {"url": f"http://{SECRET}@otel.test:4318/"}},
+        "otlp.url: write the whole URL: that of a collector is http://HOST:4318/v1/metrics",
+    ),
+    (
+        {"otlp": {"url": "http://o.test/v1", "headers": {"X-Key": SECRET}, "header_files": {"x-key": "x"}}},
+        "otlp: the header x-key is in headers and in header_files: give it once",
+    ),
     ({"rules": {"no-leadr": {"enabled": False}}}, "rules.no-leadr: 'no-leadr' matches no rule; did you mean"),
     ({"rules": {"no-leader": {"severity": "loud"}}}, "rules.no-leader.severity: should be 'critical', 'warning' or"),
     ({"rules": {"no-leader": {"hold": "5s"}}}, "rules.no-leader.hold: unknown key; known keys: severity, enabled"),

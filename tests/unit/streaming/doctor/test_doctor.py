@@ -31,7 +31,14 @@ from streaming.cli.doctor import _report
 from streaming.config import ClusterSection, Config, checked
 from streaming.doctor.check_result import CheckResult, CheckStatus, check_result, worst_status
 from streaming.doctor.cluster_checks import ClusterChecks, shared_clusters
-from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks, recorded_ids
+from streaming.doctor.host_checks import (
+    check_exposure,
+    check_heartbeat,
+    check_host,
+    check_otlp,
+    check_sinks,
+    recorded_ids,
+)
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.sinks.server import serving
 from tests.unit.connectors.kafka.certificates import authority
@@ -351,6 +358,19 @@ def test_server_of_the_heartbeat_is_connected_to_without_a_heartbeat(
     assert found.status is CheckStatus.OK
     (found,) = check_heartbeat(job(tmp_path, heartbeat={"url": url}))
     assert (found.status, found.message.rpartition(": ")[2]) == (CheckStatus.FAILS, "connection refused")
+
+
+def test_receiver_of_otlp_is_connected_to_without_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    assert [*check_otlp(job(tmp_path))] == []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/metrics?key=do-not-print-me"
+        (found,) = check_otlp(job(tmp_path, otlp={"url": url}))
+        with closing(listening.accept()[0]) as connection:
+            assert connection.recv(1) == b"", "no request was sent"
+    assert found.status is CheckStatus.OK
+    (found,) = check_otlp(job(tmp_path, otlp={"url": url}))
+    assert (found.status, found.message.rpartition(": ")[2]) == (CheckStatus.WARNING, "connection refused")
 
 
 def test_open_page_is_a_warning_with_its_fix(tmp_path: Path) -> None:

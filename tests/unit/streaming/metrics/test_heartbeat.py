@@ -12,7 +12,7 @@ import pytest
 from connectors.secret import Secret
 from connectors.sinks.http_request import PAGE
 from streaming.config import checked
-from streaming.metrics import heartbeat
+from streaming.metrics import heartbeat, periodic
 from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule, request_url
 from tests.eventually import eventually
 from tests.sinks.server import HttpDouble, HttpReply, serving
@@ -68,7 +68,7 @@ def test_no_heartbeat_is_sent_while_the_job_is_not_healthy(service: HttpDouble) 
 
 
 def test_url_is_requested_only_once_per_interval(service: HttpDouble, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "CHECK_EVERY_S", 0.01)
+    monkeypatch.setattr(periodic, "CHECK_EVERY_S", 0.01)
     checks = threading.Semaphore(0)
 
     def hourly() -> HeartbeatSchedule:

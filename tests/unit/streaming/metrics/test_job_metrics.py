@@ -23,8 +23,8 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.job_metrics import CLUSTER_METRICS, OWN_METRICS, job_registry, metrics
-from streaming.metrics.metric_spec import MetricSpec, family
+from streaming.metrics.job_metrics import CLUSTER_METRICS, OWN_METRICS, job_registry
+from streaming.metrics.metric_spec import MetricSpec, family, metrics_endpoint
 from streaming.metrics.relay_metrics import RELAY_METRICS
 from streaming.web.server import Server
 from tests.metric_page import PAGE
@@ -204,7 +204,7 @@ def test_a_store_that_does_not_answer_is_asked_once_at_a_scrape(
 
 def test_metrics_are_served_in_the_requested_format(tmp_path: Path) -> None:
     running = MetricsFixture(tmp_path).batch(healthy(3))
-    with Server(("127.0.0.1", 0), [metrics(running.sources)]) as server:
+    with Server(("127.0.0.1", 0), [metrics_endpoint(job_registry(running.sources))]) as server:
         url = f"http://127.0.0.1:{server.port}/metrics"
         plain = requests.get(url, timeout=60)
         asked = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}

@@ -1,8 +1,9 @@
+{{- /* A CronJob's name has at most 52 characters, `-audit` included. */ -}}
 {{- define "kraftwatch.name" -}}
 {{- if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 46 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 46 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 

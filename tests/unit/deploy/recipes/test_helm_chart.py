@@ -276,3 +276,13 @@ def test_invalid_value_is_refused_with_its_name(tmp_path: Path, values: dict[str
 
     assert ran.returncode != 0
     assert named in ran.stderr
+
+
+def test_release_whose_name_is_too_long_for_a_relay_is_refused_with_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({"relays": [{"name": "west-0123456789-abcd"}]}))
+    arguments = ["--kube-version", NEWEST, "--values", str(tmp_path / "values.yaml")]
+
+    accepted, refused = (helm("template", release, str(CHART), *arguments) for release in ("a" * 14, "a" * 15))
+
+    assert (accepted.returncode, refused.returncode) == (0, 1)
+    assert "53 characters, of which Kubernetes allows 52" in refused.stderr

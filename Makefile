@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm wheel image-files image spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server wheel image-files image spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -134,6 +134,16 @@ lock: $(READY) ## update requirements.lock and deploy/requirements*.txt from pyp
 
 helm: $(READY) ## build the pinned helm in .venv, for the tests of the chart (needs Go; verified by its checksum database)
 	@GOBIN=$(CURDIR)/$(BIN) go install helm.sh/helm/v3/cmd/helm@v3.18.4
+
+# go.sum has the checksums of the first two; the last is verified by Go's checksum database.
+PROMETHEUS_OPERATOR := github.com/prometheus-operator/prometheus-operator@v0.85.0
+api-server: $(READY) ## build the pinned Kubernetes API server and etcd in .venv, for the tests of admission (needs Go; 6 min of CPU)
+	@cd tests/api_server && go build -trimpath -ldflags "-s -w" -o $(CURDIR)/$(BIN)/ k8s.io/kubernetes/cmd/kube-apiserver
+	@cd tests/api_server && go build -trimpath -ldflags "-s -w" -o $(CURDIR)/$(BIN)/etcd go.etcd.io/etcd/server/v3
+	@mkdir -p .venv/crds
+	@operator=$$(go mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)".*$$/\1/p') && for kind in podmonitors prometheusrules; do \
+	  install -m 644 "$$operator/example/prometheus-operator-crd/monitoring.coreos.com_$$kind.yaml" .venv/crds; \
+	done
 
 wheel: $(READY) ## build the wheel in dist; an installation needs it and deploy/requirements.txt
 	@$(BIN)/hatchling build -t wheel

@@ -72,19 +72,42 @@ EVERYTHING: dict[str, Any] = {
 }
 """A value of every key that the chart has."""
 
+SINKS: dict[str, Any] = {
+    "config": {
+        "source": "kafka",
+        "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
+        "relay": {"bootstrap": ["k1:9094", "k2:9095"], "topic": "t"},
+        "store": "postgresql://me@db.databases/kraftwatch",
+        "sinks": [
+            "console",
+            "kafka:k3:9096/alerts",
+            {"slack": {"webhook_file": "/s"}},
+            "webhook:http://w.example:8080/x",
+        ],
+        "heartbeat": {"url": "https://beat.example/1"},
+    },
+    "networkPolicy": {"enabled": True, "kafka": [{"namespaces": ["kafka"], "ports": [9093]}]},
+}
+"""A configuration that names other ports than those of controllers."""
+
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     assert HELM is not None
     return subprocess.run([HELM, *arguments], capture_output=True, text=True, check=False)
 
 
+def template(folder: Path, values: dict[str, Any], version: str = NEWEST, *, release: str = "kraftwatch") -> str:
+    """Returns the manifests as YAML. The namespace is that of the release's name."""
+    (folder / "values.yaml").write_text(yaml.safe_dump(values))
+    arguments = ["--namespace", release, "--kube-version", version, "--values", str(folder / "values.yaml")]
+    ran = helm("template", release, str(CHART), *arguments)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
 def rendered(folder: Path, values: dict[str, Any], version: str = NEWEST) -> dict[str, Manifest]:
     """The manifests by kind; those of the relay or the dashboard by kind and `-relay` or `-dashboard`."""
-    (folder / "values.yaml").write_text(yaml.safe_dump(values))
-    arguments = ["--namespace", "kraftwatch", "--kube-version", version, "--values", str(folder / "values.yaml")]
-    ran = helm("template", "kraftwatch", str(CHART), *arguments)
-    assert ran.returncode == 0, ran.stderr
-    manifests = [each for each in yaml.safe_load_all(ran.stdout) if each is not None]
+    manifests = [each for each in yaml.safe_load_all(template(folder, values, version)) if each is not None]
     suffixes = ("-relay", "-dashboard")
     names = [
         (each["kind"], next((one for one in suffixes if one in each["metadata"]["name"]), "")) for each in manifests
@@ -215,24 +238,7 @@ def test_a_relay_of_the_chart_is_that_of_the_kubernetes_folder(tmp_path: Path) -
 
 
 def test_network_policy_lets_through_what_the_configuration_names(tmp_path: Path) -> None:
-    config = {
-        "source": "kafka",
-        "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
-        "relay": {"bootstrap": ["k1:9094", "k2:9095"], "topic": "t"},
-        "store": "postgresql://me@db.databases/kraftwatch",
-        "sinks": [
-            "console",
-            "kafka:k3:9096/alerts",
-            {"slack": {"webhook_file": "/s"}},
-            "webhook:http://w.example:8080/x",
-        ],
-        "heartbeat": {"url": "https://beat.example/1"},
-    }
-    values = {
-        "config": config,
-        "networkPolicy": {"enabled": True, "kafka": [{"namespaces": ["kafka"], "ports": [9093]}]},
-    }
-    rules = rendered(tmp_path, values)["NetworkPolicy"]["spec"]["egress"]
+    rules = rendered(tmp_path, SINKS)["NetworkPolicy"]["spec"]["egress"]
     assert rules[-1] == {"ports": [{"port": one, "protocol": "TCP"} for one in (443, 5432, 8080, 9094, 9095, 9096)]}
 
 

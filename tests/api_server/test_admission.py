@@ -15,7 +15,7 @@ import yaml
 from tests.api_server.real_api_server import ADMITTED, API_SERVER, DEFINITIONS, RealApiServer
 from tests.unit.deploy.recipes.test_helm_chart import EVERYTHING, HELM, SINKS, template
 from tests.unit.deploy.recipes.test_kubernetes import FOLDER, Manifest
-from tests.unit.deploy.recipes.test_strimzi_page import POLICY, USER, VALUES
+from tests.unit.deploy.recipes.test_strimzi_page import CHECK, POLICY, USER, VALUES
 
 pytestmark = [
     pytest.mark.long,
@@ -101,6 +101,9 @@ def pods(workload: Manifest) -> Iterator[Manifest]:
             job, template = f"{name}-29999999", spec["jobTemplate"]["spec"]["template"]
             generated = f"{f'{job}-':.58}abcde"
             yield _pod(generated, namespace, template, {"batch.kubernetes.io/job-name": job}, template["spec"])
+        case "Job":
+            template = spec["template"]
+            yield _pod(f"{name}-abcde", namespace, template, {"batch.kubernetes.io/job-name": name}, template["spec"])
         case "SparkApplication" if workload["apiVersion"].startswith("spark.apache.org/"):
             for role in ("driver", "executor"):
                 template = spec[f"{role}Spec"]["podTemplateSpec"]
@@ -160,7 +163,7 @@ def test_upgrade_changes_every_value_but_the_sizes_of_volumes(server: RealApiSer
         assert "updates to statefulset spec" in refused.message
 
 
-@pytest.mark.parametrize("manifest", [POLICY, USER], ids=lambda each: each["kind"])
+@pytest.mark.parametrize("manifest", [POLICY, USER, CHECK], ids=lambda each: each["kind"])
 def test_manifest_of_the_strimzi_page_is_admitted(server: RealApiServer, manifest: Manifest) -> None:
     admit(server, labelled_namespace(manifest["metadata"]["namespace"]))
 

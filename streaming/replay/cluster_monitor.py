@@ -24,12 +24,12 @@ from rules.lifecycle import TrackedConditions, advance, firing, interrupted, nex
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
-from rules.rule_evaluator import RuleEvaluator
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_reason
 from streaming.replay.copied import copied
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.machine import Machine
+from streaming.replay.rule_evaluator import RuleEvaluator
 from streaming.replay.state_codec import (
     MonitorParts,
     monitor_parts,

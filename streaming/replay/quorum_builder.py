@@ -73,7 +73,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
 def _by_name(observed: Mapping[str, _T]) -> Mapping[str, _T]:
     """Returns the mapping in an order that stays: in the state, each observation moves its entry to the end.
 
-    The rules are evaluated again when the order changes (`rules.rule_evaluator`).
+    The rules are evaluated again when the order changes (`streaming.replay.rule_evaluator`).
     """
     return {name: observed[name] for name in sorted(observed)}
 

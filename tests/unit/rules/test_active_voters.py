@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from rules.analysis.voter_status import VoterActivity, voter_statuses
-from rules.evaluate import RULES, evaluate, results_of, thresholds_for
+from rules.evaluate import RULES, results_of, thresholds_for
 from rules.finding import Finding, UnknownResult
 from rules.model.identifiers import Epoch, Millis
 from rules.model.quorum import Outage, Quorum
-from rules.rule_evaluator import RuleEvaluator
 from tests.unit.rules.situation import (
     EPOCH,
     NOW,
@@ -21,7 +20,6 @@ from tests.unit.rules.situation import (
     healthy,
     history,
     key,
-    later,
     observer,
     present,
     stalled,
@@ -266,25 +264,6 @@ def test_of_an_outage_that_began_before_the_window_only_what_is_in_it_counts() -
     long = Outage(since_ms=Millis(at - 3_000_000), until_ms=Millis(at - 850_000))
     histories = {**quorum.histories, key(2): replace(known, outages=(long, *known.outages))}
     assert findings(replace(quorum, histories=histories), "failure-tolerance") == []
-
-
-def test_an_outage_that_lasts_is_evaluated_when_its_time_is_enough() -> None:
-    """The evaluator keeps results while no comparison changes: the time that an outage lasts is one of them."""
-    thresholds = thresholds_for({})
-    recorded = RuleEvaluator(thresholds)
-    quorum = failing_again(healthy(), 2, 6)
-    assert quorum.poll is not None
-    at, known = quorum.poll.observed_at_ms, quorum.histories[key(2)]
-    lasting = replace(known, outages=(*known.outages[1:], Outage(since_ms=Millis(at - 1_000))))
-    quorum = with_history(quorum, lasting)
-    holds: list[int | None] = []
-    for second in range(0, 90, 3):
-        now = later(quorum, second * 1_000, away=2)
-        evaluation = evaluate(now, thresholds)
-        assert recorded.evaluate(now) == evaluation
-        holds += [one.hold_ms for one in evaluation.findings if one.rule == "failure-tolerance"]
-    assert holds[0] is None
-    assert holds[-1] == 0
 
 
 def test_summary_names_three_voters_that_are_not_in_sync_and_counts_the_others() -> None:

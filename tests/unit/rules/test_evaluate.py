@@ -18,7 +18,6 @@ from rules.formatting import MOST_ENTRIES
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
-from rules.rule_evaluator import RuleEvaluator
 from tests.unit.rules.situation import (
     broker,
     evaluation_of,
@@ -268,16 +267,6 @@ def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is
 
     assert evaluation.findings == ()
     assert [each.rule for each in evaluation.unknown] == list(evaluation.failed) == ["broken"]
-
-
-def test_evaluator_that_skips_unchanged_rules_applies_the_overrides() -> None:
-    overrides = {ENDPOINT_RULE: Thresholds(severity=Severity.INFO), "failure-tolerance": Thresholds(enabled=False)}
-    thresholds = with_overrides(thresholds_for({}), overrides)
-    evaluator = RuleEvaluator(thresholds)
-
-    for second in range(40):
-        quorum = replace(LOST_ENDPOINT, now_ms=Millis(LOST_ENDPOINT.now_ms + second * 1_000))
-        assert evaluator.evaluate(quorum) == evaluate(quorum, thresholds)
 
 
 def with_observers(quorum: Quorum, nodes: Iterable[int], *, lag_ms: int = 0) -> Quorum:

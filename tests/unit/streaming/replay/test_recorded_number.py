@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rules.rule_evaluator import Ranges, RecordedNumber, UnrecordableValue
+from streaming.replay.rule_evaluator import Ranges, RecordedNumber, UnrecordableValue
 
 Decision = Callable[[Any, Any, Any], object]
 DECISIONS: dict[str, Decision] = {

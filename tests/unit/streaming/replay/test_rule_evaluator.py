@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.evaluate import ALL_RULES, RULES, evaluate, thresholds_for
+from rules.evaluate import ALL_RULES, RULES, evaluate, thresholds_for, with_overrides
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Invariant, Reason
-from rules.model.quorum import Poll, Quorum, Replica
-from rules.rule_evaluator import RuleEvaluator, moving_numbers
+from rules.model.quorum import Outage, Poll, Quorum, Replica
+from streaming.replay.rule_evaluator import RuleEvaluator, moving_numbers
 from tests.unit.rules import situation
 from tests.unit.rules.situation import LOG_END, endpoint, healthy, key, later, present, with_poll
 
@@ -348,3 +348,33 @@ def test_what_was_absent_and_is_observed_evaluates_the_rules(name: str) -> None:
 
     for quorum in (without(name), healthy(), without(name)):
         assert evaluator.evaluate(quorum) == evaluate(quorum, THRESHOLDS)
+
+
+def test_overrides_of_rules_apply() -> None:
+    overrides = {
+        "stale-voter-endpoint": Thresholds(severity=Severity.INFO),
+        "failure-tolerance": Thresholds(enabled=False),
+    }
+    thresholds = with_overrides(thresholds_for({}), overrides)
+    evaluator, lost = RuleEvaluator(thresholds), situation.name_not_found(healthy(), 2)
+
+    for second in range(40):
+        quorum = replace(lost, now_ms=Millis(lost.now_ms + second * 1_000))
+        assert evaluator.evaluate(quorum) == evaluate(quorum, thresholds)
+
+
+def test_an_outage_that_lasts_is_evaluated_when_its_time_is_enough() -> None:
+    thresholds = thresholds_for({})
+    recorded = RuleEvaluator(thresholds)
+    quorum = situation.failing_again(healthy(), 2, 6)
+    at, known = present(quorum.poll).observed_at_ms, quorum.histories[key(2)]
+    lasting = replace(known, outages=(*known.outages[1:], Outage(since_ms=Millis(at - 1_000))))
+    quorum = situation.with_history(quorum, lasting)
+    holds: list[int | None] = []
+    for second in range(0, 90, 3):
+        now = later(quorum, second * 1_000, away=2)
+        evaluation = evaluate(now, thresholds)
+        assert recorded.evaluate(now) == evaluation
+        holds += [one.hold_ms for one in evaluation.findings if one.rule == "failure-tolerance"]
+    assert holds[0] is None
+    assert holds[-1] == 0

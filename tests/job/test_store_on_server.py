@@ -45,7 +45,7 @@ def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
 
         postgres.stop()
         lab.pause(*lab.controllers)
-        eventually(lambda: job.logged("batches wait for it, nothing is lost"), within_s=60)
+        eventually(lambda: job.logged("alerts wait for it, nothing is lost"), within_s=60)
         job.kill()
         # The job ends with the thread that starts it.
         with ThreadPoolExecutor(1) as pool:

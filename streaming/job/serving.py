@@ -42,7 +42,8 @@ def serve_start(config: Config, dependencies: Dependencies, stack: ExitStack) ->
     exported, target = start_registry(lambda: dependencies.states), config.otlp_target()
     if target is not None:
         target.check()
-    otlp = stack.enter_context(OtlpExport(exported, lambda: target, service="kraftwatch"))
+    # There is no log yet.
+    otlp = stack.enter_context(OtlpExport(exported, lambda: target, service="kraftwatch", report=dependencies.say))
     if config.listen is None:
         return Served(server=None, otlp=otlp)
     liveness = JobLiveness(

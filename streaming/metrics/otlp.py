@@ -10,6 +10,7 @@ deadline, follow no redirect with its secrets, and log nothing of them (`connect
 
 import gzip
 import logging
+import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -23,7 +24,7 @@ from connectors.errors import UsageError
 from connectors.extras import Extra, require
 from connectors.secret import Secret, excerpt
 from connectors.settings import readable, url_problem
-from connectors.sinks.http_request import HttpResponse, outcome_of_response, post, url_secrets
+from connectors.sinks.http_request import HttpResponse, outcome_of_response, post, tls_context, url_secrets
 from connectors.sinks.sink import Delivered, Retry
 from connectors.wall_clock import wall_ms
 from rules.evaluate import exception_site
@@ -77,6 +78,10 @@ class OtlpTarget:
             value.check(f"otlp.header_files.{name}")
         if self.ca_file is not None:
             readable(self.ca_file, "otlp.ca_file")
+            try:
+                tls_context(self.ca_file)
+            except ssl.SSLError:
+                raise UsageError(f"otlp.ca_file: {self.ca_file} must hold certificates of authorities in PEM") from None
 
 
 def metrics_url_problem(text: str) -> str | None:
@@ -130,19 +135,31 @@ def _answer(response: HttpResponse) -> tuple[int, str]:
         return 0, response.text
 
 
-class OtlpExport(Periodic):
-    """Sends the metrics of a registry while entered. A failure is logged, as its end is, and has no other effect."""
+def _warn(sentence: str) -> None:
+    log.warning("%s", sentence)
 
-    def __init__(self, exported: "CollectorRegistry", target: Callable[[], OtlpTarget | None], *, service: str) -> None:
+
+class OtlpExport(Periodic):
+    """Sends the metrics of a registry while entered. A failure is reported, as its end is, and has no other effect."""
+
+    def __init__(
+        self,
+        exported: "CollectorRegistry",
+        target: Callable[[], OtlpTarget | None],
+        *,
+        service: str,
+        report: Callable[[str], None] = _warn,
+    ) -> None:
         """`target` is read each second, None: nothing is sent; `service`: the attribute `service.name`."""
         super().__init__("otlp", every_s=self._due_every_s, send=self._send)
-        self._exported, self._target = exported, target
+        self._exported, self._target, self._report = exported, target, report
         self._messages = OtlpMessages(service, started_ms=wall_ms())
         self._failing = False
 
     def show(self, exported: "CollectorRegistry", target: Callable[[], OtlpTarget | None]) -> None:
-        """Sends the metrics of this registry from now on, in place of the one before."""
-        self._exported, self._target = exported, target
+        """Sends the metrics of this registry from now on, in place of the one before, and logs a failure again."""
+        self._exported, self._target, self._report = exported, target, _warn
+        self._failing = False
 
     def _due_every_s(self) -> float | None:
         target = self._target()
@@ -162,9 +179,9 @@ class OtlpExport(Periodic):
         if self._stopping.is_set():
             return
         if error is not None and not self._failing:
-            log.warning("The metrics could not be sent by OTLP; retrying every %g s: %s", target.every_s, error)
+            self._report(f"the metrics could not be sent by OTLP; retrying every {target.every_s:g} s: {error}")
         if error is None and self._failing:
-            log.warning("The metrics are sent by OTLP again")
+            self._report("the metrics are sent by OTLP again")
         self._failing = error is not None
 
 

@@ -3,6 +3,7 @@
 import gzip
 import logging
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from streaming.metrics.job_metrics import job_registry
 from streaming.metrics.otlp import OtlpExport, OtlpMessages, OtlpTarget, send_message
 from tests.eventually import eventually
 from tests.sinks.server import HttpDouble, HttpReply, NoReply, serving
+from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.situation import NOW, healthy, present
 from tests.unit.streaming.metrics.exposition import MetricsFixture, Samples, samples
 
@@ -226,9 +228,9 @@ def test_a_receiver_that_fails_is_logged_once_and_once_when_it_is_back_without_a
         eventually(lambda: len(receiver.requests) > several, within_s=20)
 
     assert of_export(caplog) == [
-        "The metrics could not be sent by OTLP; retrying every 0.02 s: HTTP 401: the credentials are not accepted "
+        "the metrics could not be sent by OTLP; retrying every 0.02 s: HTTP 401: the credentials are not accepted "
         "(no *** at /v1/metrics?key=***)",
-        "The metrics are sent by OTLP again",
+        "the metrics are sent by OTLP again",
     ]
     assert SECRET not in caplog.text
 
@@ -321,8 +323,9 @@ def test_configuration_names_the_receiver(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_reported_at_the_start(tmp_path: Path, name: str, sentence: str) -> None:
-    for each, text in (("url", "http://c.example/v1/metrics"), ("token", "Bearer x"), ("ca", "")):
-        (tmp_path / each).write_text(text)
+    (tmp_path / "url").write_text("http://c.example/v1/metrics")
+    (tmp_path / "token").write_text("Bearer x")
+    shutil.copy(authority(tmp_path / "authority").file, tmp_path / "ca")
     given = configured(
         url_file=str(tmp_path / "url"),
         header_files={"Authorization": str(tmp_path / "token")},
@@ -333,6 +336,14 @@ def test_a_file_that_cannot_be_read_is_reported_at_the_start(tmp_path: Path, nam
     with pytest.raises(UsageError) as refused:
         given.check()
     assert str(refused.value) == sentence.format(folder=tmp_path)
+
+
+def test_a_file_without_a_certificate_is_reported_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "ca"
+    file.write_text("no certificate")
+    with pytest.raises(UsageError) as refused:
+        configured(url="https://c.example/v1/metrics", ca_file=str(file)).check()
+    assert str(refused.value) == f"otlp.ca_file: {file} must hold certificates of authorities in PEM"
 
 
 def test_a_url_in_a_file_is_checked_as_one_in_the_configuration(tmp_path: Path) -> None:

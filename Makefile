@@ -15,7 +15,7 @@ COMMA := ,
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server wheel image-files image spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests downloads test-long test-pyspark check types lint bench evaluate simulate hostile chaos screenshots goldens schemas kafka kafka-tests parity mutate lock helm api-server otelcol wheel image-files image spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,11 @@ api-server: $(READY) ## build the pinned Kubernetes API server and etcd in .venv
 	@operator=$$(go mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)".*$$/\1/p') && for kind in podmonitors prometheusrules; do \
 	  install -m 644 "$$operator/example/prometheus-operator-crd/monitoring.coreos.com_$$kind.yaml" .venv/crds; \
 	done
+
+otelcol: $(READY) ## build the pinned OpenTelemetry collector in .venv, for the tests of docs/metrics.md (needs Go; verified as helm)
+	@mkdir -p build
+	@go run go.opentelemetry.io/collector/cmd/builder@v0.165.0 --config tests/unit/deploy/recipes/otelcol.yaml
+	@mv build/otelcol/otelcol $(BIN)/otelcol
 
 wheel: $(READY) ## build the wheel in dist; an installation needs it and deploy/requirements.txt
 	@$(BIN)/hatchling build -t wheel

@@ -69,6 +69,8 @@ class RelayProcess:
             "create": True,
             "folder": str(folder / "relay"),
         }
+        self.keys: dict[str, Any] = {}
+        """Of the configuration, beside clusters and relay."""
         self._clusters = list(clusters)
         self._topic = topic
         self._process: subprocess.Popen[bytes] | None = None
@@ -91,7 +93,7 @@ class RelayProcess:
         """Starts the relay; `keys` are further ones of its section."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "relay.yaml"
-        file.write_text(yaml.safe_dump({"clusters": self._clusters, "relay": {**self.section, **keys}}))
+        file.write_text(yaml.safe_dump({"clusters": self._clusters, "relay": {**self.section, **keys}, **self.keys}))
         with (self.folder / "relay.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._python, "-m", "streaming", "relay", "--config", str(file), *arguments],

@@ -17,17 +17,29 @@ from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_process import RelayProcess
 from tests.job.spark_cluster import assert_logged, start_java
+from tests.sinks.server import HttpDouble
+from tests.unit.streaming.metrics.exposition import Samples
+from tests.unit.streaming.metrics.otlp_metrics import as_samples, metrics, received
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 LAB = {"controllers": 1, "brokers": 0}
 
 
+MISSING = ("dependency_missing", (("dependency", "topic"),))
+
+
+def sent(receiver: HttpDouble) -> Samples:
+    """Returns what the newest message by OTLP has."""
+    return as_samples(metrics(received(receiver)[-1]))
+
+
 def test_brokers_of_the_topic_that_are_away_are_named_and_awaited(
-    lab: Lab, relay: RelayProcess, topic_lab: Lab, tmp_path: Path
+    lab: Lab, relay: RelayProcess, topic_lab: Lab, tmp_path: Path, webhook: HttpDouble
 ) -> None:
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="test")
-    job.write_config(clusters=[section("test", lab)], source="kafka", relay=relay.section)
+    otlp = {"url": f"{webhook.url}/v1/metrics", "every": 1}
+    job.write_config(clusters=[section("test", lab)], source="kafka", relay=relay.section, otlp=otlp)
     (broker,) = topic_lab.controllers
     topic_lab.pause(broker)
     with starting(job) as started:
@@ -35,12 +47,15 @@ def test_brokers_of_the_topic_that_are_away_are_named_and_awaited(
         eventually(lambda: healthz(job), within_s=15, every_s=0.2)
         eventually(lambda: assert_waits(job, "topic"), within_s=60)
         assert 'dependency_missing{dependency="topic"} 1' in page(job, "/metrics")
+        eventually(lambda: sent(webhook)[MISSING] == 1, within_s=20)
         assert "Waiting" in page(job, "/")
         topic_lab.resume(broker)
         started()
         eventually(lambda: job.logged("monitoring test"), within_s=60)
         assert job.logged("topic: it is there again after ")
         assert healthz(job) == "ok"
+        eventually(lambda: sent(webhook).get(("watchdog", ())) == 1, within_s=20)
+        assert sent(webhook)[MISSING] == 0
 
         topic_lab.pause(broker)
         eventually(lambda: assert_waits(job, "topic"), within_s=30)

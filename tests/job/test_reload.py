@@ -70,11 +70,16 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     eventually(lambda: alert_counts(more) == both, within_s=60)
 
     beat = {"url": f"{webhook.url}/{SECRET}", "every": 1}
+    metrics = {"url": f"{webhook.url}/v1/metrics", "headers": {"Authorization": SECRET}, "every": 1}
     job.write_config(
-        clusters=[first, second], watch={"exclude": ["second"]}, thresholds=NO_ALERTS | FIRE_SOON, heartbeat=beat
+        clusters=[first, second],
+        watch={"exclude": ["second"]},
+        thresholds=NO_ALERTS | FIRE_SOON,
+        heartbeat=beat,
+        otlp=metrics,
     )
-    eventually(lambda: job.logged("was reloaded: changed watch, sinks, heartbeat"), within_s=60)
-    eventually(lambda: webhook.requests != [], within_s=60)
+    eventually(lambda: job.logged("was reloaded: changed watch, sinks, heartbeat, otlp"), within_s=60)
+    eventually(lambda: {one.path for one in webhook.requests} == {f"/{SECRET}", "/v1/metrics"}, within_s=60)
     os.kill(job.pid, signal.SIGHUP)
     eventually(lambda: job.logged("was reloaded: no change"), within_s=60)
 

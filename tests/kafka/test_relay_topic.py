@@ -42,7 +42,9 @@ from tests.job.relay_process import RelayProcess, counted, is_accepted
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of
 from tests.lab import Lab
+from tests.sinks.server import HttpDouble, serving
 from tests.unit.streaming.metrics.exposition import samples
+from tests.unit.streaming.metrics.otlp_metrics import as_samples, metrics, received
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 SURVEYED = 400
@@ -65,9 +67,19 @@ def relay(tmp_path: Path, kafka: Lab, topic_lab: Lab, request: pytest.FixtureReq
     relay.stop()
 
 
-def test_rows_of_a_broker_outage_and_of_a_killed_relay_are_written_later(relay: RelayProcess, topic_lab: Lab) -> None:
+@pytest.fixture
+def receiver() -> Iterator[HttpDouble]:
+    """A receiver of OTLP."""
+    with serving() as receiver:
+        yield receiver
+
+
+def test_rows_of_a_broker_outage_and_of_a_killed_relay_are_written_later(
+    relay: RelayProcess, topic_lab: Lab, receiver: HttpDouble
+) -> None:
     ports = Ports()
     address = f"127.0.0.1:{ports.claim()}"
+    relay.keys = {"otlp": {"url": f"{receiver.url}/v1/metrics", "every": 1}}
     relay.start("--listen", address)
     relay.wait_for_rows(5)
     (node,) = topic_lab.brokers
@@ -83,6 +95,7 @@ def test_rows_of_a_broker_outage_and_of_a_killed_relay_are_written_later(relay: 
 
     eventually(failing, within_s=60, every_s=1)
     failed_ms = wall_ms()
+    eventually(lambda: as_samples(metrics(received(receiver)[-1]))[("relay_failing", ())] == 1, within_s=60)
     assert relay.log.count("no row can be written to the topic") == 1
     relay.kill()
     relay.start()

@@ -38,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- toYaml (merge $fixed (deepCopy .Values.config)) -}}
 {{- end -}}
 
-{{- /* The ports that config names, besides those of the controllers: store, topic, sinks and heartbeat. A policy knows no host names. */ -}}
+{{- /* The ports that config names, besides those of the controllers: store, topic, sinks, heartbeat and OTLP. A policy knows no host names. */ -}}
 {{- define "kraftwatch.ports" -}}
 {{- $config := .Values.config -}}
 {{- $places := list -}}

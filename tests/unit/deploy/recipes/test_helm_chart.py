@@ -85,6 +85,7 @@ SINKS: dict[str, Any] = {
             "webhook:http://w.example:8080/x",
         ],
         "heartbeat": {"url": "https://beat.example/1"},
+        "otlp": {"url": "http://otel.example:4318/v1/metrics"},
     },
     "networkPolicy": {"enabled": True, "kafka": [{"namespaces": ["kafka"], "ports": [9093]}]},
 }
@@ -239,7 +240,8 @@ def test_a_relay_of_the_chart_is_that_of_the_kubernetes_folder(tmp_path: Path) -
 
 def test_network_policy_lets_through_what_the_configuration_names(tmp_path: Path) -> None:
     rules = rendered(tmp_path, SINKS)["NetworkPolicy"]["spec"]["egress"]
-    assert rules[-1] == {"ports": [{"port": one, "protocol": "TCP"} for one in (443, 5432, 8080, 9094, 9095, 9096)]}
+    ports = (4318, 443, 5432, 8080, 9094, 9095, 9096)
+    assert rules[-1] == {"ports": [{"port": one, "protocol": "TCP"} for one in ports]}
 
 
 def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> None:

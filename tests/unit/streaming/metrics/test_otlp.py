@@ -1,6 +1,5 @@
 """The metrics by OTLP, sent to a real HTTP server and decoded with OpenTelemetry's own messages."""
 
-import gzip
 import logging
 import re
 import shutil
@@ -9,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-    ExportMetricsServiceResponse,
-)
-from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, DataPointFlags, Metric
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 from prometheus_client import CollectorRegistry, Gauge
 
 from connectors.errors import UsageError
@@ -27,7 +23,17 @@ from tests.eventually import eventually
 from tests.sinks.server import HttpDouble, HttpReply, NoReply, serving
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.situation import NOW, healthy, present
-from tests.unit.streaming.metrics.exposition import MetricsFixture, Samples, samples
+from tests.unit.streaming.metrics.exposition import MetricsFixture
+from tests.unit.streaming.metrics.otlp_metrics import (
+    as_samples,
+    attributes,
+    ended,
+    metrics,
+    parsed,
+    points,
+    received,
+    without_empty_labels,
+)
 
 SECRET = "4f1c2a90-do-not-print-me"
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -50,61 +56,11 @@ def target(receiver: HttpDouble, **keys: Any) -> OtlpTarget:
     return OtlpTarget(**{**given, **keys})
 
 
-def received(receiver: HttpDouble) -> list[ExportMetricsServiceRequest]:
-    return [parsed(gzip.decompress(one.body)) for one in receiver.requests]
-
-
-def parsed(message: bytes) -> ExportMetricsServiceRequest:
-    request: ExportMetricsServiceRequest = ExportMetricsServiceRequest.FromString(message)
-    return request
-
-
-def metrics(message: ExportMetricsServiceRequest) -> dict[str, Metric]:
-    """Returns the metrics of a message by name."""
-    (resource,) = message.resource_metrics
-    (scope,) = resource.scope_metrics
-    found = {one.name: one for one in scope.metrics}
-    assert len(found) == len(scope.metrics)
-    return found
-
-
-def points(metric: Metric) -> list[Any]:
-    return list(getattr(metric, present(metric.WhichOneof("data"))).data_points)
-
-
-def attributes(point: Any) -> dict[str, str]:
-    return {one.key: one.value.string_value for one in point.attributes}
-
-
-def as_samples(found: dict[str, Metric]) -> Samples:
-    """Returns the samples that Prometheus makes of metrics."""
-    lines = []
-    for name, metric in found.items():
-        for point in points(metric):
-            if point.flags & DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK:
-                continue
-            labels = [f'{key}="{text}"' for key, text in attributes(point).items()]
-            if metric.WhichOneof("data") != "histogram":
-                lines.append(f"{name}{{{','.join(labels)}}} {point.as_double}")
-                continue
-            bounds, below = [*map(str, point.explicit_bounds), "+Inf"], 0
-            for bound, count in zip(bounds, point.bucket_counts, strict=True):
-                below += count
-                given = ",".join([*labels, f'le="{bound}"'])
-                lines.append(f"{name}_bucket{{{given}}} {below}")
-            lines += [f"{name}_count {point.count}", f"{name}_sum {point.sum}"]
-    return samples("\n".join([*lines, ""]))
-
-
 def test_a_message_has_every_sample_of_the_page(running: MetricsFixture) -> None:
     messages = OtlpMessages("kraftwatch", started_ms=NOW)
     message = messages.message(job_registry(running.sources).collect(), {}, now_ms=NOW)
 
-    page = {
-        # Prometheus has no empty label.
-        (name, tuple(label for label in labels if label[1])): value
-        for (name, labels), value in running.samples().items()
-    }
+    page = without_empty_labels(running.samples())
     assert as_samples(metrics(parsed(message))) == page
     assert len(page) > 80
 
@@ -147,24 +103,20 @@ def test_a_counter_that_is_lower_than_before_has_begun_again(running: MetricsFix
 def test_a_value_that_is_unknown_now_ends_once_at_the_receiver(running: MetricsFixture) -> None:
     messages = OtlpMessages("kraftwatch", started_ms=NOW)
 
-    def ended() -> set[str]:
-        found = metrics(parsed(messages.message(job_registry(running.sources).collect(), {}, now_ms=running.now_ms)))
-        return {
-            name
-            for name, metric in found.items()
-            for point in points(metric)
-            if point.flags & DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
-        }
+    def gone() -> set[str]:
+        return ended(
+            metrics(parsed(messages.message(job_registry(running.sources).collect(), {}, now_ms=running.now_ms)))
+        )
 
-    assert ended() == set()
+    assert gone() == set()
     messages.note_accepted()
     running.now_ms += 61_000
-    gone = ended()
-    assert {"kraftwatch_current_leader", "kraftwatch_high_watermark"} <= gone
-    assert "kraftwatch_staleness_seconds" not in gone
-    assert ended() == gone, "the receiver has not accepted it yet"
+    without_value = gone()
+    assert {"kraftwatch_current_leader", "kraftwatch_high_watermark"} <= without_value
+    assert "kraftwatch_staleness_seconds" not in without_value
+    assert gone() == without_value, "the receiver has not accepted it yet"
     messages.note_accepted()
-    assert ended() == set()
+    assert gone() == set()
 
 
 def test_the_resource_names_the_service_and_the_instance(running: MetricsFixture, receiver: HttpDouble) -> None:
@@ -286,6 +238,13 @@ def test_an_answer_says_whether_the_receiver_has_the_metrics(
 
     assert found is None if reason is None else reason in present(found)
     assert len(receiver.requests) == 1
+
+
+def test_the_certificate_of_a_receiver_is_verified(tmp_path: Path) -> None:
+    trusted = authority(tmp_path / "ca")
+    with serving(trusted.server(trusted.issue("receiver"))) as receiver:
+        assert send_message(target(receiver, ca_file=Path(trusted.file)), b"") is None
+        assert "the server's certificate is not trusted" in present(send_message(target(receiver), b""))
 
 
 def test_a_receiver_that_does_not_answer_is_waited_for_until_the_deadline(

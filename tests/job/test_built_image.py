@@ -85,8 +85,8 @@ def test_a_job_of_the_image_evaluates_and_ends(
     try:
         eventually(lambda: assert_ready(address), within_s=240, every_s=1)
     finally:
-        # By its user, because the command line of buildah holds the same words.
-        subprocess.run(["pkill", "-TERM", "-u", "10001", "-f", f"kraftwatch run .*{address}"], check=False)
+        # Python itself: the command lines of buildah's processes end with the same words.
+        subprocess.run(["pkill", "-TERM", "-f", f"^[^ ]*python[^ ]* [^ ]*kraftwatch run .*{address}"], check=False)
         assert job.wait(60) == 0
     assert (state / "checkpoint" / "spark" / "commits").is_dir()
 

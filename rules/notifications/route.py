@@ -53,6 +53,8 @@ class SilenceOfService(Silence):
 Hold: TypeAlias = Silence | Acknowledgement
 LONGEST_MS = Millis(366 * 86_400_000)
 """The longest time for which people hold alerts back."""
+LONGEST_NAME, LONGEST_COMMENT = 200, 1_000
+"""Of who holds alerts back, and why: characters."""
 CLUSTERS = "clusters"
 """The key of evidence in which an alert about the job lists the clusters that it reports: it is routed like theirs."""
 

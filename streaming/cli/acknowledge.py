@@ -15,10 +15,11 @@ from streaming.cli.options import (
     Duration,
     EndTime,
     JobPlace,
+    comment_text,
     database_to_write,
     end_time,
     job_place,
-    this_user,
+    person,
 )
 from streaming.cli.output import print_message
 
@@ -57,7 +58,7 @@ def ack(
     alert that fires again is not acknowledged. The job applies it within a
     second, and the page, Slack's message and `kraftwatch status` show it.
 
-    Exit codes: 0, or 2 for invalid usage.
+    Exit codes: 0, 1 the job's database cannot be used, 2 invalid usage.
 
       kraftwatch ack voter-lagging --cluster prod --for 2h --comment "INC-123"
     """
@@ -66,7 +67,7 @@ def ack(
     job = job_place(checkpoint, config)
     alerts = _selected(job, alert, cluster)
     found = _acknowledgements(job).add(
-        alerts, by=(by or this_user()).strip(), now_ms=now_ms, until_ms=until_ms, comment=comment.strip()
+        alerts, by=person("--by", by), now_ms=now_ms, until_ms=until_ms, comment=comment_text(comment)
     )
     for one, each in zip(found, alerts, strict=True):
         print_message(f"acknowledged {one.who}: {_text(each)}")
@@ -77,7 +78,7 @@ def unack(
 ) -> None:
     """End the acknowledgement of firing alerts: people are reminded again.
 
-    Exit codes: 0, or 2 for invalid usage.
+    Exit codes: 0, 1 the job's database cannot be used, 2 invalid usage.
 
       kraftwatch unack voter-lagging --cluster prod
     """

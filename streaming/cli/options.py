@@ -18,8 +18,9 @@ import typer
 
 from connectors.errors import UsageError, os_errors
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime, parse_time
+from rules.formatting import visible
 from rules.model.identifiers import Millis, Offset
-from rules.notifications.route import LONGEST_MS
+from rules.notifications.route import LONGEST_COMMENT, LONGEST_MS, LONGEST_NAME
 
 if TYPE_CHECKING:
     from connectors.store.database import Database
@@ -306,7 +307,9 @@ def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str) -> 
     """Returns the end that `--for` or `--until` gives. `what` ends, for a sentence: `a silence`."""
     from connectors.settings import parse_seconds
 
-    if (for_ is None) == (until is None):
+    if for_ is not None and until is not None:
+        raise UsageError("give --for DURATION or --until TIME, not both")
+    if for_ is None and until is None:
         raise UsageError(f"give --for DURATION or --until TIME: every {what.split()[-1]} must end")
     ends_at_ms = parse_time_option("--until", until)
     if ends_at_ms is None:
@@ -326,7 +329,28 @@ def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str) -> 
 
 def this_user() -> str:
     """Returns the user who runs the command, as the author of what it writes."""
-    return os.environ.get("USER", f"uid {os.getuid()}")
+    return os.environ.get("USER") or f"uid {os.getuid()}"
+
+
+def person(option: str, text: str | None) -> str:
+    """Returns who a person is; without a name, this user. Raises UsageError as `comment_text`."""
+    return _stated(option, text or "", LONGEST_NAME) or this_user()
+
+
+def comment_text(text: str) -> str:
+    """Returns a comment. Raises UsageError if it is not UTF-8, which databases need, or too long."""
+    return _stated("--comment", text, LONGEST_COMMENT)
+
+
+def _stated(option: str, text: str, longest: int) -> str:
+    stated = text.strip()
+    if len(stated) > longest:
+        raise UsageError(f"{option}: {len(stated)} characters: give at most {longest}")
+    try:
+        stated.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{option}: '{visible(stated)}' is not UTF-8") from None
+    return stated
 
 
 def database_to_write(store: "StorePlace") -> "Database":

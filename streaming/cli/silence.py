@@ -28,10 +28,11 @@ from streaming.cli.options import (
     Duration,
     EndTime,
     JobPlace,
+    comment_text,
     database_to_write,
     end_time,
     job_place,
-    this_user,
+    person,
 )
 from streaming.cli.output import print_json, print_message, print_table
 
@@ -78,13 +79,14 @@ def add(
 
     A rule or a cluster that does not exist is refused. Prints the silence's id.
 
-    Exit codes: 0, or 2 for invalid usage.
+    Exit codes: 0, 1 the job's database cannot be used, 2 invalid usage.
 
       kraftwatch silence add --rule "voter-*" --for 2h --comment "CHG-1234"
     """
     now_ms = wall_ms()
     ends_at_ms = end_time(for_, until, now_ms, "a silence")
-    if not comment.strip():
+    reason = comment_text(comment)
+    if not reason:
         raise UsageError("--comment is missing: give the reason, for the next person on call")
     patterns = [cluster or ["*"], rule or ["*"], subject or ["*"], severity or ["*"]]
     if all("*" in each for each in patterns):
@@ -97,8 +99,8 @@ def add(
         id=secrets.token_hex(4),
         starts_at_ms=now_ms,
         ends_at_ms=ends_at_ms,
-        author=author or this_user(),
-        comment=comment.strip(),
+        author=person("--author", author),
+        comment=reason,
     )
     _silences(job).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")

@@ -111,7 +111,7 @@ class Api:
         if alert is None:
             return _no_alert(body.fingerprint)
         (added,) = self._stored.acknowledgements.add(
-            [alert], by=body.by.strip(), now_ms=now_ms, until_ms=until_ms, comment=body.comment.strip()
+            [alert], by=body.by, now_ms=now_ms, until_ms=until_ms, comment=body.comment
         )
         return _acknowledgement_json(alert, added), 201
 
@@ -150,8 +150,8 @@ class Api:
             **body.model_dump(include={"cluster", "rule", "subject", "severity"}),
             starts_at_ms=now_ms,
             ends_at_ms=_end_ms(body.ends_at, now_ms),
-            author=body.author.strip(),
-            comment=body.comment.strip(),
+            author=body.author,
+            comment=body.comment,
         )
         self._stored.silences.add(silence, now_ms=now_ms)
         return silence_to_json(silence, now_ms), 201

@@ -6,15 +6,18 @@ Later versions may add fields to answers.
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from rules.finding import Severity
+from rules.notifications.route import LONGEST_COMMENT, LONGEST_NAME
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.health import Health
 
-_Text = Annotated[str, Field(min_length=1, max_length=200)]
+_NO_NUL = r"^[^\x00]*$"
+"""PostgreSQL cannot store this character."""
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_NAME, pattern=_NO_NUL)]
 _Pattern = Annotated[str, Field(min_length=1, max_length=200)]
-_Comment = Annotated[str, Field(max_length=1_000)]
+_Comment = Annotated[str, StringConstraints(strip_whitespace=True, max_length=LONGEST_COMMENT, pattern=_NO_NUL)]
 
 
 class _Object(BaseModel):
@@ -49,7 +52,7 @@ class NewSilence(_Object):
     """When it ends."""
     author: _Text
     """Who silences."""
-    comment: Annotated[str, Field(min_length=1, max_length=1_000)]
+    comment: Annotated[_Comment, Field(min_length=1)]
     """The reason."""
 
 

@@ -68,6 +68,22 @@ def test_an_acknowledgement_has_an_end_and_a_comment(folder: Path) -> None:
     assert refused.startswith("an acknowledgement may last at most 366 days")
 
 
+def test_a_text_that_cannot_be_shown_or_stored_and_two_ends_are_refused(folder: Path) -> None:
+    acknowledge = ("ack", "no-leader", "--checkpoint", folder)
+    assert usage_error(*acknowledge, "--by", "Ana\udcff") == "--by: 'Ana\\udcff' is not UTF-8"
+    assert usage_error(*acknowledge, "--comment", "\udcff") == "--comment: '\\udcff' is not UTF-8"
+    assert usage_error(*acknowledge, "--by", "x" * 201) == "--by: 201 characters: give at most 200"
+    two_ends = usage_error(*acknowledge, "--for", "1h", "--until", "2027-01-01T12:00:00Z")
+    assert two_ends == "give --for DURATION or --until TIME, not both"
+    assert acknowledged(folder) == {}
+
+
+def test_an_acknowledgement_without_a_name_has_that_of_the_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "eva")
+    kraftwatch("ack", "no-leader", "--by", " ", "--checkpoint", folder)
+    assert acknowledged(folder) == {"cluster": "eva"}
+
+
 def test_what_fires_or_is_acknowledged_is_named_where_nothing_matches(folder: Path) -> None:
     job = ("--checkpoint", folder)
     firing = "voter-lagging/voter 1 of prod, voter-lagging/voter 2 of prod and no-leader/cluster of lab"

@@ -48,6 +48,12 @@ def test_silence_has_the_given_duration_or_end(tmp_path: Path) -> None:
     assert SilenceStore(job_database(tmp_path)).read()[-1].ends_at_ms == 1_809_165_600_000
 
 
+def test_silence_of_an_author_or_a_comment_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    add = ("silence", "add", "--rule", "no-*", "--for", "1h", "--checkpoint", tmp_path, "--comment")
+    assert usage_error(*add, "x\udcff") == "--comment: 'x\\udcff' is not UTF-8"
+    assert usage_error(*add, "x", "--author", "\udcff") == "--author: '\\udcff' is not UTF-8"
+
+
 def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> None:
     # One of the two is active at any hour.
     windows = [{"from": at, "for": "13h", "clusters": ["lab"], "comment": "CHG-1"} for at in ("00:00", "12:00")]

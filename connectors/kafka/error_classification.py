@@ -54,6 +54,8 @@ _UNREACHABLE = {
     errno.EADDRNOTAVAIL,
     errno.EACCES,
     errno.EPERM,
+    # A link-local IPv6 address without its interface.
+    errno.EINVAL,
     # Local failures: no memory for a socket.
     errno.ENOBUFS,
     errno.ENOMEM,

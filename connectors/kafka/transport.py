@@ -50,6 +50,9 @@ async def _connect(loop: EventLoop, address: str, port: int, *, seconds: float) 
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             await _handshake(loop, sock, (address, port), seconds)
+        except socket.gaierror as problem:
+            # The only part of an address that is looked up is the interface of a link-local one.
+            raise ObservationError(Reason.UNREACHABLE, f"{where}: this machine has no such interface") from problem
         except OSError as problem:
             if not isinstance(problem, TimeoutError) or problem.errno is not None:
                 raise error_from_errno(problem.errno or 0, where) from problem

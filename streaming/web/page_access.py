@@ -72,7 +72,8 @@ def _sent_token(authorization: str) -> bytes:
     scheme, _, value = authorization.partition(" ")
     match scheme.lower():
         case "bearer":
-            return value.strip().encode("utf-8", "surrogateescape")
+            # WSGI passes each byte of a header as one character.
+            return value.encode("latin-1", "replace").strip()
         case "basic":
             try:
                 return base64.b64decode(value, validate=True).partition(b":")[2]

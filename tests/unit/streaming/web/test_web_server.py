@@ -246,6 +246,12 @@ def test_replaced_token_needs_no_restart_and_a_missing_file_opens_nothing(guarde
     assert get(guarded, "/healthz").status_code == 200
 
 
+@pytest.mark.parametrize("authorization", ["Bearer tökéà", basic("tökéà")])
+def test_a_token_is_compared_by_its_bytes_in_utf_8(guarded: Server, token_file: Path, authorization: str) -> None:
+    token_file.write_text("tökéà", encoding="utf-8")
+    assert get(guarded, "/metrics", Authorization=authorization.encode().decode("latin-1")).status_code == 200
+
+
 def test_empty_token_file_is_reported_at_the_start(token_file: Path) -> None:
     token_file.write_text("")
     with pytest.raises(UsageError, match=r"^listen_token_file: .*token must contain exactly one line"):

@@ -54,5 +54,6 @@ def in_sync_text(quorum: Quorum) -> str:
     statuses = now_statuses(quorum)
     in_sync = in_sync_count(statuses)
     tolerated = further_failures_text(in_sync - majority(len(statuses)))
-    text = f"{in_sync} of {plural(len(statuses), 'voter')} are in sync; the quorum tolerates {tolerated}."
+    verb = "is" if len(statuses) == 1 else "are"
+    text = f"{in_sync} of {plural(len(statuses), 'voter')} {verb} in sync; the quorum tolerates {tolerated}."
     return text if statuses else ""

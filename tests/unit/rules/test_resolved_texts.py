@@ -105,6 +105,12 @@ OF_OTHER_QUORUMS: list[tuple[Quorum, str, str]] = [
         "no further failure.",
     ),
     (
+        healthy(1),
+        "no-leader: quorum",
+        "Controller 1 leads in epoch 7: metadata changes are possible. 1 of 1 voter is in sync; the quorum tolerates "
+        "no further failure.",
+    ),
+    (
         replace(healthy(), poll=None),
         "no-leader: quorum",
         "Controller 3 leads in epoch 7: metadata changes are possible.",

@@ -43,7 +43,7 @@ class ClusterWriter:
         self._reported: KafkaError | None = None
         """An error that librdkafka reported, or with which a row was refused: more exact than that of a transaction."""
         self.partition: int | None = None
-        """In which the rows are, once one was written: they stay there, also after partitions were added."""
+        """In which the rows are: they stay there, also after partitions were added. None: the topic has none yet."""
 
     def open(self) -> "ClusterWriter":
         """Connects, and fences the writers before. Raises UsageError if a secret cannot be read."""

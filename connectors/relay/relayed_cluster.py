@@ -223,6 +223,8 @@ class RelayedCluster:
         else:
             self.needs_baseline = True
             return None
+        if self.writer is not None and position is not None:
+            self.writer.partition = position.partition
         self.role, self.ends, self._after = Role.WRITES, None, after
         self._continues, self.needs_baseline, self.new_baseline = True, False, None
         self._pause_s = 0.0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.observation import Observation
+from connectors.relay.cluster_writer import ClusterWriter
 from connectors.relay.relay_message import Baseline, RelayMessage, check_row, first_sequence
 from connectors.relay.relayed_cluster import LEASE_S, RelayedCluster
 from connectors.relay.topic_tail import TopicPosition, TopicTail, advanced
@@ -17,6 +18,7 @@ from connectors.store.journal_writer import JournalWriter
 from tests.unit.connectors.relay.test_topic_position import FIRST, NOW_MS, message, poll, records
 
 ME, OTHER = "me", "other"
+PARTITION = 3
 
 
 class Tail(TopicTail):
@@ -24,7 +26,7 @@ class Tail(TopicTail):
 
     def __init__(self) -> None:
         super().__init__(TopicSection(bootstrap=("a:1",), topic="t"), {"prod": "id"})
-        self._next = {0: 100}
+        self._next = {PARTITION: 100}
 
     def ends(self) -> Mapping[int, int]:
         return dict(self._next)
@@ -33,7 +35,7 @@ class Tail(TopicTail):
 
     def has(self, sequence: int, row: Observation, relay: str, baseline: Baseline = FIRST) -> None:
         """The topic has another row."""
-        after = advanced(self.positions.get("prod"), message(sequence, row, relay, baseline), 0)
+        after = advanced(self.positions.get("prod"), message(sequence, row, relay, baseline), PARTITION)
         if after is not None:
             self.positions["prod"] = after
 
@@ -100,6 +102,21 @@ def test_a_cluster_without_rows_in_the_topic_is_written_from_the_start_of_its_lo
     assert [one.observation.sequence - first_sequence(NOW_MS) for one in sent] == [0, 1]
     assert {one.relay for one in sent} == {ME}
     assert not scene.cluster.waiting
+
+
+def test_a_new_writer_writes_to_the_partition_that_has_the_rows(scene: Scene) -> None:
+    """By default a producer chooses among all partitions, also those that were added."""
+    scene.cluster.writer = ClusterWriter(TopicSection(bootstrap=("a:1",), topic="t"), "prod")
+    scene.gather(records(0, 5), poll(NOW_MS + 1))
+    assert scene.begins() == 0
+    assert scene.cluster.writer.partition is None
+
+    scene.cluster.stand_by(fenced=True)
+    scene.has(7, records(0, 5))
+    scene.cluster.writer = ClusterWriter(TopicSection(bootstrap=("a:1",), topic="t"), "prod")
+    scene.gather(poll(NOW_MS + 2))
+    assert scene.begins() is not None
+    assert scene.cluster.writer.partition == PARTITION
 
 
 def test_a_relay_whose_brokers_answer_late_begins_with_a_baseline_that_readers_accept(scene: Scene) -> None:

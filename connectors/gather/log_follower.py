@@ -91,7 +91,7 @@ class LogFollower:
         self._damaged_by: Address | None = None
         """The leader of which damaged batches were recorded: what is in them is read again from another one."""
         self._high_watermark: int | None = None
-        """The newest one that a leader told."""
+        """The newest one in an answer of a leader."""
         self._other_quorums = nodes.other_quorums
 
     def pause(self, pause_s: float) -> None:

@@ -34,8 +34,7 @@ def sound_copies(quorum: Quorum, node: NodeId | None, damage: DamagedBatch) -> I
 
 
 def _started_since(quorum: Quorum, failure: FailedObservation) -> bool:
-    """Returns whether the controller registered after it served the batch, by the offset: clocks and a start of less
-    than a second do not matter."""
+    """Returns whether the controller registered after it served the batch. Offsets show that; two clocks may differ."""
     node, served_at = serving_node(quorum, failure), failure.damage.high_watermark if failure.damage else None
     registration = None if node is None else quorum.controllers.get(node)
     if registration is None or served_at is None:

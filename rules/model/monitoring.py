@@ -226,7 +226,7 @@ class DamagedBatch:
     position: int | None = None
     """Where it begins in the snapshot's file."""
     high_watermark: Offset | None = None
-    """The leader's when it served the batch, if it told one: what has a lower offset was written before."""
+    """The leader's when it served the batch, if known: what has a lower offset was written before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ What it means
     (timeouts, names, permissions), `monitor-blind` fires instead. So it does while a voter that may lead was not
     reached: a controller that answers that another one leads reports no missing leader, and refused connections at
     addresses that are configured and not recorded show only that the configuration is out of date. The same holds if
-    enough other controllers report the leader that does not answer, or if a majority of the controllers reject
-    kraftwatch's login.
+    a majority of the controllers reject kraftwatch's login. If enough other controllers report a leader, the quorum has
+    one, also if it does not answer here: this alert resolves.
 
     If connections to a majority of the voters time out, where they were accepted before, this alert may fire although
     one of them leads.
@@ -89,12 +89,15 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the newest observations report no leader."""
     state = leaderless(quorum)
     if state is None:
-        if not leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)):
+        # A leader that others follow leads, also if it does not answer here.
+        if not leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)) and unreachable_leader(quorum) is None:
             last = last_leader_answer_ms(quorum)
             since = "yet" if last is None else f"since {utc_text(last)}"
-            leader = unreachable_leader(quorum)
-            reports = f"others follow controller {leader.id}" if leader else "no node reports that there is none"
-            yield UnknownResult(why=f"no leader has answered {since}, and {reports}")
+            # About this subject, so that a pending condition ends if nothing can be said for a while: otherwise the
+            # first answer after an outage of the monitor would end its hold.
+            yield UnknownResult(
+                subject="quorum", why=f"no leader has answered {since}, and no node reports that there is none"
+            )
         return
     statuses = last_known_endpoint_statuses(quorum, thresholds)
     yield Finding(

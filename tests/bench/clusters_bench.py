@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from tests.sinks.server import serving
 CLUSTERS = 250
 SECONDS = 60.0
 CHANGES_PER_S = 3.0
-_WARM_UP_S, _WARM_UP_S_PER_CLUSTER = 20.0, 0.2
+_WARM_UP_S, WARM_UP_S_PER_CLUSTER = 20.0, 0.2
 _DELIVERY_S = 15.0
 _RULE = "broker-fenced"
+AT_ONCE = {_RULE: {"hold": 0, "clear": 0}}
+"""The thresholds of the job."""
 
 
 def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
@@ -33,27 +36,14 @@ def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
     with ExitStack() as stack:
         url = stack.enter_context(serving()).url
         farm, job = started(stack, clusters, sinks=[{"webhook": {"url": url}}])
-        time.sleep(_WARM_UP_S + _WARM_UP_S_PER_CLUSTER * clusters)
+        time.sleep(_WARM_UP_S + WARM_UP_S_PER_CLUSTER * clusters)
         farm_process = psutil.Process(farm.process.pid)
-        cost, farm_s, began = JobCost(job), cpu_s(farm_process), time.monotonic()
-        changes: list[Change] = []
-        while (due := began + len(changes) / CHANGES_PER_S) < began + SECONDS:
-            time.sleep(max(0.0, due - time.monotonic()))
-            changes.append(farm.change(len(changes) % clusters))
+        cost, farm_s = JobCost(job), cpu_s(farm_process)
+        changes = changed(farm, clusters, SECONDS)
         measured = cost.end()
         farm_s = cpu_s(farm_process) - farm_s
-        time.sleep(_DELIVERY_S)
-        sent = [(each.rule, (each.line["cluster"], each.state, each.sent_at)) for each in job.alerts()]
-    ages, others = ages_ms(changes, sent)
-    return {
-        "clusters": clusters,
-        "changes": len(changes),
-        "without_alert": len(changes) - len(ages),
-        "age_ms": percentiles(ages),
-        **measured,
-        "farm_cpu_percent": round(100 * farm_s / SECONDS, 1),
-        "other_alerts": others,
-    }
+        found = ages(job, changes)
+    return {"clusters": clusters, **found, **measured, "farm_cpu_percent": round(100 * farm_s / SECONDS, 1)}
 
 
 def started(
@@ -64,15 +54,47 @@ def started(
     farm = stack.enter_context(running_farm(clusters))
     job = ConfiguredJob(folder=folder / "watch", bootstrap=())
     job.write_config(
-        clusters=[
-            {"name": cluster_name(number), "bootstrap": [f"{address(number, node)}:{farm.port}" for node in NODES]}
-            for number in range(clusters)
-        ],
+        clusters=farm_sections(farm, clusters),
         sinks=[f"jsonl:{job.jsonl}", *sinks],
-        thresholds={_RULE: {"hold": 0, "clear": 0}, **(thresholds or {})},
+        thresholds={**AT_ONCE, **(thresholds or {})},
     )
     stack.enter_context(job)
     return farm, job
+
+
+def farm_sections(farm: FarmProcess, clusters: int) -> list[dict[str, Any]]:
+    """Returns the sections of the farm's clusters in a configuration."""
+    return [
+        {"name": cluster_name(number), "bootstrap": [f"{address(number, node)}:{farm.port}" for node in NODES]}
+        for number in range(clusters)
+    ]
+
+
+def changed(farm: FarmProcess, clusters: int, seconds: float, *, copies: int = 1) -> Sequence[Change]:
+    """Fences and unfences brokers for so long, in one cluster after the other; a change is that of all copies."""
+    began, changes = time.monotonic(), list[Change]()
+    for number in count():
+        due = began + number * copies / CHANGES_PER_S
+        if due >= began + seconds:
+            break
+        time.sleep(max(0.0, due - time.monotonic()))
+        first = number % clusters
+        _, state, at = farm.change(first)
+        changes += [(cluster_name(first + clusters * copy), state, at) for copy in range(copies)]
+    return changes
+
+
+def ages(job: ConfiguredJob, changes: Sequence[Change]) -> dict[str, Any]:
+    """Waits for the last alerts, and returns the age of changes at their alert, and how many alerts there were else."""
+    time.sleep(_DELIVERY_S)
+    sent = [(each.rule, (each.line["cluster"], each.state, each.sent_at)) for each in job.alerts()]
+    found, others = ages_ms(changes, sent)
+    return {
+        "changes": len(changes),
+        "without_alert": len(changes) - len(found),
+        "age_ms": percentiles(found),
+        "other_alerts": others,
+    }
 
 
 def ages_ms(changes: Sequence[Change], sent: Sequence[tuple[str, Change]]) -> tuple[list[float], int]:

@@ -5,11 +5,13 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from streaming.demo.job_process import JobProcess
+from tests.job.spark_cluster import executor_processes
 
 ROLES = {
     "connectors.gather": "gatherer",
@@ -58,13 +60,22 @@ class JobCost:
     """The cost of a job from its creation until `end`."""
 
     job: JobProcess
+    workers: Path | None = None
+    """The folder of a standalone Spark cluster whose executors count too."""
     _cpu_s: dict[psutil.Process, float] = field(init=False)
     _batch: int = field(init=False)
     _began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self._cpu_s = {process: cpu_s(process) for process in processes_of(self.job.pid)}
+        self._cpu_s = {process: cpu_s(process) for process in self._processes()}
         self._batch = newest_batch(self.job)
+
+    def _processes(self) -> Mapping[psutil.Process, str]:
+        found = dict(processes_of(self.job.pid))
+        if self.workers is not None and self.workers.exists():
+            for executor in executor_processes(self.workers):
+                found |= {**processes_of(executor.pid), executor: "executors' JVM"}
+        return found
 
     def end(self) -> dict[str, Any]:
         """Returns CPU in percent of a core, memory in MB, micro-batches a second, and both costs by role.
@@ -73,7 +84,7 @@ class JobCost:
         """
         seconds = time.monotonic() - self._began
         roles: dict[str, list[float]] = {}
-        for process, role in processes_of(self.job.pid).items():
+        for process, role in self._processes().items():
             with suppress(psutil.NoSuchProcess):
                 spent = cpu_s(process) - self._cpu_s.get(process, 0.0)
                 cost = roles.setdefault(role, [0.0, 0.0])

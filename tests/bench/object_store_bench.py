@@ -1,8 +1,10 @@
-"""What a job costs whose checkpoint is in S3: requests by kind, and their price, for one idle cluster.
+"""What a job costs whose checkpoint is in S3: requests by kind, and their price, for idle clusters.
 
 The real job with `source: kafka`, a relay of a real quorum, and versitygw behind a proxy that counts the requests.
 LATENCY=MS delays each request (default 0), TRIGGER=S is `pipeline.trigger` and MANAGER=CLASS Spark's manager of
-checkpoint files (default: those of the product).
+checkpoint files (default: those of the product). With CLUSTERS=N, the relay gathers the clusters of a farm instead, and
+after the idle time a second one is measured in which their brokers change, as in `clusters_bench`. With COPIES=N, the
+job evaluates N copies of each (`topic_copies`), and with EXECUTORS=N on a standalone Spark cluster, with as many cores.
 """
 
 import os
@@ -15,11 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from deploy.lab.lab import Lab
-from tests.bench.job_cost import percentiles
+from tests.bench.clusters_bench import AT_ONCE, WARM_UP_S_PER_CLUSTER, ages, changed, farm_sections
+from tests.bench.job_cost import JobCost, percentiles
 from tests.bench.s3_requests import MINUTES_OF_MONTH, Request, counting_requests, counts, usd
+from tests.bench.topic_copies import copying
+from tests.farm.farm_process import running_farm
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_process import RelayProcess
 from tests.job.remote_storage import s3
+from tests.job.spark_cluster import standalone_cluster
 
 WARM_UP_S = 30.0
 MEASURED_S = 90.0
@@ -32,35 +38,61 @@ _LOG_ENTRY = re.compile(r"/(offsets|commits)/(\d+)$")
 def figures() -> dict[str, Any]:
     """Returns the requests of a batch and of a minute, and what they cost; and how long batches took."""
     latency_ms, trigger_s = float(os.environ.get("LATENCY") or 0), os.environ.get("TRIGGER") or None
+    clusters, copies, executors = (int(os.environ.get(name) or 0) for name in ("CLUSTERS", "COPIES", "EXECUTORS"))
+    evaluated = clusters * max(1, copies)
     manager = {_MANAGER: name} if (name := os.environ.get("MANAGER")) else {}
     with ExitStack() as stack:
         temporary = tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True)
         folder = Path(stack.enter_context(temporary))
-        lab = stack.enter_context(Lab(folder / "lab", brokers=0))
+        farm = stack.enter_context(running_farm(clusters)) if clusters else None
+        if farm is None:
+            sections = [section("test", stack.enter_context(Lab(folder / "lab", brokers=0)))]
+        else:
+            sections = farm_sections(farm, clusters)
         topic_lab = stack.enter_context(Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0))
-        relay = RelayProcess(folder / "relay", topic_lab, topic="rows", clusters=[section("test", lab)])
+        relay = RelayProcess(folder / "relay", topic_lab, topic="rows", clusters=sections)
         stack.callback(relay.stop)
-        relay.start("--only", "test")
-        relay.wait_for_rows(1)
+        relay.start()
+        relay.wait_for_rows(len(sections))
+        topic = relay.section
+        if farm is not None and copies:
+            copier = copying(topic["bootstrap"][0], "rows", "copies", clusters=clusters, copies=copies)
+            stack.enter_context(copier)
+            sections, topic = farm_sections(farm, evaluated), {**topic, "topic": "copies"}
+        on_cluster: dict[str, Any] = {}
+        if executors:
+            on_cluster["master"] = stack.enter_context(standalone_cluster(folder / "spark", workers=executors))
         storage = stack.enter_context(s3(folder / "s3"))
         store = storage.settings[_ENDPOINT].removeprefix("http://")
         counter = stack.enter_context(counting_requests(store, latency_s=latency_ms / 1_000))
         job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="test")
         job.write_config(
-            clusters=[section("test", lab)],
+            clusters=sections,
             source="kafka",
-            relay=relay.section,
+            relay=topic,
+            **on_cluster,
             checkpoint=f"{storage.uri}/kraftwatch",
             work_dir=str(folder / "work"),
             spark={**storage.settings, _ENDPOINT: f"http://{counter.address}", **manager},
-            pipeline={} if trigger_s is None else {"trigger": float(trigger_s)},
+            pipeline={"partitions": max(1, executors)} | ({} if trigger_s is None else {"trigger": float(trigger_s)}),
+            thresholds={} if farm is None else AT_ONCE,
         )
         stack.enter_context(job)
-        time.sleep(WARM_UP_S)
-        began = time.monotonic()
+        time.sleep(WARM_UP_S + WARM_UP_S_PER_CLUSTER * evaluated)
+        found: dict[str, Any] = {
+            "latency_ms": latency_ms,
+            "trigger_s": trigger_s or "default",
+            "clusters": len(sections),
+        }
+        began, processes = time.monotonic(), JobCost(job, workers=folder / "spark")
         time.sleep(MEASURED_S)
-        requests = counter.since(began)
-    return {"latency_ms": latency_ms, "trigger_s": trigger_s or "default", **cost(requests, MEASURED_S / 60)}
+        found |= {**cost(counter.since(began), MEASURED_S / 60), **processes.end()}
+        if farm is not None:
+            began, processes = time.monotonic(), JobCost(job, workers=folder / "spark")
+            changes = changed(farm, clusters, MEASURED_S, copies=max(1, copies))
+            requests, ended = counter.since(began), processes.end()
+            found["with_changes"] = {**ages(job, changes), **cost(requests, MEASURED_S / 60), **ended}
+    return found
 
 
 def cost(requests: Sequence[Request], minutes: float) -> dict[str, Any]:

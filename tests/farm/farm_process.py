@@ -43,3 +43,8 @@ def running_farm(clusters: int, *lies: str) -> Iterator[FarmProcess]:
 def cluster_name(number: int) -> str:
     """Returns the name of a cluster in the configuration."""
     return f"farm-{number:04d}"
+
+
+def cluster_number(name: str) -> int:
+    """Returns the number of the cluster with this name."""
+    return int(name.removeprefix("farm-"))

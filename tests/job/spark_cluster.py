@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pyspark
 
 from deploy.lab.addresses import Ports
@@ -58,6 +59,18 @@ def start_java(
     stack.callback(process.wait)
     stack.callback(process.kill)
     return log
+
+
+def executor_processes(folder: Path) -> list[psutil.Process]:
+    """Returns the running executors of the cluster in this folder; at least one."""
+    found = [
+        process
+        for process in psutil.process_iter(["cwd", "cmdline"])
+        if Path(process.info["cwd"] or "/").is_relative_to(folder)
+        and any("CoarseGrainedExecutorBackend" in part for part in process.info["cmdline"] or ())
+    ]
+    assert found
+    return found
 
 
 def assert_logged(log: Path, text: str, *, times: int = 1) -> None:

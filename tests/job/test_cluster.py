@@ -15,7 +15,7 @@ from streaming.demo.job_process import JobProcess
 from tests.bench.job_cost import newest_batch
 from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
-from tests.job.spark_cluster import standalone_cluster
+from tests.job.spark_cluster import executor_processes, standalone_cluster
 from tests.wheel import environment_with_libraries, install_wheel
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -94,18 +94,6 @@ def submitted(folder: Path, lab: Lab, master: str) -> "SubmittedJob":
         environment={"PYSPARK_PYTHON": str(python_without_kraftwatch(folder)), "PYSPARK_DRIVER_PYTHON": str(python)},
         master=master,
     )
-
-
-def executor_processes(folder: Path) -> list[psutil.Process]:
-    """Returns the running executors of the cluster in this folder; at least one."""
-    found = [
-        process
-        for process in psutil.process_iter(["cwd", "cmdline"])
-        if Path(process.info["cwd"] or "/").is_relative_to(folder)
-        and any("CoarseGrainedExecutorBackend" in part for part in process.info["cmdline"] or ())
-    ]
-    assert found
-    return found
 
 
 def has_state(executor: psutil.Process) -> bool:

@@ -18,7 +18,7 @@ def evidence_lines(evidence: Mapping[str, Plain], *, tables: bool = True) -> lis
     """
     rows: list[tuple[str, str]] = []
     for name, value in evidence.items():
-        rows.extend(_lines(visible(name), value, tables=tables))
+        rows.extend(_lines(name, value, tables=tables))
     return rows
 
 
@@ -28,17 +28,23 @@ def plain_evidence(evidence: Mapping[str, Plain]) -> list[str]:
     return [f"{name}: {value}".rstrip() if name else f"{_INDENT}{value}" for name, value in rows]
 
 
-def _lines(name: str, value: Plain, *, tables: bool) -> list[tuple[str, str]]:
+def _lines(key: str, value: Plain, *, tables: bool) -> list[tuple[str, str]]:
+    name = _name(key)
     match value:
         case dict() if value and not _fits(value):
-            inner = [line for key, each in value.items() for line in _lines(visible(key), each, tables=tables)]
-            return [(name, ""), *((_INDENT + key, each) for key, each in inner)]
+            inner = [line for each, of in value.items() for line in _lines(each, of, tables=tables)]
+            return [(name, ""), *((_INDENT + each, of) for each, of in inner)]
         case list() if tables and (table := _table(value)) is not None:
             return [(name if at == 0 else "", line) for at, line in enumerate(table)]
         case list() if value and not _fits(value):
             return [(name if at == 0 else "", _inline(each)) for at, each in enumerate(value)]
         case _:
-            return [(name, _inline(value, name))]
+            return [(name, _inline(value, key))]
+
+
+def _name(key: str) -> str:
+    """Returns the name without its unit, which the value has."""
+    return visible(key).removesuffix("_ms")
 
 
 def _fits(value: "list[Plain] | dict[str, Plain]") -> bool:
@@ -52,7 +58,7 @@ def _table(value: "list[Plain]") -> list[str] | None:
     if not rows or len(rows) < len(value) or any(row.keys() != rows[0].keys() for row in rows) or not rows[0]:
         return None
     names = list(rows[0])
-    cells = [[visible(name) for name in names]]
+    cells = [[_name(name) for name in names]]
     cells += [[_inline(row[name], name) for name in names] for row in rows]
     widths = [max(len(line[at]) for line in cells) for at in range(len(names))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
@@ -77,7 +83,7 @@ def _inline(value: Plain, name: str = "") -> str:
         case list():
             return ", ".join(_inline(each) for each in value) if value else "none"
         case dict():
-            return ", ".join(f"{visible(key)}={_inline(each, key)}" for key, each in value.items()) or "none"
+            return ", ".join(f"{_name(key)}={_inline(each, key)}" for key, each in value.items()) or "none"
 
 
 def _time(at_ms: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -83,7 +84,8 @@ class SinkService(Generic[DoubleT]):
             reply = self.double.reply(request)
             new = self.double.effects[known:]
             self.accepted += [AcceptedRequest(t=time.monotonic(), effect=one, subject=of) for one, of in new]
-            self.refused += [] if new else [reply.body.decode()]
+            # PagerDuty accepts a change event too, which has no effect on an incident.
+            self.refused += [] if new or reply.status == HTTPStatus.ACCEPTED else [reply.body.decode()]
         if self.availability is Availability.SLOW:
             time.sleep(SLOW_S)
         return reply

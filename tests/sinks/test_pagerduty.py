@@ -146,8 +146,8 @@ def test_invisible_characters_in_evidence_are_escaped_and_do_not_prevent_deliver
     details = service.pagerduty.alerts[0].events[0]["payload"]["custom_details"]
     assert details["evidence"].splitlines() == [
         "na\\u202eme: broken \\udc80, \\x1b[31m",
-        "age_ms: 0.0 s",
-        "seen_at_ms: 2026-09-21T14:13:20.000Z",
+        "age: 0.0 s",
+        "seen_at: 2026-09-21T14:13:20.000Z",
     ]
 
 

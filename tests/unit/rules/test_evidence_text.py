@@ -35,10 +35,10 @@ def test_empty_and_extreme_values_have_a_text() -> None:
         ("a", "none"),
         ("b", "(empty)"),
         ("c", "yes"),
-        ("d_at_ms", str(10**18)),
-        ("e", "x=1, y_ms=2.0 s"),
+        ("d_at", str(10**18)),
+        ("e", "x=1, y=2.0 s"),
     ]
 
 
 def test_a_number_that_is_no_number_is_unknown() -> None:
-    assert evidence_lines({"lag_ms": math.nan, "rate": math.inf}) == [("lag_ms", "unknown"), ("rate", "unknown")]
+    assert evidence_lines({"lag_ms": math.nan, "rate": math.inf}) == [("lag", "unknown"), ("rate", "unknown")]

@@ -174,7 +174,7 @@ def damaged(path: Path, reason: str) -> JournalError:
 
 
 def _unusable(path: Path, reason: str) -> JournalError:
-    return JournalError(f"{path} cannot be used: {reason}; fix the cause and start again")
+    return JournalError(f"{path} cannot be used: {reason}; fix the cause and try again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

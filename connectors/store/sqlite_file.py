@@ -83,7 +83,7 @@ def readable_rows(path: Path, table: str) -> Iterator[Sequence[Any]]:
 
 def unusable(path: Path, reason: str) -> StoreError:
     """Returns the error about a file."""
-    return StoreError(f"{path} cannot be used: {reason}; fix the cause and start again")
+    return StoreError(f"{path} cannot be used: {reason}; fix the cause and try again")
 
 
 def set_aside(path: Path, kept: Path) -> None:

@@ -323,7 +323,8 @@ def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str) -> 
     if ends_at_ms <= now_ms:
         raise UsageError(f"--until {until}: this time is in the past")
     if ends_at_ms - now_ms > LONGEST_MS:
-        raise UsageError(f"{what} may last at most 366 days: to silence a rule for longer, change its thresholds")
+        instead = ": to silence a rule for longer, change its thresholds" if what == "a silence" else ""
+        raise UsageError(f"{what} may last at most 366 days{instead}")
     return ends_at_ms
 
 

@@ -93,7 +93,7 @@ class Server:
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         threads = [ThreadPoolExecutor(count, thread_name_prefix="web") for count in (_THREADS, 1)]
-        pages, health = (WSGIContainer(lambda *call: self._app(*call), each) for each in threads)
+        pages, health = (_Container(lambda *call: self._app(*call), each) for each in threads)
 
         def answer(request: HTTPServerRequest) -> None:
             (health if request.path in HEALTH_PATHS else pages)(request)
@@ -114,6 +114,16 @@ class Server:
         for each in threads:
             each.shutdown(wait=False, cancel_futures=True)
         await server.close_all_connections()
+
+
+class _Container(WSGIContainer):
+    """Tornado's, which names the length of a body also if it came in chunks: to WSGI there would be none."""
+
+    def environ(self, request: HTTPServerRequest) -> dict[str, Any]:
+        """Returns the WSGI environment of a request, whose body is read."""
+        environ = super().environ(request)
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        return {**environ, "CONTENT_LENGTH": str(len(request.body))}
 
 
 class _BoundedServer(HTTPServer):

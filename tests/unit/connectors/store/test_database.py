@@ -109,7 +109,7 @@ def test_a_damaged_file_is_reported_in_one_sentence(tmp_path: Path, content: byt
     (tmp_path / "kraftwatch.db").write_bytes(content)
     assert sqlite_database(tmp_path).damage() is not None
     for read_only in (True, False):
-        with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used: .*; fix the cause and start again"):
+        with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used: .*; fix the cause and try again"):
             numbers(tmp_path, read_only=read_only).items()
 
 

@@ -1,5 +1,6 @@
 """The API: each operation is documented, answers as the document says, and changes something only with the token."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,17 @@ def test_a_long_body_is_refused(served: Served) -> None:
     answer = served.send("POST", "/api/acknowledgements", {**ACKNOWLEDGE, "comment": "x" * 20_000})
     assert (answer.status_code, answer.json()) == (413, {"status": "the body is longer than 16384 bytes"})
     assert served.acknowledged() == []
+
+
+def test_a_body_may_come_in_chunks(served: Served) -> None:
+    url, headers = (
+        f"http://127.0.0.1:{served.port}/api/acknowledgements",
+        {**BEARER, "Content-Type": "application/json"},
+    )
+    body = json.dumps(ACKNOWLEDGE).encode()
+
+    answer = requests.post(url, data=iter([body[:9], body[9:]]), headers=headers, timeout=60)
+    too_long = requests.post(url, data=iter([body, b" " * 20_000]), headers=headers, timeout=60)
+
+    assert (answer.status_code, served.acknowledged()) == (201, ["by Ana"])
+    assert (too_long.status_code, too_long.json()) == (413, {"status": "the body is longer than 16384 bytes"})

@@ -191,16 +191,19 @@ class ObservationWriter:
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch, event.other_voters)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
         quiet = self._is_repeated(ObservationSource.LEADER_VIEW, event.endpoint, event.log)
+        self._observed.pop((ObservationSource.LEADER_VIEW.value, f"!{event.endpoint}"), None)
         self._write(ObservationKind.VIEW, to_json(event), urgent=changed, quiet=quiet)
 
     def write_failure(self, event: FailedObservation) -> None:
-        """Writes a failed poll, probe or fetch. A new reason is urgent."""
+        """Writes a failed poll, probe or fetch. A new reason is urgent, and the same one again is quiet."""
         if event.reason in (Reason.INTERRUPTED, Reason.CLOCK_STEPPED):
             # What was observed before a gap is not current after it.
             self._observed.clear()
-        changed = self._changed(event.source, f"!{event.endpoint}", event.reason.value)
+        place = f"!{event.endpoint}"
+        changed = self._changed(event.source, place, event.reason.value)
+        quiet = self._is_repeated(event.source, place, replace(event, detail=""))
         self._publisher.failures[self._cluster, event.source.value, event.reason.value] += 1
-        self._write(ObservationKind.FAILED, to_json(event), urgent=changed)
+        self._write(ObservationKind.FAILED, to_json(event), urgent=changed, quiet=quiet)
 
     def write_gap(self, detail: str, reason: Reason = Reason.INTERRUPTED) -> None:
         """Writes that nothing was observed until now, or that the time since the row before has not passed."""
@@ -237,6 +240,7 @@ class ObservationWriter:
         failures = [key for key in self._last if key[0] == source.value and key[1].startswith("!")]
         for key in failures:
             del self._last[key]
+            self._observed.pop(key, None)
         return bool(failures)
 
     def _now_ms(self) -> Millis:

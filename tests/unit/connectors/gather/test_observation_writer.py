@@ -157,6 +157,10 @@ def test_only_a_change_is_urgent(
 LEADER_LOG = LeaderLog(start_offset=Offset(7), snapshot=None, tells_absence=True, begins_timestamp_ms=None)
 
 
+UNANSWERED = failed(Reason.TIMED_OUT, "c1:9093", ObservationSource.QUORUM)
+VIEW_UNANSWERED = failed(Reason.TIMED_OUT, view(1).endpoint, ObservationSource.LEADER_VIEW)
+
+
 def advancing(second: int, *, behind: int = 0) -> Poll:
     """Returns a poll in which voter 2 has not advanced for some seconds."""
     rows = (
@@ -187,6 +191,27 @@ def advancing(second: int, *, behind: int = 0) -> Poll:
 def test_a_row_is_quiet_if_everything_in_it_advances(
     writer: ObservationWriter, publisher: RecordedRows, events: list[object], quiet: list[bool]
 ) -> None:
+    for event in events:
+        write(writer, event)
+
+    assert publisher.quiet == quiet
+
+
+@pytest.mark.parametrize(
+    ("events", "quiet"),
+    [
+        ([UNANSWERED, replace(UNANSWERED, detail="no answer after 2 s"), UNANSWERED], [False, True, True]),
+        ([UNANSWERED, failed(Reason.NO_LEADER, "c1:9093", ObservationSource.QUORUM), UNANSWERED], [False] * 3),
+        ([UNANSWERED, replace(UNANSWERED, leader_id=NodeId(2)), UNANSWERED], [False] * 3),
+        ([UNANSWERED, failed(Reason.TIMED_OUT, "c2:9093", ObservationSource.QUORUM)], [False, False]),
+        ([UNANSWERED, advancing(5), UNANSWERED, UNANSWERED], [False, False, False, True]),
+        ([VIEW_UNANSWERED, VIEW_UNANSWERED, view(1), VIEW_UNANSWERED], [False, True, False, False]),
+    ],
+)
+def test_a_failure_that_repeats_is_quiet(
+    writer: ObservationWriter, publisher: RecordedRows, events: list[object], quiet: list[bool]
+) -> None:
+    """A cluster that is down for days, or that was removed and is still configured, costs no more than others."""
     for event in events:
         write(writer, event)
 

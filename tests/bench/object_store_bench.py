@@ -2,24 +2,26 @@
 
 The real job with `source: kafka`, a relay of a real quorum, and versitygw behind a proxy that counts the requests.
 LATENCY=MS delays each request (default 0), TRIGGER=S is `pipeline.trigger` and MANAGER=CLASS Spark's manager of
-checkpoint files (default: those of the product). With CLUSTERS=N, the relay gathers the clusters of a farm instead, and
-after the idle time a second one is measured in which their brokers change, as in `clusters_bench`. With COPIES=N, the
-job evaluates N copies of each (`topic_copies`), and with EXECUTORS=N on a standalone Spark cluster, with as many cores.
+checkpoint files (default: those of the product). Then the quorum is killed, and measured again.
+
+With CLUSTERS=N, the relay gathers the clusters of a farm instead, and measured again is while their brokers change, as
+in `clusters_bench`. With COPIES=N, the job evaluates N copies of each (`topic_copies`), and with EXECUTORS=N on a
+standalone Spark cluster, with as many cores.
 """
 
 import os
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from deploy.lab.lab import Lab
 from tests.bench.clusters_bench import AT_ONCE, WARM_UP_S_PER_CLUSTER, ages, changed, farm_sections
 from tests.bench.job_cost import JobCost, percentiles
-from tests.bench.s3_requests import MINUTES_OF_MONTH, Request, counting_requests, counts, usd
+from tests.bench.s3_requests import MINUTES_OF_MONTH, Request, RequestCounter, counting_requests, counts, usd
 from tests.bench.topic_copies import copying
 from tests.farm.farm_process import running_farm
 from tests.job.configured_job import ConfiguredJob, section
@@ -27,8 +29,11 @@ from tests.job.relay_process import RelayProcess
 from tests.job.remote_storage import s3
 from tests.job.spark_cluster import standalone_cluster
 
+T = TypeVar("T")
 WARM_UP_S = 30.0
 MEASURED_S = 90.0
+DOWN_S = 60.0
+"""From the end of a quorum until its failures only repeat."""
 _ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _LOG_ENTRY = re.compile(r"/(offsets|commits)/(\d+)$")
@@ -44,11 +49,13 @@ def figures() -> dict[str, Any]:
     with ExitStack() as stack:
         temporary = tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True)
         folder = Path(stack.enter_context(temporary))
-        farm = stack.enter_context(running_farm(clusters)) if clusters else None
-        if farm is None:
-            sections = [section("test", stack.enter_context(Lab(folder / "lab", brokers=0)))]
-        else:
+        lab = farm = None
+        if clusters:
+            farm = stack.enter_context(running_farm(clusters))
             sections = farm_sections(farm, clusters)
+        else:
+            lab = stack.enter_context(Lab(folder / "lab", brokers=0))
+            sections = [section("test", lab)]
         topic_lab = stack.enter_context(Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0))
         relay = RelayProcess(folder / "relay", topic_lab, topic="rows", clusters=sections)
         stack.callback(relay.stop)
@@ -84,15 +91,34 @@ def figures() -> dict[str, Any]:
             "trigger_s": trigger_s or "default",
             "clusters": len(sections),
         }
-        began, processes = time.monotonic(), JobCost(job, workers=folder / "spark")
-        time.sleep(MEASURED_S)
-        found |= {**cost(counter.since(began), MEASURED_S / 60), **processes.end()}
+        spark = folder / "spark"
+        found |= measured(job, counter, spark, lambda: time.sleep(MEASURED_S))[1]
         if farm is not None:
-            began, processes = time.monotonic(), JobCost(job, workers=folder / "spark")
-            changes = changed(farm, clusters, MEASURED_S, copies=max(1, copies))
-            requests, ended = counter.since(began), processes.end()
-            found["with_changes"] = {**ages(job, changes), **cost(requests, MEASURED_S / 60), **ended}
+            changes, costs = measured(
+                job, counter, spark, lambda: changed(farm, clusters, MEASURED_S, copies=max(1, copies))
+            )
+            found["with_changes"] = {**ages(job, changes), **costs}
+        if lab is not None:
+            lab.kill(*lab.controllers)
+            time.sleep(DOWN_S)
+            found["down"] = measured(job, counter, spark, lambda: time.sleep(MEASURED_S))[1]
     return found
+
+
+def measured(
+    job: ConfiguredJob, counter: RequestCounter, spark: Path, during: Callable[[], T]
+) -> tuple[T, dict[str, Any]]:
+    """Returns the result of a function, and the requests and the cost of the job while it ran.
+
+    `spark`: the folder of the standalone cluster, if there is one.
+    """
+    began, processes = time.monotonic(), JobCost(job, workers=spark)
+    result = during()
+    minutes = (time.monotonic() - began) / 60
+    requests, ended = counter.since(began), processes.end()
+    # The job's batches are not in a folder of its own.
+    del ended["batches_per_s"]
+    return result, {**cost(requests, minutes), **ended}
 
 
 def cost(requests: Sequence[Request], minutes: float) -> dict[str, Any]:

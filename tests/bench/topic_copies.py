@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from confluent_kafka import TopicPartition
 
-from connectors.relay.relay_message import parse_message
+from connectors.relay.relay_message import RelayMessage, parse_message
 from connectors.relay.topic_client import open_consumer, open_producer
 from connectors.settings import TopicSection
-from tests.farm.farm_process import cluster_name, cluster_number
+from tests.farm.farm_process import cluster_id, cluster_name, cluster_number
 
 _AT_ONCE, _WAIT_S = 1_000, 0.02
 
@@ -46,9 +46,17 @@ def copy(bootstrap: str, source: str, target: str, clusters: int, copies: int) -
                 row = parse_message(message.key(), message.value(), message.headers())
                 first = cluster_number(row.observation.cluster)
                 for number in range(first, first + clusters * copies, clusters):
-                    one = replace(row, observation=replace(row.observation, cluster=cluster_name(number)))
+                    one = _of_cluster(row, number)
                     producer.produce(target, one.value(), one.key, headers=list(one.headers))
             producer.poll(0)
+
+
+def _of_cluster(row: RelayMessage, number: int) -> RelayMessage:
+    """Returns the row as one of another cluster, whose id is in polls too."""
+    of = cluster_id(number)
+    payload = row.observation.payload.replace(row.cluster_id.encode(), of.encode())
+    observation = replace(row.observation, cluster=cluster_name(number), payload=payload)
+    return replace(row, observation=observation, cluster_id=of)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import Final
 from connectors.metadata.batch_writer import with_position
 from tests.farm import farm_answers
 from tests.farm.farm_answers import EPOCH, LEADER, NODES, ClusterAnswers
+from tests.farm.farm_process import cluster_id
 from tests.farm.lies import INSTEAD, Lie
 from tests.hostile.record_floods import FLOOD_BYTES, flood_batch
 
@@ -60,7 +61,7 @@ class FarmCluster:
     def __init__(self, number: int, port: int, now_ms: int, lie: Lie | None = None) -> None:
         self.lie = lie
         controllers = {node: (address(number, node), port) for node in NODES}
-        self.answers = ClusterAnswers(f"farm-cluster-{number:09d}", controllers)
+        self.answers = ClusterAnswers(cluster_id(number), controllers)
         first, records = farm_answers.first_batch(controllers, self.answers.directories(), now_ms)
         self._log = bytearray(first)
         self._positions = array("Q", [0] * records)

@@ -45,6 +45,11 @@ def cluster_name(number: int) -> str:
     return f"farm-{number:04d}"
 
 
+def cluster_id(number: int) -> str:
+    """Returns the id of a cluster; those of all clusters have the same length."""
+    return f"farm-cluster-{number:09d}"
+
+
 def cluster_number(name: str) -> int:
     """Returns the number of the cluster with this name."""
     return int(name.removeprefix("farm-"))

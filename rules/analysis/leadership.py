@@ -5,7 +5,7 @@ rule must know about it: whether the quorum has no leader now, whether only the 
 leader last answered, and which leaders the controllers report.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -33,8 +33,6 @@ _FIRST_ROUNDS_MS = 2_000
 first rounds of requests a leader on a busy host may answer too late, and a healthy follower answers that it does not
 lead."""
 _SILENT_REASONS = frozenset({Reason.TIMED_OUT, Reason.UNREACHABLE})
-_ROUND_MS = 500
-"""The results of one round of requests to all controllers are written within this time; rounds are farther apart."""
 _RECENT_MS = Millis(10_000)
 """A failure older than this is ignored: attempts are repeated every few seconds."""
 _UNREACHABLE_MS = 60_000
@@ -70,6 +68,8 @@ class UnreachableLeader:
     id: NodeId
     followers: tuple[str, ...]
     """HOST:PORT of the controllers that report this leader."""
+    followed: bool
+    """Whether so many other voters follow it that it leads. If not, it may lead: whom it reaches may not reach it."""
 
 
 def last_leader_answer_ms(quorum: Quorum) -> Millis | None:
@@ -134,7 +134,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     permissions), or a majority of the voters reject the monitor's login, or only the leader does not answer the monitor
     (`unreachable_leader`), or a controller has not answered yet since a gap (`_FIRST_ROUNDS_MS`).
     """
-    reporting = _of_newest_round(quorum, _failures_since_leader(quorum, NO_LEADER_REASONS))
+    reporting = _failures_since_leader(quorum, NO_LEADER_REASONS)
     refusing = _failures_since_leader(quorum, {Reason.REFUSED})
     if not reporting and not refusing:
         return None
@@ -151,22 +151,6 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     if first_rounds and not _asked_controllers(quorum) | recorded <= {*answered, *refused}:
         return None
     return Leaderless(answered=answered, refused=refused, failures=(*reporting, *refusing))
-
-
-def _of_newest_round(quorum: Quorum, reports: Sequence[FailedObservation]) -> list[FailedObservation]:
-    """Returns the reports that no newer round of requests has overtaken in which controllers were silent.
-
-    Its results are applied one after the other. To a monitor that is cut off from all controllers, all but the last one
-    are silent for an instant, and the report of that one is of the round before.
-    """
-    silent = {
-        source: max(
-            (one.last_at_ms for one in quorum.failures if one.source is source and one.reason in _SILENT_REASONS),
-            default=0,
-        )
-        for source in {each.source for each in reports}
-    }
-    return [one for one in reports if silent[one.source] - one.last_at_ms <= _ROUND_MS]
 
 
 def _asked_controllers(quorum: Quorum) -> set[str]:
@@ -332,7 +316,7 @@ def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -
     runs = _voter_states(quorum, answered).get(leader) is _VoterState.MAY_LEAD and _may_lead(quorum, answered)
     if not elected and not (following and runs and not _knows_none(reporting)):
         return None
-    return UnreachableLeader(id=leader, followers=tuple(sorted(view.endpoint for view in following)))
+    return UnreachableLeader(id=leader, followers=tuple(sorted(view.endpoint for view in following)), followed=elected)
 
 
 def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> bool:

@@ -89,15 +89,14 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the newest observations report no leader."""
     state = leaderless(quorum)
     if state is None:
-        # A leader that others follow leads, also if it does not answer here.
-        if not leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)) and unreachable_leader(quorum) is None:
+        leader = unreachable_leader(quorum)
+        # A leader that enough others follow leads, also if it does not answer here.
+        leads_elsewhere = leader is not None and leader.followed
+        if not leads_elsewhere and not leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)):
             last = last_leader_answer_ms(quorum)
             since = "yet" if last is None else f"since {utc_text(last)}"
-            # About this subject, so that a pending condition ends if nothing can be said for a while: otherwise the
-            # first answer after an outage of the monitor would end its hold.
-            yield UnknownResult(
-                subject="quorum", why=f"no leader has answered {since}, and no node reports that there is none"
-            )
+            reports = f"others follow controller {leader.id}" if leader else "no node reports that there is none"
+            yield UnknownResult(why=f"no leader has answered {since}, and {reports}")
         return
     statuses = last_known_endpoint_statuses(quorum, thresholds)
     yield Finding(

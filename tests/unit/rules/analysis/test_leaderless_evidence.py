@@ -37,22 +37,21 @@ def test_a_broker_that_was_asked_too_is_none_of_the_controllers_that_refuse(reas
     assert found.refused == ("c1.test:9093", "c2.test:9093", "c3.test:9093")
 
 
-@pytest.mark.parametrize(("ago_ms", "counts"), [(500, True), (501, False)])
-def test_a_report_of_the_round_before_says_nothing_about_now(ago_ms: int, counts: bool) -> None:
-    """A monitor that is cut off from all controllers has noted of four that they time out, and not yet of the last."""
-    voters = [f"c{node}.test:9093" for node in (1, 2, 3, 4)]
-    quorum = failing(not_observed_for(healthy(5)), Reason.TIMED_OUT, *voters, source=ObservationSource.QUORUM)
-    quorum = failing(quorum, Reason.NO_LEADER, "c5.test:9093", source=ObservationSource.QUORUM, ago_ms=ago_ms)
-
-    assert (leaderless(quorum) is not None) is counts
-
-
 def test_a_leader_that_enough_others_follow_leads_although_it_does_not_answer() -> None:
     """So a condition that was pending ends, and an alert resolves: this is not only unknown."""
     evaluation = evaluate(followed(healthy(), 1, 2), thresholds_for({}))
 
     assert evaluation.knows("no-leader", "quorum")
     assert [each.rule for each in evaluation.findings] == ["monitor-blind"]
+
+
+def test_a_leader_that_one_follower_names_only_may_lead() -> None:
+    """Controller 3 runs and rejects the monitor: who follows it may fail to fetch from it, and name it again."""
+    quorum = failing(not_observed_for(healthy()), Reason.TLS_FAILED, "c3.test:9093")
+    quorum = failing(quorum, Reason.NO_LEADER, "c1.test:9093", source=ObservationSource.QUORUM)
+    quorum = failing(quorum, Reason.REFUSED, "c2.test:9093")
+
+    assert not evaluate(quorum, thresholds_for({})).knows("no-leader", "quorum")
 
 
 @pytest.mark.parametrize(("newer_by_ms", "counts"), [(999, False), (1_000, True)])

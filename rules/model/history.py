@@ -112,7 +112,7 @@ class OfflinePartitions:
     at_least: bool
     """True if a snapshot contains the state: it began at `since_timestamp_ms` or long before."""
     examples: tuple[TopicPartition, ...]
-    """Some of them, the first ones first; replay bounds their number."""
+    """Some of them, sorted; replay bounds their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,9 +106,10 @@ def _frozen(holders: Holders, counted: _Sum) -> OfflinePartitions:
         partitions=counted.partitions,
         since_timestamp_ms=counted.since_timestamp_ms,
         at_least=counted.at_least,
+        # Sorted: records that are applied together change partitions in another order.
         examples=tuple(
             TopicPartition(topic_id=topic_id, topic=topic, partition=partition)
-            for (topic_id, partition), topic in counted.examples.items()
+            for (topic_id, partition), topic in sorted(counted.examples.items())
         ),
     )
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from deploy.lab.addresses import Ports
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
+from tests.job.built_image import IMAGE, build_image, run
 
 pytestmark = [
     pytest.mark.lab,
@@ -23,46 +24,19 @@ pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="only root may change the root folder"),
 ]
 
-ROOT = Path(__file__).parents[2]
-IMAGE = "localhost/kraftwatch:0.1.0"
 LAB = {"controllers": 1, "brokers": 0}
 
 
 @pytest.fixture(scope="module")
 def environment(folder: Path) -> Mapping[str, str]:
-    """Of buildah, whose images are in the folder."""
-    storage = folder / "storage.conf"
-    storage.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/images"\nrunroot = "{folder}/run"\n')
-    return {**os.environ, "CONTAINERS_STORAGE_CONF": str(storage)}
+    """Of buildah, which has the image."""
+    return build_image(folder / "image")
 
 
 @pytest.fixture(scope="module")
-def container(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """A container of the image. Its base is what debian:bookworm-slim is: Debian's smallest installation."""
-    base = folder / "base.tar"
-    run("mmdebstrap", "--quiet", "--variant=minbase", "bookworm", str(base), env=environment)
-    working = run("buildah", "from", "scratch", env=environment).strip()
-    run("buildah", "add", "--quiet", working, str(base), "/", env=environment)
-    run("buildah", "commit", "--quiet", working, "localhost/base", env=environment)
-    run("make", "image", "BASE=localhost/base", f"IMAGE_OPTIONS={authorities(folder)}", env=environment)
-    yield run("buildah", "from", IMAGE, env=environment).strip()
-    shutil.rmtree(ROOT / "dist" / "image", ignore_errors=True)
-
-
-def authorities(folder: Path) -> str:
-    """Returns the options with which pip trusts what it trusts on this machine."""
-    file = os.environ.get("PIP_CERT")
-    if file is None:
-        return ""
-    settings = folder / "pip.conf"
-    settings.write_text("[global]\ncert = /run/authorities.pem\n")
-    return f"--volume {file}:/run/authorities.pem:ro --volume {settings}:/etc/pip.conf:ro"
-
-
-def run(*command: str, env: Mapping[str, str]) -> str:
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3_000:]
-    return done.stdout
+def container(environment: Mapping[str, str]) -> str:
+    """A container of the image."""
+    return run("buildah", "from", IMAGE, env=environment).strip()
 
 
 def test_a_job_of_the_image_evaluates_and_ends(

@@ -46,8 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApiServer]:
         for text in (
             NAMESPACE,
             MANIFESTS["kraftwatch-ServiceAccount"],
-            account("kraftwatch", "spark"),
-            account("kraftwatch", "spark-operator-spark"),
+            MANIFESTS["sparkapplication-ServiceAccount"],
             account("kraftwatch", "default"),
             yaml.safe_dump(
                 {

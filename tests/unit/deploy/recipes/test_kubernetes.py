@@ -214,6 +214,16 @@ def test_network_policy_allows_driver_executors_and_api_server() -> None:
     assert {443, 6443} <= {port["port"] for rule in policy["egress"] if "to" not in rule for port in rule["ports"]}
 
 
+def test_the_driver_of_both_operators_has_the_account_of_the_role() -> None:
+    account, role = (of_kind(kind, SPARK_JOB)["metadata"]["name"] for kind in ("ServiceAccount", "Role"))
+    bound = of_kind("RoleBinding", SPARK_JOB)
+
+    assert SPARK["driver"]["serviceAccount"] == account
+    assert APACHE["sparkConf"]["spark.kubernetes.authenticate.driver.serviceAccountName"] == account
+    assert bound["roleRef"]["name"] == role
+    assert [each["name"] for each in bound["subjects"]] == [account]
+
+
 def test_both_operators_run_the_same_job() -> None:
     conf, driver, executor = (
         APACHE["sparkConf"],

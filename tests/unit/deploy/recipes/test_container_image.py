@@ -117,6 +117,32 @@ def test_entry_point_runs_kraftwatch_and_the_commands_of_spark(environment: dict
     assert executor.endswith("--resourceProfileId 0 --podName exec-1")
 
 
+JOB = "trap 'echo the job ends; exit 0' TERM; echo started; while :; do sleep 0.05; done"
+WITH_JOB = f"""trap 'exit 143' TERM
+/bin/sh -c "{JOB}" kraftwatch_job.py &
+wait $!
+exit 7
+"""
+WITHOUT_JOB = "trap 'exit 143' TERM; echo started; while :; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize(
+    ("spark_submit", "printed", "code"),
+    [(WITH_JOB, "the job ends\n", 7), (WITHOUT_JOB, "", 143)],
+    ids=["while the job runs", "before it starts"],
+)
+def test_sigterm_to_the_drivers_pod_ends_the_job_and_java_with_it(
+    environment: dict[str, str], tmp_path: Path, spark_submit: str, printed: str, code: int
+) -> None:
+    (tmp_path / "spark-submit").write_text(f"#!/bin/sh\n{spark_submit}\n")
+    command = ["/bin/bash", str(DEPLOY / "spark" / "entrypoint.sh"), "driver"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "started\n"
+        driver.terminate()
+        assert (driver.stdout.read(), driver.wait()) == (printed, code)
+
+
 def test_references_of_the_compose_file_exist() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     service = compose["services"]["kraftwatch"]

@@ -1,9 +1,13 @@
 """Runs Kubernetes' API server and etcd on loopback: they validate, admit and store objects. No controller runs.
 
+`pod_runner.py` runs pods, as a kubelet does.
+
 `make api-server` builds both, and adds the definitions of the kinds of Prometheus' operator.
 """
 
+import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +23,18 @@ from tests.lab_certificate_authority import LabCertificateAuthority
 API_SERVER, ETCD = (Path(sys.executable).with_name(name) for name in ("kube-apiserver", "etcd"))
 DEFINITIONS = Path(sys.prefix) / "crds"
 """A folder of CustomResourceDefinitions."""
+SERVICE = "kubernetes.default.svc"
+"""The name of the API server in a cluster."""
 _TOKEN = "of-an-administrator"
+_AUDIT_POLICY = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: ["RequestReceived"]
+rules:
+- level: Metadata
+  userGroups: ["system:serviceaccounts"]
+- level: None
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +48,15 @@ class Answer:
     """What kubectl and helm print as warnings."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedRequest:
+    """Of a client, by the API server's audit log."""
+
+    verb: str
+    resource: str
+    status: int
+
+
 ADMITTED = Answer(status=200, message="", warnings="")
 
 
@@ -40,6 +64,7 @@ class RealApiServer:
     """A context manager that starts and ends both. Requests are those of a cluster's administrator."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._ports = Ports()
         self._processes: list[ChildProcess] = []
@@ -47,7 +72,8 @@ class RealApiServer:
         # No certificates and no proxy of this machine.
         self._session.trust_env = False
         self._session.headers["Authorization"] = f"Bearer {_TOKEN}"
-        self._url = f"https://{LOOPBACK}:{self._ports.claim()}"
+        self.port = self._ports.claim()
+        self._url = f"https://{LOOPBACK}:{self.port}"
 
     def __enter__(self) -> Self:
         try:
@@ -93,6 +119,46 @@ class RealApiServer:
             warnings=response.headers.get("Warning", ""),
         )
 
+    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """Returns the object of the answer to a request; None if it does not exist, or is not what it was."""
+        merges = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
+        response = self._session.request(method, f"{self._url}{path}", json=body, headers=merges, timeout=60)
+        if response.status_code in (404, 409):
+            return None
+        assert response.ok, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    @property
+    def authority(self) -> Path:
+        """The certificate with which clients verify that of the API server."""
+        return self._folder / "ca.pem"
+
+    def write_kubeconfig(self, file: Path) -> None:
+        """Writes what kubectl and spark-submit need to be the administrator."""
+        cluster = {"server": self._url, "certificate-authority": str(self.authority)}
+        text = yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "lab", "cluster": cluster}],
+                "users": [{"name": "administrator", "user": {"token": _TOKEN}}],
+                "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "administrator"}}],
+                "current-context": "lab",
+            }
+        )
+        file.write_text(text)
+
+    def requests_of(self, namespace: str, account: str) -> Iterator[AuditedRequest]:
+        """Yields the requests of a service account until now, a watch when it has begun."""
+        for line in (self._folder / "audit.log").read_text().splitlines():
+            event = json.loads(line)
+            if event["user"]["username"] == f"system:serviceaccount:{namespace}:{account}":
+                where = event.get("objectRef", {})
+                resource = "/".join(where[key] for key in ("resource", "subresource") if key in where)
+                code = event["responseStatus"]["code"]
+                yield AuditedRequest(verb=event["verb"], resource=resource, status=code)
+
     def _start_etcd(self) -> str:
         client, peer = (f"http://{LOOPBACK}:{self._ports.claim()}" for _ in range(2))
         self._run(
@@ -109,12 +175,17 @@ class RealApiServer:
 
     def _start(self, etcd: str) -> None:
         authority = LabCertificateAuthority(self._folder)
-        certificate, accounts = (authority.issue(name) for name in ("api-server", "service-accounts"))
+        certificate = authority.issue("api-server", hosts=("localhost", LOOPBACK, SERVICE))
+        accounts = authority.issue("service-accounts")
         self._session.verify = str(authority.file)
         tokens = self._folder / "tokens.csv"
         tokens.write_text(f"{_TOKEN},administrator,administrator,system:masters\n")
+        policy = self._folder / "audit.yaml"
+        policy.write_text(_AUDIT_POLICY)
         self._run(
             API_SERVER,
+            f"--audit-log-path={self._folder / 'audit.log'}",
+            f"--audit-policy-file={policy}",
             f"--etcd-servers={etcd}",
             f"--bind-address={LOOPBACK}",
             f"--advertise-address={LOOPBACK}",

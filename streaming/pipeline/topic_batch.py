@@ -2,7 +2,8 @@
 
 A batch costs Spark, and an object store with its checkpoint, the same however little is in it. So rows that can change
 no condition wait: those that the gatherer has marked as quiet, until the time from which on, as the newest evaluation
-has found, time alone may change something. Every other row makes a batch at once. Nothing waits longer than MOST_S.
+has found, time alone may change something. Every other row makes a batch at once. Nothing waits longer than MOST_S,
+nor more than MOST_WAITING rows.
 
 Skipped are rows of clusters that are not monitored, rows of a baseline with which the state does not begin, and rows
 that are not above the newest one of their cluster: after a crash of the relay a row may be in the topic twice, and a
@@ -35,6 +36,8 @@ from streaming.pipeline.schema import PACKED_ARROW, REFUSED, pack
 MOST_S: Final = 10.0
 """How long rows wait for a batch at most, in seconds since the batch before was planned. No longer than the time for
 which a condition must be absent: that time begins with a row that may wait (`ClusterMonitor.quiet_until_ms`)."""
+MOST_WAITING: Final = 2_500
+"""How many rows wait at most. A batch of so many takes a core about two seconds, for which a change would wait."""
 _SETTLES_MS: Final = 15_000
 """How long no row waits after a change, and after another relay has taken over. Until then everything is observed
 again: a quiet row may be the first of something that was not seen."""
@@ -188,6 +191,7 @@ class TopicBatch:
         waits_until_ms = self._quiet_until_ms.get(row.cluster, 0)
         if row.urgency is Urgency.QUIET and settled_ms <= row.observed_at_ms < waits_until_ms:
             self.waiting_ms = max(self.waiting_ms, Millis(row.observed_at_ms))
+            self._is_due = self._is_due or len(self._rows) >= MOST_WAITING
         else:
             self._is_due = True
 

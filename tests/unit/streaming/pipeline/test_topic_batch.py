@@ -17,7 +17,7 @@ from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from streaming.pipeline.output_rows import observations
 from streaming.pipeline.schema import REFUSED
 from streaming.pipeline.step import Step
-from streaming.pipeline.topic_batch import MOST_S, MessageReader, RelayedCluster, TopicBatch
+from streaming.pipeline.topic_batch import MOST_S, MOST_WAITING, MessageReader, RelayedCluster, TopicBatch
 
 FAILED = FailedObservation(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
 NOW_MS = 1_800_000_000_000
@@ -223,6 +223,14 @@ def test_quiet_rows_wait_until_time_may_change_something() -> None:
     assert reading.batch.waiting_ms == NOW_MS + 25_999
     assert reading.due_in_s(quiet(26_000)) == 0
     assert len(reading.batch.take()[0]) == 3
+
+
+def test_quiet_rows_of_many_clusters_make_a_batch_before_it_is_long() -> None:
+    reading = Reading(most_rows=2 * MOST_WAITING)
+    reading.settled()
+
+    assert reading.due_in_s(*(quiet(17_000 + at) for at in range(MOST_WAITING - 1))) == MOST_S
+    assert reading.due_in_s(quiet(17_000 + MOST_WAITING)) == 0
 
 
 @pytest.mark.parametrize(

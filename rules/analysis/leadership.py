@@ -63,13 +63,14 @@ class Leaderless:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachableLeader:
-    """A leader that does not answer the monitor, but that enough other controllers follow."""
+    """A leader that does not answer the monitor, and that other controllers report."""
 
     id: NodeId
     followers: tuple[str, ...]
     """HOST:PORT of the controllers that report this leader."""
-    followed: bool
-    """Whether so many other voters follow it that it leads. If not, it may lead: whom it reaches may not reach it."""
+    followed_by_majority: bool
+    """Whether a majority of the voters follow it: it leads. Otherwise it may lead, because the voters that it reaches
+    may fail to fetch from it."""
 
 
 def last_leader_answer_ms(quorum: Quorum) -> Millis | None:
@@ -316,7 +317,8 @@ def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -
     runs = _voter_states(quorum, answered).get(leader) is _VoterState.MAY_LEAD and _may_lead(quorum, answered)
     if not elected and not (following and runs and not _knows_none(reporting)):
         return None
-    return UnreachableLeader(id=leader, followers=tuple(sorted(view.endpoint for view in following)), followed=elected)
+    followers = tuple(sorted(view.endpoint for view in following))
+    return UnreachableLeader(id=leader, followers=followers, followed_by_majority=elected)
 
 
 def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> bool:

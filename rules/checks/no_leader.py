@@ -10,8 +10,8 @@ What it means
     (timeouts, names, permissions), `monitor-blind` fires instead. So it does while a voter that may lead was not
     reached: a controller that answers that another one leads reports no missing leader, and refused connections at
     addresses that are configured and not recorded show only that the configuration is out of date. The same holds if
-    a majority of the controllers reject kraftwatch's login. If enough other controllers report a leader, the quorum has
-    one, also if it does not answer here: this alert resolves.
+    a majority of the controllers reject kraftwatch's login. If a majority of the voters follow a leader, the quorum has
+    one, even if that leader does not answer kraftwatch: this alert does not fire, or it resolves.
 
     If connections to a majority of the voters time out, where they were accepted before, this alert may fire although
     one of them leads.
@@ -89,14 +89,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the newest observations report no leader."""
     state = leaderless(quorum)
     if state is None:
-        leader = unreachable_leader(quorum)
-        # A leader that enough others follow leads, also if it does not answer here.
-        leads_elsewhere = leader is not None and leader.followed
-        if not leads_elsewhere and not leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)):
-            last = last_leader_answer_ms(quorum)
-            since = "yet" if last is None else f"since {utc_text(last)}"
-            reports = f"others follow controller {leader.id}" if leader else "no node reports that there is none"
-            yield UnknownResult(why=f"no leader has answered {since}, and {reports}")
+        yield from _unknown_leader(quorum, thresholds)
         return
     statuses = last_known_endpoint_statuses(quorum, thresholds)
     yield Finding(
@@ -107,6 +100,19 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         remedy=_remedy(quorum, state, statuses),
         starts=tuple(each.voter.key.id for each in statuses if not each.reachable or _does_not_answer(quorum, each)),
     )
+
+
+def _unknown_leader(quorum: Quorum, thresholds: Thresholds) -> Iterable[UnknownResult]:
+    """Yields that it is unknown whether there is a leader, unless one has answered or a majority follows one."""
+    if leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)):
+        return
+    leader = unreachable_leader(quorum)
+    if leader is not None and leader.followed_by_majority:
+        return
+    last = last_leader_answer_ms(quorum)
+    since = "yet" if last is None else f"since {utc_text(last)}"
+    reports = f"others follow controller {leader.id}" if leader else "no node reports that there is none"
+    yield UnknownResult(why=f"no leader has answered {since}, and {reports}")
 
 
 def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:

@@ -150,7 +150,7 @@ class TopicBatch:
     @property
     def due_in_s(self) -> float:
         """In how many seconds the batch is due, if no further message comes; 0 if it is due."""
-        if self._is_due or self.is_full:
+        if self._is_due or self.is_full or len(self._rows) >= MOST_WAITING:
             return 0.0
         left = max(0.0, self._planned_at + MOST_S - self._clock())
         return left if self._messages else max(left, MOST_S)
@@ -191,7 +191,6 @@ class TopicBatch:
         waits_until_ms = self._quiet_until_ms.get(row.cluster, 0)
         if row.urgency is Urgency.QUIET and settled_ms <= row.observed_at_ms < waits_until_ms:
             self.waiting_ms = max(self.waiting_ms, Millis(row.observed_at_ms))
-            self._is_due = self._is_due or len(self._rows) >= MOST_WAITING
         else:
             self._is_due = True
 

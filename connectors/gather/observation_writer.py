@@ -191,6 +191,7 @@ class ObservationWriter:
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch, event.other_voters)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
         quiet = self._is_repeated(ObservationSource.LEADER_VIEW, event.endpoint, event.log)
+        # The next failure there is no repetition.
         self._observed.pop((ObservationSource.LEADER_VIEW.value, f"!{event.endpoint}"), None)
         self._write(ObservationKind.VIEW, to_json(event), urgent=changed, quiet=quiet)
 

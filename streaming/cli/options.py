@@ -303,8 +303,11 @@ def parse_time_option(option: str, text: str | None) -> Millis | None:
         raise UsageError(f"{option} {text}: expected a TIME such as 2026-11-20T08:15:00Z") from None
 
 
-def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str) -> Millis:
-    """Returns the end that `--for` or `--until` gives. `what` ends, for a sentence: `a silence`."""
+def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str, *, advice: str = "") -> Millis:
+    """Returns the end that `--for` or `--until` gives.
+
+    `what` ends, for a sentence: `a silence`; `advice` follows the sentence about one that would last too long.
+    """
     from connectors.settings import parse_seconds
 
     if for_ is not None and until is not None:
@@ -323,8 +326,7 @@ def end_time(for_: str | None, until: str | None, now_ms: Millis, what: str) -> 
     if ends_at_ms <= now_ms:
         raise UsageError(f"--until {until}: this time is in the past")
     if ends_at_ms - now_ms > LONGEST_MS:
-        instead = ": to silence a rule for longer, change its thresholds" if what == "a silence" else ""
-        raise UsageError(f"{what} may last at most 366 days{instead}")
+        raise UsageError(f"{what} may last at most 366 days{advice}")
     return ends_at_ms
 
 

@@ -84,7 +84,9 @@ def add(
       kraftwatch silence add --rule "voter-*" --for 2h --comment "CHG-1234"
     """
     now_ms = wall_ms()
-    ends_at_ms = end_time(for_, until, now_ms, "a silence")
+    ends_at_ms = end_time(
+        for_, until, now_ms, "a silence", advice=": to silence a rule for longer, change its thresholds"
+    )
     reason = comment_text(comment)
     if not reason:
         raise UsageError("--comment is missing: give the reason, for the next person on call")

@@ -117,7 +117,7 @@ class Server:
 
 
 class _Container(WSGIContainer):
-    """Tornado's, which names the length of a body also if it came in chunks: to WSGI there would be none."""
+    """Tornado's container that also sets the length of a body that came in chunks: WSGI reads no other body."""
 
     def environ(self, request: HTTPServerRequest) -> dict[str, Any]:
         """Returns the WSGI environment of a request, whose body is read."""

@@ -193,7 +193,7 @@ THRESHOLDS = {
     "no-leader.hold": 10.0,
     "stale-voter-endpoint.hold": 12.0,
     "voter-disk-replaced.hold": 10.0,
-    "observer-could-be-voter.hold": 10.0,
+    "observer-could-be-voter.hold": 20.0,
     "partition-stuck-recovering.hold": 10.0,
     "failure-tolerance.hold": 12.0,
     "voter-lagging.hold": 15.0,
@@ -208,7 +208,7 @@ THRESHOLDS = {
 """Holds are shorter than the defaults and in the same order, so that a fault takes a minute. That of no-leader is
 longer: on a busy machine an election takes seconds. That of stale-voter-endpoint is longer than two probes, of which
 the first one may have begun before a controller went on that hung. The faults restart nodes of one quorum: their starts
-are no crash loop."""
+are no crash loop. An observer has caught up within the hold of observer-could-be-voter."""
 _START = r"# Start controller \d+ so that it listens at"
 _COPY_FIRST = r"# Do not start or restart broker \d+ before you have copied"
 _HANGS = r"# Controller \d+ hangs, .*take a thread dump .*before you restart it"
@@ -291,8 +291,7 @@ FAULTS = (
             rule="observer-could-be-voter",
             severity="info",
             sentence=r"Controller \d+ is an observer and could be a voter",
-            # On a busy machine it catches up a little later than the alert fires.
-            step=r"# (Add controller \d+ together with another one, or keep it as a|Wait until controller \d+ has)",
+            step=r"# Add controller \d+ together with another one, or keep it as a spare",
         ),
         fix=run_printed_remedy,
     ),

@@ -4,11 +4,11 @@ Brokers are fenced and unfenced, three times a second in one cluster after the o
 change is from the command to write its record until its alert is in the file of a jsonl sink.
 """
 
+import math
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,8 @@ def farm_sections(farm: FarmProcess, clusters: int) -> list[dict[str, Any]]:
 def changed(farm: FarmProcess, clusters: int, seconds: float, *, copies: int = 1) -> Sequence[Change]:
     """Fences and unfences brokers for so long, in one cluster after the other; a change is that of all copies."""
     began, changes = time.monotonic(), list[Change]()
-    for number in count():
+    for number in range(math.ceil(seconds * CHANGES_PER_S / copies)):
         due = began + number * copies / CHANGES_PER_S
-        if due >= began + seconds:
-            break
         time.sleep(max(0.0, due - time.monotonic()))
         first = number % clusters
         _, state, at = farm.change(first)
@@ -85,7 +83,7 @@ def changed(farm: FarmProcess, clusters: int, seconds: float, *, copies: int = 1
 
 
 def ages(job: ConfiguredJob, changes: Sequence[Change]) -> dict[str, Any]:
-    """Waits for the last alerts, and returns the age of changes at their alert, and how many alerts there were else."""
+    """Waits for the last alerts; returns the age of changes at their alert, and the number of alerts of other rules."""
     time.sleep(_DELIVERY_S)
     sent = [(each.rule, (each.line["cluster"], each.state, each.sent_at)) for each in job.alerts()]
     found, others = ages_ms(changes, sent)

@@ -2,11 +2,11 @@
 
 The real job with `source: kafka`, a relay of a real quorum, and versitygw behind a proxy that counts the requests.
 LATENCY=MS delays each request (default 0), TRIGGER=S is `pipeline.trigger` and MANAGER=CLASS Spark's manager of
-checkpoint files (default: those of the product). Then the quorum is killed, and measured again.
+checkpoint files (default: those of the product). A second measurement follows after all controllers are killed.
 
-With CLUSTERS=N, the relay gathers the clusters of a farm instead, and measured again is while their brokers change, as
-in `clusters_bench`. With COPIES=N, the job evaluates N copies of each (`topic_copies`), and with EXECUTORS=N on a
-standalone Spark cluster, with as many cores.
+With CLUSTERS=N, the relay gathers the clusters of a farm instead; the second measurement is then made while their
+brokers change, as in `clusters_bench`. With COPIES=N, the job evaluates N copies of each (`topic_copies`), and with
+EXECUTORS=N on a standalone Spark cluster, with as many cores.
 """
 
 import os

@@ -32,7 +32,7 @@ from tests.job.spark_cluster import HOME
 from tests.lab_certificate_authority import LabCertificateAuthority
 from tests.postgres_server import PostgresServer
 from tests.sinks.server import HttpDouble, serving
-from tests.unit.deploy.recipes.test_kubernetes import SPARK, SPARK_JOB, Manifest, of_kind
+from tests.unit.deploy.recipes.test_kubernetes import SPARK, SPARK_JOB, Manifest, all_of_kind, of_kind
 
 pytestmark = [
     pytest.mark.lab,
@@ -45,7 +45,6 @@ pytestmark = [
 ]
 
 NAMESPACE = of_kind("SparkApplication", SPARK_JOB)["metadata"]["namespace"]
-ACCOUNT = SPARK["driver"]["serviceAccount"]
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
@@ -136,7 +135,7 @@ def manifests(changed: dict[str, Any], secret: dict[str, str], authority: str) -
     """Yields what the manifest has beside the SparkApplication, with another configuration, and what clusters add."""
     yield of_kind("Namespace")
     for kind in ("ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"):
-        yield of_kind(kind, SPARK_JOB)
+        yield from all_of_kind(kind, SPARK_JOB)
     ours = of_kind("Secret", SPARK_JOB)
     yield {**ours, "stringData": {**ours["stringData"], **secret}}
     ours = of_kind("ConfigMap", SPARK_JOB)
@@ -153,7 +152,6 @@ def submit(cluster: Cluster) -> None:
         "spark.kubernetes.namespace": NAMESPACE,
         "spark.kubernetes.container.image": SPARK["image"],
         "spark.kubernetes.container.image.pullPolicy": SPARK["imagePullPolicy"],
-        "spark.kubernetes.authenticate.driver.serviceAccountName": ACCOUNT,
         "spark.kubernetes.submission.waitAppCompletion": "false",
         # Without the port in a cluster.
         "spark.kubernetes.driver.master": f"https://{SERVICE}:{cluster.server.port}",
@@ -163,6 +161,7 @@ def submit(cluster: Cluster) -> None:
     for role in ("driver", "executor"):
         spec = SPARK[role]
         settings[f"spark.kubernetes.{role}.podTemplateFile"] = write_template(cluster.folder, role)
+        settings[f"spark.kubernetes.authenticate.{role}.serviceAccountName"] = spec["serviceAccount"]
         settings[f"spark.kubernetes.{role}.request.cores"] = spec["coreRequest"]
         settings |= {f"spark.{role}.{key}": spec[key] for key in ("cores", "memory", "memoryOverhead")}
         settings |= {f"spark.kubernetes.{role}.label.{key}": value for key, value in spec["labels"].items()}
@@ -262,8 +261,9 @@ def uid(pod: Object) -> str:
 
 
 def assert_least_rights(cluster: Cluster) -> None:
-    """Asserts that the role of the manifest lets the driver do all that it asks for, and nothing else."""
-    requests = [*cluster.server.requests_of(NAMESPACE, ACCOUNT)]
+    """Asserts that the driver may do all that it asks for, and nothing else, and that executors ask for nothing."""
+    assert [*cluster.server.requests_of(NAMESPACE, SPARK["executor"]["serviceAccount"])] == []
+    requests = [*cluster.server.requests_of(NAMESPACE, SPARK["driver"]["serviceAccount"])]
     assert [each for each in requests if each.status == 403] == []
     used = {(each.resource, each.verb) for each in requests}
     rules = of_kind("Role", SPARK_JOB)["rules"]

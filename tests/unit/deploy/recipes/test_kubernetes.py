@@ -30,8 +30,12 @@ JOB, RELAY, SPARK_JOB = "kraftwatch.yaml", "relay.yaml", "sparkapplication.yaml"
 
 
 def of_kind(kind: str, file: str = JOB) -> Manifest:
-    (one,) = (each for each in FILES[file] if each["kind"] == kind)
+    (one,) = all_of_kind(kind, file)
     return one
+
+
+def all_of_kind(kind: str, file: str) -> list[Manifest]:
+    return [each for each in FILES[file] if each["kind"] == kind]
 
 
 STATEFUL = of_kind("StatefulSet")["spec"]
@@ -214,14 +218,17 @@ def test_network_policy_allows_driver_executors_and_api_server() -> None:
     assert {443, 6443} <= {port["port"] for rule in policy["egress"] if "to" not in rule for port in rule["ports"]}
 
 
-def test_the_driver_of_both_operators_has_the_account_of_the_role() -> None:
-    account, role = (of_kind(kind, SPARK_JOB)["metadata"]["name"] for kind in ("ServiceAccount", "Role"))
+def test_only_the_driver_has_the_rights_of_the_role() -> None:
+    driver, executor = all_of_kind("ServiceAccount", SPARK_JOB)
     bound = of_kind("RoleBinding", SPARK_JOB)
 
-    assert SPARK["driver"]["serviceAccount"] == account
-    assert APACHE["sparkConf"]["spark.kubernetes.authenticate.driver.serviceAccountName"] == account
-    assert bound["roleRef"]["name"] == role
-    assert [each["name"] for each in bound["subjects"]] == [account]
+    for role, account in (("driver", driver), ("executor", executor)):
+        name = account["metadata"]["name"]
+        assert SPARK[role]["serviceAccount"] == name
+        assert APACHE["sparkConf"][f"spark.kubernetes.authenticate.{role}.serviceAccountName"] == name
+    assert bound["roleRef"]["name"] == of_kind("Role", SPARK_JOB)["metadata"]["name"]
+    assert [each["name"] for each in bound["subjects"]] == [driver["metadata"]["name"]]
+    assert executor["automountServiceAccountToken"] is False
 
 
 def test_both_operators_run_the_same_job() -> None:

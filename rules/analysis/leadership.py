@@ -203,7 +203,7 @@ def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
         return _VoterState.MAY_LEAD in states.values() and running >= majority(len(states))
     # Where the voters listen is not recorded: all of them must be configured, as far as their number is known.
     silent = _failing(quorum, {Reason.REFUSED, *_SILENT_REASONS}, _RECENT_MS) if _path_worked(quorum) else set()
-    return len({*answered} | silent - quorum.broker_addresses) < _number_of_voters(quorum)
+    return len({*answered} | silent - quorum.broker_addresses) < number_of_voters(quorum)
 
 
 def _all_refuse(quorum: Quorum) -> bool:
@@ -216,7 +216,7 @@ def _all_refuse(quorum: Quorum) -> bool:
         return {*states.values()} == {_VoterState.REFUSES}
     refused = {failure.endpoint for failure in _failures_since_leader(quorum, {Reason.REFUSED})}
     known = bool(_leader_answers_ms(quorum)) and _asked_controllers(quorum) <= refused
-    return known and len(refused) >= _number_of_voters(quorum)
+    return known and len(refused) >= number_of_voters(quorum)
 
 
 def _voter_states(quorum: Quorum, answered: Collection[str]) -> Mapping[NodeId, _VoterState]:
@@ -264,7 +264,8 @@ def _path_worked(quorum: Quorum) -> bool:
     return bool(_leader_answers_ms(quorum)) and quorum.vantage is Vantage.INSIDE
 
 
-def _number_of_voters(quorum: Quorum) -> int:
+def number_of_voters(quorum: Quorum) -> int:
+    """Returns how many voters the newest poll lists; without any poll the number of configured addresses."""
     return len(quorum.poll.voters) if quorum.poll else len(quorum.bootstrap)
 
 
@@ -337,7 +338,7 @@ def rejecting_voters(quorum: Quorum) -> tuple[str, ...]:
     recorded = controller_endpoints(quorum)
     voters = {node: {str(each) for each in endpoints} for node, endpoints in recorded.items()}
     found = [node for node, addresses in voters.items() if not addresses.isdisjoint(rejecting)]
-    count, of = (len(found), len(voters)) if voters else (len(rejecting), _number_of_voters(quorum))
+    count, of = (len(found), len(voters)) if voters else (len(rejecting), number_of_voters(quorum))
     enough = bool(_leader_answers_ms(quorum)) and of - count < majority(of)
     return tuple(sorted(rejecting)) if enough else ()
 

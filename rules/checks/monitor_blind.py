@@ -55,7 +55,7 @@ from rules.model.monitoring import (
     Vantage,
 )
 from rules.model.quorum import Quorum
-from rules.remedies.remedy_commands import allow, describe_status
+from rules.remedies.remedy_commands import SCRAM_NEEDS_A_LEADER, allow, describe_status
 
 QUORUM_SUBJECT = "quorum"
 NOTHING_OBSERVED = "The state of the quorum is unknown"
@@ -235,6 +235,8 @@ def _remedy(
             "# If there is none, the controllers reject each other as well: give all of them, one after the other, "
             "credentials and certificates that the others accept"
         )
+        if any(each.reason is Reason.NOT_AUTHENTICATED for each in failures):
+            yield SCRAM_NEEDS_A_LEADER
     if not own_file:
         yield from advice
     yield "# Query the quorum from another host as well"

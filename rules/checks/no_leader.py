@@ -28,8 +28,14 @@ What to do
        trusted certificate authority.
     5. If a majority runs and there is still no leader, check the network between the controllers, and read in their
        logs which voter rejects which vote request. A controller whose log directory was formatted again is no longer
-       the recorded voter, and has no vote: give it the former directory back.
-    6. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
+       the recorded voter, and has no vote: give it the former directory back. In a static quorum each controller counts
+       votes by its own `controller.quorum.voters`: all need the same list, with names that they can resolve.
+    6. "failed authentication" in their logs: correct the logins of the controllers to each other. SCRAM works between
+       them only while there is a leader: its credentials are in the metadata log, and a restarted controller reads them
+       when it has found one. Give their listener PLAIN, GSSAPI or mutual TLS.
+    7. AuthorizerNotReadyException or ClusterAuthorizationException: add the principals of all controllers to
+       `super.users` of each controller. ACLs are in the metadata log too.
+    8. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
        `kraftwatch rescue plan` reads a copy of every metadata.log.dir and prints the procedure; the alert holds the
        list of this cluster. `kraftwatch what-if` predicts from the copies who can be elected.
 
@@ -56,9 +62,11 @@ from rules.analysis.endpoint_status import (
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import (
     Leaderless,
+    controller_endpoints,
     last_leader_answer_ms,
     leader_answered_within,
     leaderless,
+    number_of_voters,
     unreachable_leader,
 )
 from rules.analysis.missing_voter import VoterProcess, certificate_steps, replaced_disks, voter_process
@@ -70,7 +78,13 @@ from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
 from rules.model.quorum import Quorum
-from rules.remedies.remedy_commands import describe_status, find_host, rescue_if_moved, restart_hung
+from rules.remedies.remedy_commands import (
+    SCRAM_NEEDS_A_LEADER,
+    describe_status,
+    find_host,
+    rescue_if_moved,
+    restart_hung,
+)
 
 _STATES = {
     Liveness.FETCHING: "fetching",
@@ -166,14 +180,25 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             if one.probe
         ),
     ]
-    running = len(statuses) - len({*missing, *lost, *replaced, *(one.voter.key.id for one in refused)})
-    needed = majority(len(statuses))
+    running, needed = _running(quorum, statuses), majority(len(statuses))
     if not sentences:
         if _all_accept(statuses):
             return f"All {len(statuses)} voters accept connections, and none of them wins an election."
         return f"None of the {len(statuses)} voters wins an election."
     reached = "run with their recorded disk at most" if replaced else "can be reached"
     return f"{' '.join(sentences)} {running} of {len(statuses)} voters {reached}; {needed} are needed."
+
+
+def _running(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
+    """Returns how many voters run with their recorded disk, as far as is known, and can be reached by the others."""
+    replaced = replaced_disks(quorum)
+    return sum(
+        one.can_lead
+        and EndpointFault.NAME_NOT_FOUND not in one.faults
+        and one.voter.key.id not in replaced
+        and voter_process(quorum, one.voter.key.id) not in _MISSING
+        for one in statuses
+    )
 
 
 def _without_vote(quorum: Quorum, voters: int) -> Iterable[str]:
@@ -242,20 +267,58 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     if not statuses and state.refused:
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         steps = [f"# Start the controllers at {and_join(state.refused)}: connections are refused there"]
-    elif not statuses:
-        steps = ["# Check in the controllers' logs why no election is won"]
-    elif not steps:
-        because = ": the voters' endpoints accept connections" if _all_accept(statuses) else ""
-        keys = and_join([str(status.voter.key) for status in statuses])
-        steps = [
-            f"# Check in the controllers' logs why no election is won{because}",
-            f"# Compare directory.id in each controller's meta.properties with the voters {keys}: a controller whose "
-            "directory was formatted again has no vote until it has the former one",
-        ]
-    if statuses:
-        steps += _majority_steps(quorum, statuses)
+    where_to_look = tuple(_election_steps(quorum, state, statuses, explained=bool(steps)))
+    majority_steps = tuple(_majority_steps(quorum, statuses)) if statuses else ()
+    steps += [*majority_steps, *where_to_look] if steps else [*where_to_look, *majority_steps]
     refused = next((status.voter.key.id for status in statuses if not status.can_lead), None)
     return (*steps, "# Check which controller is the leader", describe_status(quorum, excluding=refused))
+
+
+def _election_steps(
+    quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...], *, explained: bool
+) -> Iterable[str]:
+    """Yields where to look while so many voters run that one of them should win an election.
+
+    `explained`: a step before names the fault of a voter.
+    """
+    number = len(statuses) or number_of_voters(quorum)
+    running, needed = _running(quorum, statuses) if statuses else _answering(quorum, state), majority(number)
+    if not explained:
+        because = ": the voters' endpoints accept connections" if statuses and _all_accept(statuses) else ""
+        yield f"# Check in the controllers' logs why no election is won{because}"
+    elif running >= needed:
+        yield (
+            f"# If no leader is elected then, check in the controllers' logs why: {running} of the {number} voters run "
+            f"already, and {needed} are enough"
+        )
+    else:
+        return
+    if statuses:
+        keys = and_join([str(status.voter.key) for status in statuses])
+        yield (
+            f"# Compare directory.id in each controller's meta.properties with the voters {keys}: a controller whose "
+            "directory was formatted again has no vote until it has the former one"
+        )
+    else:
+        yield (
+            "# Compare controller.quorum.voters of all controllers: each needs the same list, and names that it can "
+            "resolve"
+        )
+    if running >= needed:
+        yield '# If their logs say "failed authentication", correct the logins of the controllers to each other'
+        yield SCRAM_NEEDS_A_LEADER
+        yield (
+            "# If their logs say AuthorizerNotReadyException or ClusterAuthorizationException, add the principals of "
+            "all controllers to super.users of each controller"
+        )
+
+
+def _answering(quorum: Quorum, state: Leaderless) -> int:
+    """Returns how many voters of a static quorum answer: an address that is asked may be that of another node."""
+    if not state.refused:
+        return len(state.answered)
+    recorded = controller_endpoints(quorum)
+    return sum(any(str(each) in state.answered for each in endpoints) for endpoints in recorded.values())
 
 
 def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:

@@ -39,6 +39,11 @@ WHY_NOT_UP = (
     "not writable, or a damaged newest .checkpoint in __cluster_metadata-0 (CorruptRecordException), to be moved away"
 )
 """After the steps that start a controller."""
+SCRAM_NEEDS_A_LEADER = (
+    "# With SCRAM a restarted controller accepts no login before there is a leader, because the credentials are in the "
+    "metadata log: give the controllers' listener PLAIN, GSSAPI or mutual TLS"
+)
+"""After a step about controllers that may reject each other's logins."""
 WAIT_FOR_LEADER = "# Wait until a leader is elected: without one the next command times out"
 _PROCESS_STATES = "T is stopped (kill -CONT PID), D waits for a disk"
 _STARTS = ("# Start controller", "# Start the controller", "# Then restart controller")

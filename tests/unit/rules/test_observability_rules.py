@@ -181,6 +181,10 @@ def test_a_controller_to_which_connections_time_out_is_not_reached(connection: C
     assert "Controller 2 is not reached (connections time out or have no route). 2 of 3 voters" in finding.summary
     assert finding.remedy[0].startswith("# Check the host of controller 2: connections at c2.test:9093 time out")
     assert finding.remedy[2].startswith("# Wait until 2 of the 3 voters run")
+    assert (
+        "# If no leader is elected then, check in the controllers' logs why: 2 of the 3 voters run already, and 2 are "
+        "enough"
+    ) in finding.remedy
     (outside,) = findings(replace(quorum, vantage=Vantage.OUTSIDE), "no-leader")
     assert "None of the 3 voters wins an election." in outside.summary, "nothing is known of its process"
 

@@ -28,8 +28,12 @@ What to do
     1. Read the end of each run in the node's log, and what its supervisor says of the exit: out of memory, a full or
        broken disk, a configuration that is refused, a liveness probe that is too strict. "CorruptRecordException" or
        "Unknown metadata version" while a controller starts: its newest `.checkpoint` is damaged; move that file away.
-    2. Undo the last change of this node, if the starts began with it.
-    3. If a broker does not become stable, shut it down until the cause is known.
+    2. "Encountered fatal fault" in a controller's log: it cannot apply a record of the metadata log. If it "only
+       supports versions" below a finalized level, start it in a version that supports that level. Otherwise check
+       whether other controllers fail at the same offset: if they do, it is a bug of this version; if not, this
+       controller's copy of the log is wrong, and it needs a new one as after the loss of its disk.
+    3. Undo the last change of this node, if the starts began with it.
+    4. If a broker does not become stable, shut it down until the cause is known.
 
 What not to do
     Do not restart another controller while a voter restarts: the quorum may lose its majority.
@@ -82,6 +86,14 @@ _DAMAGED = (
     '# If its log ends with a CorruptRecordException or "Unknown metadata version", its newest .checkpoint in '
     "__cluster_metadata-0 is damaged: move that file away and start it, it then uses the one before and the log",
 )
+_FATAL = (
+    '# If its log says "Encountered fatal fault" and "only supports versions", start it in a version that supports the '
+    "finalized features",
+    '# If its log says "Encountered fatal fault" at another record, check whether other controllers fail at this '
+    "offset: if none does, its own copy of the log is wrong, so keep that copy, and set the controller up as after the "
+    "loss of its disk while a majority of the voters is in sync without it",
+)
+"""For a controller that cannot apply a record of the metadata log."""
 _ALIKE = 4
 """By what factor two times between starts may differ: Kubernetes doubles the pause before each restart."""
 _RUN_MS = 300_000
@@ -294,6 +306,7 @@ def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Sta
             f"# Check what the supervisor of {name} says of the exits (systemd: systemctl status SERVICE; Kubernetes: "
             "kubectl describe pod POD): out of memory, a signal, a liveness probe",
             *(_DAMAGED if probed else ()),
+            *(_FATAL if kind is NodeKind.CONTROLLER else ()),
             f"# Undo the last change of the configuration or version of {name}, if the starts began with it",
             *_shutdown_steps(quorum, kind, node),
             "# Check which controller is the leader now and which voters follow it",
@@ -313,9 +326,13 @@ def _probed(quorum: Quorum, node: NodeId, first: _Start) -> str:
     return text if registered else f"{text} It has not registered since: it ends before that."
 
 
-def _consequence(quorum: Quorum, node: NodeId) -> str:
+def _votes(quorum: Quorum, node: NodeId) -> bool:
     voters = quorum.poll.voter_keys if quorum.poll else quorum.committed.keys if quorum.committed else ()
-    quorum_loses = " Each time the quorum has one voter less." if any(key.id == node for key in voters) else ""
+    return any(key.id == node for key in voters)
+
+
+def _consequence(quorum: Quorum, node: NodeId) -> str:
+    quorum_loses = " Each time the quorum has one voter less." if _votes(quorum, node) else ""
     moves = " Each time its partitions move to other brokers and clients reconnect." if node in quorum.brokers else ""
     return quorum_loses + moves
 
@@ -323,7 +340,7 @@ def _consequence(quorum: Quorum, node: NodeId) -> str:
 def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId) -> Iterable[str]:
     if kind is NodeKind.BROKER:
         yield f"# If it does not become stable, shut broker {node} down until the cause is known"
-    elif quorum.voter(node):
+    elif _votes(quorum, node):
         yield f"# Do not restart another controller until controller {node} is stable"
 
 

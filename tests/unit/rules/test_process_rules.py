@@ -317,6 +317,15 @@ def test_one_node_displaces_no_start_of_another() -> None:
     assert (known.count(1), known.count(2), known.count(3)) == (1, OF_A_NODE, 2)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("static", [False, True])
+def test_while_a_voter_restarts_no_other_controller_is_to_be_restarted(static: bool) -> None:
+    quorum = restarting(healthy(), 2, 4)
+    if static:
+        quorum = replace(quorum, committed=None, kraft_version=0)
+    (finding,) = findings(quorum, RESTARTING)
+    assert "# Do not restart another controller until controller 2 is stable" in finding.remedy
+
+
 # Starts that only the probes show.
 
 

@@ -10,7 +10,7 @@ What it means
       start, before it serves.
     - It started four times or more within a day, about equally far apart, and no planned restart explains them. A
       broker that left by a controlled shutdown, after five minutes or more, was restarted on purpose, and so was a node
-      while the others of its kind were restarted as often, up to twice an hour.
+      while the others of its kind were restarted as often, up to twice an hour and eight times a day.
 
     A rolling restart, or an upgrade that restarts each node twice, does not fire. Nor do three rolling restarts, such
     as those that replace a listener: while most other nodes start as often, six starts of a node are reported. A
@@ -100,6 +100,8 @@ _RUN_MS = 300_000
 """A broker that fails at its start, after it was unfenced, leaves by a controlled shutdown too, and within seconds."""
 _HOUR_MS, _PLANNED_IN_AN_HOUR = 3_600_000, 2
 """A planned restart of all nodes restarts none more often in an hour: an upgrade may need two."""
+_PLANNED_IN_A_DAY = 8
+"""Nor more often in the day whose starts are remembered: nodes that all end every hour, out of memory, reach it."""
 _ROLLED = 2
 """How many times as many starts are needed while the nodes are restarted in turn."""
 
@@ -267,7 +269,7 @@ def _slow_loop(
     begin, end = chain[0].timestamp_ms, chain[-1].timestamp_ms
     counts = sorted(sum(begin <= one.timestamp_ms <= end for one in of_other) for of_other in others)
     usual = counts[(len(counts) - 1) // 2] if counts else 0
-    planned = min(usual, _PLANNED_IN_AN_HOUR * ((end - begin) // _HOUR_MS + 1))
+    planned = min(usual, _PLANNED_IN_AN_HOUR * ((end - begin) // _HOUR_MS + 1), _PLANNED_IN_A_DAY)
     return chain if len(chain) - planned >= enough else []
 
 

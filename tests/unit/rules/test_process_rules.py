@@ -174,6 +174,8 @@ MINUTE = 60_000
         # Nobody restarts all of them so often.
         ((2, 3, 1), 6, 8, [1, 2, 3]),
         ((2, 3, 1), 14, 20, [1, 2, 3]),
+        ((2, 3, 1), 11, 60, []),
+        ((2, 3, 1), 12, 60, [1, 2, 3]),
     ],
 )
 def test_a_slow_loop_is_told_from_planned_restarts(

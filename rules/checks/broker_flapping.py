@@ -7,22 +7,28 @@ What it means
 
     A broker whose process restarted each time is `node-restarting`.
 
+    The active controller fences a broker whose heartbeats it has not handled in time. If other brokers were fenced at
+    the same times, the cause is what they share: the active controller is overloaded or pauses, or the network to it.
+
 What to do
-    1. Its heartbeats did not arrive within broker.session.timeout.ms. Check its host for long pauses, and the network
-       to the active controller.
-    2. If its process restarted too, read the end of each run in the broker's log.
-    3. If it does not become stable, shut it down until the cause is known: its partitions then stay where they are.
+    1. If the alert names other brokers that were fenced at the same times, check the active controller first: long
+       pauses, CPU, a slow metadata disk, many requests. Then check the network to it.
+    2. Otherwise check the broker's host for long pauses, and its network to the active controller: its heartbeats did
+       not arrive within broker.session.timeout.ms.
+    3. If its process restarted too, read the end of each run in the broker's log.
+    4. If it alone does not become stable, shut it down until the cause is known: its partitions then stay where they
+       are.
 
 What not to do
     Do not raise broker.session.timeout.ms before the cause is known: a broker that hangs then keeps its leaders longer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
-from rules.formatting import ms_text, plural, utc_text
+from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import Interruption
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
@@ -36,6 +42,8 @@ FENCINGS = Threshold(
     meaning="this many fencings of one broker within the window are flapping, until fewer are left in it. "
     "At most 32 are remembered",
 )
+_TOGETHER_MS = 10_000
+"""Brokers that were fenced so soon after each other have one cause: a session lasts 9 s by default."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -51,14 +59,28 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     for node in sorted(quorum.brokers) if recent else ():
         fencings = recent.get(node)
         if fencings and len(fencings) >= thresholds[FENCINGS.name] and any(map(_without_restart, fencings)):
-            yield _finding(quorum, node, fencings, thresholds.ms(WINDOW.name))
+            yield _finding(quorum, node, fencings, _fenced_with(recent, node), thresholds.ms(WINDOW.name))
 
 
 def _without_restart(one: Interruption) -> bool:
     return not one.restarted and one.ended_offset is not None
 
 
-def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window: Millis) -> Finding:
+def _fenced_with(recent: Mapping[NodeId, list[Interruption]], node: NodeId) -> list[NodeId]:
+    """Returns the other brokers that were fenced at most of the times at which this one was."""
+    times = [one.timestamp_ms for one in recent[node]]
+    return [
+        other
+        for other, fencings in sorted(recent.items())
+        if other != node
+        and 2 * sum(any(abs(one.timestamp_ms - at) <= _TOGETHER_MS for one in fencings) for at in times) > len(times)
+    ]
+
+
+def _finding(
+    quorum: Quorum, node: NodeId, fencings: list[Interruption], others: list[NodeId], window: Millis
+) -> Finding:
+    """`others`: the brokers that were fenced at the same times."""
     restarts = sum(one.restarted for one in fencings)
     now = "It is fenced now" if quorum.brokers[node].fenced else "It is not fenced now"
     return Finding(
@@ -66,9 +88,10 @@ def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window:
         severity=Severity.WARNING,
         summary=f"Broker {node} was fenced {len(fencings)} times within {ms_text(window)}, the last time at "
         f"{utc_text(fencings[-1].timestamp_ms)}. {_why(restarts)} {now}. Each time its partitions move "
-        "to other brokers and clients reconnect.",
+        f"to other brokers and clients reconnect.{_together(others)}",
         evidence={
             "broker": node,
+            **({"fenced_at_the_same_times": [*others]} if others else {}),
             "fencings_within_the_window": len(fencings),
             "fencings_with_a_restart": restarts,
             "fencings_after_a_controlled_shutdown": sum(one.announced for one in fencings),
@@ -76,10 +99,11 @@ def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window:
             "fencings": [_evidence(one) for one in fencings[-16:]],
         },
         remedy=(
+            *_shared_steps(quorum, others),
             f"# Check the host of broker {node} for long pauses and its network to the active controller: heartbeats "
             "did not arrive within broker.session.timeout.ms",
             *_restart_steps(node, restarts),
-            f"# If it does not become stable, shut broker {node} down until the cause is known",
+            *(() if others else (f"# If it does not become stable, shut broker {node} down until the cause is known",)),
             "# Check which controller is the leader: brokers send their heartbeats to it",
             describe_status(quorum),
         ),
@@ -91,6 +115,22 @@ def _why(restarts: int) -> str:
     if restarts == 0:
         return "Its process did not restart: its heartbeats were interrupted."
     return f"Its process restarted {'once' if restarts == 1 else plural(restarts, 'time')}."
+
+
+def _together(others: list[NodeId]) -> str:
+    if not others:
+        return ""
+    brokers = f"Broker {others[0]} was" if len(others) == 1 else f"Brokers {and_join(others, 4)} were"
+    return f" {brokers} fenced at the same times: the cause may be the active controller or the network to it."
+
+
+def _shared_steps(quorum: Quorum, others: list[NodeId]) -> Iterable[str]:
+    if others:
+        leader = "" if quorum.leader_id is None else f", controller {quorum.leader_id}"
+        yield (
+            f"# Check the active controller{leader}, for long pauses, its CPU and its metadata disk first, then the "
+            "network to it: other brokers were fenced at the same times"
+        )
 
 
 def _restart_steps(node: NodeId, restarts: int) -> Iterable[str]:

@@ -3,14 +3,16 @@
 What it means
     The log was truncated below an offset that a majority had already acknowledged, or was rewritten there in a newer
     epoch. Raft does not allow this (KIP-595), so something outside Kafka caused it: a controller's disk was restored
-    from an older copy, a majority of the disks was wiped, or the quorum was rebuilt by hand.
+    from an older copy, a majority of the disks was wiped, or the quorum was rebuilt by hand. In a static quorum it is
+    enough that new controllers, with empty disks, elect a leader by another `controller.quorum.voters` before the
+    former controllers have it: scaling from one controller to three can do so.
 
     Topics, configurations and ACLs that were created since then may no longer exist, although Kafka confirmed them to
     the clients. The quorum looks healthy, and Kafka itself does not report the loss. The alert fires for an hour.
 
     If the log began after kraftwatch had observed the cluster, all controllers were formatted again with the old
-    cluster id: the new quorum knows no topic. The brokers still have the former metadata, and nothing in Kafka tells
-    them that it is another quorum:
+    cluster id, or new ones of a static quorum elected a leader as above: the new quorum knows no topic. The brokers
+    still have the former metadata, and nothing in Kafka tells them that it is another quorum:
 
     - A broker that runs ends with "The leader requested truncation to offset N, which is below the current high
       watermark".
@@ -59,7 +61,7 @@ def _finding(quorum: Quorum, losses: Sequence[FailedObservation], formatted_ms: 
     return Finding(
         subject="metadata log",
         severity=Severity.CRITICAL,
-        summary=_lost(losses[-1]) if formatted_ms is None else _formatted_again(formatted_ms),
+        summary=_lost(losses[-1]) if formatted_ms is None else _formatted_again(quorum, formatted_ms),
         evidence={
             **(
                 {}
@@ -91,10 +93,13 @@ def _lost(newest: FailedObservation) -> str:
     return f"Committed metadata was lost: {newest.detail}{reporter}. Topics, configurations and ACLs may be missing."
 
 
-def _formatted_again(began_ms: Millis) -> str:
+def _formatted_again(quorum: Quorum, began_ms: Millis) -> str:
+    # Without directory ids the voters of the former quorum are not told from new ones with the same node ids.
+    other = ", or new controllers elected a leader by another controller.quorum.voters" if _is_static(quorum) else ""
     return (
-        f"The quorum was formatted again with the old cluster id: its metadata log began at {utc_text(began_ms)}. It "
-        "lacks the former topics, configurations and ACLs, and brokers with the former metadata must not run in it."
+        f"The quorum was formatted again with the old cluster id{other}: its metadata log began at "
+        f"{utc_text(began_ms)}. It lacks the former topics, configurations and ACLs, and brokers with the former "
+        "metadata must not run in it."
     )
 
 
@@ -105,9 +110,22 @@ def _remedy(quorum: Quorum) -> Iterable[str]:
     )
     yield COPY_METADATA_FIRST
     yield "# Find out which controller's disk was restored, wiped or rebuilt, and stop the process that does it"
+    yield from _compare_voters(quorum)
     yield "# Compare topics, configurations and ACLs with what should exist, and create again what is missing"
     yield "# Check which controller is the leader now and which replicas follow it"
     yield describe_status(quorum)
+
+
+def _is_static(quorum: Quorum) -> bool:
+    return quorum.kraft_version == 0
+
+
+def _compare_voters(quorum: Quorum) -> Iterable[str]:
+    if _is_static(quorum):
+        yield (
+            "# Compare controller.quorum.voters of all controllers: with different lists, new ones can elect a leader "
+            "that lacks the records of the others"
+        )
 
 
 def _stop_brokers_first(quorum: Quorum) -> Iterable[str]:
@@ -116,6 +134,7 @@ def _stop_brokers_first(quorum: Quorum) -> Iterable[str]:
         "its partitions to NAME-stray, or works with topics that the controllers do not know"
     )
     yield COPY_METADATA_FIRST
+    yield from _compare_voters(quorum)
     yield (
         "# If this was not intended, stop all controllers, put the former content of metadata.log.dir back "
         "(meta.properties with the former directory ids too), start them, rename what brokers have renamed to "
@@ -126,7 +145,7 @@ def _stop_brokers_first(quorum: Quorum) -> Iterable[str]:
         "directories again: on the host of the broker, with its own configuration file as $NODE_PROPERTIES"
     )
     if quorum.cluster_id is not None:
-        initial = "" if quorum.kraft_version == 0 else " --no-initial-controllers"
+        initial = "" if _is_static(quorum) else " --no-initial-controllers"
         known = shlex.quote(quorum.cluster_id)
         yield f"kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id {known}{initial}"
     yield "# Keep the directories of the former partitions, also those renamed to NAME-stray, until nothing is missed"

@@ -55,6 +55,13 @@ def test_a_log_that_began_after_the_cluster_was_known_is_that_of_a_new_quorum(
     assert finding.remedy[0].startswith("# Stop every broker first and start none" if again else "# If all controllers")
 
 
+@pytest.mark.parametrize("is_static", [False, True])
+def test_in_a_static_quorum_new_controllers_may_have_elected_a_leader_by_another_list(is_static: bool) -> None:
+    quorum = failing(healthy(), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends at 40")
+    (finding,) = findings(static(quorum) if is_static else quorum, LOST)
+    assert any("controller.quorum.voters" in step for step in finding.remedy) is is_static
+
+
 def test_two_losses_are_one_finding_about_the_metadata_log() -> None:
     lost = failing(healthy(), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends at 40", ago_ms=60_000)
     lost = failing(lost, Reason.METADATA_LOST, "c2.test:9093", detail="the log ends at 30")

@@ -75,7 +75,7 @@ def _finding(quorum: Quorum, poll: Poll, *, since_ms: Millis) -> Finding:
         remedy=(
             f"# Take a thread dump of controller {leader} (jstack PID, or kill -3 PID, which writes it to the output "
             "of the process): the thread whose name ends in event-handler shows what it waits for",
-            f"# Restart controller {leader}, so that another voter is elected",
+            f"# Restart controller {leader}{', so that another voter is elected' if len(poll.voters) > 1 else ''}",
             "# If the next active controller stops appending too: remove the class that the thread dump shows (a "
             "policy, an authorizer) from the configuration of every controller",
             "# If you have just switched NoOps off (metadata.max.idle.interval.ms=0), nothing is wrong",

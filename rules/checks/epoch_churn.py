@@ -138,8 +138,8 @@ def _finding(
             "leader_epoch": quorum.leader_epoch,
         },
         remedy=(
-            f"# Read the logs of controllers {and_join(sorted(won))} at the times of these elections: which "
-            "controller resigned or timed out, and why",
+            f"# Read the logs of {'controllers' if len(won) > 1 else 'controller'} {and_join(sorted(won))} at the "
+            "times of these elections: which controller resigned or timed out, and why",
             "# Check those hosts for long pauses, a slow metadata disk and lost packets",
             "# If the network between the controllers is slow by design, raise controller.quorum.fetch.timeout.ms and "
             "controller.quorum.election.timeout.ms",

@@ -22,7 +22,15 @@ from typing import Any, Self
 from flask import Blueprint
 from tornado.http1connection import HTTP1ServerConnection
 from tornado.httpserver import HTTPServer
-from tornado.httputil import HTTPServerRequest
+from tornado.httputil import (
+    HTTPConnection,
+    HTTPHeaders,
+    HTTPMessageDelegate,
+    HTTPServerConnectionDelegate,
+    HTTPServerRequest,
+    RequestStartLine,
+    ResponseStartLine,
+)
 from tornado.iostream import IOStream
 from tornado.wsgi import WSGIContainer
 
@@ -39,9 +47,11 @@ CONNECTION_LIMIT = 256
 _THREADS = 4
 _START_S = 10
 _HEADER_BYTES = 32_768
-_BODY_BYTES = 65_536
-"""The longest body that is read. It is more than the application accepts: a connection that is closed before its body
-was read is reset, and the client may not see the answer."""
+_KEPT_BYTES = 65_536
+"""How much of a body the application gets: more than it accepts, so that it refuses a longer one."""
+_BODY_BYTES = 16 << 20
+"""The longest body that is read, and dropped beyond _KEPT_BYTES: a connection that is closed before its body was read
+is reset, and the client may not see the answer."""
 
 
 class Server:
@@ -126,6 +136,30 @@ class _Container(WSGIContainer):
         return {**environ, "CONTENT_LENGTH": str(len(request.body))}
 
 
+class _Request(HTTPMessageDelegate):
+    """One request with the beginning of its body, which is bytes whatever its type: Tornado would parse forms."""
+
+    def __init__(self, answer: Callable[[HTTPServerRequest], None], connection: HTTPConnection) -> None:
+        self._answer, self._connection = answer, connection
+        self._request: HTTPServerRequest | None = None
+        self._body = bytearray()
+
+    def headers_received(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
+        """As `HTTPMessageDelegate.headers_received`."""
+        assert isinstance(start_line, RequestStartLine)
+        self._request = HTTPServerRequest(connection=self._connection, start_line=start_line, headers=headers)
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keeps a part of the body while there is room."""
+        self._body += chunk[: _KEPT_BYTES - len(self._body)]
+
+    def finish(self) -> None:
+        """Answers the request."""
+        assert self._request is not None
+        self._request.body = bytes(self._body)
+        self._answer(self._request)
+
+
 class _BoundedServer(HTTPServer):
     """Tornado's server with a limit of connections and a deadline for each."""
 
@@ -133,6 +167,11 @@ class _BoundedServer(HTTPServer):
         super().initialize(*args, **options)
         self._deadlines: dict[IOStream, TimerHandle] = {}
         """The open connections, oldest first."""
+
+    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
+        """Returns what receives the next request of a connection."""
+        assert not isinstance(self.request_callback, HTTPServerConnectionDelegate)
+        return _Request(self.request_callback, request_conn)
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
         """Serves a new connection; at the limit the oldest one is closed, which is most likely a slow client's."""

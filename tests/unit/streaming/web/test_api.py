@@ -221,10 +221,20 @@ def test_a_job_that_starts_changes_nothing(tmp_path: Path) -> None:
     assert (answer.status_code, answer.json()) == (503, {"status": "the job starts: try again"})
 
 
-def test_a_long_body_is_refused(served: Served) -> None:
-    answer = served.send("POST", "/api/acknowledgements", {**ACKNOWLEDGE, "comment": "x" * 20_000})
+@pytest.mark.parametrize("length", [20_000, 70_000, 5_000_000])
+def test_a_long_body_is_refused(length: int, served: Served) -> None:
+    answer = served.send("POST", "/api/acknowledgements", {**ACKNOWLEDGE, "comment": "x" * length})
     assert (answer.status_code, answer.json()) == (413, {"status": "the body is longer than 16384 bytes"})
     assert served.acknowledged() == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["multipart/form-data", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded", ""]
+)
+def test_a_body_is_json_whatever_its_type_says(kind: str, served: Served) -> None:
+    for body, status in ((ACKNOWLEDGE, 201), ({**ACKNOWLEDGE, "by": ""}, 400)):
+        answer = served.send("POST", "/api/acknowledgements", body, {**BEARER, "Content-Type": kind})
+        assert (answer.status_code, "fingerprint" in answer.json()) == (status, status == 201)
 
 
 def test_a_body_may_come_in_chunks(served: Served) -> None:
@@ -235,7 +245,10 @@ def test_a_body_may_come_in_chunks(served: Served) -> None:
     body = json.dumps(ACKNOWLEDGE).encode()
 
     answer = requests.post(url, data=iter([body[:9], body[9:]]), headers=headers, timeout=60)
-    too_long = requests.post(url, data=iter([body, b" " * 20_000]), headers=headers, timeout=60)
+    too_long = [
+        requests.post(url, data=iter([body, b" " * length]), headers=headers, timeout=60) for length in (20_000, 70_000)
+    ]
 
     assert (answer.status_code, served.acknowledged()) == (201, ["by Ana"])
-    assert (too_long.status_code, too_long.json()) == (413, {"status": "the body is longer than 16384 bytes"})
+    for refused in too_long:
+        assert (refused.status_code, refused.json()) == (413, {"status": "the body is longer than 16384 bytes"})

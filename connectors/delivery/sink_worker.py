@@ -135,9 +135,10 @@ class SinkWorker:
 
     def _due(self, holds: Sequence[Hold], now_ms: Millis) -> Sequence[Notification]:
         """Returns what to send now: what did not fail yet first."""
+        # Also while nothing may be sent: what a silence holds back and resolves is discarded before the silence ends.
+        planned = self._plan(holds, now_ms)
         if not self._retries.due(now_ms):
             return ()
-        planned = self._plan(holds, now_ms)
         return [*self._set_aside.new(planned), *self._set_aside.due(planned, now_ms)][:_MAX_NOTIFICATIONS]
 
     def collect_results(self, timeout_s: float, now_ms: Millis) -> SinkResult:

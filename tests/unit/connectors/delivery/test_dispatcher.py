@@ -54,6 +54,22 @@ def test_a_failing_sink_receives_the_rest_later_in_order(tmp_path: Path) -> None
     assert sink.transitions == [FIRST, SECOND, RESOLVED]
 
 
+def test_what_was_silenced_to_its_end_is_not_sent_although_the_silence_ended_during_a_retry_after(
+    tmp_path: Path,
+) -> None:
+    silence = Silence(
+        id="1", rule="voter-lagging", starts_at_ms=NOON_MS, ends_at_ms=later(300), author="eva", comment="disks"
+    )
+    sink = RecordingSink(mode=DeliveryMode.INCIDENTS, outcomes=[Retry(reason="too many requests", after_s=600)])
+    dispatcher = dispatcher_with(tmp_path, sink, silences=lambda _: [silence])
+    other, silenced = alert(rule="version-drift"), alert(rule="voter-lagging")
+    dispatcher.deliver([other, silenced], NOON_MS)
+    dispatcher.deliver([alert(rule="voter-lagging", resolved=True)], later(60))
+    for second in (299, 301, 601):
+        dispatcher.deliver([], later(second))
+    assert sink.transitions == [other]
+
+
 def test_a_clock_that_is_set_back_does_not_delay_a_retry(tmp_path: Path) -> None:
     sink = RecordingSink(outcomes=[Retry(reason="unreachable")])
     dispatcher = dispatcher_with(tmp_path, sink)

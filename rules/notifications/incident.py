@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rules.alert import Alert, AlertState
+from rules.alert import Alert, AlertId, AlertState
 from rules.finding import FAILED_NODES, DeclaredRule, Severity
 from rules.model.identifiers import Millis
 
@@ -54,8 +54,8 @@ class _FiringAlert:
 
 @dataclass(slots=True)
 class _OpenIncident:
-    firing: dict[str, _FiringAlert] = field(default_factory=dict)
-    """By fingerprint."""
+    firing: dict[AlertId, _FiringAlert] = field(default_factory=dict)
+    """A fingerprint may fire twice: one cluster may be configured under two names."""
     escalations: int = 0
     critical_at_ms: Millis | None = None
     """The newest transition to or from critical; None: it was never critical."""
@@ -83,8 +83,8 @@ class IncidentGrouper:
         self._incident_of: dict[str, str] = {}
         """The open incident of each of its alerts, firing or resolved, by fingerprint."""
         self._open: dict[str, _OpenIncident] = {}
-        self._firing_by_rule: dict[tuple[str, str], dict[str, str]] = {}
-        """By (cluster id, rule): the firing fingerprints and their incidents."""
+        self._firing_by_rule: dict[tuple[str, str], dict[AlertId, str]] = {}
+        """By (cluster id, rule): the firing alerts and their incidents."""
         self._opened_at_ms: deque[Millis] = deque()
         self._storm_incident: str | None = None
 
@@ -111,31 +111,31 @@ class IncidentGrouper:
 
         `escalations`: how often the incident had escalated, as it was recorded: earlier alerts may be dropped.
         """
-        fingerprint, firing = alert.fingerprint, alert.state is AlertState.FIRING
+        id_, firing = alert.alert_id, alert.state is AlertState.FIRING
         same_rule = self._firing_by_rule.setdefault((alert.cluster_id, alert.rule), {})
         found = self._open.get(incident)
         if found is None:
             if not firing:
-                same_rule.pop(fingerprint, None)
+                same_rule.pop(id_, None)
                 return
             self._count_opened(incident, at_ms)
             found = self._open[incident] = _OpenIncident()
-        before = found.firing.pop(fingerprint, None)
+        before = found.firing.pop(id_, None)
         was_critical = before is not None and before.critical_since_ms is not None
         if firing:
             since_ms = _critical_since_ms(alert, before)
             if before is not None or found.firing:
                 found.escalations += self._escalates(found, alert, since_ms, was_critical=was_critical)
             found.escalations = max(found.escalations, escalations)
-            found.firing[fingerprint] = _FiringAlert(
+            found.firing[id_] = _FiringAlert(
                 rule=alert.rule,
                 started_at_ms=alert.started_at_ms,
                 critical_since_ms=since_ms,
                 failed=_failed_nodes(alert),
             )
-            self._incident_of[fingerprint] = same_rule[fingerprint] = incident
+            self._incident_of[alert.fingerprint] = same_rule[id_] = incident
         else:
-            same_rule.pop(fingerprint, None)
+            same_rule.pop(id_, None)
         if was_critical or (firing and alert.severity is Severity.CRITICAL):
             found.critical_at_ms = alert.observed_at_ms
         if not found.firing:
@@ -157,7 +157,10 @@ class IncidentGrouper:
             return not recently
         rule = self._rules.get(alert.rule)
         related = (*rule.inhibited_by, *rule.grouped_with) if rule else ()
-        explained = any(each.critical_since_ms is not None and each.rule in related for each in found.firing.values())
+        explained = any(
+            each.critical_since_ms is not None and (each.rule in related or fingerprint == alert.fingerprint)
+            for (fingerprint, _), each in found.firing.items()
+        )
         in_storm = self._storm_incident is not None and found is self._open.get(self._storm_incident)
         return not explained and not in_storm and since_ms - newest_ms > SAME_FAULT_MS
 

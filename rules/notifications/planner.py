@@ -174,7 +174,8 @@ class NotificationPlanner:
         new = _sendable(decisions)
         # An alert that is held back stays listed if the sink was already notified of it.
         listed = [one for one in decisions if one.sendable or one.history.notified]
-        newest = {one.listed.fingerprint: one.listed for one in listed}
+        # Of two alerts with one fingerprint the one that fires.
+        newest = {one.fingerprint: one for one in sorted((each.listed for each in listed), key=_fires)}
         if not newest:
             return None
         reason = self._reason([one.history for one in listed], new, last, now_ms)
@@ -246,6 +247,10 @@ class NotificationPlanner:
         resolved = alert.state is AlertState.RESOLVED
         former = resolved and ended_ms - alert.observed_at_ms > RECOVERY_MS
         return resolved, former, explained_by, -alert.severity.rank, alert.started_at_ms
+
+
+def _fires(alert: Alert) -> bool:
+    return alert.state is AlertState.FIRING
 
 
 def _sendable(decisions: Iterable[_AlertDecision]) -> tuple[Alert, ...]:

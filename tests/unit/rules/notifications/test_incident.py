@@ -1,5 +1,6 @@
 """Which alerts are grouped into one incident."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,6 +65,18 @@ def test_an_incident_stays_open_until_its_last_alert_resolves(grouper: IncidentG
         assert incident_of(grouper, stale(voter, resolved=True)) == first
     later = stale("voter 1", started_at_ms=NOON_MS + 60_000)
     assert incident_of(grouper, later) != first
+
+
+def test_a_cluster_under_two_names_has_one_incident_that_ends_with_both(grouper: IncidentGrouper) -> None:
+    """Alerts of both names have the same fingerprint."""
+    both = [
+        alert("quorum", cluster=name, started_at_ms=NOON_MS + after_ms) for name, after_ms in (("a", 0), ("b", 20_000))
+    ]
+    ends = [replace(one, state=AlertState.RESOLVED) for one in both]
+    incidents = {incident_of(grouper, one) for one in both}
+    escalations = grouper.escalations(*incidents)
+    incidents |= {incident_of(grouper, one) for one in ends}
+    assert (len(incidents), escalations, grouper._open) == (1, 0, {})
 
 
 def storm(grouper: IncidentGrouper, more: int = 1, **changed: Any) -> list[str]:

@@ -451,3 +451,12 @@ def test_an_acknowledged_alert_stays_active_in_a_sink_in_which_it_expires() -> N
     sink.step(stale(1))
     acknowledge(sink, stale(1))
     assert sink.step(after_ms=MINUTE) == ["repeated warning: voter1"]
+
+
+def test_of_a_cluster_under_two_names_the_alert_that_fires_is_listed(sink: SimulatedSink) -> None:
+    first, second = stale(1), replace(stale(1), cluster="other", started_at_ms=Millis(NOON_MS + 1))
+    assert sink.step(first, second) == ["firing warning: +voter1"]
+    ended = replace(second, state=AlertState.RESOLVED, observed_at_ms=Millis(NOON_MS + MINUTE))
+    assert sink.step(ended, after_ms=2 * MINUTE) == ["changed warning: +voter1"]
+    assert (sink.sent[0].state, sink.sent[0].root.cluster) == (AlertState.FIRING, first.cluster)
+    assert sink.step(stale(1, resolved=True, at_ms=3 * MINUTE), after_ms=MINUTE) == ["resolved warning: +voter1"]

@@ -49,7 +49,7 @@ class NotificationPlan:
     """What to send now, and what never has to be sent."""
 
     notifications: tuple[Notification, ...] = ()
-    """The worst severity first."""
+    """The worst severity first, and of one alert the oldest incident first."""
     discarded: tuple[Alert, ...] = ()
     """Transitions of alerts that were suppressed from beginning to end."""
     silenced: int = 0
@@ -140,8 +140,9 @@ class NotificationPlanner:
             silenced += sum(one.silenced and not one.history.resolved for one in decisions)
             notification = self._notification(incident, decisions, last_notified.get(incident), now_ms)
             notifications += [notification] if notification else []
-        notifications.sort(key=lambda notification: -notification.severity.rank)
-        return NotificationPlan(notifications=tuple(notifications), discarded=tuple(discarded), silenced=silenced)
+        return NotificationPlan(
+            notifications=_worst_first(notifications), discarded=tuple(discarded), silenced=silenced
+        )
 
     def _decisions(
         self, histories: Sequence[AlertHistory], active: Sequence[Hold], now_ms: Millis
@@ -251,6 +252,18 @@ class NotificationPlanner:
 
 def _fires(alert: Alert) -> bool:
     return alert.state is AlertState.FIRING
+
+
+def _worst_first(notifications: Sequence[Notification]) -> tuple[Notification, ...]:
+    """Sorts the notifications of incidents, oldest first, by severity.
+
+    The end of an incident is as urgent as a newer incident of the same alert: what comes last must be what is true.
+    """
+    ranks: dict[str, int] = {}
+    for one in notifications:
+        for alert in one.alerts:
+            ranks[alert.fingerprint] = max(one.severity.rank, ranks.get(alert.fingerprint, 0))
+    return tuple(sorted(notifications, key=lambda one: -max(ranks[alert.fingerprint] for alert in one.alerts)))
 
 
 def _sendable(decisions: Iterable[_AlertDecision]) -> tuple[Alert, ...]:

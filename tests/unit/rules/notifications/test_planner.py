@@ -453,6 +453,13 @@ def test_an_acknowledged_alert_stays_active_in_a_sink_in_which_it_expires() -> N
     assert sink.step(after_ms=MINUTE) == ["repeated warning: voter1"]
 
 
+def test_the_last_message_about_an_alert_after_an_outage_of_the_sink_says_what_is_true(sink: SimulatedSink) -> None:
+    sink.step(stale(1))
+    again = replace(stale(1, severity=Severity.CRITICAL, at_ms=2 * MINUTE), started_at_ms=Millis(NOON_MS + 2 * MINUTE))
+    sink.step(stale(1, resolved=True, at_ms=MINUTE), after_ms=MINUTE, reached=False)
+    assert sink.step(again, after_ms=MINUTE) == ["resolved warning: +voter1", "firing critical: +voter1"]
+
+
 def test_of_a_cluster_under_two_names_the_alert_that_fires_is_listed(sink: SimulatedSink) -> None:
     first, second = stale(1), replace(stale(1), cluster="other", started_at_ms=Millis(NOON_MS + 1))
     assert sink.step(first, second) == ["firing warning: +voter1"]

@@ -1,7 +1,7 @@
 """Collection: a small set of named values in a database: silences, the quarantine, the messages of a Slack sink."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +12,7 @@ from connectors.errors import StoreError, UsageError
 from connectors.store.database import Database
 from connectors.store.tables import ENTRIES
 from rules.model.identifiers import Millis
-from rules.notifications.route import Silence
+from rules.notifications.route import Silence, SilenceOfService
 
 ValueT = TypeVar("ValueT")
 _LOG = logging.getLogger(__name__)
@@ -163,3 +163,26 @@ class SilenceStore:
             }
         )
         return tuple(found.values())
+
+
+class ServiceSilenceStore:
+    """The silences in the services of sinks, as they were read last: a job that starts or takes over begins with them.
+
+    Its methods raise StoreError if the database cannot be read or written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._stored = Collection(database, "silences in services", TypeAdapter(tuple[SilenceOfService, ...]))
+        self._current = LastRead[tuple[SilenceOfService, ...]](lambda: self._read(), (), "the silences in services")
+
+    def current(self) -> tuple[SilenceOfService, ...]:
+        """Returns the silences for a job, as `SilenceStore.current`; each ends by itself where it is not read again."""
+        return self._current()
+
+    def put(self, sink: str, silences: Sequence[SilenceOfService]) -> None:
+        """Stores those in the service of a sink, in place of its former ones."""
+        if tuple(silences) != (self._stored.get(sink) or ()):
+            self._stored.put({sink: tuple(silences)})
+
+    def _read(self) -> tuple[SilenceOfService, ...]:
+        return tuple(one for each in self._stored.items().values() for one in each)

@@ -9,7 +9,7 @@ from connectors.signals import SignalFlag
 from connectors.sinks.sink import Sink
 from connectors.store.acknowledgements import AcknowledgementStore
 from connectors.store.audit_results import AuditResults
-from connectors.store.collection import SilenceStore, quarantine_of
+from connectors.store.collection import ServiceSilenceStore, SilenceStore, quarantine_of
 from connectors.store.database import Database
 from connectors.store.lease import JobReport, Lease
 from streaming.config import Config
@@ -59,7 +59,9 @@ class Job:
         self.store = StatusStore([section.name for section in self.config.watched])
         self.quarantine, self.audits = quarantine_of(database), AuditResults(database)
         self._newest_audit = NewestAudit(self.audits)
-        self.silences = ActiveSilences(stored=SilenceStore(database), config=lambda: self.config)
+        self.silences = ActiveSilences(
+            stored=SilenceStore(database), in_services=ServiceSilenceStore(database), config=lambda: self.config
+        )
         self.acknowledgements = AcknowledgementStore(database)
         self._job_monitor = JobMonitor(self._job_inputs)
         self._observed_ms = 0

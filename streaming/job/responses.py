@@ -105,7 +105,7 @@ class SinkResponses:
 
     def silenced_there(self, sink: str, silences: Sequence[SilenceOfService]) -> None:
         """Takes the silences in the service of a sink, in place of its former ones."""
-        self._silences.in_services[sink] = silences
+        self._silences.in_services.put(sink, silences)
 
     def _firing(self, alerts: Collection[AlertId]) -> Sequence[Alert]:
         with self._notifying.paused():

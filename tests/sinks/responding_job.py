@@ -7,7 +7,7 @@ from pathlib import Path
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Sink
 from connectors.store.acknowledgements import AcknowledgementStore
-from connectors.store.collection import SilenceStore
+from connectors.store.collection import ServiceSilenceStore, SilenceStore
 from connectors.store.tables import job_database
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
@@ -31,7 +31,9 @@ class RespondingJob:
         database = job_database(folder)
         self.sinks = open_sinks()
         self.acknowledgements, self.silences = AcknowledgementStore(database), SilenceStore(database)
-        self.active = ActiveSilences(stored=self.silences, config=lambda: _CONFIG)
+        self.active = ActiveSilences(
+            stored=self.silences, in_services=ServiceSilenceStore(database), config=lambda: _CONFIG
+        )
         self.notifying = Notifying(
             Ledger(database),
             self.sinks,

@@ -98,6 +98,25 @@ def test_an_alert_that_begins_while_alertmanager_silences_its_cluster_is_sent_wh
     assert (job.in_force, job.paged) == ([], ["voter 2"])
 
 
+def test_a_job_that_starts_holds_back_what_the_one_before_read(
+    job: SilencedJob, server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    silence = job.silence(("cluster", "prod"))
+    job.poll()
+    job.fire(lagging())
+    restarted = SilencedJob(job.alertmanager, server, Path(trusted.file), tmp_path)
+    restarted.notifying.send()
+    assert ({*restarted.in_force}, restarted.paged) == ({"Alertmanager (eva)"}, [])
+    job.end(silence)
+
+    def paged() -> None:
+        restarted.poll()
+        assert (restarted.in_force, restarted.paged) == ([], ["voter 2"])
+
+    eventually(paged, within_s=20)
+    restarted.fire()
+
+
 @pytest.mark.parametrize("regex", [False, True])
 def test_an_alert_that_alertmanager_has_and_silences_by_any_matcher_is_held_back(job: SilencedJob, regex: bool) -> None:
     one = lagging(3)

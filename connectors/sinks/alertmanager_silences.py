@@ -1,8 +1,9 @@
 """Which of the alerts that were sent to it Alertmanager silences: its silences hold for the other sinks too.
 
-An alert that Alertmanager has is silenced if it says so, whatever the matchers are. One that begins during a silence
-may be sent to the other sinks before Alertmanager has it: for those the silences count whose matchers are all equal to
-one of cluster, alertname, subject and severity.
+An alert that Alertmanager has is silenced if it says so, whatever the matchers are. A restarted Alertmanager has its
+silences and no alerts: what it silenced before stays silenced until it has received the alerts again. An alert that
+begins during a silence may be sent to the other sinks before Alertmanager has it: for those the silences count whose
+matchers are all equal to one of cluster, alertname, subject and severity.
 """
 
 import glob
@@ -26,7 +27,8 @@ from rules.notifications.route import SilenceOfService
 _LOG = logging.getLogger(__name__)
 POLL_S: Final = 10.0
 _LASTS_MS: Final = 300_000
-"""How long a silence holds that cannot be read again: who ended it in Alertmanager must not wait for ever."""
+"""How long a silence holds that cannot be read again, or whose alert Alertmanager no longer has: who ended it in
+Alertmanager must not wait for ever."""
 _MOST: Final = 1_000
 _ALERTS: Final = "/api/v2/alerts?" + urlencode(
     {"active": "false", "silenced": "true", "inhibited": "false", "unprocessed": "false", "filter": 'incident=~".+"'}
@@ -53,6 +55,8 @@ class SilencesPoll(Following):
         super().__init__(name)
         self._read, self._secrets = read, secrets
         self._failing = False
+        self._silenced: dict[tuple[tuple[str, str], ...], tuple[str, Millis]] = {}
+        """By the labels of an alert: the silence that applied to it, and when Alertmanager had it last."""
 
     def _run(self, ended: threading.Event) -> None:
         while not ended.is_set():
@@ -67,7 +71,7 @@ class SilencesPoll(Following):
         try:
             silences, alerts = (self._list(path) for path in (_SILENCES, _ALERTS))
             now_ms = wall_ms()
-            found = [*_silences(silences, alerts, now_ms)][:_MOST]
+            found = [*self._silences(silences, alerts, now_ms)][:_MOST]
         except _UnreadableError as problem:
             self._report(str(problem))
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
@@ -77,6 +81,25 @@ class SilencesPoll(Following):
         else:
             self._failing = False
             responses.silenced_there(self._name, found)
+
+    def _silences(self, silences: Sequence[Any], alerts: Sequence[Any], now_ms: Millis) -> Iterator[SilenceOfService]:
+        active = {str(one["id"]): one for one in silences if one["status"]["state"] == "active"}
+        for one in active.values():
+            labels = {each["name"]: each["value"] for each in one["matchers"] if _is_equality(each)}
+            if labels and len(labels) == len(one["matchers"]) and labels.keys() <= _PATTERNS.keys():
+                yield _silence(one, labels, now_ms)
+        for alert in alerts:
+            by = [id_ for id_ in alert["status"]["silencedBy"] if id_ in active]
+            # An alert of another program may lack these labels: without a pattern, all alerts would be silenced.
+            if by and alert["labels"].keys() >= _NAMING:
+                self._silenced[tuple(sorted(alert["labels"].items()))] = by[0], now_ms
+        self._silenced = {
+            labels: (id_, at_ms)
+            for labels, (id_, at_ms) in self._silenced.items()
+            if id_ in active and now_ms - at_ms < _LASTS_MS
+        }
+        for alert_labels, (id_, _) in self._silenced.items():
+            yield _silence(active[id_], dict(alert_labels), now_ms)
 
     def _report(self, problem: str) -> None:
         if not self._failing:
@@ -93,19 +116,6 @@ class SilencesPoll(Following):
 
 class _UnreadableError(Exception):
     """Why a list cannot be read, without a secret."""
-
-
-def _silences(silences: Sequence[Any], alerts: Sequence[Any], now_ms: Millis) -> Iterator[SilenceOfService]:
-    active = {one["id"]: one for one in silences if one["status"]["state"] == "active"}
-    for one in active.values():
-        labels = {each["name"]: each["value"] for each in one["matchers"] if _is_equality(each)}
-        if labels and len(labels) == len(one["matchers"]) and labels.keys() <= _PATTERNS.keys():
-            yield _silence(one, labels, now_ms)
-    for alert in alerts:
-        by = [active[id_] for id_ in alert["status"]["silencedBy"] if id_ in active]
-        # An alert of another program may lack these labels: without a pattern, all alerts would be silenced.
-        if by and alert["labels"].keys() >= _NAMING:
-            yield _silence(by[0], alert["labels"], now_ms)
 
 
 def _is_equality(matcher: Mapping[str, Any]) -> bool:

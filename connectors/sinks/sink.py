@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from connectors.alert_json import minimal_alert
-from connectors.errors import UsageError
+from connectors.errors import KraftwatchError
 from connectors.json_log import alert_fields
 from connectors.secret import redact
 from rules.alert import AlertId
@@ -240,7 +240,7 @@ class SerialSink(ABC, Generic[DocumentT]):
 
     @abstractmethod
     def _send_one(self, notification: Notification, document: DocumentT, sent_at_ms: Millis, left_s: float) -> Outcome:
-        """Sends a document within so many seconds. A UsageError, such as for an unreadable secret, is a Retry."""
+        """Sends a document within so many seconds. A KraftwatchError, such as for an unreadable secret, is a Retry."""
 
     def _outcome(self, notification: Notification, sent_at_ms: Millis, left_s: float) -> Outcome:
         try:
@@ -259,7 +259,7 @@ class SerialSink(ABC, Generic[DocumentT]):
                 notification = minimal(notification)
                 document = self._document(notification, sent_at_ms)
             return self._send_one(notification, document, sent_at_ms, left_s)
-        except UsageError as problem:
+        except KraftwatchError as problem:
             return Retry(reason=str(problem))
         except Exception as error:  # noqa: BLE001 - one notification must not stop the others
             return Retry(reason=redact(f"{type(error).__name__}: {error}"))

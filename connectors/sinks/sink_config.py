@@ -9,6 +9,7 @@ import logging
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -18,7 +19,7 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import CoreSchema
 from requests.utils import get_environ_proxies, select_proxy
 
-from connectors.errors import StoreError, UsageError
+from connectors.errors import StoreError, UnavailableStoreError, UsageError
 from connectors.secret import Secret
 from connectors.settings import Duration, SecretsSection, Section, url_problem
 from connectors.sinks.http_request import error_text, tls_context
@@ -272,19 +273,25 @@ class SinkState(Generic[ValueT]):
         self._failed = False
 
     def get(self, incident: str) -> ValueT | None:
-        """Returns the value of an incident; None if there is none or it cannot be read."""
+        """Returns the value of an incident; None if there is none or it is damaged.
+
+        Raises UnavailableStoreError if it may be known in a moment: until then the sink cannot tell what to send.
+        """
         if incident in self._unstored:
             return self._unstored[incident]
         try:
             return self._stored.get(incident)
+        except UnavailableStoreError:
+            raise
         except StoreError as problem:
             self._report(problem)
             return None
 
     def put(self, incident: str, value: ValueT) -> None:
         """Stores the value of an incident, on disk if possible: the notification was sent, and is not sent again."""
-        if self.get(incident) == value and incident not in self._unstored:
-            return
+        with suppress(UnavailableStoreError):
+            if self.get(incident) == value and incident not in self._unstored:
+                return
         self._unstored[incident] = value
         try:
             self._stored.put(self._unstored)

@@ -4,8 +4,8 @@ An alert is on disk in the ledger before any sink is called. It is identified by
 delivered again after a crash records nothing twice. The content is also in memory: every change is committed first and
 then applied there.
 
-The ledger is bounded: alerts that ended too long ago are dropped unless a sink still has to get them, those that ended
-too many alerts ago also then.
+The ledger is bounded: alerts that ended too long ago are dropped unless they are what has escalated an open incident,
+or a sink still has to get them; those that ended too many alerts ago also then.
 """
 
 import logging
@@ -20,6 +20,7 @@ from connectors.store.database import Database
 from connectors.store.lease import Lease
 from rules.alert import Alert, AlertKey, AlertState
 from rules.evaluate import ALL_RULES
+from rules.finding import Severity
 from rules.firing import Firing, reconciled
 from rules.model.identifiers import Millis
 from rules.notifications.incident import IncidentGrouper, deduplication_key
@@ -287,7 +288,14 @@ class Ledger:
         aged = [*takewhile(lambda one: one.recorded_at_ms < now_ms - _KEEP_MS, others)]
         if aged:
             pending = {one.alert.alert_id for sink in self._active_sinks for one in self._pending[sink].values()}
-            old += [one for one in aged if one.alert.alert_id not in pending]
+            # What was critical in an open incident that has escalated: it names its newest page.
+            open_ = {one.incident for one in self._firing.values()}
+            escalated = {
+                one.alert.alert_id
+                for one in aged
+                if one.escalations and one.alert.severity is Severity.CRITICAL and one.incident in open_
+            }
+            old += [one for one in aged if one.alert.alert_id not in pending | escalated]
         firing = {one.alert.alert_id for one in self._firing.values()} if old else set()
         candidates = [record for record in old if record.alert.alert_id not in firing]
         # All transitions of an alert are in one incident.

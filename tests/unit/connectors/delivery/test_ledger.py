@@ -17,7 +17,7 @@ from connectors.errors import StoreError
 from connectors.store.alert_store import AlertStore
 from connectors.store.database import Database
 from connectors.store.tables import job_database
-from rules.alert import Alert
+from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.firing import Firing
 from rules.model.identifiers import Millis
@@ -219,6 +219,26 @@ def test_what_is_pending_is_not_dropped_by_age(tmp_path: Path, caplog: pytest.Lo
     assert ledger.history() == past("two")
     assert opened(tmp_path, "working", "failing").pending("failing") == [*past("two")]
     assert caplog.text == ""
+
+
+def test_an_open_incident_keeps_what_escalated_it(tmp_path: Path) -> None:
+    """Its newest page in PagerDuty has the number of escalations in its key."""
+    ledger = opened(tmp_path, "a")
+    warning = alert("one", severity=Severity.WARNING)
+    critical = replace(alert("one"), observed_at_ms=Millis(NOON_MS + 60_000))
+    other = alert("two", severity=Severity.WARNING)
+    end = replace(critical, state=AlertState.RESOLVED, observed_at_ms=Millis(NOON_MS + 120_000))
+    record_delivered(ledger, "a", warning, critical, other, end)
+
+    def escalations() -> list[int]:
+        return [each.escalations for transitions in ledger.incidents("a").values() for each in transitions]
+
+    assert escalations() == [0, 1, 1, 1]
+    ledger.record([], Millis(NOON_MS + 31 * DAY_MS))
+    assert escalations() == [0, 1, 1, 1]
+    record_delivered(ledger, "a", replace(other, state=AlertState.RESOLVED, observed_at_ms=Millis(NOON_MS + 180_000)))
+    ledger.record([], Millis(NOON_MS + 62 * DAY_MS))
+    assert ledger.history() == ()
 
 
 def test_a_standby_reads_one_state_while_the_active_job_drops_an_alert(

@@ -1,5 +1,6 @@
 """How far each replica is by the leader's clock: whether it fetches, whether it has caught up, how it lags."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from rules.analysis.freshness import FETCH_AGE
@@ -90,10 +91,24 @@ def since_last_fetch_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis |
     age = fetch_age_ms(poll, row) if row else None
     if age is not None:
         return age
-    for sample in reversed(lag_samples(quorum, key)):
-        if sample.fetch_age_ms is not None:
-            return Millis(poll.observed_at_ms - sample.observed_at_ms + sample.fetch_age_ms)
-    return None
+    return _by_earlier_polls(poll, ((one, one.fetch_age_ms) for one in lag_samples(quorum, key)))
+
+
+def since_caught_up_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis | None:
+    """Returns how long before the poll this replica had last caught up; None if that is not known.
+
+    A new leader does not know it before the replica's second fetch, so the history bridges elections.
+    """
+    row = replica_row(poll, key)
+    if row is not None and (row.last_caught_up_ms is not None or poll.leader in (None, row)):
+        return lag_ms(poll, row)
+    return _by_earlier_polls(poll, ((one, one.lag_ms) for one in lag_samples(quorum, key)))
+
+
+def _by_earlier_polls(poll: Poll, samples: Iterable[tuple[LagSample, Millis | None]]) -> Millis | None:
+    """Returns the newest known age in these samples, oldest first, as an age at the time of the poll."""
+    known = [(one.observed_at_ms, age) for one, age in samples if age is not None]
+    return Millis(poll.observed_at_ms - known[-1][0] + known[-1][1]) if known else None
 
 
 def last_fetch_text(quorum: Quorum, poll: Poll, key: ReplicaKey, never: str = "never") -> str:

@@ -16,11 +16,11 @@ from rules.analysis.replica_lag import (
     Liveness,
     fetches_slowly,
     fetching_replacement,
-    lag_ms,
     liveness,
     records_behind,
     replica_row,
     same_replica,
+    since_caught_up_ms,
     since_last_fetch_ms,
 )
 from rules.finding import Threshold, Thresholds
@@ -166,7 +166,7 @@ def further_failures_text(spare: int) -> str:
 
 def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> VoterStatus:
     row = replica_row(poll, key)
-    lag = lag_ms(poll, row) if row else None
+    lag = since_caught_up_ms(quorum, poll, key)
     activity = VoterActivity.IN_SYNC
     limit = thresholds.ms(CAUGHT_UP_AGE.name)
     slow = row is not None and fetches_slowly(poll, row, limit)

@@ -30,10 +30,8 @@ from rules.analysis.replica_lag import (
     CATCHING_UP_FOR,
     WINDOW,
     Readiness,
-    lag_ms,
     lag_samples,
     readiness,
-    replica_row,
 )
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -59,8 +57,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             continue
         samples = lag_samples(quorum, status.key)
         state = readiness(samples, limit_ms=thresholds.ms(CAUGHT_UP_AGE.name), window=window)
-        row = replica_row(poll, status.key)
-        lag = lag_ms(poll, row) if row else None
+        lag = status.lag_ms
         catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < thresholds.ms(CATCHING_UP_FOR.name))
         if status.activity is VoterActivity.LAGGING and catches_up:
             yield UnknownResult(subject=subject, why="it is catching up")

@@ -1,8 +1,9 @@
 """A simulated KRaft quorum that produces the rows of a gatherer, second by second, without a network.
 
 It behaves as Kafka does where the monitor observes it: a NoOp record every half second; an election one to two seconds
-after the leader fails; an observer that stops fetching is listed for 300 s; a controller that moved updates its voter
-endpoint five seconds after it is back and finds a leader. It knows nothing of rules.
+after the leader fails; a new leader that answers before the others have fetched from it; an observer that stops
+fetching is listed for 300 s; a controller that moved updates its voter endpoint five seconds after it is back and finds
+a leader. It knows nothing of rules.
 """
 
 from collections.abc import Iterator
@@ -106,6 +107,8 @@ class ScriptedQuorum:
     _log: LogScript = field(init=False)
     leader: int | None = None
     election_due_ms: int | None = None
+    elected_at_ms: int | None = None
+    """When the newest leader was elected: it does not know yet when the others fetched."""
     voters: dict[int, Voter] = field(default_factory=dict)
     nodes: dict[int, ScriptedNode] = field(default_factory=dict)
     stopped: dict[ReplicaKey, StoppedReplica] = field(default_factory=dict)
@@ -430,7 +433,7 @@ class ScriptedQuorum:
             if node.up and not node.cut_off and not node.broker and self._votes(node)
         ]
         if len(alive) >= len(self.voters) // 2 + 1 or not self.voters:
-            self.leader = min(alive)
+            self.leader, self.elected_at_ms = min(alive), self.now_ms
             # A new leader lists no observer before its first fetch.
             voting = {voter.key for voter in self.voters.values()}
             self.stopped = {key: one for key, one in self.stopped.items() if key in voting}
@@ -491,6 +494,9 @@ class ScriptedQuorum:
     def _row(self, key: ReplicaKey) -> Replica:
         node = next((one for one in (self.nodes.get(key.id), self.copies.get(key.id)) if one and one.key == key), None)
         now = self.records.log_ms
+        votes = any(voter.key == key for voter in self.voters.values())
+        if votes and self.now_ms == self.elected_at_ms and key.id != self.leader:
+            return Replica(key=key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
         if node is not None and node.up and not node.cut_off and node.key == key:
             age = 0 if node.id == self.leader else 20
             fetched_ms = caught_up_ms = Millis(now - age)

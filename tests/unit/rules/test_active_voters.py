@@ -8,7 +8,7 @@ from rules.analysis.voter_status import VoterActivity, voter_statuses
 from rules.evaluate import RULES, results_of, thresholds_for
 from rules.finding import Finding, UnknownResult
 from rules.model.identifiers import Epoch, Millis
-from rules.model.quorum import Outage, Quorum
+from rules.model.quorum import LagSample, Outage, Quorum
 from tests.unit.rules.situation import (
     EPOCH,
     NOW,
@@ -126,17 +126,37 @@ def test_the_election_since_which_a_leader_leads_is_that_of_its_epoch() -> None:
         assert {one.leader_since_ms for one in statuses} == {since}
 
 
-def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> None:
-    """A new leader answers -1 for a voter that has not fetched from it; earlier polls bridge that."""
+@pytest.mark.parametrize(
+    ("polled_ago_ms", "activity", "text"),
+    [
+        (10_200, VoterActivity.IN_SYNC, "in sync"),
+        (10_201, VoterActivity.LAGGING, "lagging since 2026-09-21 14:13:09 UTC"),
+        (None, VoterActivity.NOT_FETCHING, "not fetching from leader 3 yet"),
+    ],
+)
+def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_as_earlier_polls_showed_them(
+    polled_ago_ms: int | None, activity: VoterActivity, text: str
+) -> None:
+    """A new leader answers -1 for a voter that has not fetched from it."""
     fresh = with_rows(healthy(), 1, 2, last_fetch_ms=None, last_caught_up_ms=None, log_end_offset=None)
-    assert fresh.poll is not None
-    statuses = voter_statuses(fresh, fresh.poll, thresholds_for({})["failure-tolerance"])
-    assert [status.activity for status in statuses] == [
-        VoterActivity.LAGGING,
-        VoterActivity.LAGGING,
-        VoterActivity.IN_SYNC,
-    ]
-    assert str(statuses[0]) == "lagging"
+    fetched, none = (
+        LagSample(observed_at_ms=NOW, lag=None, lag_ms=None, fetch_age_ms=age) for age in (Millis(0), None)
+    )
+    samples = (
+        ()
+        if polled_ago_ms is None
+        else (
+            LagSample(observed_at_ms=Millis(NOW - polled_ago_ms), lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(0)),
+            replace(fetched, observed_at_ms=Millis(NOW - 1_000)),
+            none,
+        )
+    )
+    quorum = with_history(fresh, *(replace(fresh.histories[key(node)], samples=samples) for node in (1, 2)))
+
+    statuses = voter_statuses(quorum, present(quorum.poll), thresholds_for({})["failure-tolerance"])
+
+    assert [one.activity for one in statuses] == [activity, activity, VoterActivity.IN_SYNC]
+    assert str(statuses[0]) == text
 
 
 def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:

@@ -184,7 +184,7 @@ def test_findings_and_unknown_results_are_counted_by_rule(both: list[Samples]) -
         ],
         1,
     )
-    assert second == {("critical", "failure-tolerance"): 1, ("warning", "stale-voter-endpoint"): 2}
+    assert second == {("warning", "failure-tolerance"): 1, ("warning", "stale-voter-endpoint"): 2}
     assert labelled(both[0], "unknown", "rule") == dict.fromkeys(
         [("failure-tolerance",), ("quorum-shape",), ("voter-lagging",)], 1
     )

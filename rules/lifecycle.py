@@ -18,8 +18,8 @@ once, unless it is critical, so that the incident stays open.
 
 A rule has at most MOST_FINDINGS conditions: while it has as many, no other one begins.
 
-Unknown is not healthy. While the rule's result is unknown, a firing alert keeps firing and its clearing, or its
-change to a lower severity, restarts.
+Unknown is not healthy. While the rule's result is unknown, a firing alert keeps firing and its clearing restarts; so
+does its change to a lower severity, unless the finding returns within ten seconds.
 
 A gap is a time in which nothing was observed: the monitor did not run, or it was cut off. A failed attempt is an
 observation, and so is every answer; the report that the gatherer was restarted (`interrupted`) is none. What was
@@ -54,8 +54,9 @@ from rules.model.quorum import Quorum
 Observed: TypeAlias = Quorum | JobState
 """What the rules are about: a cluster's quorum, or the job itself."""
 _ZERO = Millis(0)
-_PENDING_UNKNOWN_MS = 10_000
-"""How long a pending condition is kept while its rule cannot decide about it, or is inhibited."""
+_UNDECIDED_MS = 10_000
+"""How long a condition that is pending, or has a lower severity, may be unknown in between: its rule cannot decide
+about it, or is inhibited. Each probe is newer than the poll that shows what it means, until the next poll."""
 _GAP_MS = 3_600_000
 """How long a pending condition is kept while nothing shows whether it lasts: longer than a crash loop pauses."""
 _TOGETHER_MS = 5_000
@@ -344,7 +345,9 @@ def _with_finding(
         return replace(after, milder_since_ms=None), None
     if finding.severity.rank > after.notified_severity.rank:
         return _fired(after, finding, observed, now)
-    since = now if after.milder_since_ms is None else after.milder_since_ms
+    since = after.milder_since_ms
+    if before is None or since is None or now - before.last_seen_at_ms > _UNDECIDED_MS:
+        since = now
     due = Millis(since + thresholds.ms(CLEAR))
     return _fired(after, finding, observed, due) if now >= due else (replace(after, milder_since_ms=since), None)
 
@@ -386,10 +389,10 @@ def _while_unknown(
     condition: TrackedCondition, observed: Observed, unobserved: Collection[str]
 ) -> TrackedCondition | None:
     if condition.notified_severity is not None:
-        return replace(condition, clearing_since_ms=None, milder_since_ms=None)
+        return replace(condition, clearing_since_ms=None)
     unknown_ms = observed.now_ms - condition.last_seen_at_ms
     undecided_ms = min(unknown_ms, observed.now_ms - observed.watched_since_ms)
-    kept = unknown_ms <= _GAP_MS and (condition.rule in unobserved or undecided_ms <= _PENDING_UNKNOWN_MS)
+    kept = unknown_ms <= _GAP_MS and (condition.rule in unobserved or undecided_ms <= _UNDECIDED_MS)
     return condition if kept else None
 
 

@@ -117,6 +117,10 @@ TIMELINES: dict[str, list[Step]] = {
         *(*FIRING, (33, CRITICAL, "firing critical +0 due +33"), (34, WARNING), (35, UNKNOWN), (600, WARNING)),
         *((609.9, WARNING), (610, WARNING, "firing warning +0 due +610")),
     ],
+    "a lower severity lasts while it is unknown for a moment again and again": [
+        *(*FIRING, (33, CRITICAL, "firing critical +0 due +33"), (34, WARNING), (35, UNKNOWN), (36, WARNING)),
+        *((40, UNKNOWN), (41, WARNING), (43.9, WARNING), (44, WARNING, "firing warning +0 due +44")),
+    ],
     "time at a lower severity does not count after the severity has risen": [
         *(*FIRING, (33, INFO), (34, CRITICAL, "firing critical +0 due +34"), (35, WARNING), (44.9, WARNING)),
         (45, WARNING, "firing warning +0 due +45"),

@@ -93,9 +93,18 @@ def current_leader(quorum: Quorum) -> NodeId | None:
     return None if leaderless(quorum) else quorum.leader_id
 
 
-def last_polled_leader(quorum: Quorum) -> NodeId | None:
-    """Returns the leader by the newest poll, however old; without any poll the one by the newest evidence."""
-    return quorum.poll.leader_id if quorum.poll else quorum.leader_id
+def last_leader(quorum: Quorum) -> NodeId | None:
+    """Returns the leader of the newest known epoch, also if the quorum has no leader now; None if it is not known.
+
+    The newest poll may be of an older epoch: where only the log is read, or if that leader failed before it was polled.
+    """
+    epoch, poll = quorum.leader_epoch, quorum.poll
+    if quorum.leader_id is not None:
+        return quorum.leader_id
+    if poll is not None and poll.leader_epoch == epoch:
+        return poll.leader_id
+    elections = reversed(quorum.history.elections)
+    return next((one.leader_id for one in elections if one.leader_epoch == epoch), None)
 
 
 def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> tuple[Epoch, tuple[NodeId, ...]] | None:

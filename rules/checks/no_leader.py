@@ -63,6 +63,7 @@ from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import (
     Leaderless,
     controller_endpoints,
+    last_leader,
     last_leader_answer_ms,
     leader_answered_within,
     leaderless,
@@ -136,7 +137,8 @@ def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, 
     if at is not None and at < quorum.watched_since_ms <= first_ms:
         # Nobody knows how long the quorum still had a leader while the monitor did not observe it.
         since = f" at least since {utc_text(quorum.watched_since_ms)}"
-    last = "" if quorum.poll is None else f" The last leader was controller {quorum.poll.leader_id}."
+    leader = last_leader(quorum)
+    last = "" if leader is None else f" The last leader was controller {leader}."
     voters = f"{_voters(quorum, state, statuses)}{_uncommitted_voters(quorum)}"
     return f"No leader{since}: no metadata change is possible. {voters}{last}"
 
@@ -233,8 +235,8 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),
         "connections_refused_by": [*sorted({*state.refused, *(str(one.endpoint) for one in _down(quorum, statuses))})],
-        "last_leader": quorum.poll.leader_id if quorum.poll else None,
-        "last_leader_epoch": quorum.poll.leader_epoch if quorum.poll else quorum.leader_epoch,
+        "last_leader": last_leader(quorum),
+        "last_leader_epoch": quorum.leader_epoch,
         "last_leader_answer_at_ms": at,
         "last_committed_offset": quorum.last_offset,
         "voters_record_offset": quorum.committed.offset if quorum.committed else None,

@@ -59,7 +59,7 @@ from rules.analysis.endpoint_status import (
     probe_outcome,
 )
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
-from rules.analysis.leadership import last_polled_leader
+from rules.analysis.leadership import last_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
 from rules.analysis.now import NOW, node_of
 from rules.analysis.replica_lag import Liveness
@@ -91,7 +91,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
     statuses = endpoint_statuses(quorum, fresh_poll(quorum, thresholds), thresholds)
     election = forecast_election(restarted_voters(quorum, statuses))
-    leader = last_polled_leader(quorum)
+    leader = last_leader(quorum)
     endpoints = _VoterEndpoints(
         quorum=quorum,
         statuses=statuses,
@@ -120,7 +120,7 @@ def _shared_evidence(
 ) -> dict[str, Plain]:
     best = election.best
     return {
-        "leader": quorum.poll.leader_id if quorum.poll else None,
+        "leader": last_leader(quorum),
         "electable_if_all_restarted": election.electable,
         "majority": quorum.committed.majority if quorum.committed else None,
         "indispensable_voters": [str(key) for key in election.indispensable],

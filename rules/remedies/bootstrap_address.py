@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from rules.analysis.endpoint_status import other_responder
-from rules.analysis.leadership import last_polled_leader
+from rules.analysis.leadership import last_leader
 from rules.model.identifiers import Endpoint, NodeId, host_and_port, host_of
 from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.quorum import Quorum
@@ -83,7 +83,7 @@ def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
     dialled = {voter.endpoint.listener for voter in quorum.voters if voter.endpoint}
     for node, registration in quorum.controllers.items():
         known.update({(node, endpoint): None for endpoint in registration.endpoints if endpoint.listener in dialled})
-    leader = last_polled_leader(quorum)
+    leader = last_leader(quorum)
     return sorted(known, key=lambda pair: (pair[0] != leader, pair[0]))
 
 

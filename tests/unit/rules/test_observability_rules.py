@@ -26,6 +26,7 @@ from tests.unit.rules.situation import (
     EPOCH,
     adding,
     all_refuse,
+    elected,
     endpoint,
     failing,
     finding_lines,
@@ -48,6 +49,7 @@ from tests.unit.rules.situation import (
     with_certificates,
     with_committed,
     with_controller,
+    with_past,
     with_protocols,
     with_views,
 )
@@ -356,6 +358,16 @@ def test_followers_that_could_not_have_elected_another_leader_are_not_enough(why
     assert [each for each in finding_lines(WITHOUT_A_MAJORITY[why]) if "no-leader" in each] == NO_LEADER
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_last_leader_is_that_of_the_newest_epoch_and_not_of_an_older_poll(*, known: bool) -> None:
+    quorum = replace(leaderless(elected(healthy(), 2), 1), leader_id=None)
+    quorum = quorum if known else with_past(quorum, elections=())
+    (finding,) = findings(quorum, "no-leader")
+    assert finding.summary.endswith(" The last leader was controller 2.") is known
+    assert "The last leader was controller 3" not in finding.summary
+    assert (finding.evidence["last_leader"], finding.evidence["last_leader_epoch"]) == (2 if known else None, 40)
+
+
 @pytest.mark.parametrize(
     ("quorum", "summary"),
     [
@@ -365,7 +377,9 @@ def test_followers_that_could_not_have_elected_another_leader_are_not_enough(why
             "Every configured controller refuses connections. The last leader was controller 3.",
         ),
         (
-            replace(all_refuse(static(healthy())), poll=None, log_fetched_at_ms=None),
+            replace(
+                all_refuse(static(healthy())), poll=None, log_fetched_at_ms=None, leader_id=None, leader_epoch=None
+            ),
             "No leader: no metadata change is possible. Every configured controller refuses connections.",
         ),
     ],

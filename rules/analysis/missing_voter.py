@@ -12,8 +12,8 @@ from rules.analysis.endpoint_status import (
     fault_text,
     other_responder,
 )
-from rules.analysis.freshness import DEFAULT_AGES, PROBE_AGE, recent_probe
-from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness
+from rules.analysis.freshness import DEFAULT_AGES, PROBE_AGE, VIEW_AGE, recent_probe, views_within
+from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness, same_replica
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
@@ -71,19 +71,23 @@ def _times_out(quorum: Quorum, endpoint: str) -> bool:
 
 
 def replaced_disks(quorum: Quorum) -> Mapping[NodeId, ReplicaKey]:
-    """Returns the voters that ran with another disk at the newest poll: by node id, what the poll listed instead.
+    """Returns the voters that run with another disk, by node id: the one that the newest poll listed instead, or with
+    which it leads another quorum.
 
     Such a controller has no vote: a vote is that of a node id and a directory id (KIP-853).
     """
-    poll, committed = quorum.poll, quorum.committed
-    if poll is None or committed is None:
+    if quorum.committed is None:
         return {}
-    missing = [
-        voter.key
-        for voter in committed.voters
-        if liveness(quorum, poll, voter.key, DEFAULT_AGES) is Liveness.NOT_FETCHING
-    ]
+    voters = {voter.key.id: voter.key for voter in quorum.committed.voters}
+    poll = quorum.poll
+    missing = [key for key in voters.values() if liveness(quorum, poll, key, DEFAULT_AGES) is Liveness.NOT_FETCHING]
     found = {key.id: fetching_replacement(quorum, poll, key, DEFAULT_AGES) for key in missing}
+    found |= {
+        key.id: key
+        for view in views_within(quorum, DEFAULT_AGES.ms(VIEW_AGE.name))
+        for key in view.other_voters
+        if key.id == view.node and key.id in voters and not same_replica(key, voters[key.id])
+    }
     return {node: key for node, key in found.items() if key is not None}
 
 

@@ -122,6 +122,7 @@ def _remedy(quorum: Quorum, leader: NodeId | None, others: list[LeaderView], *, 
     yield from (describe_replication(quorum, at=view.endpoint) for view in others)
     registered = plural(len(quorum.brokers), "broker")
     followed = "without a leader" if leader is None else f"of leader {leader}"
+    then = "that quorum, once it has a leader" if leader is None else f"leader {leader}"
     for view in others:
         name = f"controller {view.leader_id}"
         yield (
@@ -133,7 +134,7 @@ def _remedy(quorum: Quorum, leader: NodeId | None, others: list[LeaderView], *, 
             initial = "" if quorum.kraft_version == 0 else " --no-initial-controllers"
             known = shlex.quote(quorum.cluster_id)
             yield f"kafka-storage.sh format --config $NODE_PROPERTIES --cluster-id {known}{initial}"
-        yield f"# Start {name} again, which then follows leader {leader}"
+        yield f"# Start {name} again, which then follows {then}"
 
 
 def _resolved(quorum: Quorum, _subject: str) -> str:

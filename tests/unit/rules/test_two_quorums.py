@@ -88,12 +88,23 @@ def test_views_do_not_disagree_beside_it() -> None:
 
 
 def test_quorum_without_a_leader_is_named_by_its_voters() -> None:
-    (finding,) = findings(with_views(leaderless(healthy(), 1, 2, 3), second_quorum(1)), RULE)
-    assert "2 quorums have this cluster id: " in finding.summary
-    assert str(key(2)) in finding.summary
+    quorum = replace(leaderless(healthy(), 1, 2, 3), leader_id=None, poll=None)
+    (finding,) = findings(with_views(quorum, second_quorum(1)), RULE)
+    assert f"2 quorums have this cluster id: voters {key(1)}, {key(2)} and {key(3)} without a leader" in finding.summary
+    assert "# Start controller 1 again, which then follows that quorum, once it has a leader" in finding.remedy
 
 
-def test_disk_of_a_static_quorum_is_formatted_without_initial_controllers() -> None:
+def test_controller_that_leads_another_quorum_has_no_vote_in_this_one() -> None:
+    quorum = with_views(leaderless(healthy(), 1), second_quorum(2))
+    (finding,) = findings(quorum, "no-leader")
+    disk = key(2, "newDirOf2")
+    assert f" Controller 2 is running with another disk, {disk}, without a vote. 2 of 3 voters run " in finding.summary
+    same_disk = with_committed(quorum, voters=tuple(replace(one, key=disk) for one in quorum.voters[1:2]))
+    (finding,) = findings(same_disk, "no-leader")
+    assert "without a vote" not in finding.summary, "it is the disk of the voter"
+
+
+def test_disk_of_a_same_disk_is_formatted_without_initial_controllers() -> None:
     dynamic, of_static = (
         next(step for step in finding.remedy if step.startswith("kafka-storage.sh format"))
         for quorum in (healthy(), static(healthy()))

@@ -234,11 +234,18 @@ def _without_vote(one: PolledReplica, poll: Poll) -> PolledReplica:
 
 
 def _thinned(samples: tuple[LagSample, ...], sample: LagSample) -> tuple[LagSample, ...]:
-    """Returns the samples and the new one; older samples are at least SPACING_MS apart."""
+    """Returns the samples and the new one; older samples are at least SPACING_MS apart.
+
+    The newest one that knows how the replica follows is kept: a new leader does not know it yet.
+    """
     if len(samples) >= 2 and samples[-1].observed_at_ms - samples[-2].observed_at_ms < SPACING_MS:
-        samples = samples[:-1]
+        samples = samples[:-1] if _is_known(sample) or not _is_known(samples[-1]) else samples
     since = sample.observed_at_ms - WINDOW_MS
     return (*(old for old in samples if old.observed_at_ms >= since), sample)
+
+
+def _is_known(sample: LagSample) -> bool:
+    return sample.fetch_age_ms is not None and sample.lag_ms is not None
 
 
 def _sample(replica: Replica, poll: Poll, previous: ReplicaHistory | None) -> LagSample:

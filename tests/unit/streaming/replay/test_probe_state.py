@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rules.model.identifiers import Epoch
 from rules.model.monitoring import Connection, Reason
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
 from streaming.replay.probe_state import RETURNS, RETURNS_MS
@@ -36,6 +37,19 @@ def test_a_replica_history_is_a_thinned_window_by_the_leaders_clock() -> None:
     assert gaps[:-1] == [5_000] * 11
     assert history.samples[-1].observed_at_ms == quorum.now_ms
     assert quorum.histories[key("1-a")].samples[-1].lag_ms == 0
+
+
+def test_the_newest_sample_before_an_election_is_kept() -> None:
+    """A new leader does not know how the others follow; what the polls before showed is four seconds newer so."""
+    script, replay = LogScript(), machine()
+    known = poll(replica("1-a", end=100), replica("2-b", end=90))
+    unknown = poll(replica("1-a", end=100), replica("2-b", end=None, fetch=None, caught_up=None), epoch=2)
+    rows = [script.row(event) for event in (*[known] * 10, *[unknown] * 9, replace(known, leader_epoch=Epoch(2)))]
+
+    samples = apply(replay, rows).histories[key("2-b")].samples
+
+    ages = [(one.observed_at_ms - START, one.fetch_age_ms is not None) for one in samples]
+    assert ages == [(1_000, True), (6_000, True), (10_000, True), (15_000, False), (20_000, True)]
 
 
 @pytest.mark.parametrize(("after_ms", "samples"), [(WINDOW_MS, 2), (WINDOW_MS + 1, 1)])

@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import ModuleType
 
 from rules import checks, job
+from rules.analysis.endpoint_status import with_dialled_voters
 from rules.analysis.freshness import (
     NO_VOTERS_RECORD,
     POLLS_ONLY,
@@ -228,17 +229,27 @@ def _unmet(need: Need, quorum: Quorum, thresholds: Thresholds) -> NotApplicable 
                 return None
             why = f"not supported: metadata.version {level} is below 3.2 and has no LeaderRecoveryState"
             return NotApplicable(why=why)
-        case Need.VOTERS_RECORD:
+        case Need.VOTERS_RECORD | Need.VOTER_ENDPOINTS:
             unread = log_read_problem(quorum)
             # A log without a KRaftVersionRecord was written by a Kafka before 3.9: its kraft.version is 0.
             if unread is None and quorum.committed is None and not quorum.kraft_version:
-                return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
+                return _static_problem(quorum, need)
             return unread or (NO_VOTERS_RECORD if quorum.committed is None else None)
         case Need.CURRENT_LOG:
             return log_read_problem(quorum) or log_age_problem(quorum, thresholds)
         case Need.FRESH_POLL:
             poll = fresh_poll(quorum, thresholds)
             return None if poll is not None and poll.leader is not None else poll_problem(quorum)
+
+
+def _static_problem(quorum: Quorum, need: Need) -> NotApplicable | str | None:
+    if need is Need.VOTERS_RECORD:
+        return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
+    if quorum.poll is None:
+        return poll_problem(quorum)
+    if with_dialled_voters(quorum) is None:
+        return NotApplicable(why="kraft.version is 0, and DescribeQuorum has no endpoints of voters before Kafka 3.9")
+    return None
 
 
 def _whole_remedy(

@@ -134,6 +134,8 @@ class Need(StrEnum):
     """The metadata log is read: polls are not the only data source."""
     VOTERS_RECORD = "voters-record"
     """The log has been read to its end and holds a committed VotersRecord (KIP-853)."""
+    VOTER_ENDPOINTS = "voter-endpoints"
+    """It holds one, or the quorum is static and a DescribeQuorum answer has the endpoints of its voters."""
     CURRENT_LOG = "current-log"
     """The log has been read to its end, and a leader served it within `answer_age`."""
     FRESH_POLL = "fresh-poll"

@@ -25,8 +25,8 @@ from rules.analysis.freshness import fresh_probe
 from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness, since_last_fetch_ms
 from rules.finding import Thresholds
 from rules.formatting import utc_text
-from rules.model.identifiers import Endpoint, at_listener
-from rules.model.membership import Voter
+from rules.model.identifiers import Endpoint, Offset, at_listener
+from rules.model.membership import Voter, VoterSet
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage
 from rules.model.quorum import Poll, Quorum
 
@@ -37,6 +37,7 @@ _SEVERAL, _RESTARTED_MS = 2, 600_000
 _OLDER_MS = 15_000
 """So long before a probe that times out an answer over an older connection may be: each controller answers every 10 s.
 An answer from before a network failure is older soon."""
+_NOT_IN_LOG = Offset(-1)
 
 
 class EndpointFault(StrEnum):
@@ -156,6 +157,32 @@ def in_dial_order(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint
     return tuple(sorted(endpoints, key=lambda each: order.get(each.listener.lower(), len(order))))
 
 
+def with_dialled_voters(quorum: Quorum) -> Quorum | None:
+    """Returns the quorum with a voter set that has the endpoints that its voters dial; None if they are not known.
+
+    The log of a static quorum has none: each voter dials the endpoints of its own controller.quorum.voters. From Kafka
+    3.9 on DescribeQuorum has those of the leader.
+    """
+    poll = quorum.poll
+    if quorum.committed is not None:
+        return quorum
+    if poll is None or not poll.nodes.keys() >= {row.key.id for row in poll.voters}:
+        return None
+    voters = tuple(Voter(key=row.key, endpoints=poll.nodes[row.key.id]) for row in poll.voters)
+    configured = VoterSet(voters=voters, offset=_NOT_IN_LOG, leader_epoch=None, timestamp_ms=None)
+    return replace(quorum, committed=configured)
+
+
+def is_static(quorum: Quorum) -> bool:
+    """Returns whether the voters are those of controller.quorum.voters; a log before Kafka 3.9 has no kraft.version."""
+    return not quorum.kraft_version
+
+
+def endpoint_kind(quorum: Quorum) -> str:
+    """Returns what the endpoints are that voters dial: recorded in the log, or configured."""
+    return "configured" if is_static(quorum) else "recorded"
+
+
 def endpoint_statuses(quorum: Quorum, poll: Poll | None, thresholds: Thresholds) -> tuple[EndpointStatus, ...]:
     """Returns the endpoint status of each committed voter, in order of node id; a fresh poll gives which fetch."""
     ordered = sorted(quorum.voters, key=lambda voter: voter.key.id)
@@ -188,7 +215,9 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
     fetched_since = silent and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
     others_answer = unserved and any(_answers(quorum, one, thresholds) for one in quorum.voters if one is not voter)
     replaced = fetching_replacement(quorum, poll, voter.key, thresholds) is not None
-    registration = None if replaced else quorum.controllers.get(voter.key.id)
+    # The list of a static quorum may name a controller otherwise than its registration does.
+    compared = not replaced and not is_static(quorum)
+    registration = quorum.controllers.get(voter.key.id) if compared else None
     registered = at_listener(registration.endpoints, endpoint.listener) if registration else None
     unverified = None if probe is None else _unverified(quorum, probe, alive, thresholds)
     faults = _faults(endpoint, registered, probe, fetched_since=fetched_since)

@@ -1,8 +1,8 @@
 """Whether one controller may be restarted now: what the quorum would be without it, and what must be fixed first.
 
 Safe means: the voters that remain are a majority, fetch, have caught up and could elect a leader among themselves;
-every voter's recorded endpoint reaches it, so that the restarted voter finds the others and they find it (KIP-853); no
-other controller is down; no disk replacement and no change of the voter set is in progress. Unknown is not safe.
+every voter's endpoint reaches it, so that the restarted voter finds the others and they find it (KIP-853); no other
+controller is down; no disk replacement and no change of the voter set is in progress. Unknown is not safe.
 Partitions are not evaluated: the restart of a combined node can make partitions unavailable.
 """
 
@@ -14,8 +14,10 @@ from rules.analysis.endpoint_status import (
     EndpointFault,
     EndpointStatus,
     certificate_text,
+    endpoint_kind,
     endpoint_statuses,
     probe_outcome,
+    with_dialled_voters,
 )
 from rules.analysis.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
@@ -26,9 +28,6 @@ from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
-
-_REFUSES = "refuses connections at its recorded endpoint"
-_SERVES_NONE = "serves no new connection at its recorded endpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +60,15 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
     poll = _usable_poll(quorum, thresholds)
     if isinstance(poll, str):
         return RestartSafety(node=node, against=(poll,), notes=(), remaining=None, votes_needed=None)
-    statuses = endpoint_statuses(quorum, poll, thresholds)
+    quorum = with_dialled_voters(quorum) or quorum
+    statuses, kind = endpoint_statuses(quorum, poll, thresholds), endpoint_kind(quorum)
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
-    silent = {status.voter.key.id: _REFUSES for status in statuses if status.refused}
-    silent |= {status.voter.key.id: _SERVES_NONE for status in statuses if EndpointFault.NOT_SERVING in status.faults}
+    silent = {one.voter.key.id: f"refuses connections at its {kind} endpoint" for one in statuses if one.refused}
+    silent |= {
+        one.voter.key.id: f"serves no new connection at its {kind} endpoint"
+        for one in statuses
+        if EndpointFault.NOT_SERVING in one.faults
+    }
     problems = {
         key.id: _not_in_sync(quorum, poll, key, thresholds) or silent.get(key.id) for key in voters if key.id != node
     }
@@ -73,7 +77,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
     if node in {key.id for key in voters}:
         against = [
             *_too_few_voters(problems, len(remaining), needed, len(voters)),
-            *_endpoint_problems(node, statuses),
+            *_endpoint_problems(node, statuses, kind),
             *_unfinished_changes(quorum, poll, thresholds),
             *(_unelectable(quorum, node, statuses) if len(remaining) >= needed else ()),
         ]
@@ -126,7 +130,7 @@ def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, neede
         yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed} are needed"
 
 
-def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus]) -> Iterable[str]:
+def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus], kind: str) -> Iterable[str]:
     for status in statuses:
         if _needs_restart(node, status):
             continue
@@ -143,7 +147,7 @@ def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus]) -> Iter
         elif status.faults:
             found = f"{', '.join(fault.value for fault in status.faults)}; {probe_outcome(status)}"
             yield (
-                f"voter {status.voter.key.id}'s recorded endpoint {status.endpoint} is stale ({found}): "
+                f"voter {status.voter.key.id}'s {kind} endpoint {status.endpoint} is stale ({found}): "
                 "a restarted controller may not be able to rejoin the quorum"
             )
         elif status.unknown_reason is not None and not status.refused:
@@ -179,9 +183,8 @@ def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> I
 def _unelectable(quorum: Quorum, node: NodeId, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
     voters = [replace(one, alive=False) if one.key.id == node else one for one in restarted_voters(quorum, statuses)]
     if voters and not forecast_election(voters).electable:
-        yield (
-            "without it no voter could win an election: the others do not reach each other at their recorded endpoints"
-        )
+        where = f"their {endpoint_kind(quorum)} endpoints"
+        yield f"without it no voter could win an election: the others do not reach each other at {where}"
 
 
 def _notes(
@@ -205,6 +208,6 @@ def _notes(
         yield f"node {node} is a broker as well: whether its partitions stay available is not evaluated here"
     if not statuses:
         yield (
-            "a static quorum records no endpoints: whether the controllers find each other after a restart is not "
-            "evaluated here"
+            "DescribeQuorum has no endpoints of a static quorum before Kafka 3.9: whether the controllers find each "
+            "other after a restart is not evaluated here"
         )

@@ -7,8 +7,8 @@ What can be destroyed:
 - the only in-sync copy of a RECOVERING partition, on a broker that runs;
 - lost metadata: a node that follows the new log truncates its copy of `__cluster_metadata`;
 - the voter set: a voter that a forced change removed still has the former voter set on its disk;
-- the majority: if too few voters fetch, or the names of recorded endpoints do not resolve, a controller that is
-  restarted is missing until it fetches again.
+- the majority: if too few voters fetch, or the names of their endpoints do not resolve, a node that is restarted is
+  missing until it fetches again.
 
 Every remedy that starts or restarts a node begins with these steps (`rules.evaluate.results_of`).
 """
@@ -18,6 +18,7 @@ from heapq import nsmallest
 from itertools import chain
 from typing import NamedTuple
 
+from rules.analysis.endpoint_status import with_dialled_voters
 from rules.analysis.freshness import DEFAULT_AGES, recent_probe
 from rules.analysis.leadership import leaderless
 from rules.analysis.missing_voter import VoterProcess, voter_process
@@ -62,7 +63,7 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
     former = quorum.derived(_former_voters)
     steps += _first([_format_first(node) for node in ordered if node in former])
     fetching, missing = quorum.derived(_voters_fetching)
-    if quorum.derived(unresolved_hosts) and any(node in fetching or _runs(quorum, node) for node in ordered):
+    if any(node in fetching or _runs(quorum, node) for node in ordered):
         steps += resolve_names_first(quorum)
     if not fetching.isdisjoint(ordered):
         steps += _keep_majority(fetching, missing)
@@ -70,23 +71,26 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
 
 
 def _runs(quorum: Quorum, node: NodeId) -> bool:
-    return voter_process(quorum, node) in (VoterProcess.RUNNING, VoterProcess.HUNG)
+    broker = quorum.brokers.get(node)
+    of_broker = broker is not None and broker.alive
+    return of_broker or voter_process(quorum, node) in (VoterProcess.RUNNING, VoterProcess.HUNG)
 
 
 def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
-    """Returns the step that keeps controllers from a restart while a recorded endpoint's name does not resolve."""
+    """Returns the step that keeps nodes from a restart while the name of a voter's endpoint does not resolve."""
     hosts = quorum.derived(unresolved_hosts)
     if not hosts:
         return ()
     return (
-        f"# Do not restart any controller until {and_join(hosts, 4)} {'resolve' if len(hosts) > 1 else 'resolves'} "
-        "again: a restarted controller could not rejoin the quorum",
+        f"# Do not restart any controller or broker until {and_join(hosts, 4)} "
+        f"{'resolve' if len(hosts) > 1 else 'resolves'} again: restarted, it could not find the leader",
     )
 
 
 def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
-    """Returns the host names of recorded endpoints that do not resolve (NXDOMAIN) by the newest probes, sorted."""
-    probes = [probe for voter in quorum.voters if (probe := recent_probe(quorum, voter))]
+    """Returns the host names that voters dial and that do not resolve (NXDOMAIN) by the newest probes, sorted."""
+    voters = (with_dialled_voters(quorum) or quorum).voters
+    probes = [probe for voter in voters if (probe := recent_probe(quorum, voter))]
     return tuple(sorted({each.endpoint.host for each in probes if each.resolution is Resolution.NAME_NOT_FOUND}))
 
 

@@ -1,8 +1,9 @@
 """The endpoint that the metadata log records for a voter no longer reaches that voter.
 
 What it means
-    In an election the controllers reach each other only at the endpoints in the committed VotersRecord. One of these
-    endpoints is stale: its name does not resolve (NXDOMAIN), another process answers there, the controller registered
+    In an election the controllers reach each other only at the endpoints in the committed VotersRecord, or, in a static
+    quorum, in controller.quorum.voters (kraftwatch reads the leader's list, from Kafka 3.9 on). One of these endpoints
+    is stale: its name does not resolve (NXDOMAIN), another process answers there, the controller registered
     another endpoint, it refuses or does not serve new connections although the voter fetches, or it presents a
     certificate that no client accepts: expired, not yet valid, for another host name, or not of a trusted certificate
     authority. Established connections do not use DNS or check dates again, and a voter fetches over its own
@@ -30,7 +31,8 @@ What to do
     1. Do not restart anything yet.
     2. If names do not resolve: make them resolve again on every controller and broker.
     3. Restart these controllers one by one under their new names, the leader last. After each restart wait until the
-       new endpoint is recorded. Remove the old names only then.
+       new endpoint is recorded. In a static quorum, first write the new names into controller.quorum.voters on every
+       controller and broker. Remove the old names only then.
     4. If a certificate is wrong: replace the certificate of that controller, and restart this controller alone. While
        it is wrong the other voters cannot reach the controller: it gives no vote, and they cannot fetch from it.
 
@@ -54,9 +56,12 @@ from rules.analysis.endpoint_status import (
     CURED_BY_RESTART,
     EndpointFault,
     EndpointStatus,
+    endpoint_kind,
     endpoint_statuses,
     fault_text,
+    is_static,
     probe_outcome,
+    with_dialled_voters,
 )
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_leader
@@ -89,6 +94,7 @@ class _VoterEndpoints:
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
+    quorum = with_dialled_voters(quorum) or quorum
     statuses = endpoint_statuses(quorum, fresh_poll(quorum, thresholds), thresholds)
     election = forecast_election(restarted_voters(quorum, statuses))
     leader = last_leader(quorum)
@@ -96,7 +102,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         quorum=quorum,
         statuses=statuses,
         severity=_severity(quorum, statuses, election),
-        verdict=_verdict(election, statuses),
+        verdict=_verdict(election, statuses, endpoint_kind(quorum)),
         evidence=_shared_evidence(quorum, election, statuses),
         leader=next((status for status in statuses if status.voter.key.id == leader), None),
     )
@@ -157,15 +163,19 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
 def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
     fault = and_join(fault_text(each, status) for each in status.faults)
     vantage = " Probed from outside the cluster's network." if endpoints.quorum.vantage is Vantage.OUTSIDE else ""
-    return f"Voter {status.voter.key.id}'s recorded endpoint {status.endpoint} {fault}. {endpoints.verdict}{vantage}"
+    endpoint = f"{endpoint_kind(endpoints.quorum)} endpoint {status.endpoint}"
+    return f"Voter {status.voter.key.id}'s {endpoint} {fault}. {endpoints.verdict}{vantage}"
 
 
-def _verdict(election: ElectionForecast, statuses: tuple[EndpointStatus, ...]) -> str:
-    """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences."""
+def _verdict(election: ElectionForecast, statuses: tuple[EndpointStatus, ...], kind: str) -> str:
+    """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences.
+
+    `kind` of endpoints: recorded or configured.
+    """
     could = "a leader could still be elected" if election.electable else "no leader could be elected"
     work = sum(_works(each) for each in statuses)
     unchecked = sum(each.reachable and not _works(each) for each in statuses)
-    counted = f"{work} of {len(statuses)} recorded endpoints {'works' if work == 1 else 'work'}"
+    counted = f"{work} of {len(statuses)} {kind} endpoints {'works' if work == 1 else 'work'}"
     more = f", {unchecked} could not be checked" if unchecked else ""
     sentence = f"If all controllers restarted now, {could}: {counted}{more}."
     last = [key.id for key in election.indispensable]
@@ -186,9 +196,9 @@ def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, P
     registration = quorum.controllers.get(status.voter.key.id)
     return {
         "voter": str(status.voter.key),
-        "recorded_endpoint": str(status.endpoint),
+        f"{endpoint_kind(quorum)}_endpoint": str(status.endpoint),
         "listener": status.endpoint.listener if status.endpoint else None,
-        "voters_record_offset": quorum.committed.offset if quorum.committed else None,
+        **({"voters_record_offset": quorum.committed.offset} if quorum.committed and not is_static(quorum) else {}),
         "stale_because": [fault.value for fault in status.faults],
         "registered_endpoint": str(status.registered) if status.registered else None,
         "registered_at_offset": registration.at.offset if registration else None,
@@ -219,7 +229,8 @@ def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]
             yield from _fix(endpoints, status, fault)
     if status.only_its_restart_helps:
         return
-    yield "# Check the recorded endpoints: CurrentVoters must show each controller's real endpoint"
+    kind = endpoint_kind(endpoints.quorum)
+    yield f"# Check the {kind} endpoints: CurrentVoters must show each controller's real endpoint"
     yield describe_status(endpoints.quorum, excluding=status.voter.key.id)
 
 
@@ -232,6 +243,13 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[EndpointStat
     yield from (f"# Make {name} resolve again on every controller and broker" for name in names)
     leader = endpoints.leader
     last = f", the leader (controller {leader.voter.key.id}) last" if leader else ", the leader last"
+    if is_static(endpoints.quorum):
+        yield (
+            "# If a name changed for good, write the new one into controller.quorum.voters on every controller and "
+            f"broker, and restart the controllers one by one{last}"
+        )
+        yield "# Remove the old names only when every controller and broker has the new ones"
+        return
     nodes = [status.voter.key.id for status in unresolved]
     if len(nodes) == len(endpoints.statuses):
         renamed = f"the controllers one by one under their new names{last}"
@@ -256,10 +274,7 @@ def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFaul
         case EndpointFault.REFUSED_WHILE_FETCHING:
             yield f"# Check on controller {node}'s host where it listens: it runs, but nothing listens at {endpoint}"
             yield f"# Make {endpoint} reach it again, by port mapping or listener"
-            yield (
-                f"# If it moved permanently, restart controller {node} with its new endpoint in advertised.listeners: "
-                "it then updates its record"
-            )
+            yield _moved_step(endpoints.quorum, node)
         case EndpointFault.REGISTRATION_DIFFERS:
             yield from _update_record(endpoints, node)
         case EndpointFault.CERTIFICATE:
@@ -271,6 +286,18 @@ def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFaul
                 "take a thread dump; check max.connections, and what is between the controllers"
             )
             yield f"# Then restart controller {node} alone, if `kraftwatch safe-to-restart {node}` permits it"
+
+
+def _moved_step(quorum: Quorum, node: NodeId) -> str:
+    if is_static(quorum):
+        return (
+            f"# If it moved permanently, write controller {node}'s new endpoint into controller.quorum.voters on every "
+            "controller and broker, and restart the controllers one by one, the leader last"
+        )
+    return (
+        f"# If it moved permanently, restart controller {node} with its new endpoint in advertised.listeners: it then "
+        "updates its record"
+    )
 
 
 def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
@@ -285,13 +312,15 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 
 def _resolved(quorum: Quorum, subject: str) -> str:
     node = node_of(subject)
+    quorum = with_dialled_voters(quorum) or quorum
     statuses = {each.voter.key.id: each for each in endpoint_statuses(quorum, fresh_poll(quorum, NOW), NOW)}
     status = statuses.get(node)
     if status is None:
         return f"Controller {node} is not a voter."
+    endpoint = f"{endpoint_kind(quorum)} endpoint {status.endpoint}"
     if status.refused:
-        return f"Controller {node} is down. Its recorded endpoint {status.endpoint} is not known to be wrong."
-    return f"Voter {node} can be reached at its recorded endpoint {status.endpoint}."
+        return f"Controller {node} is down. Its {endpoint} is not known to be wrong."
+    return f"Voter {node} can be reached at its {endpoint}."
 
 
 RULE = Rule(
@@ -299,6 +328,6 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds"),
     further_thresholds=(FETCH_AGE, POLL_AGE, PROBE_AGE),
-    needs=(Need.VOTERS_RECORD,),
+    needs=(Need.VOTER_ENDPOINTS,),
     inhibited_by=("no-leader",),
 )

@@ -1,12 +1,16 @@
-"""Controllers of a static quorum with different controller.quorum.voters: each counts votes by its own list."""
+"""controller.quorum.voters of a static quorum: different lists, and names in it that do not resolve."""
 
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
 
+from rules.alert import Alert
+from tests.cli.program import kraftwatch
+from tests.eventually import eventually
 from tests.job.conftest import await_fetches_of_all_voters
 from tests.kafka.conftest import MakeLab
-from tests.kafka.gatherer_run import cluster_of, run_gatherer
+from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
@@ -41,3 +45,38 @@ def test_a_controller_with_another_list_of_voters_is_named(lab: MakeLab, tmp_pat
         quorum.start(different)
         monitor.wait_for("views-disagree", "resolved", within_s=90)
         await_fetches_of_all_voters(quorum)
+
+
+def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=0, static=True, named=True)
+    endpoints = [quorum.node(each).endpoint for each in quorum.controllers]
+    names = [each.rpartition(":")[0] for each in endpoints]
+    with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
+        monitor = monitored_cluster_of(quorum, gatherer)
+        monitor.start_scenario({"stale-voter-endpoint.hold": 2})
+        monitor.wait_for_quorum(lambda seen: len(seen.probes) == len(quorum.controllers))
+
+        def fires(severity: str) -> Alert:
+            alert = monitor.wait_for("stale-voter-endpoint")
+            assert alert.severity == severity
+            return alert
+
+        def safe_to_restart() -> Result:
+            options = ["--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--hosts-file", str(quorum.hosts_file)]
+            return kraftwatch("safe-to-restart", str(quorum.controllers[0]), *options)
+
+        assert safe_to_restart().exit_code == 0
+        try:
+            quorum.names.drop(names[1])
+            eventually(lambda: fires("warning"), within_s=60)
+            unsafe = safe_to_restart()
+            quorum.names.drop(*names)
+            alert = eventually(lambda: fires("critical"), within_s=60)
+        finally:
+            quorum.names.add(*names)
+
+        assert (unsafe.exit_code, "is stale (name-gone" in unsafe.stdout) == (2, True)
+        assert alert.evidence["configured_endpoint"] in endpoints
+        assert "no leader could be elected: 0 of 3 configured endpoints work." in alert.summary
+        monitor.wait_for("stale-voter-endpoint", "resolved", within_s=60)
+        assert monitor.rules == {"stale-voter-endpoint"}

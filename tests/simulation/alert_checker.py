@@ -19,7 +19,7 @@ from tests.record_image import RecordImage, RecoveryBeginning
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.simulated_monitor import RedeliveredMonitor, simulated_monitor
 
-BY_VOTERS = {"observer-could-be-voter", "stale-voter-endpoint", "voter-disk-replaced"}
+BY_VOTERS = {"observer-could-be-voter", "voter-disk-replaced"}
 """Rules that need a VotersRecord: they do not apply to a static quorum."""
 
 NEVER = {"raft-invariant-broken", "committed-metadata-lost", "recovery-invariant-broken", "data-contract-broken"}

@@ -93,7 +93,7 @@ def test_log_without_kraft_version_is_static_after_it_is_read() -> None:
 
 NEEDS = {
     "voters": {Need.VOTERS_RECORD},
-    "log": {Need.VOTERS_RECORD, Need.CURRENT_LOG},
+    "log": {Need.VOTERS_RECORD, Need.VOTER_ENDPOINTS, Need.CURRENT_LOG},
     "leader": {Need.CURRENT_LOG, Need.FRESH_POLL},
     "poll": {Need.FRESH_POLL},
 }

@@ -141,6 +141,7 @@ EARLY_CLOCK = replace(AUDITED, name="record-time-plausible", suite="events", gra
 FAILING_SINK = SinkState(name="slack", failing="HTTP 503: service unavailable", pending=3)
 CASES: dict[str, tuple[str, Quorum]] = {
     "stale-voter-endpoint.critical.names-gone": ("voter 2", name_not_found(healthy(), 1, 2, 3)),
+    "stale-voter-endpoint.critical.static": ("voter 2", static(name_not_found(healthy(), 1, 2, 3))),
     "stale-voter-endpoint.warning.name-gone": ("voter 1", name_not_found(healthy(), 1)),
     "stale-voter-endpoint.warning.registration-differs": ("voter 1", registered_elsewhere(healthy(), 1)),
     "stale-voter-endpoint.warning.refused-while-fetching": ("voter 1", refuses(healthy(), 1)),

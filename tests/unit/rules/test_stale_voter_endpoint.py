@@ -14,6 +14,7 @@ from tests.unit.rules.situation import (
     all_refuse,
     came_back,
     endpoint,
+    evaluation_of,
     failing,
     finding_lines,
     findings,
@@ -31,6 +32,7 @@ from tests.unit.rules.situation import (
     registration,
     resolver_fails,
     row,
+    static,
     unknown,
     unknown_reasons,
     voter_not_fetching,
@@ -450,3 +452,37 @@ def test_voter_that_does_not_fetch_is_reported_if_no_leader_could_be_elected() -
     assert [(each.subject, each.severity) for each in findings(quorum, RULE)] == [
         (f"voter {node}", Severity.CRITICAL) for node in (1, 2, 3)
     ]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "expected"),
+    [
+        (name_not_found(healthy(), 1, 2, 3), ["critical voter 1", "critical voter 2", "critical voter 3"]),
+        (name_not_found(healthy(), 2), ["warning voter 2"]),
+        (probed(healthy(), 2, answer=Answer.OTHER_CLUSTER), ["warning voter 2"]),
+        # The list may name a controller by an address, and its registration by a name.
+        (registered_elsewhere(healthy(), 2), []),
+        (healthy(), []),
+    ],
+    ids=["all-names", "one-name", "another-cluster", "registered-elsewhere", "healthy"],
+)
+def test_endpoints_of_a_static_quorum_are_those_that_its_leader_is_configured_with(
+    quorum: Quorum, expected: list[str]
+) -> None:
+    found = findings(static(quorum), RULE)
+
+    assert [f"{each.severity} {each.subject}" for each in found] == expected
+    assert all("configured endpoint" in each.summary and "recorded" not in each.summary for each in found)
+
+
+def test_static_quorum_whose_kafka_names_no_endpoints_is_not_applicable() -> None:
+    quorum = static(name_not_found(healthy(), 1, 2, 3))
+    assert quorum.poll is not None
+
+    (before_39,) = (
+        each
+        for each in evaluation_of(replace(quorum, poll=replace(quorum.poll, nodes={}))).not_applicable
+        if each.rule == RULE
+    )
+
+    assert before_39.why.endswith("DescribeQuorum has no endpoints of voters before Kafka 3.9")

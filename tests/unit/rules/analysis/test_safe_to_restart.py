@@ -243,15 +243,24 @@ def test_controllers_are_known_by_the_log_and_by_the_poll(quorum: Quorum, known:
     assert known_controllers(quorum) == known
 
 
-def test_static_quorum_is_evaluated_by_the_poll_with_a_note() -> None:
+def test_static_quorum_is_evaluated_by_the_poll() -> None:
     result = restart_of(static(healthy(3)), 1)
+
+    assert (result.safe, result.notes) == (True, ()), result.against
+    assert not restart_of(static(voter_not_fetching(healthy(3), 2)), 1).safe
+    unresolved = restart_of(static(name_not_found(healthy(3), 2)), 1)
+    assert unresolved.against[0].startswith("voter 2's configured endpoint c2.test:9093 is stale (name-gone")
+
+
+def test_static_quorum_of_an_old_kafka_is_evaluated_with_a_note() -> None:
+    quorum = static(name_not_found(healthy(3), 2))
+    result = restart_of(replace(quorum, poll=replace(present(quorum.poll), nodes={})), 1)
 
     assert result.safe, result.against
     assert result.notes == (
-        "a static quorum records no endpoints: whether the controllers find each other after a restart is not "
-        "evaluated here",
+        "DescribeQuorum has no endpoints of a static quorum before Kafka 3.9: whether the controllers find each other "
+        "after a restart is not evaluated here",
     )
-    assert not restart_of(static(voter_not_fetching(healthy(3), 2)), 1).safe
 
 
 def test_changed_directory_id_counts_as_a_voter_set_change() -> None:

@@ -114,7 +114,7 @@ def test_export_of_a_topic_to_hdfs_and_to_s3(
         assert sorted(written.to_table(columns=["sequence"])["sequence"].to_pylist()) == sequences
         denied = exporting_config(relay, lab, tmp_path, spark={**bucket.settings, SECRET_KEY: "wrong"})
         sentence = exported(denied, f"{bucket.uri}/lake", exit_code=2)
-        assert "--to s3a://bucket/lake: Spark cannot read alerts there: " in sentence
+        assert "--output s3a://bucket/lake: Spark cannot read alerts there: " in sentence
         assert "wrong" not in sentence
 
 

@@ -23,7 +23,9 @@ What not to do
     Do not raise broker.session.timeout.ms before the cause is known: a broker that hangs then keeps its leaders longer.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
@@ -44,6 +46,7 @@ FENCINGS = Threshold(
 )
 _TOGETHER_MS = 10_000
 """Brokers that were fenced so soon after each other have one cause: a session lasts 9 s by default."""
+_MOST_LISTED = 20
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -56,25 +59,40 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     for one in quorum.history.interruptions:
         if one.timestamp_ms >= since:
             recent.setdefault(one.id, []).append(one)
-    for node in sorted(quorum.brokers) if recent else ():
-        fencings = recent.get(node)
-        if fencings and len(fencings) >= thresholds[FENCINGS.name] and any(map(_without_restart, fencings)):
-            yield _finding(quorum, node, fencings, _fenced_with(recent, node), thresholds.ms(WINDOW.name))
+    flapping = [
+        node
+        for node, fencings in sorted(recent.items())
+        if node in quorum.brokers
+        and len(fencings) >= thresholds[FENCINGS.name]
+        and any(map(_without_restart, fencings))
+    ]
+    together = _fenced_together(recent) if flapping else {}
+    for node in flapping:
+        others = [other for other in together[node] if other != node]
+        yield _finding(quorum, node, recent[node], others, thresholds.ms(WINDOW.name))
 
 
 def _without_restart(one: Interruption) -> bool:
     return not one.restarted and one.ended_offset is not None
 
 
-def _fenced_with(recent: Mapping[NodeId, list[Interruption]], node: NodeId) -> list[NodeId]:
-    """Returns the other brokers that were fenced at most of the times at which this one was."""
-    times = [one.timestamp_ms for one in recent[node]]
-    return [
-        other
-        for other, fencings in sorted(recent.items())
-        if other != node
-        and 2 * sum(any(abs(one.timestamp_ms - at) <= _TOGETHER_MS for one in fencings) for at in times) > len(times)
-    ]
+def _fenced_together(recent: Mapping[NodeId, list[Interruption]]) -> Mapping[NodeId, list[NodeId]]:
+    """Returns for each broker those that were fenced at most of the times at which it was, itself included, by id.
+
+    All brokers that were fenced at the same times have one list, so that thousands of them cost no more than a few.
+    """
+    moments: list[tuple[Millis, set[NodeId]]] = []
+    moments_of: dict[NodeId, set[int]] = {}
+    for at_ms, node in sorted((one.timestamp_ms, node) for node, fencings in recent.items() for one in fencings):
+        if not moments or at_ms - moments[-1][0] > _TOGETHER_MS:
+            moments.append((at_ms, set()))
+        moments[-1][1].add(node)
+        moments_of.setdefault(node, set()).add(len(moments) - 1)
+    together: dict[frozenset[int], list[NodeId]] = {}
+    for indexes in {*map(frozenset, moments_of.values())}:
+        times = Counter(chain.from_iterable(moments[index][1] for index in indexes))
+        together[indexes] = sorted(node for node, count in times.items() if 2 * count > len(indexes))
+    return {node: together[frozenset(indexes)] for node, indexes in moments_of.items()}
 
 
 def _finding(
@@ -91,7 +109,7 @@ def _finding(
         f"to other brokers and clients reconnect.{_together(others)}",
         evidence={
             "broker": node,
-            **({"fenced_at_the_same_times": [*others]} if others else {}),
+            **({"fenced_at_the_same_times": [*others[:_MOST_LISTED]]} if others else {}),
             "fencings_within_the_window": len(fencings),
             "fencings_with_a_restart": restarts,
             "fencings_after_a_controlled_shutdown": sum(one.announced for one in fencings),

@@ -166,7 +166,7 @@ def with_dialled_voters(quorum: Quorum) -> Quorum | None:
     poll = quorum.poll
     if quorum.committed is not None:
         return quorum
-    if poll is None or not poll.nodes.keys() >= {row.key.id for row in poll.voters}:
+    if poll is None or not all(poll.nodes.get(row.key.id) for row in poll.voters):
         return None
     voters = tuple(Voter(key=row.key, endpoints=poll.nodes[row.key.id]) for row in poll.voters)
     configured = VoterSet(voters=voters, offset=_NOT_IN_LOG, leader_epoch=None, timestamp_ms=None)

@@ -94,7 +94,7 @@ def _lost(newest: FailedObservation) -> str:
 
 
 def _formatted_again(quorum: Quorum, began_ms: Millis) -> str:
-    # Without directory ids the voters of the former quorum are not told from new ones with the same node ids.
+    # Without directory ids new voters look the same as those of the former quorum with their node ids.
     other = ", or new controllers elected a leader by another controller.quorum.voters" if _is_static(quorum) else ""
     return (
         f"The quorum was formatted again with the old cluster id{other}: its metadata log began at "

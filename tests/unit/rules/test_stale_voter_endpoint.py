@@ -6,7 +6,7 @@ import pytest
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
-from rules.model.identifiers import Endpoint
+from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Vantage
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -475,13 +475,16 @@ def test_endpoints_of_a_static_quorum_are_those_that_its_leader_is_configured_wi
     assert all("configured endpoint" in each.summary and "recorded" not in each.summary for each in found)
 
 
-def test_static_quorum_whose_kafka_names_no_endpoints_is_not_applicable() -> None:
+@pytest.mark.parametrize("nodes", [{}, {NodeId(1): (), NodeId(2): (), NodeId(3): ()}], ids=["none", "empty"])
+def test_static_quorum_whose_kafka_names_no_endpoints_is_not_applicable(
+    nodes: dict[NodeId, tuple[Endpoint, ...]],
+) -> None:
     quorum = static(name_not_found(healthy(), 1, 2, 3))
     assert quorum.poll is not None
 
     (before_39,) = (
         each
-        for each in evaluation_of(replace(quorum, poll=replace(quorum.poll, nodes={}))).not_applicable
+        for each in evaluation_of(replace(quorum, poll=replace(quorum.poll, nodes=nodes))).not_applicable
         if each.rule == RULE
     )
 

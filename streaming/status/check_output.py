@@ -1,6 +1,6 @@
 """What `check` and `safe-to-restart` print: plain data for `--json`, and text for people."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich.text import Text
 
@@ -64,7 +64,10 @@ def check_text(state: ClusterState) -> Text:
 
 
 def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
-    """Returns whether this node may be restarted; UsageError if it is not a controller of this cluster."""
+    """Returns whether this node may be restarted; UsageError if it is not a controller of this cluster.
+
+    The notes name what kraftwatch does not observe, and why: that is what makes an answer unknown.
+    """
     quorum = state.quorum
     nodes = known_controllers(quorum)
     if state.answered and nodes and node not in nodes:
@@ -74,7 +77,9 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
         )
     # The thresholds of the two rules whose conditions make a restart unsafe.
     disk, endpoint = state.thresholds["voter-disk-replaced"], state.thresholds[ENDPOINT_RULE]
-    return safe_to_restart(quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}))
+    answer = safe_to_restart(quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}))
+    unobserved = [one.summary for one in state.evaluation.findings if one.rule == "monitor-blind"]
+    return replace(answer, notes=(*answer.notes, *unobserved))
 
 
 def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]:

@@ -79,3 +79,12 @@ def test_restart_without_a_leader_is_not_safe() -> None:
 
     assert ended.exit_code == 2
     assert json.loads(ended.stdout)["safe"] is False
+
+
+def test_restart_is_not_safe_if_no_name_resolves_and_the_name_is_in_the_answer() -> None:
+    ended = kraftwatch("safe-to-restart", "1", "--cluster", "a=c1.invalid:9093", "--timeout", "1", "--json")
+
+    assert ended.exit_code == 2
+    answer = json.loads(ended.stdout)
+    assert answer["against"] == ["unknown: nothing of the metadata log has been read yet"]
+    assert "c1.invalid does not resolve" in answer["notes"][0]

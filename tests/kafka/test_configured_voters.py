@@ -50,7 +50,8 @@ def test_a_controller_with_another_list_of_voters_is_named(lab: MakeLab, tmp_pat
 def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp_path: Path) -> None:
     quorum = lab(controllers=3, brokers=0, static=True, named=True)
     endpoints = [quorum.node(each).endpoint for each in quorum.controllers]
-    names = [each.rpartition(":")[0] for each in endpoints]
+    names = {each: quorum.node(each).endpoint.rpartition(":")[0] for each in quorum.controllers}
+    lost, restarted = quorum.followers
     with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
         monitor = monitored_cluster_of(quorum, gatherer)
         monitor.start_scenario({"stale-voter-endpoint.hold": 2})
@@ -63,19 +64,19 @@ def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp
 
         def safe_to_restart() -> Result:
             options = ["--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--hosts-file", str(quorum.hosts_file)]
-            return kraftwatch("safe-to-restart", str(quorum.controllers[0]), *options)
+            return kraftwatch("safe-to-restart", str(restarted), *options)
 
         assert safe_to_restart().exit_code == 0
         try:
-            quorum.names.drop(names[1])
+            quorum.names.drop(names[lost])
             eventually(lambda: fires("warning"), within_s=60)
             unsafe = safe_to_restart()
-            quorum.names.drop(*names)
+            quorum.names.drop(*names.values())
             alert = eventually(lambda: fires("critical"), within_s=60)
         finally:
-            quorum.names.add(*names)
+            quorum.names.add(*names.values())
 
-        assert (unsafe.exit_code, "is stale (name-gone" in unsafe.stdout) == (2, True)
+        assert (unsafe.exit_code, "is stale (name-gone" in unsafe.stdout) == (2, True), unsafe.stdout
         assert alert.evidence["configured_endpoint"] in endpoints
         assert "no leader could be elected: 0 of 3 configured endpoints work." in alert.summary
         monitor.wait_for("stale-voter-endpoint", "resolved", within_s=60)

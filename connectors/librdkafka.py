@@ -23,6 +23,22 @@ _UNREACHABLE = {
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
 }
+_NOT_READY = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.KAFKA_STORAGE_ERROR,
+}
+"""Retriable errors of Kafka's protocol, and librdkafka's own for a partition that its metadata does not have."""
 _AUTHENTICATION = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 
 
@@ -154,6 +170,11 @@ def reason(error: KafkaError, topic: str) -> str:
 def unreachable(error: KafkaError) -> bool:
     """Returns whether no broker answered."""
     return error.code() in _UNREACHABLE
+
+
+def not_ready(error: KafkaError) -> bool:
+    """Returns whether a topic or partition is missing or has no leader: after a start of brokers it is there later."""
+    return error.code() in _NOT_READY
 
 
 def authentication_failed(error: KafkaError) -> bool:

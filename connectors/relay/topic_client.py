@@ -272,7 +272,7 @@ def reading(topic: TopicSection, answer_s: float = ANSWER_S) -> Iterator[TopicRe
 
 
 def _topic_error(error: KafkaError, topic: TopicSection) -> TopicError:
-    may_pass = librdkafka.unreachable(error) or error.code() in _NO_TOPIC
+    may_pass = librdkafka.unreachable(error) or librdkafka.not_ready(error)
     return (UnansweredTopicError if may_pass else TopicError)(reason(error, topic))
 
 
@@ -313,6 +313,8 @@ def reason(error: KafkaError, topic: TopicSection) -> str:
     match error.code():
         case code if code in _NO_TOPIC:
             return f"the topic {topic.topic} does not exist: create it, or set create: true in relay"
+        case _ if librdkafka.not_ready(error):
+            return f"a partition of the topic {topic.topic} has no leader ({librdkafka.reason(error, topic.topic)})"
         case KafkaError.MSG_SIZE_TOO_LARGE:
             return (
                 f"a row is larger than the topic {topic.topic} accepts: set max.message.bytes of the topic to "

@@ -28,11 +28,6 @@ _AT_ONCE: Final = 1_000
 _METADATA_S: Final = 2.0
 _PARTITIONS_EVERY_S: Final = 10.0
 _POLL_S: Final = 0.1
-_NO_LEADER_YET: Final = {
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-}
 _BUFFER_KIB: Final = 8 * 1024
 
 
@@ -251,7 +246,7 @@ class TopicTail:
             try:
                 low, high = self._consumer.get_watermark_offsets(place, timeout=max(0.1, left_s), cached=False)
             except KafkaException as problem:
-                if left_s <= 0 or problem.args[0].code() not in _NO_LEADER_YET:
+                if left_s <= 0 or not librdkafka.not_ready(problem.args[0]):
                     raise
                 time.sleep(_POLL_S)
             else:

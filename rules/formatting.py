@@ -149,6 +149,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def needed_text(number: int) -> str:
+    """Returns how many of something are needed: `1 is needed`, `2 are needed`."""
+    return f"{number} {'is' if number == 1 else 'are'} needed"
+
+
 def late_text(late_ms: Millis) -> str:
     """Returns, for people, that an alert is about an observation of some time ago."""
     return f"read {ms_text(late_ms)} late"

@@ -24,7 +24,7 @@ from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, replica_row
 from rules.analysis.voter_status import half_done
 from rules.finding import Thresholds
-from rules.formatting import and_join, ms_text, plural
+from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
@@ -127,7 +127,7 @@ def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, neede
     yield from (f"controller {node} {why}: bring it back first" for node, why in problems.items() if why)
     if remaining < needed:
         left = plural(remaining, "voter")
-        yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed} are needed"
+        yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed_text(needed)}"
 
 
 def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus], kind: str) -> Iterable[str]:

@@ -44,7 +44,7 @@ from rules.finding import (
     UnknownResult,
     hold,
 )
-from rules.formatting import and_join, ms_text
+from rules.formatting import and_join, ms_text, needed_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Outage, Poll, Quorum
@@ -170,10 +170,10 @@ def _summary(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[Vo
         return f"The quorum tolerates no further failure reliably: {counted} now. {sentences}".rstrip()
     if spare < 0:
         return (
-            f"The quorum has no majority in sync: {counted}; {required} are needed. "
+            f"The quorum has no majority in sync: {counted}; {needed_text(required)}. "
             f"The leader resigns or commits late. {sentences}"
         )
-    problem = f"The quorum tolerates no further failure: {counted}; {required} are needed."
+    problem = f"The quorum tolerates no further failure: {counted}; {needed_text(required)}."
     # A phone shows the first words: which voter fails, if it is one.
     return f"{sentences} {problem}" if len(missing) == 1 else f"{problem} {sentences}"
 

@@ -24,7 +24,7 @@ from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed, poll_problem
 from rules.analysis.now import leads
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
-from rules.formatting import plural, utc_text
+from rules.formatting import needed_text, plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
@@ -63,7 +63,7 @@ def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], sinc
         summary=f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
         f"No metadata change takes effect. "
         f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. "
-        f"{in_sync} of {len(statuses)} voters are in sync; {needed} are needed.",
+        f"{in_sync} of {len(statuses)} voters are in sync; {needed_text(needed)}.",
         evidence={
             "high_watermark": quorum.high_watermark,
             "high_watermark_since_ms": quorum.high_watermark_since_ms,

@@ -41,7 +41,7 @@ from rules.analysis.voter_status import (
     voter_statuses,
 )
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
-from rules.formatting import and_join, ms_text, utc_text
+from rules.formatting import and_join, ms_text, needed_text, utc_text
 from rules.model.history import VoterChange
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterSet, majority
@@ -106,7 +106,7 @@ def _finding(
         subject="quorum",
         severity=Severity.WARNING,
         summary=f"A change of the voter set is not committed: {change}. {in_sync} of the {len(statuses)} voters of "
-        f"the new set are in sync; {needed} are needed.",
+        f"the new set are in sync; {needed_text(needed)}.",
         evidence={
             "adding": [str(key) for key in change.added],
             "removing": [str(key) for key in change.removed],

@@ -35,7 +35,7 @@ from rules.analysis.replica_lag import (
 )
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
-from rules.formatting import utc_text
+from rules.formatting import needed_text, utc_text
 from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
@@ -75,7 +75,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
     return Finding(
         subject=f"voter {node}",
         severity=Severity.WARNING,
-        summary=f"{status.sentence}{fault} {in_sync} of {voters} voters are in sync; {needed} are needed.",
+        summary=f"{status.sentence}{fault} {in_sync} of {voters} voters are in sync; {needed_text(needed)}.",
         evidence={
             "voter": str(status.key),
             "recorded_endpoint": str(endpoint) if endpoint else None,

@@ -55,6 +55,7 @@ LONGEST_MS = Millis(366 * 86_400_000)
 """The longest time for which people hold alerts back."""
 LONGEST_NAME, LONGEST_COMMENT = 200, 1_000
 """Of who holds alerts back, and why: characters."""
+_NO_NAME = "\0" * 16
 CLUSTERS = "clusters"
 """The key of evidence in which an alert about the job lists the clusters that it reports: it is routed like theirs."""
 
@@ -92,6 +93,11 @@ class Route:
         If the sink was notified of the alert once, it also receives every later transition, whatever the severity.
         """
         return history.notified or any(self.matches(alert) for alert in history.pending)
+
+
+def matches_any_name(pattern: str) -> bool:
+    """Returns whether a pattern excludes no name: `*`, and also `**` or `?*`."""
+    return fnmatchcase(_NO_NAME, pattern)
 
 
 def _any_matches(patterns: Sequence[str], name: str) -> bool:

@@ -19,7 +19,7 @@ from rules.finding import Severity
 from rules.formatting import iso, ms_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
-from rules.notifications.route import Silence
+from rules.notifications.route import Silence, matches_any_name
 from streaming.cli.explain import rule_ids
 from streaming.cli.options import (
     AsJson,
@@ -91,7 +91,7 @@ def add(
     if not reason:
         raise UsageError("--comment is missing: give the reason, for the next person on call")
     patterns = [cluster or ["*"], rule or ["*"], subject or ["*"], severity or ["*"]]
-    if all("*" in each for each in patterns):
+    if all(any(map(matches_any_name, each)) for each in patterns):
         raise UsageError("this would silence every alert: give --cluster, --rule, --subject or --severity")
     _check_patterns("rule", rule, ALL_RULES)
     _check_patterns("severity", severity, list(Severity))

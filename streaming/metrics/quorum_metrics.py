@@ -233,7 +233,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     ),
     MetricSpec(
         "electable",
-        "1 if a leader could be elected if all controllers restarted now, by the recorded endpoints.",
+        "1 if a leader could be elected if all controllers restarted now, by the endpoints that they dial.",
         value(lambda status: status.electable),
     ),
     MetricSpec(

@@ -13,6 +13,7 @@ from rules.analysis.endpoint_status import (
     endpoint_statuses,
     last_known_endpoint_statuses,
     probe_outcome,
+    with_dialled_voters,
 )
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
@@ -126,8 +127,8 @@ def registrations_without_voter(quorum: Quorum) -> tuple[parts.RegistrationWitho
 
 
 def analysed_endpoints(state: ClusterState) -> tuple[EndpointStatus, ...]:
-    """Returns the analysis of every committed voter's endpoint."""
-    quorum, thresholds = state.quorum, state.thresholds[ENDPOINT_RULE]
+    """Returns the analysis of the endpoint that each voter is dialled at."""
+    quorum, thresholds = _dialled(state.quorum), state.thresholds[ENDPOINT_RULE]
     poll = fresh_poll(quorum, thresholds)
     if poll is None:
         return last_known_endpoint_statuses(quorum, thresholds)
@@ -164,7 +165,7 @@ def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | N
     Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down.
     None if it depends on certificates that only the monitor may not accept, or on voters that only it may not reach.
     """
-    voters = restarted_voters(quorum, endpoints)
+    voters = restarted_voters(_dialled(quorum), endpoints)
     if leaderless(quorum) is not None:
         voters = without_refusing_voters(voters, endpoints)
     could = forecast_election(voters).electable
@@ -208,7 +209,7 @@ def replicas(state: ClusterState) -> tuple[parts.ReplicaStatus, ...]:
 
 
 def _replica(state: ClusterState, poll: Poll, row: Replica, role: parts.ReplicaRole) -> parts.ReplicaStatus:
-    quorum, voter = state.quorum, state.quorum.voter(row.key.id)
+    quorum, voter = state.quorum, _dialled(state.quorum).voter(row.key.id)
     return parts.ReplicaStatus(
         node_id=row.key.id,
         directory_id=row.key.directory_id,
@@ -224,6 +225,11 @@ def _replica(state: ClusterState, poll: Poll, row: Replica, role: parts.ReplicaR
         committed_voter=None if quorum.committed is None else row.key in quorum.committed.keys,
         endpoint=str(voter.endpoints[0]) if voter and voter.key == row.key and voter.endpoints else None,
     )
+
+
+def _dialled(quorum: Quorum) -> Quorum:
+    """Returns the quorum, if it is static with the endpoints that its leader has configured."""
+    return with_dialled_voters(quorum) or quorum
 
 
 def _voter_endpoints(key: ReplicaKey, endpoints: Iterable[Endpoint]) -> parts.VoterEndpoints:

@@ -8,7 +8,7 @@ from connectors.errors import UsageError
 from connectors.store.stored_json import json_safe
 from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
 from rules.finding import Finding, Plain, Thresholds
-from rules.formatting import and_join, visible
+from rules.formatting import and_join, plural, visible
 from rules.model.identifiers import NodeId
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
@@ -94,7 +94,7 @@ def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
     text = Text.assemble((word, style), (f" {visible(state.quorum.cluster)}, controller {answer.node}\n", "bold"))
     if answer.safe and answer.remaining is not None:
         remaining = and_join(answer.remaining, 20)
-        text.append(f"  without it {remaining} remain, caught up; {answer.votes_needed} votes are needed\n")
+        text.append(f"  without it {remaining} remain, caught up; {plural(answer.votes_needed or 0, 'vote')} needed\n")
     for each in answer.against:
         text.append(f"  {visible(each)}\n")
     for each in answer.notes:

@@ -175,7 +175,7 @@ class ClusterStatus:
     initial_controllers: str | None
     """The committed voters as an argument of `kafka-storage format --initial-controllers`."""
     endpoints: tuple[parts.VoterEndpointStatus, ...]
-    """The recorded endpoint of each committed voter."""
+    """The endpoint of each voter: recorded in the log, or of a static quorum the leader's configured one."""
     certificates: tuple[parts.CertificateStatus, ...] = ()
     """The certificate that each controller presents, by node id; empty without TLS."""
     registrations_without_voter: tuple[parts.RegistrationWithoutVoter, ...]
@@ -191,7 +191,7 @@ class ClusterStatus:
     failures_left: int | None
     """How many more voters may fail now; below 0 the majority is lost."""
     electable: bool | None
-    """Whether a leader could be elected if all controllers restarted now, by the recorded endpoints."""
+    """Whether a leader could be elected if all controllers restarted now, by the endpoints that they dial."""
     recovering_partitions: int | None
     """Number of partitions whose LeaderRecoveryState is RECOVERING (KIP-704)."""
     brokers: parts.BrokerCounts | None

@@ -84,14 +84,15 @@ class PossibleVoter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterEndpointStatus:
-    """The recorded endpoint of one committed voter, and what the newest probe found there."""
+    """The endpoint at which the others dial one voter, and what the newest probe found there."""
 
     id: NodeId
     """Node id."""
     directory_id: DirectoryId | None
     """Directory id as Kafka prints it."""
     recorded: str | None
-    """HOST:PORT in the VotersRecord, of the listener that controllers dial; null where it names none."""
+    """HOST:PORT in the VotersRecord, of the listener that controllers dial; null where it names none. Of a static
+    quorum: in controller.quorum.voters of the leader."""
     registered: str | None
     """HOST:PORT of the same listener in the controller's newest registration."""
     verdict: EndpointVerdict
@@ -104,7 +105,7 @@ class VoterEndpointStatus:
     liveness: Liveness
     """Whether the voter fetches from the leader."""
     addresses: tuple[str, ...]
-    """IP addresses that the recorded host name resolved to."""
+    """IP addresses that its host name resolved to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from rules.evaluate import INHIBITED
 from rules.finding import UnknownResult
 from rules.formatting import and_join, duration, iso, ms_text, plural, utc_text, visible
 from rules.model.identifiers import Millis, ReplicaKey
-from streaming.status.cluster_status import ClusterStatus, StatusSource
+from streaming.status.cluster_status import ClusterStatus, QuorumMode, StatusSource
 from streaming.status.health import Health, health, records_at_risk
 from streaming.status.status_parts import (
     BrokerCounts,
@@ -185,7 +185,8 @@ def _voters(status: ClusterStatus) -> RenderableType:
         return Text(f"  voters: {ids or 'unknown'} (no VotersRecord was read)")
     # Without a leader the column shows the last DescribeQuorum.
     activity = "Last activity" if status.leader_id is None else "Activity"
-    names = ("Voter", "DirectoryId", "Recorded endpoint", "Status", "Probe result", activity)
+    endpoint = "Configured endpoint" if status.mode is QuorumMode.STATIC else "Recorded endpoint"
+    names = ("Voter", "DirectoryId", endpoint, "Status", "Probe result", activity)
     elsewhere = any(one.registered not in (None, one.recorded) for one in status.endpoints)
     table = _table((*names, "Registered at") if elsewhere else names, right=("Voter",))
     for one in status.endpoints:

@@ -27,7 +27,7 @@ from rules.formatting import iso
 from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.acknowledgement import Acknowledgement
-from rules.notifications.route import LONGEST_MS, Silence
+from rules.notifications.route import LONGEST_MS, Silence, matches_any_name
 from streaming.web import api_objects as objects
 from streaming.web.application import add_response_headers
 from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json
@@ -143,7 +143,7 @@ class Api:
         for name, values in known.items():
             if problem := unmatched(getattr(body, name), values, name):
                 raise UsageError(f"{name}: {problem}")
-        if (body.cluster, body.rule, body.subject, body.severity) == ("*",) * 4:
+        if all(map(matches_any_name, (body.cluster, body.rule, body.subject, body.severity))):
             raise UsageError("this would silence every alert: give cluster, rule, subject or severity")
         silence = Silence(
             id=secrets.token_hex(4),

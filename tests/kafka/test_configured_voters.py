@@ -1,5 +1,6 @@
 """controller.quorum.voters of a static quorum: different lists, and names in it that do not resolve."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -62,21 +63,25 @@ def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp
             assert alert.severity == severity
             return alert
 
-        def safe_to_restart() -> Result:
+        def query(*verb: str) -> Result:
             options = ["--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--hosts-file", str(quorum.hosts_file)]
-            return kraftwatch("safe-to-restart", str(restarted), *options)
+            return kraftwatch(*verb, *options)
 
-        assert safe_to_restart().exit_code == 0
+        assert query("safe-to-restart", str(restarted)).exit_code == 0
         try:
             quorum.names.drop(names[lost])
             eventually(lambda: fires("warning"), within_s=60)
-            unsafe = safe_to_restart()
+            unsafe, shown = query("safe-to-restart", str(restarted)), json.loads(query("status", "--json").stdout)
             quorum.names.drop(*names.values())
             alert = eventually(lambda: fires("critical"), within_s=60)
         finally:
             quorum.names.add(*names.values())
 
         assert (unsafe.exit_code, "is stale (name-gone" in unsafe.stdout) == (2, True), unsafe.stdout
+        assert {one["id"]: (one["recorded"], one["verdict"]) for one in shown["endpoints"]} == {
+            each: (endpoint, "stale" if each == lost else "ok")
+            for each, endpoint in zip(quorum.controllers, endpoints, strict=True)
+        }
         assert alert.evidence["configured_endpoint"] in endpoints
         assert "no leader could be elected: 0 of 3 configured endpoints work." in alert.summary
         monitor.wait_for("stale-voter-endpoint", "resolved", within_s=60)

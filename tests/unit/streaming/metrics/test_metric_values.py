@@ -220,8 +220,8 @@ def test_quorum_without_a_leader_has_the_metrics_of_its_log_alone(tmp_path: Path
     }
 
 
-def test_static_quorum_has_no_pending_change_and_no_recorded_endpoints(tmp_path: Path) -> None:
-    static, dynamic = samples_of(tmp_path, SITUATIONS["static"], in_the_middle_of_everything())
+def test_static_quorum_has_no_pending_change_and_before_kafka_3_9_no_endpoints(tmp_path: Path) -> None:
+    static, dynamic = samples_of(tmp_path, SITUATIONS["static-before-kafka-3.9"], in_the_middle_of_everything())
 
     assert {name: numbers(static)[name] for name in ("ignored_static_voters", "kraft_version", "number_of_voters")} == {
         "ignored_static_voters": 0,

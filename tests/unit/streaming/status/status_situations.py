@@ -127,6 +127,7 @@ SITUATIONS = {
     "in-the-middle-of-everything": in_the_middle_of_everything(),
     "five-voters": five_voters(),
     "leaderless": leaderless(refuses(healthy(3), 1, 3), 2),
-    "static": static(healthy(3)),
+    "static": static(name_not_found(healthy(3), 2)),
+    "static-before-kafka-3.9": with_poll(static(healthy(3)), nodes={}),
     "not-observed": not_observed(),
 }

@@ -327,12 +327,15 @@ def test_status_of_a_static_quorum_has_the_leaders_voters_and_no_committed_ones(
         "committed_voters": None,
         "pending_voters": None,
     }
-    assert selected(without, "initial_controllers endpoints electable") == {
-        "initial_controllers": None,
-        "endpoints": [],
-        "electable": None,
-    }
+    assert without["initial_controllers"] is None
     assert {one["committed_voter"] for one in without["replicas"]} == {None}
+
+
+def test_endpoints_of_a_static_quorum_are_those_that_the_leader_has_configured() -> None:
+    shown, unknown = status(static(healthy(3))), status(SITUATIONS["static-before-kafka-3.9"])
+
+    assert [one["recorded"] for one in shown["endpoints"]] == ["c1.test:9093", "c2.test:9093", "c3.test:9093"]
+    assert (shown["electable"], unknown["electable"], unknown["endpoints"]) == (True, None, [])
 
 
 def test_status_of_a_cluster_that_was_never_observed_is_unknown() -> None:

@@ -174,6 +174,7 @@ def test_alerts_are_silenced_and_that_is_ended(served: Served) -> None:
         ("silences", silence(rule="no-such"), 400, "rule: 'no-such' matches no rule"),
         ("silences", silence(cluster="other"), 400, "cluster: 'other' matches no cluster"),
         ("silences", silence(rule="*"), 400, "this would silence every alert"),
+        ("silences", silence(rule="**", subject="?*"), 400, "this would silence every alert"),
         ("silences", silence(ends_at="2099-01-01T00:00:00Z"), 400, "the end must be in the future, at most 366 days"),
         ("silences", silence(comment=""), 400, "comment: String should have at least 1 character"),
     ],

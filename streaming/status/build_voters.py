@@ -229,7 +229,9 @@ def _replica(state: ClusterState, poll: Poll, row: Replica, role: parts.ReplicaR
 
 def _dialled(quorum: Quorum) -> Quorum:
     """Returns the quorum, if it is static with the endpoints that its leader has configured."""
-    return with_dialled_voters(quorum) or quorum
+    # Not while the log may still have a VotersRecord.
+    dialled = with_dialled_voters(quorum) if quorum.kraft_version == 0 else None
+    return dialled or quorum
 
 
 def _voter_endpoints(key: ReplicaKey, endpoints: Iterable[Endpoint]) -> parts.VoterEndpoints:

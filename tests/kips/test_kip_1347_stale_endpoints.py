@@ -77,13 +77,15 @@ def test_without_a_leader_recorded_names_that_do_not_resolve_need_the_rescue() -
     assert [step for step in finding.remedy if "kraftwatch rescue plan" in step and "--initial-controllers" in step]
 
 
-def test_a_static_quorum_has_no_recorded_endpoints() -> None:
+def test_a_static_quorum_has_configured_endpoints_and_no_recorded_ones() -> None:
     quorum = static(name_not_found(healthy(), 1, 2, 3))
 
     (finding,) = findings(static(name_not_found(healthy(), 1)), RULE)
     assert (finding.evidence["configured_endpoint"], "recorded_endpoint" in finding.evidence) == ("c1.test:9093", False)
     said = status(quorum)
-    assert (said["kraft_version"], said["committed_voters"], said["endpoints"]) == (0, None, [])
+    assert (said["kraft_version"], said["committed_voters"]) == (0, None)
+    assert [one["verdict"] for one in said["endpoints"]] == ["stale"] * 3
+    assert status(replace(quorum, kraft_version=None))["endpoints"] == [], "a VotersRecord may follow"
     assert len(said["current_voters"]) == 3
     assert (said["mode"], status(replace(quorum, kraft_version=None))["mode"]) == ("static", None)
     for begun in (replace(quorum, last_offset=Offset(10)), replace(quorum, kraft_version=1)):

@@ -173,7 +173,7 @@ def unreachable(error: KafkaError) -> bool:
 
 
 def not_ready(error: KafkaError) -> bool:
-    """Returns whether a topic or partition is missing or has no leader: after a start of brokers it is there later."""
+    """Returns whether a topic or partition is missing or its leader does not serve it: that may pass by itself."""
     return error.code() in _NOT_READY
 
 

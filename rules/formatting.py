@@ -149,9 +149,10 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def needed_text(number: int) -> str:
-    """Returns how many of something are needed: `1 is needed`, `2 are needed`."""
-    return f"{number} {'is' if number == 1 else 'are'} needed"
+def needed_text(number: int, noun: str | None = None) -> str:
+    """Returns how many of something are needed: `1 is needed`, `2 votes are needed`."""
+    counted = str(number) if noun is None else plural(number, noun)
+    return f"{counted} {'is' if number == 1 else 'are'} needed"
 
 
 def late_text(late_ms: Millis) -> str:

@@ -314,7 +314,7 @@ def reason(error: KafkaError, topic: TopicSection) -> str:
         case code if code in _NO_TOPIC:
             return f"the topic {topic.topic} does not exist: create it, or set create: true in relay"
         case _ if librdkafka.not_ready(error):
-            return f"a partition of the topic {topic.topic} has no leader ({librdkafka.reason(error, topic.topic)})"
+            return f"a partition of the topic {topic.topic} is not available ({librdkafka.reason(error, topic.topic)})"
         case KafkaError.MSG_SIZE_TOO_LARGE:
             return (
                 f"a row is larger than the topic {topic.topic} accepts: set max.message.bytes of the topic to "

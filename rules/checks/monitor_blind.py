@@ -80,8 +80,8 @@ ADVICE: dict[Reason, str] = {
     Reason.NOT_AUTHENTICATED: "Fix the monitor's login: it is rejected at {where}",
     Reason.TLS_FAILED: "Fix TLS between the monitor and {where}: certificate, certificate authority or host name",
     Reason.WRONG_PROTOCOL: "Correct security_protocol in the monitor's settings: another protocol is used at {where}",
-    Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}. A cluster that was "
-    "created again needs another name in the configuration, or kraftwatch a new --checkpoint",
+    Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}. If this cluster was "
+    "created again, give it another name in the configuration, or start kraftwatch with a new --checkpoint",
     Reason.UNSUPPORTED: "Check which Kafka version runs at {where}: it does not support the request",
     Reason.UNDECODABLE: "Check that a controller listens at {where}; if one does, report this as a bug of kraftwatch",
     Reason.INVALID_RESPONSE: "Find out what answers at {where}: it sends what no Kafka node sends, and is refused",

@@ -56,6 +56,7 @@ LONGEST_MS = Millis(366 * 86_400_000)
 LONGEST_NAME, LONGEST_COMMENT = 200, 1_000
 """Of who holds alerts back, and why: characters."""
 _NO_NAME = "\0" * 16
+"""Only a pattern that matches everything matches it."""
 CLUSTERS = "clusters"
 """The key of evidence in which an alert about the job lists the clusters that it reports: it is routed like theirs."""
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rules.analysis.electability import Position
+from rules.formatting import needed_text
 from rules.model.identifiers import Epoch, Offset, ReplicaKey
 from rules.model.membership import VoterSet, majority, tolerated_failures
 
@@ -142,7 +143,7 @@ def node_decisions(logs: Sequence[StoppedDisk], voters: VoterSet) -> tuple[NodeD
     needed = majority(len(voters.voters))
     if len(of_voters) < needed:
         reason = (
-            f"only {len(of_voters)} of {len(voters.voters)} voters' disks are given, {needed} are needed: "
+            f"only {len(of_voters)} of {len(voters.voters)} voters' disks are given, {needed_text(needed)}: "
             "records that were committed may be on the others only"
         )
         return _refused(logs, reason)

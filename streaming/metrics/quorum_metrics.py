@@ -238,7 +238,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     ),
     MetricSpec(
         "voter_endpoint_ok",
-        "1 if the endpoint that the log records for a voter reaches it, 0 if it does not.",
+        "1 if a voter's recorded endpoint, or in a static quorum its configured one, reaches it; 0 if not.",
         _endpoints,
         NODE,
     ),

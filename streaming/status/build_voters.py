@@ -20,7 +20,7 @@ from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness, records_behind
 from rules.analysis.voter_status import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
-from rules.model.membership import VoterSet, majority
+from rules.model.membership import Voter, VoterSet, majority
 from rules.model.quorum import Poll, Quorum, Replica
 from streaming.replay.copied import copied
 from streaming.status import status_parts as parts
@@ -204,12 +204,15 @@ def replicas(state: ClusterState) -> tuple[parts.ReplicaStatus, ...]:
     leaders = [row for row in poll.voters if row.key.id == poll.leader_id]
     followers = [row for row in poll.voters if row.key.id != poll.leader_id]
     role = parts.ReplicaRole
+    dialled = _dialled(state.quorum)
     roles = ((leaders, role.LEADER), (followers, role.FOLLOWER), (poll.observers, role.OBSERVER))
-    return tuple(_replica(state, poll, row, one) for rows, one in roles for row in rows)
+    return tuple(_replica(state, poll, row, one, dialled.voter(row.key.id)) for rows, one in roles for row in rows)
 
 
-def _replica(state: ClusterState, poll: Poll, row: Replica, role: parts.ReplicaRole) -> parts.ReplicaStatus:
-    quorum, voter = state.quorum, _dialled(state.quorum).voter(row.key.id)
+def _replica(
+    state: ClusterState, poll: Poll, row: Replica, role: parts.ReplicaRole, voter: Voter | None
+) -> parts.ReplicaStatus:
+    quorum = state.quorum
     return parts.ReplicaStatus(
         node_id=row.key.id,
         directory_id=row.key.directory_id,

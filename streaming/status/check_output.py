@@ -7,8 +7,9 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.store.stored_json import json_safe
 from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
+from rules.evaluate import BLIND
 from rules.finding import Finding, Plain, Thresholds
-from rules.formatting import and_join, plural, visible
+from rules.formatting import and_join, needed_text, visible
 from rules.model.identifiers import NodeId
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
@@ -78,7 +79,7 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     # The thresholds of the two rules whose conditions make a restart unsafe.
     disk, endpoint = state.thresholds["voter-disk-replaced"], state.thresholds[ENDPOINT_RULE]
     answer = safe_to_restart(quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}))
-    unobserved = [one.summary for one in state.evaluation.findings if one.rule == "monitor-blind"]
+    unobserved = [one.summary for one in state.evaluation.findings if one.rule == BLIND]
     return replace(answer, notes=(*answer.notes, *unobserved))
 
 
@@ -92,9 +93,9 @@ def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
     """Returns the text of `safe-to-restart`."""
     word, style = (" SAFE ", "bold black on green") if answer.safe else (" NOT SAFE ", "bold white on red")
     text = Text.assemble((word, style), (f" {visible(state.quorum.cluster)}, controller {answer.node}\n", "bold"))
-    if answer.safe and answer.remaining is not None:
-        remaining = and_join(answer.remaining, 20)
-        text.append(f"  without it {remaining} remain, caught up; {plural(answer.votes_needed or 0, 'vote')} needed\n")
+    if answer.safe and answer.remaining is not None and answer.votes_needed is not None:
+        remaining, needed = and_join(answer.remaining, 20), needed_text(answer.votes_needed, "vote")
+        text.append(f"  without it {remaining} remain, caught up; {needed}\n")
     for each in answer.against:
         text.append(f"  {visible(each)}\n")
     for each in answer.notes:

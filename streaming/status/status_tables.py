@@ -14,7 +14,7 @@ from rich.text import Text
 from rules.analysis.replica_lag import Liveness
 from rules.evaluate import INHIBITED
 from rules.finding import UnknownResult
-from rules.formatting import and_join, duration, iso, ms_text, plural, utc_text, visible
+from rules.formatting import and_join, duration, iso, ms_text, needed_text, plural, utc_text, visible
 from rules.model.identifiers import Millis, ReplicaKey
 from streaming.status.cluster_status import ClusterStatus, QuorumMode, StatusSource
 from streaming.status.health import Health, health, records_at_risk
@@ -321,10 +321,10 @@ def _election(status: ClusterStatus) -> str | Text:
     refusing = [one.id for one in status.endpoints if one.probe_result == "refuses connections"]
     if status.leader_id is not None or not refusing:
         return Text("no leader could be elected", "bold red")
-    running = len(status.endpoints) - len(refusing)
+    running, needed = len(status.endpoints) - len(refusing), needed_text(status.votes_needed or 0, "vote")
     return Text(
-        f"no leader can be elected: {running} of {status.voters} voters accept connections, {status.votes_needed} "
-        f"votes are needed; connections are refused by {node_ids(refusing)}",
+        f"no leader can be elected: {running} of {status.voters} voters accept connections, {needed}; connections are "
+        f"refused by {node_ids(refusing)}",
         "bold red",
     )
 

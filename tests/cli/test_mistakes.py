@@ -91,6 +91,7 @@ MISTAKES = {
     f"{ADD} --rule no-leadr": "--rule: 'no-leadr' matches no rule; did you mean 'no-leader'?",
     f"{ADD} --severity CRITICAL": "--severity: 'CRITICAL' matches no severity; did you mean 'critical'?",
     ADD: "this would silence every alert",
+    f"{ADD} --subject **": "this would silence every alert",
     f"{ADD} --cluster prod --cluster stagin": "--cluster: 'stagin' matches no cluster; did you mean 'staging'?",
     f"{DISKS} --move 2": "--move 2: expected NODE=HOST:PORT",
     f"{DISKS} --move 2=a:1 --move 2=b:1": "--move names controller 2 twice",

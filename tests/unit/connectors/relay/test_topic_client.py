@@ -47,11 +47,11 @@ def failure_of(monkeypatch: pytest.MonkeyPatch, code: int) -> TopicError:
         KafkaError.NETWORK_EXCEPTION,
     ],
 )
-def test_a_partition_without_a_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_a_partition_that_is_not_available_is_waited_for(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     failure = failure_of(monkeypatch, code)
 
     assert isinstance(failure, UnansweredTopicError)
-    assert str(failure).startswith("a partition of the topic kraftwatch has no leader (")
+    assert str(failure).startswith("a partition of the topic kraftwatch is not available (")
 
 
 @pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION])

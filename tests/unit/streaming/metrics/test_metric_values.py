@@ -221,7 +221,8 @@ def test_quorum_without_a_leader_has_the_metrics_of_its_log_alone(tmp_path: Path
 
 
 def test_static_quorum_has_no_pending_change_and_before_kafka_3_9_no_endpoints(tmp_path: Path) -> None:
-    static, dynamic = samples_of(tmp_path, SITUATIONS["static-before-kafka-3.9"], in_the_middle_of_everything())
+    older, newer = SITUATIONS["static-before-kafka-3.9"], SITUATIONS["static"]
+    static, static_with_endpoints, dynamic = samples_of(tmp_path, older, newer, in_the_middle_of_everything())
 
     assert {name: numbers(static)[name] for name in ("ignored_static_voters", "kraft_version", "number_of_voters")} == {
         "ignored_static_voters": 0,
@@ -233,6 +234,7 @@ def test_static_quorum_has_no_pending_change_and_before_kafka_3_9_no_endpoints(t
         *("voter_endpoint_ok", "electable"),
     }
     assert (of_records & names(dynamic), of_records & names(static)) == (of_records, set())
+    assert of_records & names(static_with_endpoints) == {"voter_endpoint_ok", "electable"}
 
 
 def test_cluster_of_which_nothing_was_observed_has_only_a_finding_and_unknown_rules(tmp_path: Path) -> None:

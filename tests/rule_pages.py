@@ -6,7 +6,6 @@ The texts are the rules' docstrings, as in `kraftwatch explain`. What is the sam
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 
 from rules.evaluate import ALL_RULES
 from rules.finding import CLEAR, HOLD, DeclaredRule, Severity, hold
@@ -14,9 +13,9 @@ from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, page_of
 from tests.page_tables import DOCS, table, with_tables
+from tests.situation import case
 
 PAGES = DOCS / "rules"
-GOLDENS = Path(__file__).parent / "unit" / "rules" / "goldens"
 _SHARED_BY = 3
 """So many rules with the same threshold: its meaning is in the index, with its default if it is the same in all."""
 _DIFFERENT = "on each page"
@@ -100,6 +99,6 @@ def linked(text: str, *, of: DeclaredRule) -> str:
 
 
 def severities(rule: DeclaredRule) -> list[str]:
-    """Returns the rule's severities, the most severe first; each has a golden file."""
-    existing = {path.name.split(".")[1] for path in GOLDENS.glob(f"{rule.id}.*.txt")}
+    """Returns the rule's severities, the most severe first; each is in its cases."""
+    existing = case.severities(rule.id)
     return [severity.value for severity in Severity if severity.value in existing]

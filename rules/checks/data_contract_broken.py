@@ -120,7 +120,7 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
         return (
             "# With source: kafka, send SIGHUP to the relay that writes the cluster: it reads the log again",
             "# Otherwise take the cluster out of the configuration, and add it again once the job has reloaded it: its "
-            "log is then read from the start. A job of this cluster alone: start it with a new --checkpoint",
+            "log is then read from the start; a job of this cluster alone: start it with a new --checkpoint",
             audit,
         )
     return (

@@ -80,7 +80,7 @@ ADVICE: dict[Reason, str] = {
     Reason.NOT_AUTHENTICATED: "Fix the monitor's login: it is rejected at {where}",
     Reason.TLS_FAILED: "Fix TLS between the monitor and {where}: certificate, certificate authority or host name",
     Reason.WRONG_PROTOCOL: "Correct security_protocol in the monitor's settings: another protocol is used at {where}",
-    Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}. If this cluster was "
+    Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}; if this cluster was "
     "created again, give it another name in the configuration, or start kraftwatch with a new --checkpoint",
     Reason.UNSUPPORTED: "Check which Kafka version runs at {where}: it does not support the request",
     Reason.UNDECODABLE: "Check that a controller listens at {where}; if one does, report this as a bug of kraftwatch",

@@ -362,11 +362,11 @@ def _steps_without_disks(
         which = "All" if len(left) == needed else f"{needed}"
         yield (
             f"# {which} of {and_join([str(key) for key in left])} are needed, each with the disk of this directory.id: "
-            "then a leader is elected. Check it in meta.properties before you start a controller"
+            "then a leader is elected; check it in meta.properties before you start a controller"
         )
     yield (
         f"# If fewer than {needed} of the voters' disks are left, no leader can be elected, and there is no safe "
-        "recovery: committed metadata may be lost. Copy every disk that is left, and read what it has with "
+        "recovery: committed metadata may be lost; copy every disk that is left, and read what it has with "
         "`kraftwatch rescue plan`, before anything is formatted"
     )
 

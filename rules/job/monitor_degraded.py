@@ -152,21 +152,21 @@ def _relay(relay: RelayState, thresholds: Thresholds) -> Iterator[RuleResult]:
         "unknown.",
         evidence={CLUSTERS: [name], "cluster": name, "topic": relay.topic, "newest_row_at_ms": relay.newest_row_ms},
         remedy=(
-            f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder.",
-            "# If it runs: kraftwatch_relay_failing and /healthz of the relay say why the topic accepts no rows.",
-            f"# If it sends rows: an alert `rows of {name}` says which are refused.",
-            "# If the cluster was added to a running job: send SIGHUP to its relay, which then writes a new baseline.",
+            f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder",
+            "# If it runs: kraftwatch_relay_failing and /healthz of the relay say why the topic accepts no rows",
+            f"# If it sends rows: an alert `rows of {name}` says which are refused",
+            "# If the cluster was added to a running job: send SIGHUP to its relay, which then writes a new baseline",
         ),
         condition_age_ms=silent_ms,
     )
 
 
 _FIX: Final[Mapping[str, str]] = {
-    "time": "# Correct the clock of the relay's host: the relay then writes rows that are accepted.",
-    "baseline": "# Correct the clock of the relay's host: the relay then begins a new baseline.",
-    "cluster id": "# Correct this cluster's addresses in its relay's configuration: another cluster answers. If the "
-    "cluster was formatted again, give the job a new --checkpoint.",
-    "topic": "# Give the relay of this cluster the relay.topics of this job, and restart it.",
+    "time": "# Correct the clock of the relay's host: the relay then writes rows that are accepted",
+    "baseline": "# Correct the clock of the relay's host: the relay then begins a new baseline",
+    "cluster id": "# Correct this cluster's addresses in its relay's configuration: another cluster answers; if the "
+    "cluster was formatted again, give the job a new --checkpoint",
+    "topic": "# Give the relay of this cluster the relay.topics of this job, and restart it",
 }
 
 
@@ -196,7 +196,7 @@ def _refused(refused: RefusedRows) -> Finding:
         remedy=(
             *filter(None, [_FIX.get(refused.part)]),
             "# If no relay of yours writes such rows, another program has a credential for the topic: list who may "
-            "write with kafka-acls.sh --list --topic, change the credential, and give each relay a topic of its own.",
+            "write with kafka-acls.sh --list --topic, change the credential, and give each relay a topic of its own",
             "# List the refused rows: kraftwatch data quarantine list, with the job's --checkpoint",
         ),
         hold_ms=_AT_ONCE,
@@ -214,9 +214,9 @@ def _waiting(log: WaitingLog, thresholds: Thresholds) -> Finding:
         evidence={CLUSTERS: [name], "cluster": name, "waiting_bytes": log.size, "oldest_waiting_at_ms": log.since_ms},
         remedy=(
             "# Read what the log holds, on a controller: kafka-dump-log.sh --cluster-metadata-decoder --files SEGMENT, "
-            "with the newest segment of __cluster_metadata-0. Thousands of registrations or features are a fault or an "
-            "attack.",
-            "# If the records are what your clusters need, give the job more executors or cores (`master`).",
+            "with the newest segment of __cluster_metadata-0; thousands of registrations or features are a fault or an "
+            "attack",
+            "# If the records are what your clusters need, give the job more executors or cores (`master`)",
         ),
         hold_ms=thresholds.ms(_LOG_HOLD.name),
     )
@@ -271,7 +271,7 @@ _DEPENDENCIES: Final[Mapping[str, tuple[Severity, str, str]]] = {
     "cores": (
         Severity.CRITICAL,
         "nothing is evaluated until there are some",
-        "# Look at Spark's page of the cluster: which applications have its cores, and which workers are alive. Bound "
+        "# Look at Spark's page of the cluster: which applications have its cores, and which workers are alive; bound "
         "the others by spark.cores.max, or add a worker",
     ),
     "executors": (

@@ -58,8 +58,8 @@ def _finding(sink: SinkState) -> Finding:
             **({"not_accepted": list(sink.not_accepted[:_MAX_LISTED])} if count else {}),
         },
         remedy=(
-            f"# Fix the cause of the failure of {sink.name}: pending alerts are then delivered, each once.",
-            f"# Until then, inform the recipients of {sink.name} by other means.",
+            f"# Fix the cause of the failure of {sink.name}: pending alerts are then delivered, each once",
+            f"# Until then, inform the recipients of {sink.name} by other means",
         ),
     )
 

@@ -89,7 +89,7 @@ def unless_it_joins(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
     """Returns the step before the commands that make a controller a voter; none if it cannot do that itself."""
     step = (
         f"# If controller.quorum.auto.join.enable is true on controller {node}, do not run the commands below: it "
-        "removes the voter with its id and another directory, and adds itself once it has caught up. If it did not "
+        "removes the voter with its id and another directory, and adds itself once it has caught up; if it did not "
         "within a minute, its log says why"
     )
     return (step,) if _can_join(quorum, node) else ()
@@ -315,7 +315,7 @@ def restart_hung(node: NodeId, at: str) -> Iterable[str]:
 def find_host(node: NodeId, at: str) -> Iterable[str]:
     """Yields the steps for a controller to which connections time out or have no route; `at`: ` at HOST:PORT`."""
     yield (
-        f"# Check the host of controller {node}: connections{at} time out or have no route. It is down or cut off, or "
+        f"# Check the host of controller {node}: connections{at} time out or have no route; it is down or cut off, or "
         "the controller hangs and accepts none"
     )
     yield (

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from tests.api_server.real_api_server import ADMITTED, API_SERVER, DEFINITIONS, RealApiServer
-from tests.unit.deploy.recipes.test_helm_chart import EVERYTHING, HELM, SINKS, template
-from tests.unit.deploy.recipes.test_kubernetes import FOLDER, Manifest
-from tests.unit.deploy.recipes.test_strimzi_page import CHECK, POLICY, USER, VALUES
+from tests.unit.deploy.recipes.helm_chart import EVERYTHING, HELM, SINKS, template
+from tests.unit.deploy.recipes.manifests import FOLDER, Manifest
+from tests.unit.deploy.recipes.strimzi_manifests import CHECK, POLICY, USER, VALUES
 
 pytestmark = [
     pytest.mark.long,

@@ -32,7 +32,7 @@ from tests.job.spark_cluster import HOME
 from tests.lab_certificate_authority import LabCertificateAuthority
 from tests.postgres_server import PostgresServer
 from tests.sinks.server import HttpDouble, serving
-from tests.unit.deploy.recipes.test_kubernetes import SPARK, SPARK_JOB, Manifest, all_of_kind, of_kind
+from tests.unit.deploy.recipes.manifests import SPARK, SPARK_JOB, Manifest, all_of_kind, of_kind
 
 pytestmark = [
     pytest.mark.lab,

@@ -15,8 +15,8 @@ from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.notification import Notification, NotifyReason
-from tests.unit.rules.situation import healthy
-from tests.unit.rules.test_goldens import the_alert
+from tests.situation.case import alerts_of
+from tests.situation.commands import situation
 
 LINKS = MessageLinks(docs_url="https://docs.example.com", page_url="https://kraftwatch.example.com")
 _EMOJI = {
@@ -69,8 +69,10 @@ class SlackExample:
 
 def examples() -> Sequence[SlackExample]:
     """Returns a critical and a warning message, an acknowledged one and a resolved one."""
-    critical, warning = the_alert("controller-stuck.critical"), the_alert("log-directory-offline.warning")
-    taken, stuck = the_alert("voter-without-controller.warning"), the_alert("partition-stuck-recovering.warning")
+    (critical,) = alerts_of(situation("silent 31s"))
+    (warning,) = alerts_of(situation("broker 101 dirs a", "partitions orders 0-7 replicas 101 dirs b"))
+    (taken,) = alerts_of(situation("registers 2 incarnation other", "log 1h unregister-controller 2"))
+    stuck = next(one for one in alerts_of(situation("fenced 101", "unclean orders 0,3")) if "stuck" in one.rule)
     acknowledgement = Acknowledgement(
         fingerprint=taken.fingerprint,
         started_at_ms=taken.started_at_ms,
@@ -101,7 +103,7 @@ def _resolved(alert: Alert, *, after_ms: int) -> Alert:
     return replace(
         alert,
         state=AlertState.RESOLVED,
-        summary=resolved_summary(resolved_text(alert.rule, alert.subject, healthy()), over_at_ms),
+        summary=resolved_summary(resolved_text(alert.rule, alert.subject, situation()), over_at_ms),
         observed_at_ms=Millis(over_at_ms + thresholds_for({})[alert.rule].ms(CLEAR)),
     )
 

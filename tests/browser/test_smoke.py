@@ -19,9 +19,9 @@ from tests.browser.chromium import DESKTOP, PHONE, Browser, chromium
 from tests.browser.page_fixture import PageFixture
 from tests.browser.slack_picture import examples, to_html
 from tests.eventually import eventually
-from tests.unit.streaming.report.test_incident_report import recording, written
-from tests.unit.streaming.status.test_from_journal import AT
-from tests.unit.streaming.web.test_api import TOKEN, Served
+from tests.unit.streaming.report.recorded_incident import recording, written
+from tests.unit.streaming.status.status_journal import AT
+from tests.unit.streaming.web.served_api import TOKEN, Served
 
 pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(600)]
 

@@ -20,7 +20,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from tests.cli.program import kraftwatch, usage_error
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
-from tests.unit.streaming.data_quality.test_every_contract import records
+from tests.unit.streaming.data_quality.contract_rows import records
 
 NOW = 1_800_000_000_000
 FAILED_FETCH = to_json(FailedObservation(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))

@@ -11,7 +11,7 @@ from typer.testing import Result
 
 from connectors.metadata.record_schemas import kafka_versions
 from tests.cli.program import kraftwatch
-from tests.kips.test_kip_595_log import voters_record
+from tests.kips.kip_records import voters_record
 from tests.unit.connectors.metadata.metadata_bytes import DATA, batch, data, noop, tagged, text
 
 SECRET = "hunter2-hunter2"

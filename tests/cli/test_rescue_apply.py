@@ -7,35 +7,16 @@ import signal
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
-from tests.cli.program import kraftwatch, log_dirs, usage_error
+from tests.cli.program import log_dirs
+from tests.cli.rescue_apply import SNAPSHOT, contents, refusal, rescue
 from tests.unit.connectors.logdir.log_dirs import MOVED, leader_change, noops, write_log_dir
-
-SNAPSHOT = "00000000000000000061-0000000001.checkpoint"
 
 
 @pytest.fixture
 def node(stopped: Path) -> Path:
     """The log directory of controller 1."""
     return stopped / "node-1"
-
-
-def rescue(verb: str, folder: Path, *more: str) -> Result:
-    return kraftwatch("rescue", verb, "--log-dir", folder, *more)
-
-
-def refusal(verb: str, folder: Path, *more: str) -> str:
-    return usage_error("rescue", verb, "--log-dir", folder, *more)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder; Kafka's lock file does not count."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }
 
 
 def test_dry_run_writes_nothing(node: Path) -> None:

@@ -6,9 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +18,16 @@ from streaming.rescue.apply_voters import apply_voters, undo
 from tests.cli.fault_at_call import CALLS, at_call, fails_with
 from tests.cli.killed_process import killed_at
 from tests.cli.program import kraftwatch
-from tests.cli.test_rescue_apply import SNAPSHOT, contents, refusal, rescue
+from tests.cli.rescue_apply import SNAPSHOT, contents, refusal, rescue
+from tests.cli.rescue_copies import BACKUP, OPTIONS, OTHER, copies
 from tests.unit.connectors.logdir.log_dirs import MOVED
 
 ROOT = Path(__file__).parents[2]
-LOG = "00000000000000000000.log"
-OTHER = MOVED.replace("c1.new", "c1.other")
-OPTIONS = ("--initial-controllers", MOVED, "--yes")
-BACKUP = f".before-{SNAPSHOT.removesuffix('.checkpoint')}"
 
 
 @pytest.fixture
 def node(stopped: Path) -> Path:
     return stopped / "node-1"
-
-
-def copies(node: Path) -> Iterator[tuple[int, Path]]:
-    """Yields 1, 2, … and a new copy of the node, alone in a folder, until the test breaks."""
-    for number in count(1):
-        copy = node.parent / f"try-{number}" / node.name
-        shutil.copytree(node, copy)
-        yield number, copy
 
 
 def is_empty(path: str) -> bool:

@@ -14,8 +14,8 @@ from connectors.logdir.log_dir_files import PARTITION
 from streaming.rescue.apply_voters import apply_voters
 from tests.cli.fault_at_call import at_call
 from tests.cli.program import OTHER_USER, owned_by_another_user
-from tests.cli.test_rescue_apply import SNAPSHOT, contents, refusal, rescue
-from tests.cli.test_rescue_faults import BACKUP, LOG, OPTIONS, OTHER, copies
+from tests.cli.rescue_apply import SNAPSHOT, contents, refusal, rescue
+from tests.cli.rescue_copies import BACKUP, LOG, OPTIONS, OTHER, copies
 from tests.unit.connectors.logdir.log_dirs import MOVED
 
 

@@ -19,7 +19,7 @@ from kafka.protocol.consumer import FetchResponse
 from connectors.kafka.error_code import ErrorCode
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value, raft_value
-from tests.unit.connectors.metadata.test_refused_values import voters
+from tests.unit.connectors.metadata.voters_bytes import voters
 
 NODES: Final = (1, 2, 3)
 BROKER: Final = 901

@@ -17,9 +17,9 @@ from streaming.pipeline.schema import group_of, pack
 from streaming.pipeline.step import Step
 from tests.hostile.record_floods import RECORD_FLOODS, flood
 from tests.hostile.section import SectionResult
+from tests.scripts.log_script import failed, poll, probed, replica, view
 from tests.unit.connectors.metadata.metadata_bytes import batch
 from tests.unit.streaming.pipeline.quiet_cluster import START_MS, OneState, settings_of
-from tests.unit.streaming.replay.log_script import failed, poll, probed, replica, view
 
 RECORDS: Final = 1_000
 """n, unless so many records are larger than `FIRST_BYTES`."""

@@ -16,8 +16,8 @@ from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION
 from streaming.rescue.apply_voters import apply_voters
 from tests.hostile.hostile_log import hostile_log
+from tests.unit.connectors.logdir.dynamic_log import DIRECTORY, dynamic_log, marker, topic
 from tests.unit.connectors.logdir.log_dirs import write_log_dir
-from tests.unit.connectors.logdir.test_complete_log import DIRECTORY, dynamic_log, marker, topic
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _FRAME, _CHECKED_AT = 12, 21

@@ -17,8 +17,8 @@ from streaming.cli import app
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.job_state import scrape
+from tests.job.relay_job import THRESHOLDS
 from tests.job.relay_process import RelayProcess
-from tests.job.test_relay_job import THRESHOLDS
 from tests.own_network import OwnNetwork, needs_own_network
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.sinks.server import HttpDouble, HttpReply

@@ -15,8 +15,9 @@ from streaming.demo.job_process import JobProcess
 from tests.bench.job_cost import newest_batch
 from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
+from tests.job.other_python import python_without_kraftwatch
 from tests.job.spark_cluster import executor_processes, standalone_cluster
-from tests.wheel import environment_with_libraries, install_wheel
+from tests.wheel import install_wheel
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -115,13 +116,3 @@ class SubmittedJob(JobProcess):
             Path(self.environment["PYSPARK_DRIVER_PYTHON"]).parents[1].glob("lib/*/*/deploy/spark/kraftwatch_job.py")
         )
         return [str(submit), *options, str(job), *JobProcess.command(self)[4:]]
-
-
-def python_without_kraftwatch(folder: Path) -> Path:
-    """Returns a Python that has every dependency and not kraftwatch."""
-    python = environment_with_libraries(folder / "python") / "python"
-    result = subprocess.run(
-        [python, "-c", "import pyspark, rules"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert "No module named 'rules'" in result.stderr
-    return python

@@ -1,10 +1,8 @@
 """A relay and a job that reads its topic, on a real quorum: the same alerts as a job that gathers itself."""
 
 import json
-import shutil
 import subprocess
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from streaming.demo.job_process import AlertLine, JobProcess
 from streaming.pipeline.topic_batch import MOST_S
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
+from tests.job.relay_job import KEPT, assert_fired_and_resolved_once, delete_logs, reading_job
 from tests.job.relay_process import RelayProcess, counted, is_accepted
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1_200)]
@@ -25,39 +24,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1_200)]
 LAB = {"brokers": 0}
 YEAR_MS = 365 * 86_400_000
 IDLE_S = 36
-KEPT = {
-    *("cluster.json", "source.json", "lock"),
-    *(f"kraftwatch.db{suffix}" for suffix in ("", "-wal", "-shm")),
-}
-"""What a job keeps in its work_dir."""
-THRESHOLDS = {
-    # Twice its default: an election takes long on a busy machine.
-    "no-leader": {"hold": 10, "clear": 3},
-    "voter-disk-replaced": {"hold": 5, "clear": 3},
-    "failure-tolerance": {"hold": 3_600},
-    "voter-lagging": {"hold": 3_600},
-    "stale-voter-endpoint": {"hold": 3_600},
-    "epoch-churn": {"hold": 3_600},
-}
-
-
-def reading_job(
-    relay: RelayProcess,
-    lab: Lab,
-    folder: Path,
-    *,
-    thresholds: Mapping[str, Any] = THRESHOLDS,
-    **keys: Any,
-) -> ConfiguredJob:
-    job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="test")
-    job.write_config(
-        clusters=[section("test", lab)],
-        source="kafka",
-        relay={**relay.section, "rows_per_batch": 500},
-        thresholds=thresholds,
-        **keys,
-    )
-    return job
 
 
 def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_job(
@@ -157,26 +123,6 @@ def test_a_state_that_spark_cannot_read_is_built_again_while_an_alert_fires(
             lab.resume(*lab.controllers[:2])
         job.wait_for("no-leader", "resolved")
     assert_fired_and_resolved_once(job)
-
-
-def assert_fired_and_resolved_once(job: JobProcess) -> None:
-    """The end of no-leader may find a voter that does not fetch yet: that is an alert of another rule.
-
-    On a busy machine no-leader lasts for more than a minute, and may conclude something else meanwhile: it is the same
-    alert.
-    """
-    found = [(alert.state, alert.started_at) for alert in job.alerts() if alert.rule == "no-leader"]
-    assert [state for state, _ in dict.fromkeys(found)] == ["firing", "resolved"]
-
-
-def delete_logs(work: Path) -> None:
-    """Deletes a killed job's logs. Its Python workers end a moment later, and delete their sockets there."""
-
-    def deleted() -> None:
-        shutil.rmtree(work / "log", ignore_errors=True)
-        assert not (work / "log").exists()
-
-    eventually(deleted, within_s=30)
 
 
 def forged(row: RelayMessage) -> dict[str, RelayMessage]:

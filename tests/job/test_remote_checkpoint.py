@@ -12,16 +12,11 @@ import yaml
 
 from deploy.lab.lab import Lab
 from tests.job.configured_job import section
+from tests.job.other_python import python_without_kraftwatch
+from tests.job.relay_job import KEPT, assert_fired_and_resolved_once, delete_logs, reading_job
 from tests.job.relay_process import RelayProcess, counted
 from tests.job.remote_storage import RemoteStorage, hdfs, s3
 from tests.job.spark_cluster import executor_processes, standalone_cluster
-from tests.job.test_cluster import python_without_kraftwatch
-from tests.job.test_relay_job import (
-    KEPT,
-    assert_fired_and_resolved_once,
-    delete_logs,
-    reading_job,
-)
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 

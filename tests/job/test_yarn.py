@@ -16,10 +16,10 @@ import pytest
 
 from deploy.lab.lab import Lab
 from tests.job.configured_job import ConfiguredJob, section
+from tests.job.relay_job import THRESHOLDS, assert_fired_and_resolved_once
 from tests.job.relay_process import RelayProcess
 from tests.job.remote_storage import RemoteStorage, hdfs
 from tests.job.spark_cluster import HOME
-from tests.job.test_relay_job import THRESHOLDS, assert_fired_and_resolved_once
 from tests.postgres_server import PostgresServer, needs_postgres
 
 pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from rules.evaluate import thresholds_for
 from tests.kafka.conftest import MakeLab
 from tests.kafka.metadata_image import compare, differences, facts_by_key, write_history
 from tests.kafka.parity import generated_files
 from tests.kafka.replay_output import Fact, ReplayCase, replay_facts
-from tests.kips.test_limits import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
+from tests.kips.kafka_timers import BACKOFF_MAX_MS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 
 RECORDS = 8_000
 
@@ -103,5 +104,6 @@ def test_a_failed_raft_request_and_its_retry_take_less_than_the_thresholds(
     assert timers["controller.quorum.fetch.timeout.ms"] == FETCH_TIMEOUT_MS
     assert timers["controller.quorum.election.timeout.ms"] == ELECTION_TIMEOUT_MS
     assert timers["controller.quorum.election.backoff.max.ms"] == BACKOFF_MAX_MS
-    assert DEFAULTS["no-leader"].ms("hold") > request_ms + retry_ms
-    assert DEFAULTS["stale-voter-endpoint"].ms("fetch_age") > FETCH_TIMEOUT_MS + request_ms + retry_ms
+    defaults = thresholds_for({})
+    assert defaults["no-leader"].ms("hold") > request_ms + retry_ms
+    assert defaults["stale-voter-endpoint"].ms("fetch_age") > FETCH_TIMEOUT_MS + request_ms + retry_ms

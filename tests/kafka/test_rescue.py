@@ -15,17 +15,22 @@ from streaming.status.from_log_dir import replay_log_dir
 from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
-from tests.kafka.election_prediction import elects_a_leader, predict_from_disks, stop_controllers
+from tests.kafka.dead_quorum import (
+    AUTHORIZER,
+    every_node,
+    fill_with_metadata,
+    require_dead,
+    snapshots,
+    stop_all,
+    voters,
+)
+from tests.kafka.election_prediction import predict_from_disks
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.metadata_image import kafka_records
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
 
 
 @pytest.mark.long
@@ -121,46 +126,6 @@ def leave_files(partition: Path) -> list[Path]:
     for path in left:
         path.write_bytes(b"left")
     return left
-
-
-def snapshots(partition: Path) -> list[Path]:
-    return sorted(partition.glob("*.checkpoint"))
-
-
-def fill_with_metadata(quorum: Lab) -> None:
-    """Creates what a metadata log may hold: topics, configurations, ACLs, SCRAM users, quotas."""
-    quorum.create_topic("orders", partitions=3, replication=len(quorum.brokers), configs={"retention.ms": "3600000"})
-    at = f"--bootstrap-server {','.join(quorum.running_brokers)}"
-    alter = f"kafka-configs.sh {at} --alter --entity-type users --entity-name alice"
-    for line in (
-        f"kafka-acls.sh {at} --add --allow-principal User:alice --operation Read --topic orders",
-        f"{alter} --add-config SCRAM-SHA-256=[password=pw-x]",
-        f"{alter} --add-config producer_byte_rate=1000000",
-    ):
-        quorum.run_remedy(line)
-    quorum.produce("orders", 20)
-
-
-def stop_all(quorum: Lab) -> None:
-    """Stops brokers first: their controlled shutdown needs a leader."""
-    quorum.stop(*quorum.brokers)
-    stop_controllers(quorum, quorum.controllers)
-
-
-def require_dead(quorum: Lab) -> None:
-    """Starts the controllers, watches that they elect no leader, and stops them."""
-    assert not elects_a_leader(quorum)
-    quorum.kill(*quorum.controllers)
-
-
-def every_node(quorum: Lab) -> list[int]:
-    return [*quorum.controllers, *quorum.brokers]
-
-
-def voters(quorum: Lab) -> str:
-    """The list for `--initial-controllers`, with the current endpoints."""
-    nodes = [quorum.node(id_) for id_ in quorum.controllers]
-    return ",".join(f"{node.id}@{node.endpoint}:{node.directory_id}" for node in nodes)
 
 
 def rescue(quorum: Lab, node: int) -> Result:

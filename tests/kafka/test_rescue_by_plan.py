@@ -15,9 +15,7 @@ from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from tests.cli.program import kraftwatch
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
-from tests.kafka.metadata_image import kafka_records
-from tests.kafka.plan_follower import PlanFollower, log_dirs, rescue_plan, steps_in_text
-from tests.kafka.test_rescue import (
+from tests.kafka.dead_quorum import (
     AUTHORIZER,
     every_node,
     fill_with_metadata,
@@ -26,6 +24,8 @@ from tests.kafka.test_rescue import (
     stop_all,
     voters,
 )
+from tests.kafka.metadata_image import kafka_records
+from tests.kafka.plan_follower import PlanFollower, log_dirs, rescue_plan, steps_in_text
 from tests.kafka.version_table import DYNAMIC_KAFKAS
 from tests.lab import Lab
 

@@ -1,11 +1,10 @@
-"""KIP-1347, its override on the disks of a stopped real quorum: the plan writes nothing, and apply adds one snapshot.
+"""KIP-1347: its override on the disks of a stopped real quorum: the plan writes nothing, and apply adds one snapshot.
 
 Brokers keep the old endpoints too, and a rescue or update that is half done leaves mixed endpoints.
 """
 
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from connectors.logdir.stopped_node import StoppedNode
 from connectors.metadata.batch_writer import ControlRecordType, control_record
 from connectors.metadata.batches import RecordBatch, scan, write_crc
 from connectors.metadata.dump_log import DumpedRecord, dump_records
-from rules.evaluate import evaluate, thresholds_for
-from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.rescue.node_decisions import NodeAction
 from streaming.rescue import rescue_plan as planning
@@ -26,20 +23,12 @@ from streaming.rescue.apply_voters import apply_voters
 from streaming.rescue.plan_output import plan_json, plan_text, steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
-from tests.kips.test_kip_856_gauges import status
+from tests.present import present
+from tests.situation.commands import situation
+from tests.unit.connectors.logdir.dynamic_log import DIRECTORY, VOTER, dynamic_log
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir
-from tests.unit.connectors.logdir.test_complete_log import DIRECTORY, VOTER, dynamic_log
 from tests.unit.connectors.metadata.metadata_bytes import batch
-from tests.unit.rules.situation import (
-    failing,
-    healthy,
-    key,
-    leaderless,
-    log_regressed,
-    name_not_found,
-    present,
-    refuses,
-)
+from tests.unit.streaming.status.statuses import status
 
 NODES = (1, 2, 3, 101)
 DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}
@@ -338,11 +327,9 @@ def test_voters_that_a_snapshot_changed_are_reported(
 
 
 def test_the_list_of_the_recorded_voters_is_reported_also_when_the_quorum_is_down() -> None:
-    voters = [f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3)]
+    down = status(situation("probe 1,2 refused", "leaderless 3"))
 
-    down = replace(leaderless(refuses(healthy(), 1, 2), 3), leader_id=None)
-
-    assert status(down)["initial_controllers"] == ",".join(voters)
+    assert down["initial_controllers"] == "1@c1:9093:dir1,2@c2:9093:dir2,3@c3:9093:dir3"
 
 
 @pytest.mark.parametrize("wanted", [None, NEW])
@@ -351,21 +338,6 @@ def test_a_plan_has_the_recorded_voters_as_a_list(stopped: Path, wanted: str | N
 
     assert f"recorded: --initial-controllers {RECORDED}\n" in plan_text(found).plain
     assert plan_json(found)["initial_controllers"] == RECORDED
-
-
-def test_volumes_restored_from_an_old_copy_under_other_names_fire_both_alerts() -> None:
-    old = failing(
-        name_not_found(healthy(), 1, 2, 3), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends before"
-    )
-
-    fired = {one.rule for one in evaluate(old, thresholds_for({})).findings}
-
-    assert fired >= {"committed-metadata-lost", "stale-voter-endpoint"}
-    one_log = log_regressed(name_not_found(healthy(), 1, 2, 3), 2)
-    assert {one.rule for one in evaluate(one_log, thresholds_for({})).findings} >= {
-        "voter-log-regressed",
-        "stale-voter-endpoint",
-    }
 
 
 def test_disks_of_different_clusters_or_versions_are_refused(stopped: Path) -> None:

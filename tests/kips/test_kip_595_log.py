@@ -1,6 +1,5 @@
-"""KIP-595, the log: Fetch responses, control records, and records that may be truncated."""
+"""KIP-595, Fetch: responses, control records, and records that may be truncated."""
 
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -22,18 +21,15 @@ from connectors.observations.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.observations.observation import Event
-from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
-from rules.model.monitoring import Answer, FailedObservation, ObservationSource
 from streaming.replay.machine import Machine
+from tests.kips.kip_records import events, voters_record
+from tests.scripts.log_script import machine
 from tests.unit.connectors.gather.log_bytes import batch as log_batch
 from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, received
+from tests.unit.connectors.metadata.decoded_records import UUID as TOPIC_ID
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, tagged, text, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import written
-from tests.unit.connectors.metadata.test_record_to_event import UUID as TOPIC_ID
-from tests.unit.rules.situation import findings, healthy, present, probed
-from tests.unit.streaming.replay.log_script import LogScript, apply, begun, key, machine
 
 
 def answer(**partition: Any) -> Any:
@@ -128,25 +124,6 @@ def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> Non
 TOPIC = data(2, 0, text("orders") + TOPIC_ID + b"\0")
 
 
-def voters_record(*nodes: int) -> tuple[bytes, bytes]:
-    """Returns a VotersRecord's key and value; the directory id of node 2 is 16 times the byte 2."""
-    voters = [
-        {
-            "voter_id": node,
-            "voter_directory_id": bytes([node] * 16),
-            "endpoints": [{"name": "CONTROLLER", "host": f"c{node}", "port": 9090 + node}],
-            "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
-        }
-        for node in nodes
-    ]
-    return control(6, written(record_schemas().control[6].versions[0][0], {"version": 0, "voters": voters}))
-
-
-def events(payload: bytes) -> list[Event]:
-    table = decode_records(payload, base_offset=0, last_offset=9, leader_epoch=1, high_watermark=10)
-    return list(table.events())
-
-
 def test_only_the_control_bit_marks_a_control_record() -> None:
     key_, value = control(5, written(record_schemas().control[5].versions[0][0], {"version": 0, "kraft_version": 1}))
     as_raft = batch([(key_, value)])
@@ -178,23 +155,6 @@ def test_the_voters_are_in_the_fetched_records() -> None:
     (newest,) = redacted_batches(log + batch([voters_record(1, 2)], base_offset=4)).endpoints
     assert isinstance(newest, VotersReplaced)
     assert [one.key.id for one in newest.voters] == [1, 2], "the newest set is probed"
-
-
-def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> None:
-    script, replay = LogScript(), machine()
-    leader = script.leader(1)
-    before = script.voters("1-a", "2-b", "3-c")
-    script.voters("1-a", "2-b")
-    last = script.leader(2, epoch=2)
-    once = apply(replay, [script.read()])
-
-    read = script.advanced(script.offset)
-    again = apply(replay, [script.row(leader, before, last, read), script.row(last, read)])
-
-    assert again.committed == once.committed
-    assert (again.last_offset, again.failures, again.history) == (once.last_offset, (), once.history)
-    rewritten = replace(before, at=replace(before.at, leader_epoch=Epoch(3)))
-    assert apply(replay, [script.row(rewritten)]).failures, "the same offset in another epoch is another record"
 
 
 def fetch_result(
@@ -248,52 +208,6 @@ def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
     assert (tail.next_offset, voting(replay)) == (2, [1, 2]), "and is never truncated then"
 
 
-def test_three_voters_are_replaced_one_by_one() -> None:
-    """The example of Quorum Reassignment: the leader is the last one that is removed."""
-    script, replay = begun()
-    for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 4-d", "1-a 2-b 4-d 5-e", "1-a 4-d 5-e", "1-a 4-d 5-e 6-f"):
-        script.voters(*names.split())
-        quorum = apply(replay, [script.read()])
-        assert present(quorum.committed).keys == {key(name) for name in names.split()}
-    script.leader(4, epoch=2)
-    script.voters("4-d", "5-e", "6-f")
-
-    quorum = apply(replay, [script.read()])
-
-    assert quorum.leader_id == 4
-    assert sorted(present(quorum.committed).ids) == [4, 5, 6]
-    assert [one.key for one in quorum.removals] == [key("3-c"), key("2-b"), key("1-a")]
-    assert quorum.history.reconfigurations == (), "none of the steps is a forced change"
-
-
-def test_a_repeated_update_in_the_log_is_accepted() -> None:
-    script, replay = begun()
-    for _ in range(2):
-        script.topic("orders")
-        script.partition("orders", 0, 101, 102)
-        script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-        script.topic("orders")
-        script.change("orders", 0, isr=(102,))
-    once = LogScript()
-    once.leader(1)
-    once.topic("orders")
-    once.partition("orders", 0, 101, 102)
-    once.change("orders", 0, isr=(102,), leader=102, recovering=True)
-
-    (repeated,) = apply(replay, [script.read()]).recovering
-    (single,) = apply(machine(), [once.read()]).recovering
-
-    assert (repeated.isr, repeated.leader, repeated.replicas) == (
-        single.isr,
-        single.leader,
-        single.replicas,
-    )
-    assert replay.undecodable == 0
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    (again,) = apply(replay, [script.read()]).recovering
-    assert again.since_offset == repeated.since_offset
-
-
 def response_with(*topics: tuple[int, list[tuple[int, int]]]) -> Any:
     """Returns a response with these topics, their partitions and high watermarks."""
     kind = FetchResponse.FetchableTopicResponse
@@ -321,33 +235,8 @@ def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
             parse_fetch(foreign)
 
 
-def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
+def test_an_inconsistent_voter_set_is_named_as_the_reason() -> None:
     with pytest.raises(ObservationError) as raised:
         parsed(partition_error=94)
-    problem = raised.value
-    assert problem.detail == "Fetch: INCONSISTENT_VOTER_SET"
-    script, replay = LogScript(), machine()
-    observation_failed = FailedObservation(
-        source=ObservationSource.LOG, endpoint="c1:9093", reason=problem.reason, detail=problem.detail
-    )
 
-    quorum = apply(replay, [script.row(observation_failed) for _ in range(60)])
-
-    (finding,) = (one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == "monitor-blind")
-    assert "INCONSISTENT_VOTER_SET" in str(finding.evidence)
-
-
-@pytest.mark.parametrize(
-    ("found", "flaw"),
-    [(Answer.OTHER_CLUSTER, "another cluster"), (Answer.OTHER_NODE, "is served by another process: node 2")],
-)
-def test_a_voters_endpoint_answered_by_another_cluster_or_node_fires(found: Answer, flaw: str) -> None:
-    """Such a node stops by itself or never joins: it is not the voter."""
-    (finding,) = findings(probed(healthy(), 1, answer=found, answered_by=2), "stale-voter-endpoint")
-
-    assert finding.subject == "voter 1"
-    assert flaw in f"{finding.summary} {finding.evidence}"
-    (by_zero,) = findings(probed(healthy(), 1, answer=Answer.OTHER_NODE, answered_by=0), "stale-voter-endpoint")
-    assert "is served by another process: node 0. " in by_zero.summary, "0 is a node id"
-    (by_its_id,) = findings(probed(healthy(), 2, answered_by=1), "stale-voter-endpoint")
-    assert "is served by another process: node 1" in by_its_id.summary
+    assert raised.value.detail == "Fetch: INCONSISTENT_VOTER_SET"

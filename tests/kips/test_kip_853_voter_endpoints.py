@@ -1,6 +1,5 @@
-"""KIP-853, voter endpoints: several listeners, any port, or none; only a registration has the security protocol."""
+"""KIP-853: endpoints of voters: several listeners, any port, or none; only a registration has the security protocol."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,32 +7,13 @@ from kafka.protocol.admin import DescribeQuorumResponse
 
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import parse_describe_quorum
-from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.observations.log_event import VotersReplaced
-from rules.analysis.endpoint_status import endpoint_statuses
-from rules.evaluate import thresholds_for
-from rules.model.identifiers import Endpoint, ReplicaKey
+from rules.model.identifiers import Endpoint
 from rules.model.membership import ControllerRegistration
-from rules.model.quorum import Quorum
-from tests.kips.test_kip_856_gauges import status
-from tests.unit.connectors.metadata.metadata_bytes import batch
-from tests.unit.connectors.metadata.test_record_to_event import UUID, metadata, raft
-from tests.unit.rules.situation import (
-    endpoint,
-    finding_lines,
-    findings,
-    healthy,
-    present,
-    registered_elsewhere,
-    registration,
-    unknown,
-    with_committed,
-    with_controller,
-    with_poll,
-)
-from tests.unit.streaming.replay.log_script import apply, begun, poll, replica
+from tests.situation.commands import situation
+from tests.unit.connectors.metadata.decoded_records import UUID, metadata, raft
+from tests.unit.streaming.status.statuses import status
 
-RULE = "stale-voter-endpoint"
 RANGE = {"min_supported_version": 0, "max_supported_version": 1}
 
 
@@ -44,13 +24,6 @@ def voters_of(*listeners: tuple[str, str, int]) -> dict[str, Any]:
     return {"version": 0, "voters": [voter]}
 
 
-def decoded(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
-    """Returns one record as `kraftwatch data decode` prints it."""
-    (entry,) = (one for one in dump_records(batch([value])) if isinstance(one, DumpedRecord))
-    assert entry.data is not None
-    return dict(entry.data)
-
-
 def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
     said = raft(6, 0, voters=voters_of(("CONTROLLER", "c1", 40_000), ("Secure", "c1s", 65_535))["voters"])
 
@@ -59,13 +32,6 @@ def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
         Endpoint(listener="CONTROLLER", host="c1", port=40_000),
         Endpoint(listener="Secure", host="c1s", port=65_535),
     )
-
-
-def without_endpoints(quorum: Quorum, node: int) -> Quorum:
-    voters = tuple(
-        replace(one, endpoints=()) if one.key.id == node else one for one in present(quorum.committed).voters
-    )
-    return with_committed(quorum, voters=voters)
 
 
 @pytest.mark.parametrize(
@@ -80,58 +46,33 @@ def test_a_registration_has_kafkas_security_protocol_by_its_number(number: int, 
     assert [one.protocol for one in said.endpoints] == [protocol]
 
 
-def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
-    quorum = without_endpoints(registered_elsewhere(healthy(), 1), 1)
+def test_a_voter_without_endpoints_has_an_unknown_one() -> None:
+    shown = status(situation("voter-set 60s 1@none 2 3"))["endpoints"][0]
 
-    assert findings(quorum, RULE) == []
-    assert (RULE, "voter 1") in unknown(quorum)
-    first = endpoint_statuses(quorum, quorum.poll, thresholds_for({})[RULE])[0]
-    assert first.verdict == "unknown"
-    shown = status(quorum)["endpoints"][0]
     assert (shown["id"], shown["recorded"], shown["verdict"]) == (1, None, "unknown")
-
-
-@pytest.mark.parametrize(("listener", "stale"), [("CONTROLLER", 1), ("controller", 1), ("SECURE", 0)])
-def test_only_the_listener_of_the_same_name_is_compared(listener: str, stale: int) -> None:
-    moved = replace(registration(1), endpoints=(Endpoint(listener=listener, host="moved", port=1),))
-    quorum = replace(healthy(), controllers={**healthy().controllers, moved.id: moved})
-
-    assert len(findings(quorum, RULE)) == stale
 
 
 def test_the_leaders_and_the_logs_voter_endpoints_are_both_reported() -> None:
     """An uncommitted endpoint change: DescribeQuorum has the new endpoint, the log the old one."""
-    quorum = healthy()
-    moved = Endpoint(listener="CONTROLLER", host="c1.test", port=19093)
-    nodes = {**present(quorum.poll).nodes, registration(1).id: (moved,)}
-    said = status(with_poll(quorum, nodes=nodes))
+    said = status(situation("moving 1 c1:19093"))
 
-    assert said["current_voters"][0]["endpoints"] == ["CONTROLLER://c1.test:19093"]
-    assert said["committed_voters"]["voters"][0]["endpoints"] == ["CONTROLLER://c1.test:9093"]
+    assert said["current_voters"][0]["endpoints"] == ["CONTROLLER://c1:19093"]
+    assert said["committed_voters"]["voters"][0]["endpoints"] == ["CONTROLLER://c1:9093"]
     assert said["pending_voters"]["moved"] == [1]
 
 
 @pytest.mark.parametrize(("listener", "moved"), [("controller", []), ("SECURE", [1])])
 def test_a_voter_whose_listener_only_has_another_case_does_not_move(listener: str, moved: list[int]) -> None:
-    quorum = healthy()
-    nodes = {**present(quorum.poll).nodes, registration(1).id: (replace(endpoint(1), listener=listener),)}
-
-    assert status(with_poll(quorum, nodes=nodes))["pending_voters"]["moved"] == moved
+    assert status(situation(f"moving 1 {listener}://c1:9093"))["pending_voters"]["moved"] == moved
 
 
 def test_an_ipv6_address_is_in_brackets_wherever_an_endpoint_is_printed() -> None:
-    quorum, at = healthy(), endpoint(1, host="fd00::1")
-    voters = tuple(
-        replace(one, endpoints=(at,)) if one.key.id == 1 else one for one in present(quorum.committed).voters
-    )
-    quorum = with_controller(with_committed(quorum, voters=voters), registration(1, at))
-    shown = status(with_poll(quorum, nodes={**present(quorum.poll).nodes, registration(1).id: (at,)}))
+    shown = status(situation("listens 1 [fd00::1]:9093"))
 
     of_first = shown["endpoints"][0]
     replica_endpoint = next(one["endpoint"] for one in shown["replicas"] if one["node_id"] == 1)
     assert [of_first["recorded"], of_first["registered"], replica_endpoint] == ["[fd00::1]:9093"] * 3
-    for of_part in ("current_voters", "committed_voters"):
-        listed = shown[of_part] if of_part == "current_voters" else shown[of_part]["voters"]
+    for listed in (shown["current_voters"], shown["committed_voters"]["voters"]):
         assert listed[0]["endpoints"] == ["CONTROLLER://[fd00::1]:9093"]
 
 
@@ -150,38 +91,3 @@ def test_a_poll_has_every_listener_of_a_node() -> None:
 
     listed = {node: [str(one) for one in endpoints] for node, endpoints in said.nodes.items()}
     assert listed == {node: ["c1:9093", "c1:40000"] for node in (1, 2)}
-
-
-def test_a_static_quorum_has_the_voters_of_the_polls_and_a_dynamic_one_those_of_its_record() -> None:
-    script, replay = begun()
-    configured = poll(*map(replica, ("1", "2", "3")), nodes={})
-    static = status(apply(replay, [script.read(), script.row(configured)]))
-    assert (static["mode"], static["voters"], static["committed_voters"]) == ("static", 3, None)
-
-    script.kraft(1)
-    script.voters("1-a", "2-b")
-    leaders = poll(*map(replica, ("1-a", "2-b", "3-c")))
-    dynamic = status(apply(replay, [script.read(), script.row(leaders)]))
-
-    assert (dynamic["mode"], dynamic["voters"]) == ("dynamic", 2)
-    recorded = dynamic["committed_voters"]["voters"]
-    assert [(one["id"], one["endpoints"]) for one in recorded] == [
-        (1, ["CONTROLLER://c1:9093"]),
-        (2, ["CONTROLLER://c2:9093"]),
-    ]
-
-
-def test_a_first_directory_id_is_not_a_replaced_disk() -> None:
-    """After an upgrade the voter set has only ids, and the polls have directory ids."""
-    quorum = healthy()
-    voters = tuple(replace(voter, key=ReplicaKey(id=voter.key.id)) for voter in present(quorum.committed).voters)
-
-    assert finding_lines(with_committed(quorum, voters=voters)) == []
-
-    script, replay = begun()
-    script.kraft(1)
-    for names in (("1-a", "2-b", "3"), ("1-a", "2-b")):
-        script.voters(*names)
-        apply(replay, [script.read()])
-    removed = replace(poll(*map(replica, ("1-a", "2-b"))), observers=(replica("3-c"),))
-    assert findings(apply(replay, [script.row(removed)]), "voter-disk-replaced") == [], "it may be the removed one"

@@ -10,23 +10,27 @@ from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION, ElectionState, read_election_state, read_meta_properties
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import VotersReplaced
-from rules.analysis.electability import RestartedController, forecast_election, restarted_voters
-from rules.analysis.endpoint_status import endpoint_statuses
-from rules.evaluate import thresholds_for
+from rules.analysis.electability import RestartedController, forecast_election
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
-from rules.model.quorum import Quorum
 from rules.rescue.node_decisions import DiskSurvival, NodeAction, StoppedDisk, disk_survival, node_decisions
 from streaming.rescue.rescue_plan import make_plan
 from streaming.status.build_status import log_dir_status
 from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.status_tables import log_dir_lines
 from streaming.status.what_if import Change, controllers_of_disks, what_if
-from tests.kips.test_kip_595_log import events, voters_record
-from tests.kips.test_kip_853_voter_endpoints import decoded
-from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
+from tests.kips.kip_records import decoded, events, voters_record
+from tests.situation.situation import controller_endpoint as endpoint
+from tests.situation.situation import controller_key as key
+from tests.unit.connectors.logdir.log_dirs import (
+    leader_change,
+    noops,
+    stopped_quorum,
+    write_log_dir,
+    write_quorum_state,
+)
 from tests.unit.connectors.metadata.metadata_bytes import batch, control
 from tests.unit.connectors.metadata.metadata_record_schemas import written
-from tests.unit.rules.situation import endpoint, healthy, key, observer, voter_not_fetching, voters_lagging
 
 TWO = "AgICAgICAgICAgICAgICAg"
 """16 times the byte 2, as Kafka writes it: URL-safe base64."""
@@ -71,9 +75,24 @@ def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Pa
     assert read_election_state(tmp_path) == "quorum-state has version 2, which no known Kafka writes"
 
 
-def test_meta_properties_identify_a_metadata_log_dir(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize("voted", [0, 2])
+def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path, voted: int) -> None:
+    folder = write_log_dir(tmp_path / "node", {0: leader_change() + noops(1, 3)})
+    directory = "wPvHPGZoRSmdGaO9smPpMQ"
+    state = {"data_version": 1, "leaderId": -1, "leaderEpoch": 9, "votedId": voted, "votedDirectoryId": directory}
+    write_quorum_state(folder, **state)
+
+    status = log_dir_status(replay_log_dir(folder))
+
+    assert status.quorum_state
+    found = (status.quorum_state.leader_epoch, status.quorum_state.voted_id, status.quorum_state.voted_directory_id)
+    assert found == (9, voted, directory)
+    shown = {name: str(value) for name, value in log_dir_lines(status)}
+    assert f"epoch 9, no leader known, voted for {voted}-{directory}" in shown["Quorum state"]
+    assert json.loads((folder / PARTITION / "quorum-state").read_text()) == state, "it is only read"
+
+
+def test_meta_properties_identify_a_metadata_log_dir(tmp_path: Path) -> None:
     folder = stopped_quorum(tmp_path) / "node-2"
     properties = folder / "meta.properties"
     of_disk = replay_log_dir(folder)
@@ -117,39 +136,7 @@ def test_a_leader_change_has_leader_voters_and_granting_voters_with_directory_id
     assert said(1) == {"leaderId": 2, "voters": [one, two], "grantingVoters": [two]}
 
 
-THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
 KRAFT_VERSION_1 = control(5, b"\0\0\0\1\0")
-
-
-def electable(quorum: Quorum) -> bool:
-    """Returns whether a voter could win an election now."""
-    return forecast_election(restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))).electable
-
-
-def test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
-    one_down = voter_not_fetching(healthy(3), 1)
-    assert electable(one_down)
-
-    replaced = observer(voter_not_fetching(one_down, 2), 2, directory="newDirOf2")
-
-    assert not electable(replaced), "controllers 2 and 3 run, and of three voters one is left"
-
-
-@pytest.mark.parametrize(("lag_ms", "end"), [(500, 10_000), (5_000, 10_000), (5_001, 9_000)])
-def test_a_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag_ms: int, end: int) -> None:
-    """An idle follower of Kafka fetches every half second."""
-    quorum = voters_lagging(healthy(3), 1, for_ms=lag_ms)
-
-    standings = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
-
-    assert [one.position for one in standings] == [(7, end), (7, 10_000), (7, 10_000)]
-
-
-def test_a_voter_of_which_no_fetch_is_known_counts_as_alive() -> None:
-    unknown = restarted_voters(healthy(3), endpoint_statuses(healthy(3), None, THRESHOLDS))
-
-    assert [one.alive for one in unknown] == [True] * 3
-    assert forecast_election(unknown).electable
 
 
 def disk(node: int, end: int, *voters: int) -> StoppedDisk:
@@ -195,7 +182,7 @@ def restarted(one: StoppedDisk) -> RestartedController:
 
 
 def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id() -> None:
-    second, third = disk(2, 11, 1, 2, 3), replace(disk(3, 11, 1, 2, 3), key=key(3, "newDirOf3"))
+    second, third = disk(2, 11, 1, 2, 3), replace(disk(3, 11, 1, 2, 3), key=key(3, "new"))
 
     assert (left(second, third).present, left(second, third).electable) == ((second.key,), False)
     assert {one.action for one in node_decisions([second, third], second.voters)} == {NodeAction.REFUSE}

@@ -14,8 +14,8 @@ from connectors.observations.log_event import (
     UnknownRecords,
 )
 from rules.model.identifiers import NodeId, Offset
+from tests.scripts.log_script import LogScript
 from tests.scripts.script_words import Words, directories, endpoint, feature_range, nodes, topic_and_partition, voter
-from tests.unit.streaming.replay.log_script import LogScript
 
 
 def append(log: LogScript, text: str) -> None:
@@ -37,7 +37,9 @@ def _kraft_version(log: LogScript, words: Words) -> None:
 
 
 def _voters(log: LogScript, words: Words) -> None:
-    """voters 1-a 2-b@c2:19093: a VotersRecord."""
+    """voters 1-a 2-b@c2:19093 [epoch 5]: a VotersRecord."""
+    epoch = words.number("epoch")
+    log.epoch = log.epoch if epoch is None else epoch
     log.voters(*map(voter, words.rest()))
 
 
@@ -47,13 +49,13 @@ def _feature(log: LogScript, words: Words) -> None:
 
 
 def _controller(log: LogScript, words: Words) -> None:
-    """controller 2 [at c2:19093] [incarnation x] [supports metadata.version=7-29]: it registers."""
+    """controller 2 [at c2:19093] [incarnation x] [supports metadata.version=7-29,..]: it registers."""
     where, incarnation, supports = words.option("at"), words.option("incarnation"), words.option("supports")
     log.controller(
         int(words.word()),
         where=None if where is None else endpoint(where),
         incarnation=incarnation,
-        features=() if supports is None else (feature_range(supports),),
+        features=() if supports is None else tuple(map(feature_range, supports.split(","))),
     )
 
 
@@ -65,7 +67,7 @@ def _broker(log: LogScript, words: Words) -> None:
         int(words.word()),
         fenced=not alive,
         incarnation=incarnation,
-        features=() if supports is None else (feature_range(supports),),
+        features=() if supports is None else tuple(map(feature_range, supports.split(","))),
         log_dirs=log_dirs or (),
     )
 
@@ -180,10 +182,11 @@ def _zk_migration(log: LogScript, words: Words) -> None:
 
 
 def _transaction(log: LogScript, words: Words) -> None:
-    """transaction begin, transaction end, transaction abort: a metadata transaction (KIP-868)."""
+    """transaction begin [unnamed], transaction end, transaction abort: a metadata transaction (KIP-868)."""
+    unnamed = words.flag("unnamed")
     match words.word():
         case "begin":
-            log.begin()
+            log.begin(None if unnamed else "t")
         case "end":
             log.end()
         case "abort":

@@ -28,7 +28,7 @@ from rules.model.monitoring import (
 from rules.model.quorum import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.record_image import snapshot
-from tests.unit.streaming.replay.log_script import LogScript
+from tests.scripts.log_script import LogScript
 
 START = Millis(1_700_000_000_000)
 LEADER_CLOCK_OFFSET_MS = 43_456

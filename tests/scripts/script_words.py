@@ -5,8 +5,8 @@ import re
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.membership import FeatureRange, Voter
 
-_DURATION = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>ms|s|m|h)")
-_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Words:
@@ -105,10 +105,11 @@ def endpoint(text: str, listener: str = "CONTROLLER") -> Endpoint:
 
 
 def voter(text: str) -> Voter:
-    """Returns the voter of `2-b`, at c2:9093, or of `2-b@c2:19093,INTERNAL://c9:9093`."""
+    """Returns the voter of `2-b`, at c2:9093, or of `2-b@c2:19093,INTERNAL://c9:9093`; `2-b@none`: at none."""
     name, _, addresses = text.partition("@")
     key = replica_key(name)
-    return Voter(key=key, endpoints=tuple(map(endpoint, (addresses or f"c{key.id}:9093").split(","))))
+    listed = [] if addresses == "none" else (addresses or f"c{key.id}:9093").split(",")
+    return Voter(key=key, endpoints=tuple(map(endpoint, listed)))
 
 
 def feature_range(text: str) -> FeatureRange:

@@ -18,7 +18,7 @@ from rules.model.quorum import Quorum
 from tests.description.describe import describe
 from tests.scripts.script_text import commands_of
 from tests.unit.streaming.replay.log_run import LogRun
-from tests.unit.streaming.replay.test_log_scenarios import SCENARIOS
+from tests.unit.streaming.replay.log_scenario_files import SCENARIOS
 
 INVISIBLE = {
     "ReplicaHistory.samples": "only the newest one is described",

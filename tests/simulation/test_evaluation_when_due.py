@@ -13,8 +13,8 @@ from rules.finding import Evaluation
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal
+from tests.simulation.recorded_simulation import RecordedSimulation
 from tests.simulation.simulated_monitor import simulated_monitor
-from tests.simulation.simulation import Simulation
 
 HOLDS_S = (0, 0, 1, 3, 10)
 OTHERS_S = (1, 2, 5, 10, 30, 60)
@@ -40,20 +40,6 @@ def random_thresholds(seed: int) -> dict[str, float]:
             if random.random() < (0.8 if short else 0.3):
                 values[f"{rule.id}.{each.name}"] = random.choice(HOLDS_S if short else OTHERS_S)
     return values
-
-
-class RecordedSimulation(Simulation):
-    """A simulation with faults whose observations are kept. Its own monitor gets none: test_simulation checks that."""
-
-    def __init__(self, seed: int, *, polls_only: bool) -> None:
-        self.rows: list[DecodedRow] = []
-        super().__init__(seed, polls_only=polls_only)
-
-    def deliver(self, rows: Sequence[DecodedRow]) -> None:
-        self.rows += rows
-
-    def check_calm(self) -> None:
-        pass
 
 
 def assert_equal_monitors(

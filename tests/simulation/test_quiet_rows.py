@@ -14,8 +14,8 @@ from streaming.replay.decoded_row import DecodedRow
 from tests.simulation.incident_simulation import Incident, IncidentSimulation
 from tests.simulation.incidents import INCIDENTS
 from tests.simulation.published_rows import PublishedRows, RelayedRows
+from tests.simulation.recorded_simulation import RecordedSimulation
 from tests.simulation.simulated_monitor import OVERRIDES, simulated_monitor
-from tests.simulation.test_evaluation_when_due import RecordedSimulation
 
 STEPS = 6_000
 NO_HOLD = {**OVERRIDES, **{f"{rule}.hold": 0.0 for rule in RULES}}

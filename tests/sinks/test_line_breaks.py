@@ -30,11 +30,12 @@ from streaming.web.templating import render_cluster
 from tests.sinks.server import HttpDouble, ReceivedRequest
 from tests.sinks.sink_kind import SinkKind
 from tests.sinks.subjects import SINK_KINDS
+from tests.situation.commands import situation
+from tests.situation.situation import NOW
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
-from tests.unit.rules.situation import NOW, healthy, name_not_found, recovering, with_broker
-from tests.unit.rules.test_hidden_characters import LINE_BREAKS, fired, texts, with_hosts
-from tests.unit.streaming.job.test_logging_setup import logged_to
+from tests.unit.rules.hidden_text import LINE_BREAKS, fired, texts, with_hosts
+from tests.unit.streaming.job.captured_log import logged_to
 from tests.unit.streaming.status.statuses import state_of
 
 EVIL = "EVIL"
@@ -42,9 +43,9 @@ MACHINE_KINDS = {"webhook"}
 """What they send is data: a program reads it, and the JSON escapes what people must not see."""
 
 
-def situation(line_break: str) -> Quorum:
+def hostile(line_break: str) -> Quorum:
     """Names from a cluster are those of hosts, and of topics."""
-    quorum = with_broker(recovering(name_not_found(healthy(), 1, 2, 3), 0, topic="orders.test"), 101, fenced=True)
+    quorum = situation("probe 1,2,3 name-not-found", "unclean c1 0", "fenced 101")
     found: Quorum = with_hosts(quorum, line_break, EVIL)
     return found
 
@@ -58,7 +59,7 @@ def notification(one: Alert) -> Notification:
 
 def of_rules(line_break: str) -> Notification:
     """An alert that a rule has made of such names."""
-    found = notification(fired(situation(line_break)))
+    found = notification(fired(hostile(line_break)))
     assert EVIL in str(texts(found.alerts))
     return found
 
@@ -138,7 +139,7 @@ def test_console_and_files_keep_a_name_on_its_line(
 
 @pytest.mark.parametrize("line_break", LINE_BREAKS, ids=ascii)
 def test_page_keeps_a_name_on_its_line(line_break: str) -> None:
-    quorum = situation(line_break)
+    quorum = hostile(line_break)
     received = ReceivedStatus(status=cluster_status(state_of(quorum)), received_at_ms=NOW)
     history = (fired(quorum), *of_anything(line_break).alerts)
     view = ClusterView(name="prod", now_ms=NOW, received=received, history=history)
@@ -152,7 +153,7 @@ def test_page_keeps_a_name_on_its_line(line_break: str) -> None:
 
 @pytest.mark.parametrize("line_break", LINE_BREAKS, ids=ascii)
 def test_terminal_keeps_a_name_on_its_line(line_break: str, capsys: pytest.CaptureFixture[str]) -> None:
-    state = state_of(situation(line_break))
+    state = state_of(hostile(line_break))
     status = cluster_status(state)
     nothing = Change(moved={}, lost=frozenset(), restarted=None)
     moved = what_if(controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"]), nothing)

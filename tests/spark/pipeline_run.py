@@ -31,7 +31,7 @@ from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
-from tests.unit.streaming.replay.log_script import failed, poll, replica
+from tests.scripts.log_script import failed, poll, replica
 
 START_MS = 1_800_000_000_000
 BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")

@@ -14,7 +14,7 @@ from streaming.job.spark_state import read_states
 from streaming.pipeline.remote_checkpoint import use_remote_checkpoint
 from streaming.replay.state_codec import stored_references
 from tests.spark.pipeline_run import PipelineRun
-from tests.spark.test_state_pages import PIECES, read_piece
+from tests.spark.read_pieces import PIECES, read_piece
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from connectors.observations.observation import ObservationKind
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId
 from streaming.job.spark_state import read_states, set_state_aside
@@ -18,35 +16,11 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import Topic
 from tests.spark.pipeline_run import PipelineRun, settings_of
-from tests.unit.connectors.metadata.metadata_bytes import tinysnapshot
+from tests.spark.read_pieces import read_piece
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 PARTITIONS = 8_000
-END_OFFSET = 24_001
-EPOCH = 42
-PIECES = 3
-
-
-def snapshot_pieces() -> list[bytes]:
-    """Returns the snapshot in pieces that end with a batch."""
-    content, _ = tinysnapshot()
-    ends = [0]
-    while ends[-1] < len(content):
-        ends.append(ends[-1] + 12 + int.from_bytes(content[ends[-1] + 8 : ends[-1] + 12], "big"))
-    edges = [ends[number * (len(ends) - 1) // PIECES] for number in range(PIECES + 1)]
-    return [content[start:end] for start, end in pairwise(edges)]
-
-
-def read_piece(run: PipelineRun, number: int) -> None:
-    row = run.row(
-        ObservationKind.SNAPSHOT,
-        snapshot_pieces()[number],
-        base_offset=END_OFFSET,
-        last_offset=number,
-        leader_epoch=EPOCH,
-    )
-    run.write(row)
 
 
 def stored(run: PipelineRun) -> Mapping[TopicId, Topic]:

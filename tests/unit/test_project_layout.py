@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer.main
 
-from rules.evaluate import ALL_RULES, RULES
-from streaming import cli
+from rules.evaluate import RULES
+from tests.unit.command_line import parse_command
 
 ROOT = Path(__file__).parents[2]
 PURE = [
@@ -60,15 +59,6 @@ def commands(document: Path) -> Iterator[str]:
                 yield found["words"]
 
 
-def parse_command(words: list[str]) -> None:
-    """Parses the arguments as the command line does and runs nothing. Raises click's error if they are invalid."""
-    command = typer.main.get_command(cli.app)
-    context = command.make_context("kraftwatch", list(words))
-    while hasattr(command, "resolve_command"):
-        name, command, words = command.resolve_command(context, words)
-        context = command.make_context(name, list(words), parent=context)
-
-
 @pytest.mark.parametrize(
     ("document", "words"), [(relative(document), words) for document in DOCUMENTS for words in commands(document)]
 )
@@ -76,25 +66,50 @@ def test_kraftwatch_commands_in_documents_are_valid(document: str, words: str) -
     parse_command(shlex.split(words))
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_every_rule_has_cases_and_a_golden(rule: str) -> None:
-    tests = ROOT / "tests" / "unit" / "rules"
-    for_all_rules = {"test_evaluate.py", "test_goldens.py"}
+TESTS = ROOT / "tests"
+RUN_REAL_PROGRAMS = {"api_server", "bench", "browser", "chaos", "job", "kafka", "spark"}
+"""The folders of tests that start Kafka, Spark, a browser or an API server."""
+OF_THE_CORE = (
+    *("description", "kips", "scripts", "simulation", "situation"),
+    *("unit/rules", "unit/streaming/replay", "unit/connectors/metadata"),
+)
+"""The folders of tests that need no process besides their own."""
 
-    assert (ROOT / "rules" / "checks" / f"{rule.replace('-', '_')}.py").exists()
-    cases = [
-        path for path in tests.glob("test_*.py") if path.name not in for_all_rules and f'"{rule}"' in path.read_text()
+
+def imported(path: Path) -> Iterator[str]:
+    """Yields the modules of tests that a module imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests"):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+            yield node.module or ""
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    """What two of them need is in a module beside them whose name says what it is."""
+    found = [
+        f"{relative(path)} imports {module}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for module in imported(path)
+        if re.search(r"\.test_\w+$", module) and (ROOT / f"{module.replace('.', '/')}.py").exists()
     ]
-    assert cases, f'no case in tests/unit/rules/test_*.py names "{rule}": test what fires it, and what must not'
-    assert list((tests / "goldens").glob(f"{rule}.*.txt")), (
-        "add a situation to CASES in test_goldens.py, then run `make goldens`"
-    )
+    assert found == []
 
 
-def test_goldens_are_of_existing_rules() -> None:
-    goldens = (ROOT / "tests" / "unit" / "rules" / "goldens").iterdir()
+@pytest.mark.parametrize("folder", OF_THE_CORE)
+def test_tests_of_the_core_import_nothing_that_starts_a_program(folder: str) -> None:
+    found = [
+        f"{relative(path)} imports {module}"
+        for path in sorted((TESTS / folder).rglob("*.py"))
+        for module in imported(path)
+        if module.split(".")[1:2] and module.split(".")[1] in RUN_REAL_PROGRAMS
+    ]
+    assert found == []
 
-    assert {path.name.split(".")[0] for path in goldens} <= set(ALL_RULES)
+
+def test_every_folder_of_tests_is_on_their_page() -> None:
+    page = (TESTS / "README.md").read_text()
+    folders = {path.name for path in TESTS.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+    assert folders - set(re.findall(r"`(\w+)/`", page)) == set()
 
 
 def test_the_core_calls_nothing_that_depends_on_the_process() -> None:

@@ -14,7 +14,7 @@ from connectors.sinks.console import ConsoleSink
 from rules.notifications.notification import single_alert_notification
 from streaming.cli.output import print_message, print_progress
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
-from tests.unit.streaming.job.test_logging_setup import logged_to
+from tests.unit.streaming.job.captured_log import logged_to
 
 HOSTILE = 'cluster \x1b[2J says "no"\nand more'
 

@@ -11,7 +11,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from tests.unit.deploy.test_prometheus_rules import labels_by_metric, promtool, unknown
+from tests.unit.deploy.promtool import labels_by_metric, promtool, unknown
 
 DASHBOARD: dict[str, Any] = json.loads((Path(__file__).parents[3] / "deploy/grafana/kraftwatch.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]

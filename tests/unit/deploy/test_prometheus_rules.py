@@ -6,7 +6,6 @@ inhibits.
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ import yaml
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Finding, Severity
 from rules.model.quorum import Quorum
-from streaming.metrics.batch_stats import BATCH_DURATION
-from streaming.metrics.job_metrics import CLUSTER_METRICS, OWN_METRICS
-from streaming.metrics.metric_spec import MetricSpec
-from tests.unit.rules.situation import healthy, leaderless, voter_not_fetching
+from tests.situation.commands import situation
+from tests.unit.deploy.promtool import promtool, unknown
 from tests.unit.streaming.metrics.exposition import MetricsFixture, reader
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
@@ -37,34 +34,6 @@ def alerts_of(file: str) -> dict[str, dict[str, Any]]:
 QUORUM_ALERTS = alerts_of(QUORUM)
 ALERTS = {**alerts_of(HEALTH), **QUORUM_ALERTS}
 TESTS = (FOLDER / "kraftwatch.rules.test.yml").read_text()
-_METRIC = re.compile(r"\bkraftwatch_\w+")
-_SELECTOR = re.compile(r"(kraftwatch_\w+)\{(.*?)\}")
-
-
-def labels_by_metric() -> dict[str, set[str]]:
-    """Every metric with its labels, including those that Prometheus adds."""
-    specs: list[MetricSpec[Any]] = [*OWN_METRICS]
-    labels = {one.full_name: set(one.labels) for one in specs}
-    labels |= {one.full_name: {"cluster", *one.labels} for one in CLUSTER_METRICS}
-    labels |= {f"{BATCH_DURATION}_bucket": {"le"}, f"{BATCH_DURATION}_count": set(), f"{BATCH_DURATION}_sum": set()}
-    return {name: {*each, "instance", "job"} for name, each in labels.items()}
-
-
-def unknown(expression: str) -> Iterator[str]:
-    """The metrics and labels of an expression that do not exist."""
-    known = labels_by_metric()
-    for name in _METRIC.findall(expression):
-        if name not in known:
-            yield name
-    for name, selector in _SELECTOR.findall(expression):
-        yield from (label for label in re.findall(r"(\w+)\s*[=!]", selector) if label not in known.get(name, set()))
-
-
-def promtool(folder: Path, *arguments: str) -> str:
-    """Runs promtool, which must find nothing wrong; returns its output."""
-    ran = subprocess.run(["promtool", *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
 
 
 @pytest.mark.debian("prometheus")
@@ -107,9 +76,9 @@ def test_alert_has_existing_metrics_annotations_a_test_and_a_runbook(alert: str)
 
 
 CONDITIONS: dict[str, tuple[str, Quorum]] = {
-    "KraftwatchNoLeader": ("no-leader", leaderless(healthy(), 1)),
-    "KraftwatchNoFailureTolerance": ("failure-tolerance", voter_not_fetching(healthy(), 2)),
-    "KraftwatchMajorityLost": ("failure-tolerance", voter_not_fetching(voter_not_fetching(healthy(), 2), 1)),
+    "KraftwatchNoLeader": ("no-leader", situation("leaderless 1")),
+    "KraftwatchNoFailureTolerance": ("failure-tolerance", situation("stopped 2")),
+    "KraftwatchMajorityLost": ("failure-tolerance", situation("stopped 1,2")),
 }
 """For each alert that reads a quorum's metrics: the product's rule, and a quorum with its condition."""
 

@@ -5,47 +5,39 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
 from rules import checks
 from rules.alert import Alert
 from rules.analysis.freshness import log_read_problem
-from rules.evaluate import RULES, ThresholdError, evaluate, exception_site, thresholds_for, with_overrides
+from rules.evaluate import (
+    RULES,
+    ThresholdError,
+    evaluate,
+    exception_site,
+    resolved_text,
+    thresholds_for,
+    with_overrides,
+)
 from rules.finding import Evaluation, Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import MOST_ENTRIES
 from rules.lifecycle import TrackedConditions, advance
-from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import (
-    broker,
-    evaluation_of,
-    finding_lines,
-    healthy,
-    history,
-    key,
-    leaderless,
-    name_not_found,
-    not_observed_for,
-    observer,
-    present,
-    recovering,
-    refuses,
-    registration,
-    row,
-    stalled,
-    static,
-    unknown,
-    voter_not_fetching,
-    with_broker,
-    with_committed,
-    with_controller,
-    with_history,
-    with_poll,
-)
+from tests.situation.case import evaluated
+from tests.situation.commands import situation
 
-Fault: TypeAlias = Callable[[Quorum], Quorum]
+
+def finding_lines(quorum: Quorum) -> list[str]:
+    """Returns all findings as `severity rule: subject`."""
+    return [f"{each.severity} {each.rule}: {each.subject}" for each in evaluated(quorum).findings]
+
+
+def unknown(quorum: Quorum) -> list[tuple[str, str | None]]:
+    """Returns all unknown results as (rule, subject)."""
+    return [(gap.rule, gap.subject) for gap in evaluated(quorum).unknown]
 
 
 def test_each_file_in_checks_is_a_rule_with_its_name_as_id() -> None:
@@ -70,8 +62,9 @@ def test_every_rule_has_its_page_and_its_thresholds(rule: Rule) -> None:
     [(1, ["info"]), (2, ["warning"]), (3, []), (4, ["info"]), (5, [])],
 )
 def test_healthy_quorum_has_no_findings(voters: int, advised: list[str]) -> None:
-    evaluation = evaluation_of(healthy(voters))
-    assert finding_lines(healthy(voters)) == [f"{severity} quorum-shape: quorum" for severity in advised]
+    quorum = situation(f"voters {voters}")
+    evaluation = evaluated(quorum)
+    assert finding_lines(quorum) == [f"{severity} quorum-shape: quorum" for severity in advised]
     assert (evaluation.unknown, evaluation.not_applicable) == ((), ())
 
 
@@ -80,15 +73,15 @@ def test_no_threshold_of_zero_makes_a_rule_fail() -> None:
         key: evaluation.failed
         for rule in RULES.values()
         for each in rule.thresholds
-        if (evaluation := evaluation_of(healthy(), {(key := f"{rule.id}.{each.name}"): 0})).failed
+        if (evaluation := evaluate(situation(), thresholds_for({(key := f"{rule.id}.{each.name}"): 0}))).failed
     }
     assert fails == {}
 
 
 def test_log_without_kraft_version_is_static_after_it_is_read() -> None:
-    old = replace(healthy(), kraft_version=None, committed=None)
-    assert evaluation_of(old).not_applicable
-    assert not evaluation_of(replace(old, last_offset=None)).not_applicable
+    old = replace(situation(), kraft_version=None, committed=None)
+    assert evaluated(old).not_applicable
+    assert not evaluated(replace(old, last_offset=None)).not_applicable
 
 
 NEEDS = {
@@ -105,21 +98,21 @@ def needing(what: str) -> set[str]:
     return {rule.id for rule in RULES.values() if NEEDS[what] & {*rule.needs}} | inhibited
 
 
-def test_static_quorum_is_not_applicable_instead_of_healthy() -> None:
-    evaluation = evaluation_of(static(healthy()))
+def test_static_quorum_is_not_applicable_instead_of_situation() -> None:
+    evaluation = evaluated(situation("static"))
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.not_applicable} == needing("voters") > {"voter-disk-replaced"}
 
 
 def test_rules_that_need_the_log_are_unknown_while_it_is_being_read() -> None:
-    behind = replace(recovering(name_not_found(healthy(), 1, 2, 3), 0), last_offset=Offset(200))
+    behind = replace(situation("probe 1,2,3 name-not-found", "unclean orders 0"), last_offset=Offset(200))
     assert finding_lines(behind) == []
     assert {rule for rule, _ in unknown(behind)} == needing("log")
 
 
 def test_no_leader_inhibits_its_consequences() -> None:
     # The replicas of `orders` cannot join without a controller; `no-leader` reports the endpoints.
-    faulty = leaderless(refuses(recovering(healthy(), 0), 1, 2), 3)
+    faulty = situation("unclean orders 0", "probe 1,2 refused", "leaderless 3")
     assert finding_lines(faulty) == ["critical no-leader: quorum"]
     assert {rule for rule, subject in unknown(faulty) if subject is None} == needing("leader")
 
@@ -132,7 +125,7 @@ def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResul
 def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
     rule = Rule(id="broken", title="", text="", hold=hold(1), evaluate=failing_rule)
     thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
-    evaluation = evaluate(name_not_found(healthy(), 1), thresholds, [rule, *RULES.values()])
+    evaluation = evaluate(situation("probe 1 name-not-found"), thresholds, [rule, *RULES.values()])
 
     assert [(each.rule, each.subject, each.severity) for each in evaluation.findings] == [
         ("monitor-blind", "rule broken", Severity.WARNING),
@@ -152,21 +145,21 @@ def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
 @pytest.mark.parametrize(
     "faulty",
     [
-        lambda quorum: quorum,
-        lambda quorum: voter_not_fetching(quorum, 2),
-        lambda quorum: voter_not_fetching(voter_not_fetching(quorum, 1), 2),
-        lambda quorum: stalled(voter_not_fetching(quorum, 2)),
-        lambda quorum: observer(voter_not_fetching(quorum, 2), 2, directory="newDirOf2"),
-        lambda quorum: leaderless(quorum, 1),
-        not_observed_for,
+        [],
+        ["stopped 2"],
+        ["stopped 1,2"],
+        ["stopped 2", "stalled 31s"],
+        ["stopped 2", "observer 2-new"],
+        ["leaderless 1"],
+        ["unanswered 14s"],
     ],
 )
 @pytest.mark.parametrize("voters", [3, 5])
-def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: Fault, voters: int) -> None:
-    quorum = healthy(voters)
-    without_endpoints = tuple(replace(voter, endpoints=()) for voter in present(quorum.committed).voters)
-    evaluation = evaluation_of(faulty(with_committed(quorum, voters=without_endpoints)))
-    assert [each.summary for each in evaluation.findings if each.subject.startswith("rule ")] == []
+def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: list[str], voters: int) -> None:
+    quorum = situation(f"voters {voters}", *faulty)
+    assert quorum.committed is not None
+    without_endpoints = tuple(replace(voter, endpoints=()) for voter in quorum.voters)
+    evaluation = evaluated(replace(quorum, committed=replace(quorum.committed, voters=without_endpoints)))
     assert "stale-voter-endpoint" in {each.rule for each in evaluation.unknown}
 
 
@@ -192,15 +185,29 @@ def test_invalid_override_is_reported_in_one_sentence(key: str, value: float, se
     assert isinstance(refusal.value, ValueError)
 
 
+UNKNOWN = Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_resolved_text_needs_no_observation(rule: str) -> None:
+    """Nothing but the name of the cluster is known: the text must not fail, or the alert would not resolve."""
+    for quorum in (UNKNOWN, situation(), replace(situation(), poll=None, committed=None)):
+        for subject in ("quorum", "voter 2", "topic orders", "observer 4-dir", "x"):
+            text = resolved_text(rule, subject, quorum)
+            assert text.endswith(".")
+            assert "None" not in text
+    assert resolved_text("a-rule-of-an-older-version", "voter 2", UNKNOWN) == "The condition is over: voter 2."
+
+
 def test_a_threshold_may_be_0() -> None:
     assert thresholds_for({"no-leader.hold": 0})["no-leader"]["hold"] == 0
 
 
 def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
     """All times in a poll are of the leader's clock: without the leader's own row they cannot be compared."""
-    quorum = healthy()
-    without_leader_row = with_poll(quorum, voters=present(quorum.poll).voters[:2])
-    evaluation = evaluation_of(without_leader_row)
+    quorum = situation()
+    assert quorum.poll is not None
+    evaluation = evaluated(replace(quorum, poll=replace(quorum.poll, voters=quorum.poll.voters[:2])))
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.unknown} == needing("poll")
     assert all("without a row of the leader" in each.why for each in evaluation.unknown)
@@ -213,7 +220,7 @@ def test_a_fraction_of_a_second_is_kept() -> None:
 # The configuration may give a rule another severity or turn it off.
 
 
-LOST_ENDPOINT = name_not_found(healthy(), 2)
+LOST_ENDPOINT = situation("probe 2 name-not-found")
 ENDPOINT_RULE = "stale-voter-endpoint"
 
 
@@ -228,7 +235,7 @@ def test_every_finding_of_a_rule_has_the_configured_severity(severity: Severity)
     assert severities({"no-leader": Thresholds(severity=severity)}) == severities({})
 
 
-def test_rule_that_is_turned_off_is_not_applicable_instead_of_healthy() -> None:
+def test_rule_that_is_turned_off_is_not_applicable_instead_of_situation() -> None:
     thresholds = with_overrides(thresholds_for({}), {ENDPOINT_RULE: Thresholds(enabled=False)})
 
     evaluation = evaluate(LOST_ENDPOINT, thresholds)
@@ -238,7 +245,7 @@ def test_rule_that_is_turned_off_is_not_applicable_instead_of_healthy() -> None:
 
 
 def test_alert_of_a_rule_that_is_turned_off_does_not_resolve_as_if_its_condition_were_over() -> None:
-    fenced, on = with_broker(healthy(), 101, fenced=True), thresholds_for({"broker-fenced.hold": 0})
+    fenced, on = situation("fenced 101"), thresholds_for({"broker-fenced.hold": 0})
     off = with_overrides(on, {"broker-fenced": Thresholds(enabled=False)})
     tracked, (firing,) = advance(TrackedConditions(), evaluate(fenced, on), fenced, on)
     assert firing.rule == "broker-fenced"
@@ -259,7 +266,7 @@ FAILING = Rule(id="broken", title="", text="", hold=hold(1), evaluate=lambda _qu
 
 def failed_rule(override: Thresholds) -> Evaluation:
     thresholds = with_overrides(thresholds_for({}), {"monitor-blind": override})
-    return evaluate(healthy(), {**thresholds, "broken": Thresholds()}, rules=[FAILING])
+    return evaluate(situation(), {**thresholds, "broken": Thresholds()}, rules=[FAILING])
 
 
 def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is_turned_off() -> None:
@@ -269,35 +276,21 @@ def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is
     assert [each.rule for each in evaluation.unknown] == list(evaluation.failed) == ["broken"]
 
 
-def with_observers(quorum: Quorum, nodes: Iterable[int], *, lag_ms: int = 0) -> Quorum:
-    keys = [key(node) for node in nodes]
-    return with_history(
-        with_poll(quorum, observers=tuple(row(one, lag_ms=lag_ms) for one in keys)), *map(history, keys)
-    )
-
-
-def with_brokers(quorum: Quorum, nodes: Iterable[int], *, fenced: bool = False) -> Quorum:
-    return replace(quorum, brokers={NodeId(node): broker(node, fenced=fenced) for node in nodes})
-
-
-def with_controllers(quorum: Quorum, nodes: Iterable[int]) -> Quorum:
-    return with_controller(quorum, *map(registration, nodes))
-
-
 @pytest.mark.parametrize(
-    "crowded",
+    "each_of_them",
     [
-        lambda nodes: with_brokers(with_observers(healthy(), nodes, lag_ms=60_000), nodes),
-        lambda nodes: with_brokers(healthy(), nodes, fenced=True),
-        lambda nodes: with_controllers(with_observers(healthy(), nodes), nodes),
-        lambda nodes: with_controllers(healthy(), nodes),
+        ["broker {}", "stuck {} since 60s"],
+        ["broker {} fenced"],
+        ["observer {}"],
+        ["registers {}"],
     ],
     ids=["brokers that lag", "fenced brokers", "observers that could be voters", "ghosts"],
 )
-def test_evidence_and_remedy_of_each_of_many_findings_have_a_limit(crowded: Callable[[Iterable[int]], Quorum]) -> None:
+def test_evidence_and_remedy_of_each_of_many_findings_have_a_limit(each_of_them: list[str]) -> None:
     def usual_size(count: int) -> float:
         """Of most findings: one about the whole quorum may list every voter."""
-        found = evaluation_of(crowded(range(10_001, 10_001 + count))).findings
+        nodes = range(10_001, 10_001 + count)
+        found = evaluated(situation(*(line.format(node) for node in nodes for line in each_of_them))).findings
         assert len(found) >= count
         return median(len(str(finding.evidence)) + len(str(finding.remedy)) for finding in found)
 
@@ -306,11 +299,11 @@ def test_evidence_and_remedy_of_each_of_many_findings_have_a_limit(crowded: Call
 
 
 def test_a_derived_fact_is_not_carried_over_to_a_changed_quorum() -> None:
-    quorum = healthy()
+    quorum = situation()
 
     assert quorum.derived(last_offset) == quorum.last_offset
     assert replace(quorum, last_offset=Offset(5)).derived(last_offset) == 5
-    assert quorum == healthy(), "a fact that was derived does not make quorums differ"
+    assert quorum == replace(quorum), "a fact that was derived does not make quorums differ"
 
 
 def last_offset(quorum: Quorum) -> Offset | None:
@@ -329,7 +322,7 @@ NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
     [
         (lambda: log_read_problem(NO_QUORUM), "AttributeError in rules.analysis.freshness, line"),
         # A rule looks up a threshold: both are own code, and the newest call is named.
-        (lambda: [*RULES["voter-lagging"].evaluate(healthy(), Thresholds())], "KeyError in rules.finding, line"),
+        (lambda: [*RULES["voter-lagging"].evaluate(situation(), Thresholds())], "KeyError in rules.finding, line"),
         # Python's `dataclasses` raises, and own code called it.
         (
             lambda: with_overrides({"no-leader": Thresholds()}, {"no-leader": NO_THRESHOLDS["no-leader"]}),

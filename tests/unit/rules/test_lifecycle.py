@@ -9,7 +9,7 @@ from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResu
 from rules.lifecycle import TrackedConditions, advance, interrupted, next_due
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import healthy
+from tests.situation.commands import situation
 
 START = 1_790_000_000_000
 THRESHOLDS = {"r": Thresholds(values={"hold": 30.0, "clear": 10.0})}
@@ -47,7 +47,7 @@ class ConditionTracker:
 
 
 def quorum_at(second: float) -> Quorum:
-    return replace(healthy(), now_ms=Millis(START + round(second * 1000)), last_offset=Offset(500 + round(second)))
+    return replace(situation(), now_ms=Millis(START + round(second * 1000)), last_offset=Offset(500 + round(second)))
 
 
 def finding(severity: Severity = Severity.WARNING, *, subject: str = "x", age_s: float | None = None) -> Finding:
@@ -363,7 +363,7 @@ def test_an_alert_has_the_finding_and_the_quorum_of_its_evaluation() -> None:
 
     assert fired == Alert(
         cluster="prod",
-        cluster_id=healthy().cluster_id or "",
+        cluster_id=situation().cluster_id or "",
         rule="r",
         subject="x",
         severity=Severity.WARNING,

@@ -3,18 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
 from connectors.delivery.delivery_report import SinkResult
-from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_worker import SinkCall
 from connectors.errors import StoreError
-from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Rejected, Retry, SerialSink, Sink
+from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Rejected, Retry, SerialSink
 from connectors.store.alert_store import AlertStore
-from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -24,6 +21,7 @@ from rules.notifications.notification import Notification, single_alert_notifica
 from rules.notifications.route import Route, Silence
 from tests.eventually import eventually
 from tests.recording_dispatcher import RecordingDispatcher
+from tests.unit.connectors.delivery.dispatchers import HangingSink, dispatcher_with
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True)
@@ -31,11 +29,6 @@ FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True
 
 def later(seconds: float) -> Millis:
     return Millis(NOON_MS + round(seconds * 1000))
-
-
-def dispatcher_with(path: Path, *sinks: Sink, **more: Any) -> RecordingDispatcher:
-    """Returns a dispatcher that waits for its sinks, however slow the machine is, unless the test changes that."""
-    return RecordingDispatcher(Ledger(job_database(path)), sinks, **{"deadline_s": 30, "patience_s": 30, **more})
 
 
 def deliver_in(dispatcher: RecordingDispatcher, seconds: range, *alerts: Alert) -> Mapping[str, SinkResult]:
@@ -190,18 +183,6 @@ def test_an_exception_in_a_sink_is_a_retry_without_secrets(tmp_path: Path, caplo
     assert not {"hunter2", "s3cr3t", "abc123"} & set(caplog.text.replace("/", " ").replace("=", " ").split())
     for outcomes in (1, 3):
         assert f"the sink returned {outcomes} outcomes for 2 notifications" in caplog.text
-
-
-class HangingSink(RecordingSink):
-    """Returns when the test sets `release`."""
-
-    def __init__(self, name: str = "hanging", mode: DeliveryMode = DeliveryMode.TRANSITIONS) -> None:
-        super().__init__(name, mode)
-        self.release = Event()
-
-    def respond(self, notifications: Sequence[Notification]) -> Sequence[Outcome]:
-        assert self.release.wait(30)
-        return super().respond(notifications)
 
 
 def test_a_hanging_sink_costs_its_deadline_once_and_its_late_outcome_counts(

@@ -12,7 +12,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import Route
 from tests.eventually import eventually
 from tests.recording_dispatcher import RecordingDispatcher
-from tests.unit.connectors.delivery.test_dispatcher import HangingSink, dispatcher_with
+from tests.unit.connectors.delivery.dispatchers import HangingSink, dispatcher_with
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 FIRST, SECOND = alert("one"), alert("two")

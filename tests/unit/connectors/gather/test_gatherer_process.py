@@ -1,32 +1,19 @@
 """The gatherer process: its first line, exit codes, and the end when stdin closes."""
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
-from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_writer import JournalWriter
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import GathererRun, run_gatherer
 from tests.older_build import build_that_ends_at
+from tests.unit.connectors.gather.unreachable import SECRET, unreachable_cluster
 
-SECRET = "secret-password"
 COMMAND = (sys.executable, "-m", "connectors.gather")
-
-
-def unused_address() -> tuple[str, int]:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return "127.0.0.1", port
-
-
-def unreachable_cluster() -> ClusterConnection:
-    options = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_password": SECRET}
-    return ClusterConnection(name="a", bootstrap=(unused_address(), unused_address()), options=options)
 
 
 def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import FailedObservation, Reason
-from tests.unit.connectors.gather import test_quorum_poll as quorum_poll_test
+from tests.scripts.log_script import LogScript, apply, machine
+from tests.unit.connectors.gather import polled_quorum
+from tests.unit.connectors.gather.follower_answers import LOG, follow, follower_response, leader_response
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.gather.scripted_cluster import C1, C2, C3, RecordedOutput, Script, ScriptedClient
-from tests.unit.connectors.gather.test_log_follower import LOG, follow, follower_response, leader_response
 from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer
-from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 MORE = batch(4, 2, epoch=5)
 
@@ -173,9 +173,9 @@ def test_poll_waits_for_its_interval_while_no_controller_leads(loop: EventLoop) 
 
     def in_election(_: Any) -> Any:
         queried_at.append(loop.now())
-        return quorum_poll_test.leader_response() if len(queried_at) >= 10 else quorum_poll_test.follower_response()
+        return polled_quorum.leader_response() if len(queried_at) >= 10 else polled_quorum.follower_response()
 
-    output, _ = quorum_poll_test.poll(loop, {C1: in_election}, seconds=5)
+    output, _ = polled_quorum.poll(loop, {C1: in_election}, seconds=5)
 
     assert output.reasons(C1) == {Reason.NO_LEADER}
     assert output.polls

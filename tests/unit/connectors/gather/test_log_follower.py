@@ -19,6 +19,7 @@ from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.metadata.batches import MAGIC_AT
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import Reason
+from tests.unit.connectors.gather.follower_answers import LOG, follow, follower_response, leader_response
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.gather.scripted_cluster import (
     C1,
@@ -27,9 +28,10 @@ from tests.unit.connectors.gather.scripted_cluster import (
     RecordedOutput,
     ScriptedClient,
     fails_with,
-    run_until,
 )
 from tests.unit.connectors.kafka.kafka_answers import PARTITION, fetch_answer, piece_answer
+
+refused = fails_with(Reason.REFUSED)
 
 
 @pytest.fixture
@@ -38,42 +40,6 @@ def loop(simulated_time_loop: EventLoop) -> EventLoop:
     return simulated_time_loop
 
 
-def leader_response(log: bytes, *, end: int, leader: int = 2, epoch: int = 3) -> Callable[[Any], Any]:
-    """A leader whose whole log is committed."""
-
-    def script(request: Any) -> Any:
-        partition = request.topics[0].partitions[0]
-        if partition.current_leader_epoch != epoch:
-            return fetch_answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader=leader, epoch=epoch)
-        records = log if partition.fetch_offset == 0 else b""
-        return fetch_answer(leader=leader, epoch=epoch, high_watermark=end, records=records)
-
-    return script
-
-
-def follower_response(leader: int, at: Address | None, *, epoch: int = 3) -> Callable[[Any], Any]:
-    return lambda _: fetch_answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=leader, epoch=epoch, at=at)
-
-
-refused = fails_with(Reason.REFUSED)
-
-
-def follow(
-    loop: EventLoop,
-    controllers: ScriptedClient,
-    until: Callable[[RecordedOutput], bool],
-    *,
-    configured: tuple[Address, ...],
-    start: FetchPosition = log_follower.START,
-) -> RecordedOutput:
-    output = RecordedOutput()
-    nodes = NodeDirectory(configured=configured, cluster_id="x")
-    follower = LogFollower(controllers, nodes, output, start=start)  # type: ignore[arg-type]
-    run_until(loop, follower.run(), lambda: until(output))
-    return output
-
-
-LOG = batch(0, 3, epoch=1) + batch(3, 1, epoch=3)
 LENGTH_AT = 8
 
 

@@ -8,8 +8,8 @@ from connectors.gather.gatherer_stats import STALLED_S, LoopHeartbeat, read_stat
 from connectors.kafka.event_loop import EventLoop
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import run_gatherer
-from tests.unit.connectors.gather.test_gatherer_process import unreachable_cluster
-from tests.unit.connectors.simulated_time import SimulatedTimeLoop
+from tests.unit.connectors.gather.blocked_loop import block
+from tests.unit.connectors.gather.unreachable import unreachable_cluster
 
 
 def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_time_loop: EventLoop) -> None:
@@ -28,12 +28,6 @@ def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_ti
         assert heartbeat.longest_stall_s < 0.01
 
     loop.run(main)
-
-
-def block(loop: EventLoop, seconds: float) -> None:
-    """Lets the simulated time pass while the loop serves nobody, as work in the loop does."""
-    assert isinstance(loop.asyncio, SimulatedTimeLoop)
-    loop.asyncio.simulated.now_s += seconds
 
 
 def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import ControllerRegistration, RecordPosition, Voter
 from rules.model.quorum import Poll
+from tests.scripts import log_script
 from tests.unit.connectors.store.journal_rows import poll
-from tests.unit.streaming.replay import log_script
 
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 

@@ -28,8 +28,8 @@ from rules.model.monitoring import (
     ServerCertificate,
 )
 from rules.model.quorum import Poll
+from tests.scripts.log_script import endpoint, failed, poll, probed, replica, view
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, tagged, text, tinylog
-from tests.unit.streaming.replay.log_script import endpoint, failed, poll, probed, replica, view
 
 CONFIG_RECORD = 4
 

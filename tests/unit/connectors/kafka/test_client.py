@@ -20,6 +20,7 @@ from connectors.kafka.request_pacing import MAX_REQUESTS_PER_SECOND, RateLimiter
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
+from tests.unit.connectors.kafka.client_settings import PASSWORD, PLAIN
 from tests.unit.connectors.kafka.clients import AMPLE_MS, ask, client_of
 from tests.unit.connectors.kafka.descriptors import no_descriptor_leaks
 from tests.unit.connectors.kafka.fake_node import (
@@ -35,15 +36,6 @@ from tests.unit.connectors.kafka.fake_node import (
     sends_bytes,
 )
 from tests.unit.connectors.observation_failure import failure_of
-
-PASSWORD = "secret-password"
-PLAIN = {
-    "security_protocol": "SASL_PLAINTEXT",
-    "sasl_mechanism": "PLAIN",
-    "sasl_plain_username": "monitor",
-    "sasl_plain_password": PASSWORD,
-}
-
 
 SHORT_MS = 400
 """Timeout for a response that never arrives."""

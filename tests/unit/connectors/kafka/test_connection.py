@@ -13,10 +13,10 @@ from connectors.kafka.bounded_protocol import _RESPONSES
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, fetch_request
 from rules.model.monitoring import Reason
+from tests.unit.connectors.kafka.client_settings import PLAIN
 from tests.unit.connectors.kafka.clients import ask, client_of
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, read_request, send
-from tests.unit.connectors.kafka.test_client import PLAIN
-from tests.unit.connectors.kafka.test_response_refusal import fetched, quorum
+from tests.unit.connectors.kafka.responses import fetched, quorum
 from tests.unit.connectors.observation_failure import failure_of
 
 HANDSHAKE, AUTHENTICATE, DESCRIBE_QUORUM = 17, 36, 55

@@ -15,25 +15,15 @@ from rules.model.monitoring import Reason
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.clients import ask, client_of
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, read_request, send
+from tests.unit.connectors.kafka.responses import METADATA, array, fetched, quorum
 from tests.unit.connectors.metadata.metadata_bytes import uvarint
 from tests.unit.connectors.observation_failure import failure_of
 
 FETCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT = 1, 55, 59
-METADATA = b"\x13__cluster_metadata"
-
-
-def array(count: int, content: bytes = b"") -> bytes:
-    return uvarint(count + 1) + content
 
 
 def replica(node: int = 1) -> bytes:
     return struct.pack(">i16xqqq", node, 5, -1, -1) + b"\0"
-
-
-def quorum(*, voters: bytes = b"\x01", observers: bytes = b"\x01", nodes: bytes = b"\x01") -> bytes:
-    """The body of a DescribeQuorum v2 response."""
-    partition = struct.pack(">ih", 0, 0) + b"\0" + struct.pack(">iiq", 1, 7, 39) + voters + observers + b"\0"
-    return struct.pack(">h", 0) + b"\0" + array(1, METADATA + array(1, partition) + b"\0") + nodes + b"\0"
 
 
 def node(host: bytes, *, listeners: bytes | None = None) -> bytes:
@@ -184,12 +174,6 @@ def test_api_versions_of_an_older_node_that_rejects_the_version_is_accepted(loop
         send(peer, correlation, quorum(), flexible=True)
 
     assert response(loop, older).error_code == 0
-
-
-def fetched(before: bytes = b"", *, records: bytes = b"", after: bytes = b"\0\0\0") -> bytes:
-    """The body of a Fetch v18 response: one partition with these aborted transactions and records, and what follows."""
-    partition = struct.pack(">ihqqq", 0, 0, 5, 5, 0) + (before or b"\0") + struct.pack(">i", -1)
-    return bytes(10) + array(1, bytes(16) + array(1, partition + uvarint(len(records) + 1) + records)) + after
 
 
 def snapshot_piece(records: bytes, *, tags: bytes = b"\0") -> bytes:

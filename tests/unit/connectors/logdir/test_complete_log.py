@@ -2,7 +2,7 @@
 
 import gzip
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,65 +12,20 @@ from connectors.errors import UsageError
 from connectors.logdir.complete_log import CompleteLog, read_complete_log, snapshot_batches, with_endpoints
 from connectors.logdir.log_dir_files import find_partition, open_files
 from connectors.metadata.batch_writer import ControlRecordType, control_record
-from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.record_framing import framed_records
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.status.from_log_dir import replay_log_dir
+from tests.unit.connectors.logdir.dynamic_log import DIRECTORY, VOTERS, dynamic_log, marker, topic, values
 from tests.unit.connectors.logdir.log_dirs import AT, leader_change, noops, stopped_quorum, write_log_dir
-from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record
+from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, record
 
 NEW = Endpoint(listener="CONTROLLER", host="c2.new", port=9093)
-DIRECTORY = "AaorEeDFTeqhbYUKWjaZFw"
-VOTER = {
-    "voter_id": 1,
-    "voter_directory_id": DIRECTORY,
-    "endpoints": [{"name": "CONTROLLER", "host": "c1", "port": 9093}],
-    "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
-}
-VOTERS = {"version": 0, "voters": [VOTER]}
 ONE = len(noops(0, 1))
-
-
-def topic(name: str, number: int) -> bytes:
-    """The value of a TopicRecord."""
-    return data(2, 0, bytes((len(name) + 1,)) + name.encode() + number.to_bytes(16, "big") + b"\0")
-
-
-def marker(type_: int) -> bytes:
-    """The value of a record that begins (23), ends (24) or aborts (25) a transaction."""
-    return data(type_, 0, b"\0")
-
-
-def dynamic_log(*batches: Sequence[bytes | tuple[bytes, bytes]]) -> bytes:
-    """A segment: election, kraft.version 1, voters, then these batches."""
-    out = leader_change()
-    control = [
-        control_record(ControlRecordType.KRAFT_VERSION, {"version": 0, "kraft_version": 1}),
-        control_record(ControlRecordType.VOTERS, VOTERS),
-    ]
-    out += batch([(one.key or b"", one.value) for one in control], base_offset=1)
-    offset = 3
-    for values in batches:
-        out += batch(list(values), base_offset=offset)
-        offset += len(values)
-    return out
 
 
 def complete(folder: Path) -> CompleteLog:
     with open_files(find_partition(folder)) as files:
         return read_complete_log(files)
-
-
-def values(content: bytes) -> list[bytes]:
-    """The values of a file's metadata records."""
-    return [
-        content[slice(*record.value)]
-        for one in scan(content, expected=0)
-        if isinstance(one, RecordBatch) and not one.is_control
-        for record in framed_records(content, one)
-        if record.value is not None
-    ]
 
 
 def registered(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration]:

@@ -18,28 +18,12 @@ from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Event
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written
-
-SECRET = "hunter2-in-plain-text"
-PUBLIC_FIELDS = {"name", "resource_name", "topic_name"}
-"""String fields of a record with credentials that are not secret."""
+from tests.unit.connectors.metadata.secret_values import SECRET, secret_value
 
 
 def events(payload: bytes) -> list[Event]:
     table = decode_records(payload, base_offset=0, last_offset=0, leader_epoch=1, high_watermark=9)
     return list(table.events())[:-1]
-
-
-def secret_value(name: str, type_: FieldType) -> object:
-    """Returns a value for any field; every string and byte string except a name is the secret."""
-    if type_.name == "struct":
-        return {field.name: secret_value(field.name, field.type) for field in type_.fields}
-    if type_.of is not None:
-        return [secret_value(name, type_.of)]
-    if "bytes" in type_.name:
-        return SECRET.encode()
-    if "string" in type_.name:
-        return "a-name" if name in PUBLIC_FIELDS else SECRET
-    return bytes(range(16)) if type_.name == "uuid" else 1
 
 
 @pytest.mark.parametrize("kafka", kafka_versions())

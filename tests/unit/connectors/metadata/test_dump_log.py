@@ -34,7 +34,7 @@ from tests.unit.connectors.metadata.metadata_bytes import (
     tinysnapshot,
 )
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
-from tests.unit.connectors.metadata.test_all_kafka_versions import SECRET, secret_value
+from tests.unit.connectors.metadata.secret_values import SECRET, secret_value
 
 
 def records(segment: bytes, kafka: str | None = None, *, secrets: bool = False) -> list[DumpedRecord]:

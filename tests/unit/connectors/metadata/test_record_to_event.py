@@ -31,8 +31,9 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event
 from rules.model.history import ZkMigrationState
-from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, RecordPosition, Voter
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, TopicId
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, Voter
+from tests.unit.connectors.metadata.decoded_records import AT, UUID, metadata, one, raft
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import (
     EVERY_RECORD,
@@ -42,8 +43,6 @@ from tests.unit.connectors.metadata.metadata_record_schemas import (
     written,
 )
 
-AT = RecordPosition(offset=Offset(8), leader_epoch=Epoch(3), timestamp_ms=Millis(1000))
-UUID = bytes(range(16))
 PRINTED = "AAECAwQFBgcICQoLDA0ODw"
 REVERSED = "Dw4NDAsKCQgHBgUEAwIBAA"
 LISTENER = {"name": "CONTROLLER", "host": "c1.test", "port": 9093, "security_protocol": 1}
@@ -54,24 +53,6 @@ LISTENERS = [LISTENER, {"name": "INTERNAL", "host": "fd00::3", "port": 40_123, "
 ENDPOINTS = (ENDPOINT, Endpoint(listener="INTERNAL", host="fd00::3", port=40_123))
 FEATURES = [FEATURE, {"name": "kraft.version", "min_supported_version": 0, "max_supported_version": 1}]
 ALL_SUPPORTED = (FeatureRange(name="kraft.version", lowest=0, highest=1), SUPPORTED)
-
-
-def one(value: bytes | tuple[bytes, bytes]) -> Event:
-    """Returns the event of a record. The log holds it three times: a repeated one is read in another way."""
-    payload = batch([value] * 3, base_offset=8, epoch=3, timestamp=1000)
-    table = decode_records(payload, base_offset=8, last_offset=10, leader_epoch=3, high_watermark=11)
-    *events, _ = table.events()
-    offsets = (replace(AT, offset=Offset(8 + number)) for number in range(3))
-    assert events == [replace(events[0], at=at) for at in offsets]  # type: ignore[arg-type]
-    return events[0]
-
-
-def metadata(api_key: int, version: int, **given: Any) -> Event:
-    return one(metadata_value(api_key, version, **given))
-
-
-def raft(kind: int, version: int, **given: Any) -> Event:
-    return one(raft_value(kind, version, **given))
 
 
 NODES = (NodeId(1), NodeId(2))

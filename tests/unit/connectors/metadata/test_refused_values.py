@@ -13,28 +13,17 @@ from connectors.observations.observation import Event
 from rules.model.membership import MOST_VOTERS
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, text
 from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value, raft_value
+from tests.unit.connectors.metadata.voters_bytes import LISTENER, UUID, voters
 
 YEAR_10000 = 253_402_300_800_000
-UUID = bytes(range(16))
 TOPIC = data(2, 0, text("t") + UUID + b"\0")
 NODE = 2**31 - 1
 FEATURE = {"name": "metadata.version", "min_supported_version": 1, "max_supported_version": 30}
-LISTENER = {"name": "CONTROLLER", "host": "c1.test", "port": 9093, "security_protocol": 0}
-VOTER = {
-    "voter_id": 1,
-    "voter_directory_id": UUID,
-    "endpoints": [LISTENER],
-    "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
-}
 PARTITION = {"topic_id": UUID, "replicas": [1, 2], "leader": 1}
 
 
 def partition(**changed: Any) -> bytes:
     return metadata_value(3, 2, **{**PARTITION, **changed})
-
-
-def voters(*listed: dict[str, Any]) -> tuple[bytes, bytes]:
-    return raft_value(6, voters=[{**VOTER, **voter} for voter in listed])
 
 
 def events(payload: bytes, **observed: int | None) -> list[Event]:

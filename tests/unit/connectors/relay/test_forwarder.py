@@ -15,8 +15,8 @@ from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from tests.eventually import eventually
-from tests.unit.connectors.relay.test_relayed_cluster import Tail
-from tests.unit.connectors.relay.test_topic_position import records
+from tests.unit.connectors.relay.topic_records import records
+from tests.unit.connectors.relay.topic_tail import Tail
 
 TOPIC = TopicSection(bootstrap=("a:1",), topic="t")
 

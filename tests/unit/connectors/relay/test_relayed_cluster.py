@@ -1,7 +1,7 @@
 """When a relay takes a cluster over from another one, where it continues, and what it sends."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,33 +11,14 @@ from connectors.observations.observation import Observation
 from connectors.relay.cluster_writer import ClusterWriter
 from connectors.relay.relay_message import Baseline, RelayMessage, check_row, first_sequence
 from connectors.relay.relayed_cluster import LEASE_S, RelayedCluster
-from connectors.relay.topic_tail import TopicPosition, TopicTail, advanced
+from connectors.relay.topic_tail import TopicPosition
 from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from tests.unit.connectors.relay.test_topic_position import FIRST, NOW_MS, message, poll, records
+from tests.unit.connectors.relay.topic_records import FIRST, NOW_MS, poll, records
+from tests.unit.connectors.relay.topic_tail import PARTITION, Tail
 
 ME, OTHER = "me", "other"
-PARTITION = 3
-
-
-class Tail(TopicTail):
-    """A topic that was read."""
-
-    def __init__(self) -> None:
-        super().__init__(TopicSection(bootstrap=("a:1",), topic="t"), {"prod": "id"})
-        self._next = {PARTITION: 100}
-
-    def ends(self) -> Mapping[int, int]:
-        return dict(self._next)
-
-    uncommitted_ends = ends
-
-    def has(self, sequence: int, row: Observation, relay: str, baseline: Baseline = FIRST) -> None:
-        """The topic has another row."""
-        after = advanced(self.positions.get("prod"), message(sequence, row, relay, baseline), PARTITION)
-        if after is not None:
-            self.positions["prod"] = after
 
 
 class Scene:

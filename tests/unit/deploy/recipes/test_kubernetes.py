@@ -1,66 +1,43 @@
 """The manifests are valid by Kubernetes' schemas and consistent, and the ConfigMap is a valid configuration."""
 
 import shlex
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import kubernetes_validate
 import pytest
 import yaml
 
 from streaming.config import Config, load
 from streaming.config.exposure import open_page
 from streaming.web.application import START_S
-from tests.unit.test_project_layout import parse_command
+from tests.unit.command_line import parse_command
+from tests.unit.deploy.recipes.manifests import (
+    FILES,
+    JOB,
+    NEWEST,
+    OLDEST,
+    POD_MONITOR,
+    RELAY,
+    ROOT,
+    SPARK,
+    SPARK_JOB,
+    STATEFUL,
+    Manifest,
+    all_of_kind,
+    of_kind,
+    selectors,
+    validate,
+)
 
-ROOT = Path(__file__).parents[4]
-FOLDER = ROOT / "deploy" / "kubernetes"
-OLDEST, NEWEST = "1.29", "1.36"
-
-Manifest = dict[str, Any]
-
-
-FILES: dict[str, list[Manifest]] = {
-    file.name: [*yaml.safe_load_all(file.read_text())] for file in sorted(FOLDER.glob("*.yaml"))
-}
 MANIFESTS = [each for found in FILES.values() for each in found]
-JOB, RELAY, SPARK_JOB = "kraftwatch.yaml", "relay.yaml", "sparkapplication.yaml"
 
 
-def of_kind(kind: str, file: str = JOB) -> Manifest:
-    (one,) = all_of_kind(kind, file)
-    return one
-
-
-def all_of_kind(kind: str, file: str) -> list[Manifest]:
-    return [each for each in FILES[file] if each["kind"] == kind]
-
-
-STATEFUL = of_kind("StatefulSet")["spec"]
 LABELS = STATEFUL["template"]["metadata"]["labels"]
 POD = STATEFUL["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 PROBES = {kind: CONTAINER[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
-POD_MONITOR = of_kind("PodMonitor", "podmonitor.yaml")
-SPARK = of_kind("SparkApplication", SPARK_JOB)["spec"]
 APACHE = of_kind("SparkApplication", "sparkapp.yaml")["spec"]
 AUDIT = of_kind("CronJob")["spec"]["jobTemplate"]["spec"]
-
-
-def selectors(manifests: Iterable[Manifest]) -> Iterator[dict[str, str]]:
-    """Yields the labels with which each manifest selects pods."""
-    for spec in (each.get("spec", {}) for each in manifests):
-        if found := spec.get("podSelector") or spec.get("selector"):
-            either = {each["key"]: each["values"][0] for each in found.get("matchExpressions", ())}
-            yield {**found.get("matchLabels", {} if either else found), **either}
-
-
-def validate(manifest: Manifest, version: str) -> None:
-    """Kinds of operators have no schema here."""
-    if manifest["kind"] not in ("PodMonitor", "PrometheusRule", "SparkApplication"):
-        kubernetes_validate.validate(manifest, version, strict=True)
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])

@@ -24,8 +24,8 @@ from streaming.web.page_access import PageAccess
 from streaming.web.server import Server
 from tests.eventually import eventually
 from tests.sinks.server import HttpDouble, HttpReply, serving
+from tests.situation.commands import situation
 from tests.unit.connectors.kafka.certificates import authority
-from tests.unit.rules.situation import healthy
 from tests.unit.streaming.metrics.exposition import MetricsFixture, Samples
 from tests.unit.streaming.metrics.otlp_metrics import (
     as_samples,
@@ -58,7 +58,7 @@ def backend() -> Iterator[HttpDouble]:
 
 @pytest.fixture
 def running(tmp_path: Path) -> MetricsFixture:
-    return MetricsFixture(tmp_path).batch(healthy(), took_s=0.2).batch(healthy(), took_s=7)
+    return MetricsFixture(tmp_path).batch(situation(), took_s=0.2).batch(situation(), took_s=7)
 
 
 def replaced(recipe: str, values: Mapping[str, str]) -> str:

@@ -2,24 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from streaming.config import load
 from tests.cli.program import kraftwatch
-from tests.unit.deploy.recipes.test_helm_chart import HELM, rendered
-from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, Manifest, validate
+from tests.unit.deploy.recipes.helm_chart import HELM, rendered
+from tests.unit.deploy.recipes.manifests import NEWEST, OLDEST, Manifest, validate
+from tests.unit.deploy.recipes.strimzi_manifests import CHECK, POLICY, VALUES
 
-PAGE = Path(__file__).parents[4] / "docs" / "strimzi.md"
-BLOCKS: list[dict[str, Any]] = [
-    yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-]
-(VALUES,) = (block for block in BLOCKS if "config" in block)
-(POLICY,) = (block for block in BLOCKS if block.get("kind") == "NetworkPolicy")
-(CHECK,) = (block for block in BLOCKS if block.get("kind") == "Job")
-(USER,) = (block for block in BLOCKS if block.get("kind") == "KafkaUser")
 SECRETS = "/etc/kraftwatch-secrets"
 
 

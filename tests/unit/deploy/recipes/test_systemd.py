@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streaming.pipeline.checkpoint import LOCK_WAIT_S
-from tests.unit.test_project_layout import parse_command
+from tests.unit.command_line import parse_command
 
 ROOT = Path(__file__).parents[4]
 UNITS = ROOT / "deploy" / "systemd"

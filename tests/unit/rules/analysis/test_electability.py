@@ -19,16 +19,8 @@ from rules.analysis.endpoint_status import endpoint_statuses, last_known_endpoin
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
-from tests.unit.rules.situation import (
-    healthy,
-    key,
-    leaderless,
-    name_not_found,
-    present,
-    refuses,
-    registered_elsewhere,
-    voter_not_fetching,
-)
+from tests.situation.commands import situation
+from tests.situation.situation import controller_key as key
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
 OLD, NEW = "old", "new"
@@ -82,7 +74,8 @@ def controllers(nodes: Sequence[Node]) -> list[RestartedController]:
 def test_changed_endpoints_give_the_result_of_real_quorums(voters: int, changed: int, electable: bool) -> None:
     result = forecast_election(controllers([(True, node < changed, 5, False) for node in range(voters)]))
     assert result.electable is electable
-    assert len(present(result.best).reached) == min(voters, voters - changed + 1)
+    assert result.best
+    assert len(result.best.reached) == min(voters, voters - changed + 1)
 
 
 @pytest.mark.parametrize(("moved_voters_end", "electable"), [((1, 90), False), ((1, 100), True), ((2, 10), True)])
@@ -148,7 +141,7 @@ def test_votes_and_reasons_of_one_candidate_name_each_voter() -> None:
     listed = voter_set(9, {})
     without = tuple(replace(each, endpoints=()) if each.key.id == 6 else each for each in listed.voters)
     one = replace(one, voters=replace(listed, voters=without))
-    replaced = replace(seven, key=key(7, "otherDisk"))
+    replaced = replace(seven, key=key(7, "another"))
 
     others = [two, three, replace(five, unreachable=True), six, replaced, eight, nine]
     candidate = forecast_election([one, *others]).candidates[0]
@@ -167,7 +160,7 @@ def test_votes_and_reasons_of_one_candidate_name_each_voter() -> None:
 
 def test_host_names_are_compared_without_regard_to_case() -> None:
     one, two = controllers(((True, False, 5, False), (True, False, 5, False)))
-    upper = replace(two, endpoint=replace(present(two.endpoint), host="C2.OLD"))
+    upper = replace(two, endpoint=Endpoint(listener="CONTROLLER", host="C2.OLD", port=9093))
     assert [each.wins for each in forecast_election([one, upper]).candidates] == [True, True]
 
 
@@ -235,25 +228,45 @@ def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
 
 
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
-    quorum = voter_not_fetching(healthy(), 1, end=9_000, epoch=6)
+    quorum = situation("stopped 1 since 40s", "elected 3 last 30s")
     first = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))[0]
-    assert (first.key, first.alive, first.unreachable, first.position) == (key(1), False, False, (6, 9_000))
+    known = (first.key, first.alive, first.unreachable, first.position)
+    assert known == (key(1), False, False, (7, 9_920))
+
+
+@pytest.mark.parametrize(("lag", "end"), [("500ms", 10_000), ("5s", 10_000), ("5001ms", 9_990)])
+def test_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag: str, end: int) -> None:
+    """KIP-595: an idle follower of Kafka fetches every half second."""
+    quorum = situation(f"behind 1 {lag}")
+    voters = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
+    assert [one.position for one in voters] == [(7, end), (7, 10_000), (7, 10_000)]
 
 
 def test_voter_of_which_no_poll_says_whether_it_fetches_counts_as_alive() -> None:
-    quorum = replace(healthy(), poll=None)
-    assert all(one.alive for one in restarted_voters(quorum, endpoint_statuses(quorum, None, THRESHOLDS)))
+    quorum = situation("unpolled always")
+    voters = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
+    assert all(one.alive for one in voters)
+    assert forecast_election(voters).electable
 
 
 def test_faults_found_by_probes_can_be_ignored() -> None:
-    quorum = registered_elsewhere(name_not_found(healthy(), 1), 2)
+    quorum = situation("probe 1 name-not-found", "registers 2 at c2:19093")
     statuses = endpoint_statuses(quorum, quorum.poll, THRESHOLDS)
     assert [one.unreachable for one in restarted_voters(quorum, statuses)] == [True, True, False]
     assert [one.unreachable for one in restarted_voters(quorum, statuses, use_probes=False)] == [False, True, False]
 
 
+def test_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
+    def electable(*commands: str) -> bool:
+        quorum = situation(*commands)
+        return forecast_election(restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))).electable
+
+    assert electable("stopped 1")
+    assert not electable("stopped 1,2", "observer 2-new"), "controllers 2 and 3 run, and of three voters one is left"
+
+
 def test_refusing_voter_may_be_moved_or_down() -> None:
-    quorum = leaderless(refuses(healthy(), 1, 2), 3)
+    quorum = situation("probe 1,2 refused", "leaderless 3")
     statuses = last_known_endpoint_statuses(quorum, THRESHOLDS)
     moved = restarted_voters(quorum, statuses)
     assert forecast_election(moved).electable
@@ -263,4 +276,4 @@ def test_refusing_voter_may_be_moved_or_down() -> None:
 def test_keys_are_sorted_and_written_whether_or_not_kafka_names_their_directory_ids() -> None:
     without, other = ReplicaKey(id=NodeId(1)), ReplicaKey(id=NodeId(2))
     assert sorted([other, key(1), without]) == [without, key(1), other]
-    assert (str(without), str(key(1))) == ("1", "1-dirOf1AAAAAAAAAAAAAAAA")
+    assert (str(without), str(key(1))) == ("1", "1-dir1")

@@ -1,93 +1,58 @@
-"""How long ago a replica last fetched, also where only an earlier leader reported it; and its lag over a window."""
+"""The ages of a row by the leader's clock, whether two keys name one replica, and a lag over a window of samples.
+
+How replicas fetch is in the cases of the rules: `voter-lagging`, `observer-lagging` and `failure-tolerance`.
+"""
 
 from dataclasses import replace
 
 import pytest
 
-from rules.analysis.replica_lag import (
-    Liveness,
-    Readiness,
-    fetch_age_ms,
-    lag_ms,
-    liveness,
-    readiness,
-    same_replica,
-    since_last_fetch_ms,
-)
-from rules.evaluate import thresholds_for
-from rules.model.identifiers import Millis, ReplicaKey
-from rules.model.quorum import LagSample, Quorum
-from tests.unit.rules.situation import LOG_END, NOW, healthy, key, present, row, with_history, with_rows
-
-POLLED_AT_MS = NOW - 200
+from rules.analysis.replica_lag import Readiness, fetch_age_ms, lag_ms, readiness, same_replica
+from rules.model.identifiers import Millis, Offset, ReplicaKey
+from rules.model.quorum import LagSample, Poll, Replica
+from tests.situation.commands import situation
+from tests.situation.situation import NOW, controller_key
 
 
-def only_reported_by_an_earlier_leader(sampled_ago_ms: int, fetch_age_ms: int) -> Quorum:
-    """The new leader does not know when voter 2 fetched; the earlier leader's last answer is this old."""
-    quorum = with_rows(healthy(), 2, last_fetch_ms=None, last_caught_up_ms=None)
-    at = Millis(POLLED_AT_MS - sampled_ago_ms)
-    samples = (
-        LagSample(observed_at_ms=Millis(at - 5_000), lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(0)),
-        LagSample(observed_at_ms=at, lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(fetch_age_ms)),
-        LagSample(observed_at_ms=Millis(POLLED_AT_MS), lag=None, lag_ms=None, fetch_age_ms=None),
-    )
-    return with_history(quorum, replace(quorum.histories[key(2)], samples=samples))
+def the_poll(*commands: str) -> Poll:
+    """Returns the newest poll of a situation. Voter 3 leads."""
+    poll = situation(*commands).poll
+    assert poll is not None
+    return poll
 
 
-@pytest.mark.parametrize(
-    ("sampled_ago_ms", "fetch_age_ms", "expected"),
-    [
-        (4_000, 3_000, Liveness.FETCHING),
-        (10_000, 0, Liveness.FETCHING),
-        (4_000, 6_001, Liveness.NOT_FETCHING),
-        (9_000, 3_000, Liveness.NOT_FETCHING),
-    ],
-)
-def test_the_age_of_an_earlier_answer_is_added_to_the_age_that_it_reported(
-    sampled_ago_ms: int, fetch_age_ms: int, expected: Liveness
-) -> None:
-    quorum = only_reported_by_an_earlier_leader(sampled_ago_ms, fetch_age_ms)
-    assert quorum.poll is not None
-
-    assert since_last_fetch_ms(quorum, quorum.poll, key(2)) == sampled_ago_ms + fetch_age_ms
-    assert liveness(quorum, quorum.poll, key(2), thresholds_for({})["no-leader"]) is expected
+def row_of(poll: Poll, node: int) -> Replica:
+    return next(row for row in poll.voters if row.key.id == node)
 
 
 @pytest.mark.parametrize(("behind", "age"), [(0, 0), (100, 0), (101, None)])
 def test_after_the_leaders_clock_was_set_back_the_end_of_a_log_shows_who_follows(behind: int, age: int | None) -> None:
     """Kafka keeps a replica's later times (LeaderState.ReplicaState), also if it has failed since."""
-    poll = present(healthy().poll)
-    frozen = Millis(NOW + 3_600_000)
-    replica = replace(row(key(2), end=LOG_END - behind), last_fetch_ms=frozen, last_caught_up_ms=frozen)
-    assert (fetch_age_ms(poll, replica), lag_ms(poll, replica)) == (age, age)
+    poll = the_poll()
+    leader, later = row_of(poll, 3), Millis(NOW + 3_600_000)
+    assert leader.log_end_offset is not None
+    end = Offset(leader.log_end_offset - behind)
+    row = replace(row_of(poll, 2), log_end_offset=end, last_fetch_ms=later, last_caught_up_ms=later)
 
-
-def test_a_replica_that_no_kept_poll_reported_has_no_last_fetch() -> None:
-    quorum = only_reported_by_an_earlier_leader(4_000, 3_000)
-    assert quorum.poll is not None
-
-    assert since_last_fetch_ms(replace(quorum, histories={}), quorum.poll, key(2)) is None
+    assert (fetch_age_ms(poll, row), lag_ms(poll, row)) == (age, age)
 
 
 def test_the_leader_fetches_and_has_caught_up_and_without_its_row_nothing_is_known() -> None:
-    poll = present(healthy().poll)
-    leader, follower = poll.leader, row(key(2), lag_ms=700, fetched_ago_ms=300)
-    assert leader is not None
+    poll = the_poll("behind 2 400ms", "stopped 2 since 300ms")
+    leader, follower = row_of(poll, 3), row_of(poll, 2)
     assert (fetch_age_ms(poll, leader), lag_ms(poll, leader)) == (0, 0)
     assert (fetch_age_ms(poll, follower), lag_ms(poll, follower)) == (300, 700)
-    assert (fetch_age_ms(poll, row(key(2))), lag_ms(poll, row(key(2)))) == (0, 0)
 
-    without = replace(poll, voters=tuple(each for each in poll.voters if each is not leader))
-    assert without.leader is None
+    without = replace(poll, voters=tuple(row for row in poll.voters if row is not leader))
     assert (fetch_age_ms(without, follower), lag_ms(without, follower)) == (None, None)
 
 
 def test_a_replica_whose_directory_is_not_known_may_be_that_of_any_directory_of_its_node() -> None:
-    unknown = ReplicaKey(id=key(2).id)
-    assert same_replica(unknown, key(2))
-    assert same_replica(key(2), unknown)
-    assert not same_replica(key(2, "newDirOf2"), key(2))
-    assert not same_replica(unknown, key(3))
+    known, unknown = controller_key(2), ReplicaKey(id=controller_key(2).id)
+    assert same_replica(unknown, known)
+    assert same_replica(known, unknown)
+    assert not same_replica(controller_key(2, "new"), known)
+    assert not same_replica(unknown, controller_key(3))
 
 
 LIMIT_MS = Millis(2_000)

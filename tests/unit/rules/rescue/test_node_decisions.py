@@ -3,7 +3,7 @@
 What a majority holds survives, what one alone holds does not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.model.identifiers import Epoch, Offset
+from rules.model.identifiers import Endpoint, Epoch, Offset
 from rules.model.membership import Voter, VoterSet, majority
 from rules.rescue.node_decisions import (
+    DiskSurvival,
     NodeAction,
     NodeDecision,
     StoppedDisk,
@@ -23,14 +24,17 @@ from rules.rescue.node_decisions import (
     overrides_in,
     start_order,
 )
-from tests.unit.rules.situation import endpoint, key, present
+from tests.situation.situation import controller_key as key
 
 APPLY, LEAVE, FETCH_AGAIN, REFUSE = NodeAction
 
 
-def voters(count: int, *, offset: int = 1, host: str | None = None) -> VoterSet:
-    all_ = tuple(Voter(key=key(node), endpoints=(endpoint(node, host),)) for node in range(1, count + 1))
-    return VoterSet(voters=all_, offset=Offset(offset), leader_epoch=Epoch(1), timestamp_ms=None)
+def voters(count: int, *, offset: int = 1, host: str = "c") -> VoterSet:
+    listed = tuple(
+        Voter(key=key(node), endpoints=(Endpoint(listener="CONTROLLER", host=f"{host}{node}", port=9093),))
+        for node in range(1, count + 1)
+    )
+    return VoterSet(voters=listed, offset=Offset(offset), leader_epoch=Epoch(1), timestamp_ms=None)
 
 
 def log(node: int, *ends: tuple[int, int], unreadable: str | None = None) -> StoppedDisk:
@@ -183,6 +187,12 @@ def _below(history: Mapping[int, int], epoch: int) -> list[int]:
 # The surviving disks.
 
 
+def survival(disks: Iterable[StoppedDisk]) -> DiskSurvival:
+    found = disk_survival(disks)
+    assert found is not None
+    return found
+
+
 def disk(node: int, end: int, epoch: int = 1, of: int = 3) -> StoppedDisk:
     return StoppedDisk(key=key(node), epoch=Epoch(epoch), end_offset=Offset(end), voters=voters(of))
 
@@ -199,10 +209,7 @@ def disk(node: int, end: int, epoch: int = 1, of: int = 3) -> StoppedDisk:
     ],
 )
 def test_best_disk_has_the_highest_epoch_and_then_the_highest_offset(disks: list[StoppedDisk], best: list[int]) -> None:
-    found = disk_survival(disks)
-
-    assert found is not None
-    assert [one.id for one in found.best] == best
+    assert [one.id for one in survival(disks).best] == best
 
 
 @pytest.mark.parametrize(
@@ -220,9 +227,8 @@ def test_best_disk_has_the_highest_epoch_and_then_the_highest_offset(disks: list
     ],
 )
 def test_number_of_disks_needed_to_have_all_committed_records(of: int, read: int, whole: bool, electable: bool) -> None:
-    found = disk_survival(disk(node, 10, of=of) for node in range(1, read + 1))
+    found = survival(disk(node, 10, of=of) for node in range(1, read + 1))
 
-    assert found is not None
     assert (found.holds_all_committed, found.electable) == (whole, electable)
     assert [one.id for one in found.absent] == [*range(read + 1, of + 1)]
 
@@ -231,15 +237,15 @@ def test_damaged_disk_counts_as_a_missing_one() -> None:
     """Records after the damage may be committed, and on neither the other disk nor the missing third one."""
     damaged = replace(disk(1, 10), intact=False)
 
-    found = present(disk_survival([damaged, disk(2, 40)]))
+    found = survival([damaged, disk(2, 40)])
     assert [one.id for one in found.damaged] == [1]
     assert not found.holds_all_committed
-    three = present(disk_survival([damaged, disk(2, 40), disk(3, 41)]))
+    three = survival([damaged, disk(2, 40), disk(3, 41)])
     assert three.holds_all_committed
 
 
 def test_override_in_a_snapshot_is_distinguished_from_an_ordinary_change() -> None:
-    recorded, moved = voters(3, offset=36), voters(3, offset=99, host="new.test")
+    recorded, moved = voters(3, offset=36), voters(3, offset=99, host="new")
     ordinary = replace(recorded, offset=Offset(99))
 
     assert overrides_in([(recorded, False), (ordinary, True)], Offset(0)) == ()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Endpoint, NodeId
+from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.membership import FeatureRange, Voter
 from rules.rescue.voter_override import (
     OverrideOutcome,
@@ -14,7 +14,18 @@ from rules.rescue.voter_override import (
     registered_voters,
     voter_set_text,
 )
-from tests.unit.rules.situation import endpoint, key, registration
+from tests.situation.commands import situation
+from tests.situation.situation import controller_key
+
+
+def key(node: int, directory: str = "dir") -> ReplicaKey:
+    """Returns a key whose directory id has 22 characters, as a list of controllers must name it."""
+    return controller_key(node, f"{directory}{node}".ljust(22, "A"))
+
+
+def endpoint(node: int, host: str | None = None, port: int = 9093) -> Endpoint:
+    return Endpoint(listener="CONTROLLER", host=host or f"c{node}.test", port=port)
+
 
 HERE = tuple(Voter(key=key(node), endpoints=(endpoint(node),)) for node in (1, 2, 3))
 LIST = ",".join(f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3))
@@ -64,13 +75,14 @@ def test_voters_as_registered_have_the_registered_endpoint_of_the_recorded_liste
     other = Endpoint(listener="REPLICA", host="r1.test", port=9999)
     recorded = (replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:])
     moved = replace(endpoint(1, "moved.test", 9095), listener="controller")
-    controllers = {NodeId(1): replace(registration(1), endpoints=(other, moved))}
+    registered = situation().controllers[NodeId(1)]
+    controllers = {NodeId(1): replace(registered, endpoints=(other, moved))}
 
     first, *others = registered_voters(recorded, controllers)
 
     assert first.endpoints == (endpoint(1, "moved.test", 9095), other)
     assert others == [*HERE[1:]], "without a registration they stay as recorded"
-    none_of_it = {NodeId(1): replace(registration(1), endpoints=(other,))}
+    none_of_it = {NodeId(1): replace(registered, endpoints=(other,))}
     assert registered_voters(recorded, none_of_it) == recorded
 
 
@@ -90,6 +102,9 @@ def test_the_list_has_the_endpoint_that_voters_dial_of_several() -> None:
     assert initial_controllers([replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:]]) == LIST
     assert initial_controllers(reversed(HERE)) == LIST, "by node id"
     assert initial_controllers([replace(HERE[0], endpoints=()), *HERE[1:]]) is None, "no list of some voters"
+    assert initial_controllers([replace(HERE[0], key=ReplicaKey(id=NodeId(1))), *HERE[1:]]) is None, (
+        "nor without a disk"
+    )
 
 
 def test_difference_is_printed_as_in_the_kip() -> None:

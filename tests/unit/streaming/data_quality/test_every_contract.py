@@ -22,11 +22,11 @@ from streaming.data_quality.suite_rows import (
     event_rows,
 )
 from streaming.replay.decoded_row import decode_observation
-from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
+from tests.scripts.log_script import failed, poll
+from tests.unit.connectors.metadata.metadata_bytes import batch, data, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
-from tests.unit.streaming.replay.log_script import failed, poll
+from tests.unit.streaming.data_quality.contract_rows import NOW, records
 
-NOW = 1_800_000_000_000
 WELL = "well"
 
 
@@ -46,21 +46,6 @@ def each_by_its_own_cluster(suite: str, **more: object) -> dict[str, set[object]
 
     named: dict[str, set[object]] = {name: {name} for name in CONTRACTS[suite]}
     return {**named, **{name.replace("_", "-"): {cluster} for name, cluster in more.items()}}
-
-
-def records(cluster: str, base: int, last: int, *, hw: int = 1_000, epoch: int = 3, **more: Any) -> Observation:
-    payload = b"".join(batch([noop()], base_offset=offset, epoch=max(epoch, 0)) for offset in range(base, last + 1))
-    stated: dict[str, Any] = {
-        "cluster": cluster,
-        "kind": ObservationKind.RECORDS,
-        "observed_at_ms": NOW,
-        "base_offset": base,
-        "last_offset": last,
-        "leader_epoch": epoch,
-        "high_watermark": hw,
-        "payload": payload,
-    }
-    return Observation(**{**stated, **more})
 
 
 def piece(cluster: str, number: int, end: int = 50) -> Observation:

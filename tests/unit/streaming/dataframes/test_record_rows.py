@@ -11,7 +11,7 @@ from connectors.logdir.log_byte_ranges import LogByteRange
 from connectors.metadata.record_schemas import FieldType
 from streaming.dataframes.metadata_log_source import RECORD, record_batches
 from streaming.pipeline.arrow_schema import arrow_schema
-from tests.kips.test_kip_704 import CHANGE, PARTITION
+from tests.kips.kip_records import CHANGE, PARTITION
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, tagged, tinylog, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
 

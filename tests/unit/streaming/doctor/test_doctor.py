@@ -40,17 +40,16 @@ from streaming.doctor.host_checks import (
     recorded_ids,
 )
 from streaming.pipeline.checkpoint import Checkpoint
+from tests.scripts.log_script import poll, replica
 from tests.sinks.server import serving
 from tests.unit.connectors.kafka.certificates import authority
-from tests.unit.rules.situation import key, row
-from tests.unit.streaming.replay.log_script import poll
 
 HEALTHY = ConnectivityCheck(
     address=Address("c1", 9093),
     configured=True,
     addresses=("10.0.0.1",),
     metadata_version=30,
-    quorum=poll(*(row(key(node)) for node in (1, 2, 3)), hw=9),
+    quorum=poll(*(replica(f"{node}-dir{node}") for node in (1, 2, 3)), hw=9),
     fetch=FetchResult(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=NodeId(2), leader_epoch=Epoch(4), leader=None),
     cluster=ClusterDescription(cluster_id="id", controllers=()),
     skew_ms=12,

@@ -19,11 +19,11 @@ from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
-from tests.unit.rules.situation import healthy
+from tests.situation.commands import situation
 
 
 def status() -> ClusterStatus:
-    return job_cluster_status(healthy(3), thresholds_for({}))
+    return job_cluster_status(situation(), thresholds_for({}))
 
 
 @dataclass

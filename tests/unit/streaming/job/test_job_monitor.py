@@ -32,15 +32,11 @@ def job(tmp_path: Path) -> MonitoredJob:
     return MonitoredJob(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("step_ms", "what"),
-    [(-HOUR_MS, "back by 60 min"), (HOUR_MS, "forward by 60 min, or the host was suspended")],
-)
-def test_a_clock_that_was_set_fires_once_and_ends(job: MonitoredJob, step_ms: int, what: str) -> None:
+@pytest.mark.parametrize("step_ms", [-HOUR_MS, HOUR_MS])
+def test_a_clock_that_was_set_fires_once_and_ends(job: MonitoredJob, step_ms: int) -> None:
     assert job.after(5) == []
     (fired,) = job.after(1, step_ms=step_ms)
     assert (fired.cluster, fired.rule, fired.subject) == ("kraftwatch", "monitor-degraded", "clock")
-    assert f"The clock of kraftwatch's host was set {what}." in fired.summary
     assert fired.evidence == {"clock_before_at_ms": job.wall_ms - step_ms, "clock_now_at_ms": job.wall_ms}
     assert job.after(CLOCK_LASTS_MS / 1_000 - 5) == []
     # The time of rows goes on more slowly while it is ahead of the clock.
@@ -53,10 +49,7 @@ def test_what_is_missing_fires_after_a_minute_and_resolves_when_it_is_there(job:
     assert job.after(55) == []
     (fired,) = job.after(10)
     assert (fired.cluster, fired.rule, fired.subject) == ("kraftwatch", "monitor-degraded", "checkpoint")
-    assert (fired.severity, fired.summary.partition(", since")[0]) == (
-        Severity.CRITICAL,
-        "Checkpoint s3a://b/k does not answer",
-    )
+    assert fired.evidence["reason"] == "checkpoint s3a://b/k does not answer"
     job.missing = {Dependency.STORE: ("the store does not answer", 60)}
     assert brief(job.after(120)) == [("checkpoint", RESOLVED)], "no alert about the store: it could not be recorded"
 
@@ -67,7 +60,7 @@ def test_a_second_step_changes_the_alert_which_lasts_longer_also_after_a_restart
     job.after(5)
     (first,) = job.after(1, step_ms=HOUR_MS)
     (second,) = job.after(300, step_ms=-HOUR_MS)
-    assert "was set back by 60 min" in second.summary
+    assert second.evidence["clock_now_at_ms"] == job.wall_ms
     assert (second.state, second.started_at_ms, second.fingerprint) == (FIRED, first.started_at_ms, first.fingerprint)
     assert job.after(300) == []
     job.restart()
@@ -130,9 +123,7 @@ def test_the_relay_of_a_cluster_that_has_none_any_more_resolves(tmp_path: Path) 
     job.batch("b")
     assert len(job.after(61)) == 2
     job.topics = {}
-    resolved = job.after(11)
-    assert brief(resolved) == [("relay of a", RESOLVED), ("relay of b", RESOLVED)]
-    assert resolved[0].summary.startswith("The relay of cluster a is no longer configured.")
+    assert brief(job.after(11)) == [("relay of a", RESOLVED), ("relay of b", RESOLVED)]
 
 
 TOO_LATE = "its time is 2 h beyond the time at which the topic got it"
@@ -158,11 +149,7 @@ def test_refused_rows_are_an_alert_with_cluster_reason_and_place(job: MonitoredJ
     job.batch(refused=[refused(12), refused(13)])
     (alert,) = job.after(0)
 
-    assert (alert.rule, alert.cluster, alert.severity) == ("monitor-degraded", "kraftwatch", Severity.WARNING)
-    assert alert.summary == (
-        f"Refused rows of a: {TOO_LATE} (topic observations partition 3, offset 12). "
-        "No state was changed by it; rows of the right relay are accepted."
-    )
+    assert (alert.rule, alert.cluster) == ("monitor-degraded", "kraftwatch")
     assert alert.evidence == {
         "clusters": ["a"],
         "cluster": "a",
@@ -172,7 +159,6 @@ def test_refused_rows_are_an_alert_with_cluster_reason_and_place(job: MonitoredJ
         "offset": 12,
         "appended_at_ms": NOON_MS,
     }
-    assert alert.remedy[0].startswith("# Correct the clock of the relay's host")
 
 
 def test_each_cluster_and_each_part_that_is_refused_is_one_alert(job: MonitoredJob) -> None:
@@ -224,7 +210,6 @@ def test_rows_that_wait_are_reported_after_half_a_minute_and_resolve_when_none_w
     (fired,) = job.after(2)
     assert brief([fired]) == [("log of a", FIRED)]
     assert fired.evidence["waiting_bytes"] == 5_000_000
-    assert "The metadata log of cluster a grows faster than kraftwatch evaluates it" in fired.summary
 
     job.restart()
     assert job.after(100) == [], "a job that was restarted sees first whether rows wait"
@@ -239,7 +224,7 @@ def test_a_job_that_stays_behind_is_reported_after_a_minute(job: MonitoredJob) -
     job.batch("a", late_ms=12_000)
     (fired,) = job.after(1)
     assert brief([fired]) == [("evaluation", FIRED)]
-    assert fired.summary == ("The job evaluates observations 12 s after they were made: alerts are late by as much.")
+    assert fired.evidence == {"late_ms": 12_000}
     job.batch("a")
     assert brief(job.after(11)) == [("evaluation", RESOLVED)]
 
@@ -252,7 +237,6 @@ def test_a_sink_that_fails_for_minutes_is_reported_by_the_others_and_not_by_itse
     assert job.after(299) == []
     (sent,) = job.after(5)
     assert (sent.rule, sent.subject, sent.severity) == ("sink-failing", "sink sink 0", "warning")
-    assert sent.summary == "Delivery to the sink sink 0 fails: unreachable."
     assert (sent.evidence["sink"], sent.evidence["reason"]) == ("sink 0", "unreachable")
     job.restart()
     assert job.after(300) == []
@@ -268,8 +252,7 @@ def test_an_alert_about_a_removed_sink_resolves(tmp_path: Path) -> None:
     job.after(0, *job.blinded("a"))
     assert len(job.after(310)) == 1
     job.set_sinks(RecordingSink("other", mode=DeliveryMode.INCIDENTS))
-    (resolved,) = job.after(11)
-    assert resolved.summary.startswith("The sink sink 0 is no longer configured.")
+    assert brief(job.after(11)) == [("sink sink 0", RESOLVED)]
 
 
 def test_the_hold_of_a_failing_sink_goes_on_while_another_job_takes_its_turn(tmp_path: Path) -> None:
@@ -294,13 +277,12 @@ def audited(at_ms: int, *broken: str, severity: Severity = Severity.CRITICAL) ->
             clusters=("a",) if name in broken else (),
             example="row 12" if name in broken else None,
         )
-        for name in ("offsets-ascend", "every-record-decodes")
+        for name in ("offsets-ascend", "record-time-plausible")
     ]
 
 
 def test_what_an_audit_found_fires_until_an_audit_does_not_find_it(job: MonitoredJob) -> None:
-    job.audits.add(audited(NOON_MS, "offsets-ascend", "every-record-decodes"))
-    # A job that does not decode a row has reported it at once.
+    job.audits.add(audited(NOON_MS, "offsets-ascend"))
     (fired,) = job.after(1)
     assert (fired.rule, fired.subject, fired.severity) == (
         "audit-violations",
@@ -308,16 +290,14 @@ def test_what_an_audit_found_fires_until_an_audit_does_not_find_it(job: Monitore
         Severity.CRITICAL,
     )
     assert fired.evidence["clusters"] == ["a"]
-    assert fired.summary.startswith("Recorded data breaks contract offsets-ascend in 2 rows.")
+    assert (fired.evidence["rows"], fired.evidence["checked_rows"]) == (2, 5_000)
     assert job.after(3_600) == []
     job.restart()
     job.audits.add(audited(NOON_MS + 1, "offsets-ascend"))
     assert job.after(60) == []
 
     job.audits.add(audited(NOON_MS + 2))
-    resolved = job.after(60)
-    assert brief(resolved) == [("contract offsets-ascend", RESOLVED)]
-    assert resolved[0].summary.startswith("The newest audit did not find contract offsets-ascend broken.")
+    assert brief(job.after(60)) == [("contract offsets-ascend", RESOLVED)]
 
 
 def test_while_the_results_of_audits_cannot_be_read_their_alerts_keep_firing(

@@ -1,17 +1,15 @@
 """Logs that child processes write through their stderr stay bounded, and the newest lines are never lost."""
 
-import contextlib
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from connectors.json_log import LogFormat
 from streaming.job import logging_setup
 from tests.eventually import eventually
+from tests.unit.streaming.job.captured_log import logged_to
 
 ECHO = "import sys\nfor line in sys.stdin:\n    sys.stderr.write(line)\n    sys.stderr.flush()\n"
 
@@ -35,22 +33,6 @@ def test_a_log_that_a_child_process_holds_open_is_rotated(tmp_path: Path, monkey
     assert log.read_bytes() == b"after\n", "the child appends: no hole where the old text was"
     assert log.with_name("gather.log.1").read_bytes() == b"before\n" * 200
     assert [path.name for path in tmp_path.glob("spark.err*")] == ["spark.err"], "it is small"
-
-
-@contextlib.contextmanager
-def logged_to(folder: Path, log_format: LogFormat = "text") -> Iterator[None]:
-    """Logs as the driver does, until the end."""
-    loggers = [logging.getLogger(name) for name in ("", *logging_setup.PACKAGES)]
-    before = [{*logger.handlers} for logger in loggers]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logging, "raiseExceptions", True)
-        logging_setup.log_to(folder, log_format)
-        yield
-    for logger, known in zip(loggers, before, strict=True):
-        for handler in {*logger.handlers} - known:
-            logger.removeHandler(handler)
-            with contextlib.suppress(OSError):
-                handler.close()
 
 
 def test_text_of_a_node_in_a_warning_cannot_control_the_terminal(

@@ -20,7 +20,7 @@ from streaming.metrics.job_metrics import JobSources, job_registry
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import from_json, to_bytes
 from streaming.status.status_store import StatusStore
-from tests.unit.rules.situation import NOW
+from tests.situation.situation import NOW
 
 Samples = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -6,8 +6,8 @@ from typing import Any
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DataPointFlags, Metric
 
+from tests.present import present
 from tests.sinks.server import HttpDouble
-from tests.unit.rules.situation import present
 from tests.unit.streaming.metrics.exposition import Samples, samples
 
 

@@ -15,8 +15,8 @@ from streaming.config import checked
 from streaming.metrics import heartbeat, periodic
 from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule, request_url
 from tests.eventually import eventually
+from tests.present import present
 from tests.sinks.server import HttpDouble, HttpReply, serving
-from tests.unit.rules.situation import present
 
 SECRET = "4f1c2a90-do-not-print-me"
 

@@ -21,15 +21,16 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
-from rules.model.monitoring import Reason
 from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.job_metrics import CLUSTER_METRICS, OWN_METRICS, job_registry
 from streaming.metrics.metric_spec import MetricSpec, family, metrics_endpoint
 from streaming.metrics.relay_metrics import RELAY_METRICS
 from streaming.web.server import Server
 from tests.metric_page import PAGE
+from tests.present import present
+from tests.situation.commands import situation
+from tests.situation.situation import NOW
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.rules.situation import NOW, endpoint, failing, healthy, present, voter_not_fetching
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader, samples
 
 SLACK, JSONL, QUORUM = {"sink": "slack"}, {"sink": "jsonl"}, {"source": "quorum", "reason": "denied"}
@@ -96,7 +97,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> MetricsFixture:
     firing = [alert(node, cluster="prod", severity=Severity.CRITICAL) for node in ("voter 1", "voter 2")]
     job = MetricsFixture(folder, ("prod", "never"), [*firing, alert(cluster="no longer configured")])
     behind = replace(
-        failing(healthy(3), Reason.DENIED, str(endpoint(1))),
+        situation("fails log denied 1"),
         high_watermark=Offset(10_000),
         last_offset=Offset(9_899),
         newest_timestamp_ms=Millis(NOW - 4_000),
@@ -148,7 +149,7 @@ def test_statistics_of_a_gatherer_that_no_longer_runs_are_not_exported(running: 
 
 def test_an_alert_of_the_job_itself_is_counted_without_a_batch(tmp_path: Path) -> None:
     firing: list[Alert] = []
-    job = MetricsFixture(tmp_path, firing=firing).batch(healthy(3))
+    job = MetricsFixture(tmp_path, firing=firing).batch(situation())
     firing.append(alert("relay", cluster="prod", severity=Severity.CRITICAL))
     job.batch_stats.note_firing()
 
@@ -188,7 +189,7 @@ def test_a_store_that_does_not_answer_is_asked_once_at_a_scrape(
 ) -> None:
     """Each attempt to connect takes five seconds, and Prometheus waits for ten."""
     quarantine_of(job_database(tmp_path)).put({"prod-1-0": {}})
-    running = MetricsFixture(tmp_path).batch(healthy(3))
+    running = MetricsFixture(tmp_path).batch(situation())
     asked: list[SqliteDatabase] = []
 
     def unavailable(database: SqliteDatabase) -> None:
@@ -203,7 +204,7 @@ def test_a_store_that_does_not_answer_is_asked_once_at_a_scrape(
 
 
 def test_metrics_are_served_in_the_requested_format(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path).batch(healthy(3))
+    running = MetricsFixture(tmp_path).batch(situation())
     with Server(("127.0.0.1", 0), [metrics_endpoint(job_registry(running.sources))]) as server:
         url = f"http://127.0.0.1:{server.port}/metrics"
         plain = requests.get(url, timeout=60)
@@ -220,9 +221,7 @@ def test_metrics_are_served_in_the_requested_format(tmp_path: Path) -> None:
 def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
     running = MetricsFixture(tmp_path, ("prod", "never"), [alert(cluster="prod")])
     running.heartbeats = HeartbeatCounts(sent=1, last_sent_at_ms=NOW)
-    running.batch(
-        voter_not_fetching(healthy(3), 2), sinks={"console": SinkResult(delivered=1)}, quarantined={"prod": 1}
-    )
+    running.batch(situation("stopped 2"), sinks={"console": SinkResult(delivered=1)}, quarantined={"prod": 1})
 
     checked = subprocess.run(
         ["promtool", "check", "metrics"], input=running.text(), capture_output=True, text=True, check=False

@@ -20,9 +20,11 @@ from streaming.metrics import otlp
 from streaming.metrics.job_metrics import job_registry
 from streaming.metrics.otlp import OtlpExport, OtlpMessages, OtlpTarget, send_message
 from tests.eventually import eventually
+from tests.present import present
 from tests.sinks.server import HttpDouble, HttpReply, NoReply, serving
+from tests.situation.commands import situation
+from tests.situation.situation import NOW
 from tests.unit.connectors.kafka.certificates import authority
-from tests.unit.rules.situation import NOW, healthy, present
 from tests.unit.streaming.metrics.exposition import MetricsFixture
 from tests.unit.streaming.metrics.otlp_metrics import (
     as_samples,
@@ -47,7 +49,7 @@ def receiver() -> Iterator[HttpDouble]:
 
 @pytest.fixture
 def running(tmp_path: Path) -> MetricsFixture:
-    return MetricsFixture(tmp_path).batch(healthy(), took_s=0.2).batch(healthy(), took_s=7)
+    return MetricsFixture(tmp_path).batch(situation(), took_s=0.2).batch(situation(), took_s=7)
 
 
 def target(receiver: HttpDouble, **keys: Any) -> OtlpTarget:

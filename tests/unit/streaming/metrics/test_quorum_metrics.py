@@ -8,58 +8,37 @@ from pathlib import Path
 
 import pytest
 
-from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import Reason
-from rules.model.quorum import Quorum
 from streaming.metrics.quorum_metrics import KIP_METRICS
 from streaming.metrics.rates import ELECTIONS_MS, WINDOW_MS, Rates
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_parts import ElectionStatus, ReplicaRole
-from tests.kips.test_kip_856_gauges import voting
 from tests.metric_page import HIDDEN_METRICS
-from tests.unit.rules.situation import (
-    NOW,
-    all_refuse,
-    endpoint,
-    failing,
-    findings,
-    healthy,
-    key,
-    leaderless,
-    not_observed_for,
-    present,
-    stalled,
-    voter_not_fetching,
-    voters_lagging,
-    with_poll,
-)
+from tests.present import present
+from tests.situation.case import evaluated
+from tests.situation.commands import situation
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader
+from tests.unit.streaming.status.status_situations import NOTHING_ANSWERED
 from tests.unit.streaming.status.statuses import NO_OBSERVATION, replica
 
 
 def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
-    adding = reader(MetricsFixture(tmp_path).batch(voting(healthy(3), 1, 2, 3, 4)).samples())
-    removing = reader(MetricsFixture(tmp_path).batch(voting(healthy(3), 2, 3)).samples())
+    adding = reader(MetricsFixture(tmp_path).batch(situation("adding 4")).samples())
+    removing = reader(MetricsFixture(tmp_path).batch(situation("removing 1")).samples())
 
     pending = ("pending_add_voter", "pending_remove_voter", "uncommitted_voter_change")
     assert [adding(name) for name in pending] == [1, 0, 1]
     assert [removing(name) for name in pending] == [0, 1, 1]
-    both = reader(MetricsFixture(tmp_path / "both").batch(voting(healthy(3), 2, 3, 4)).samples())
+    both = reader(MetricsFixture(tmp_path / "both").batch(situation("removing 1", "adding 4")).samples())
     assert [both(name) for name in pending] == [1, 1, 1]
     assert adding("number_of_voters") == removing("number_of_voters") == 3, "the committed ones"
-
-    quorum = healthy(3)
-    nodes = {**present(quorum.poll).nodes, NodeId(2): (endpoint(2, port=19093),)}
-    moving = with_poll(quorum, nodes=nodes)
-    assert [reader(MetricsFixture(tmp_path / "moving").batch(moving).samples())(name) for name in pending] == [0, 0, 1]
+    moving = reader(MetricsFixture(tmp_path / "moving").batch(situation("moving 2 c2:19093")).samples())
+    assert [moving(name) for name in pending] == [0, 0, 1]
 
 
 def test_poll_without_the_leaders_row_shows_no_voter_as_offline(tmp_path: Path) -> None:
     """With its clock the other rows are compared: without it, who fetches is not known."""
-    quorum = healthy(3)
-    rows = tuple(row for row in present(quorum.poll).voters if row.key.id != present(quorum.poll).leader_id)
-    read = reader(MetricsFixture(tmp_path).batch(with_poll(quorum, voters=rows)).samples())
+    read = reader(MetricsFixture(tmp_path).batch(situation("removing 3", "gone 3-dir3 1s")).samples())
 
     assert (read("number_of_offline_voters"), read("voters_fetching"), read("failure_tolerance")) == (None,) * 3
 
@@ -72,60 +51,47 @@ METRICS_OF_A_POLL = {
 }
 
 
-def later(quorum: Quorum) -> Quorum:
-    return replace(quorum, now_ms=Millis(NOW + 60_000))
-
-
 @pytest.mark.parametrize(
-    ("quorum", "leaderless_value"),
-    [
-        (later(leaderless(healthy(3), 1, 2)), 1),
-        (later(all_refuse(healthy(3))), 1),
-        (later(not_observed_for(healthy(3))), None),
-    ],
+    ("outage", "leaderless"),
+    [("leaderless 1,2 for 60s", 1), ("all-refuse for 60s", 1), ("unanswered 60s", None)],
     ids=["no leader", "all refuse", "time-outs"],
 )
-def test_metrics_of_a_poll_are_absent_without_a_leader(
-    quorum: Quorum, leaderless_value: int | None, tmp_path: Path
-) -> None:
-    now = replace(quorum, failures=tuple(replace(one, last_at_ms=quorum.now_ms) for one in quorum.failures))
-    samples = MetricsFixture(tmp_path).batch(healthy(3)).batch(now).samples()
+def test_metrics_of_a_poll_are_absent_without_a_leader(outage: str, leaderless: int | None, tmp_path: Path) -> None:
+    samples = MetricsFixture(tmp_path).batch(situation()).batch(situation(outage)).samples()
     read = reader(samples)
 
     assert names(samples) & METRICS_OF_A_POLL == set()
-    assert (read("number_of_voters"), read("votes_needed"), read("high_watermark")) == (3, 2, 10_000), (
+    assert (read("number_of_voters"), read("votes_needed"), read("high_watermark")) == (3, 2, 9_880), (
         "the log holds them"
     )
-    assert read("leaderless") == leaderless_value
+    assert read("leaderless") == leaderless
     assert read("staleness_seconds") is not None
 
 
 def test_there_is_no_current_leader_as_soon_as_no_controller_leads(tmp_path: Path) -> None:
-    just_before = not_observed_for(healthy(3), 5_000, 5_000)
-    quorum = failing(just_before, Reason.NO_LEADER, *(str(endpoint(node)) for node in (1, 2)))
-    read = reader(MetricsFixture(tmp_path).batch(quorum).samples())
+    read = reader(MetricsFixture(tmp_path).batch(situation("leaderless 1,2 for 5s")).samples())
 
     assert (read("leaderless"), read("current_leader"), read("current_epoch")) == (1, None, 7)
 
 
 def test_cluster_without_an_observation_has_only_cluster_configured(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path, ("prod", "never")).batch(healthy(3))
+    running = MetricsFixture(tmp_path, ("prod", "never")).batch(situation())
 
     exported = {name for name, labels in running.samples() if ("cluster", "never") in labels}
     assert exported == {"cluster_configured"}
 
 
 def test_cluster_with_an_old_status_keeps_only_its_staleness(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path).batch(healthy(3))
+    running = MetricsFixture(tmp_path).batch(situation())
     running.now_ms += 61_000
 
     read = reader(running.samples())
     assert read("number_of_voters") is None
-    assert (read("staleness_seconds"), read("status_age_seconds")) == (61.1, 61)
+    assert (read("staleness_seconds"), read("status_age_seconds")) == (61, 61)
 
 
 def test_age_of_a_status_is_that_of_the_newest_evaluation(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path).batch(healthy(3))
+    running = MetricsFixture(tmp_path).batch(situation())
     running.now_ms += 5_000
     running.store.put_evaluation("prod", at_ms=Millis(running.now_ms))
     running.now_ms += 500
@@ -134,8 +100,7 @@ def test_age_of_a_status_is_that_of_the_newest_evaluation(tmp_path: Path) -> Non
 
 
 def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:
-    empty = Quorum(cluster="prod", cluster_id=None, now_ms=NOW)
-    samples = MetricsFixture(tmp_path).batch(empty).samples()
+    samples = MetricsFixture(tmp_path).batch(situation(*NOTHING_ANSWERED)).samples()
 
     of_kips = {spec.name for spec in KIP_METRICS}
     assert names(samples) & of_kips == set()
@@ -143,16 +108,13 @@ def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:
 
 
 def test_a_flat_high_watermark_and_the_growing_log_of_the_leader_are_exported(tmp_path: Path) -> None:
-    quorum = replace(stalled(voter_not_fetching(healthy(3), 2, epoch=5), waiting=60), last_offset=Offset(9_500))
+    quorum = situation("stopped 2", "stuck 1 since 31s", "stalled 31s")
     read = reader(MetricsFixture(tmp_path).batch(quorum).samples())
 
-    ends, epochs = (
-        [read(name, node_id=str(node), directory_id=key(node).directory_id, role="voter") for node in (1, 2, 3)]
-        for name in ("log_end_offset", "log_end_epoch")
-    )
-    assert (read("high_watermark"), ends, epochs) == (10_000, [10_000, 9_000, 10_060], [7, 5, 7])
-    (stands_still,) = findings(quorum, "high-watermark-stalled")
-    assert stands_still.evidence["uncommitted_records"] == 60, "also those that kraftwatch has not read yet"
+    ends = [read("log_end_offset", node_id=str(node), directory_id=f"dir{node}", role="voter") for node in (1, 2, 3)]
+    assert (read("high_watermark"), ends) == (9_938, [9_938, 9_760, 10_000])
+    (stands_still,) = (one for one in evaluated(quorum).findings if one.rule == "high-watermark-stalled")
+    assert stands_still.evidence["uncommitted_records"] == 62, "also those that kraftwatch has not read yet"
 
 
 def polled(second: int, *ends: int, leader: int = 3, lag_ms: int = 0) -> ClusterStatus:
@@ -207,22 +169,16 @@ def test_one_poll_or_a_new_leader_or_a_truncated_log_has_no_rate() -> None:
 
 
 def test_append_and_fetch_rates_are_exported(tmp_path: Path) -> None:
-    now = healthy(3)
-    assert now.poll is not None
-    behind = {1: 20, 2: 60, 3: 20}
-    shorter = tuple(
-        replace(row, log_end_offset=Offset((row.log_end_offset or 0) - behind[row.key.id])) for row in now.poll.voters
-    )
-    poll = replace(now.poll, observed_at_ms=Millis(now.poll.observed_at_ms - 2_000), voters=shorter)
-    before = replace(now, now_ms=Millis(NOW - 2_000), poll=poll)
+    """Two records are appended in each of two seconds; voter 2 was twenty records behind, and caught up."""
+    before, now = situation("unanswered 2s", "stuck 2 since 12s"), situation()
 
     running = MetricsFixture(tmp_path).batch(before).batch(now)
     read = reader(running.samples())
 
-    assert read("append_records_rate") == 10
-    assert read("fetch_records_rate", node_id="1", directory_id=key(1).directory_id) == 10
-    assert read("fetch_records_rate", node_id="2", directory_id=key(2).directory_id) == 30, "it caught up"
-    unanswered = names(running.batch(later(leaderless(now, 1, 2))).samples())
+    assert read("append_records_rate") == 2
+    assert read("fetch_records_rate", node_id="1", directory_id="dir1") == 2
+    assert read("fetch_records_rate", node_id="2", directory_id="dir2") == 12
+    unanswered = names(running.batch(situation("leaderless 1,2")).samples())
     assert not unanswered & {"append_records_rate", "fetch_records_rate"}, "without polls there are no rates"
 
 
@@ -254,11 +210,8 @@ def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
 
 
 def test_commit_latency_is_exported(tmp_path: Path) -> None:
-    before = replace(healthy(3), now_ms=Millis(NOW - 1_000))
-    before = with_poll(before, observed_at_ms=Millis(present(before.poll).observed_at_ms - 1_000))
-    read = reader(
-        MetricsFixture(tmp_path).batch(before).batch(voters_lagging(healthy(3), 1, 2, for_ms=8_000)).samples()
-    )
+    before, now = situation("unanswered 1s"), situation("stuck 1,2 since 8s", "stalled 8s")
+    read = reader(MetricsFixture(tmp_path).batch(before).batch(now).samples())
 
     assert read("commit_latency_max_seconds") == 8
     assert read("commit_latency_avg_seconds") == 4
@@ -304,19 +257,13 @@ def test_elections_count_for_ten_minutes() -> None:
 
 
 def test_election_latency_is_exported(tmp_path: Path) -> None:
-    quorum = replace(healthy(3), last_offset=Offset(9_990), newest_timestamp_ms=Millis(NOW - 3_000))
-    one = Election(leader_id=NodeId(3), leader_epoch=Epoch(8), offset=Offset(9_991), timestamp_ms=Millis(NOW - 500))
-    other = replace(
-        one, leader_id=NodeId(2), leader_epoch=Epoch(9), offset=Offset(9_993), timestamp_ms=Millis(NOW + 1_500)
-    )
-    running = MetricsFixture(tmp_path).batch(quorum)
-    for newest in (one, other):
-        history = RecentHistory(elections=(newest,))
-        quorum = replace(quorum, last_offset=newest.offset, newest_timestamp_ms=newest.timestamp_ms, history=history)
-        running.batch(quorum)
+    """The newest records before the elections were read 8 s and 5 s ago."""
+    one, other = "log 6500ms leader 2 epoch 8", "log 3s leader 3 epoch 9"
+    running = MetricsFixture(tmp_path).batch(situation("unanswered 8s"))
+    running.batch(situation(one, "unanswered 5s")).batch(situation(one, other))
     read = reader(running.samples())
 
-    assert (read("election_latency_avg_seconds"), read("election_latency_max_seconds")) == (2.25, 2.5)
+    assert (read("election_latency_avg_seconds"), read("election_latency_max_seconds")) == (1.75, 2)
 
 
 NAMES_IN_THE_KIPS = """

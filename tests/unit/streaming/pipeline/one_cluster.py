@@ -19,10 +19,10 @@ from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
-from tests.unit.rules.situation import present
+from tests.present import present
+from tests.scripts.log_script import failed, poll, replica
 from tests.unit.streaming.pipeline.quiet_cluster import OneState
 from tests.unit.streaming.pipeline.recorded_alerts import RecordedAlerts
-from tests.unit.streaming.replay.log_script import failed, poll, replica
 
 NOW = 1_800_000_000_000
 BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")

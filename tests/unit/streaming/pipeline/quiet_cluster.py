@@ -6,10 +6,10 @@ from connectors.observations.observation import Observation, ObservationKind, to
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Poll, Replica
 from streaming.replay.cluster_settings import ClusterSettings
+from tests.scripts.log_script import poll
+from tests.situation.situation import controller_key
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 from tests.unit.connectors.store.journal_rows import records
-from tests.unit.rules.situation import key
-from tests.unit.streaming.replay.log_script import poll
 
 START_MS = 1_795_000_000_000
 NODES = (1, 2, 3)
@@ -20,7 +20,7 @@ def polled(cluster: str, second: int, now_ms: int) -> Poll:
     end = Offset(_FIRST_OFFSET + 2 * (second + 1))
     ago_ms = {node: 0 if node == 1 else 200 + 37 * (node + second) % 300 for node in NODES}
     rows = (
-        Replica(key=key(node), log_end_offset=end, last_fetch_ms=fetched_ms, last_caught_up_ms=fetched_ms)
+        Replica(key=controller_key(node), log_end_offset=end, last_fetch_ms=fetched_ms, last_caught_up_ms=fetched_ms)
         for node in NODES
         for fetched_ms in [Millis(now_ms - ago_ms[node])]
     )

@@ -30,11 +30,11 @@ from streaming.pipeline.notifying import Notifying
 from streaming.status.cluster_status import from_json
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
+from tests.scripts.log_script import failed
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 from tests.unit.connectors.store.journal_rows import records
 from tests.unit.streaming.pipeline.one_cluster import BOOTSTRAP, NOW, SETTINGS, OneCluster, healthy, leaderless
 from tests.unit.streaming.pipeline.recorded_alerts import RecordedAlerts
-from tests.unit.streaming.replay.log_script import failed
 
 LATER = Millis(NOON_MS + 60_000)
 

@@ -18,8 +18,8 @@ from streaming.pipeline import step as step_module
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.state_codec import UnusableStateError
+from tests.scripts.log_script import LogScript, poll, replica
 from tests.unit.streaming.pipeline.one_cluster import NOW, OneCluster, healthy, leaderless
-from tests.unit.streaming.replay.log_script import LogScript, poll, replica
 
 VOTERS = ("1-a", "2-b", "3-c")
 

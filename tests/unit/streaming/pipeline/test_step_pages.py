@@ -13,8 +13,8 @@ from streaming.pipeline.step import Step
 from streaming.replay import stored_topics
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.state_codec import UnusableStateError, stored_references
+from tests.scripts.log_script import LogScript
 from tests.unit.streaming.pipeline.one_cluster import SETTINGS, OneCluster
-from tests.unit.streaming.replay.log_script import LogScript
 
 PARTITIONS = 40
 

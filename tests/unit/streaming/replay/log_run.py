@@ -15,8 +15,7 @@ from rules.model.quorum import Replica
 from streaming.replay.machine import Machine
 from tests.description.describe import NOW, facts
 from tests.scripts.log_commands import append
-from tests.scripts.script_words import Words, endpoint, milliseconds
-from tests.unit.streaming.replay.log_script import (
+from tests.scripts.log_script import (
     START,
     LogScript,
     again,
@@ -27,6 +26,7 @@ from tests.unit.streaming.replay.log_script import (
     replica,
     view,
 )
+from tests.scripts.script_words import Words, endpoint, milliseconds
 
 
 class LogRun:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine, poll, replica
+from tests.scripts.log_script import LogScript, again, apply, machine, poll, replica
 
 HOUR_MS = 3_600_000
 

@@ -15,7 +15,7 @@ from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.state_codec import VERSION
-from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, failed, poll, probed, replica
+from tests.scripts.log_script import SETTINGS, LogScript, failed, poll, probed, replica
 from tests.unit.streaming.replay.stored_state import stored_values
 
 

@@ -10,7 +10,7 @@ from streaming.replay.contract_violations import (
     RENDERS,
     ContractViolations,
 )
-from tests.unit.streaming.replay.log_script import again, machine
+from tests.scripts.log_script import again, machine
 
 NOW = Millis(1_800_000_000_000)
 

@@ -9,8 +9,8 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.partition_run import DecodedItem
 from rules.model.identifiers import Millis, Offset
 from streaming.replay.decoded_row import DecodedRow, decoded_row
-from tests.unit.streaming.replay.log_script import LogScript
-from tests.unit.streaming.replay.test_run_replay import Script, runs_of, step
+from tests.scripts.log_script import LogScript
+from tests.unit.streaming.replay.run_script import Script, runs_of, step
 
 ROW = Observation(cluster="prod", kind=ObservationKind.QUORUM, observed_at_ms=5, payload=b"hunter2", sequence=7)
 

@@ -1,22 +1,18 @@
 """What a LeaderChangeMessage says of its election: who voted, how many epochs it skipped, and what came before it."""
 
-from dataclasses import replace
-
 import pytest
 
 from connectors.observations.log_event import LeaderChanged
 from rules.model.history import Election
-from rules.model.identifiers import Millis
 from rules.model.monitoring import Invariant
 from rules.model.quorum import Quorum
-from streaming.replay.machine import Machine
-from tests.unit.rules.situation import findings
-from tests.unit.streaming.replay.log_script import (
+from tests.scripts.log_script import (
     LogScript,
     apply,
     ids,
     machine,
 )
+from tests.situation.case import evaluated
 
 
 def won(script: LogScript, leader: int, epoch: int, *, voters: tuple[int, ...], votes: tuple[int, ...]) -> None:
@@ -56,7 +52,7 @@ def test_a_leader_without_the_votes_of_a_majority_violates_an_invariant(
 
     (violation,) = quorum.invariant_violations
     assert violation.invariant is Invariant.ELECTED_BY_MINORITY
-    (finding,) = findings(quorum, "raft-invariant-broken")
+    (finding,) = (one for one in evaluated(quorum).findings if one.rule == "raft-invariant-broken")
     assert f"controller 2 became the leader of epoch 1 with {counted}" in finding.summary
 
 
@@ -78,7 +74,8 @@ def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invar
         epoch,
         f"offset 2 of the log is a VotersRecord of epoch {epoch}, before the LeaderChangeMessage of that epoch",
     )
-    assert [one.subject for one in findings(quorum, "raft-invariant-broken")] == ["voters-before-leader"]
+    subjects = [one.subject for one in evaluated(quorum).findings if one.rule == "raft-invariant-broken"]
+    assert subjects == ["voters-before-leader"]
 
 
 def test_a_voters_record_that_is_the_first_record_read_violates_nothing() -> None:
@@ -87,39 +84,3 @@ def test_a_voters_record_that_is_the_first_record_read_violates_nothing() -> Non
     script.voters("1-a", "2-b", "3-c")
 
     assert apply(replay, [script.read()]).invariant_violations == ()
-
-
-def jumped(replay: Machine, script: LogScript, *, epochs: int, after_ms: int) -> Quorum:
-    """A leader of epoch 1; then nothing for `after_ms`; then a leader that many epochs later."""
-    script.leader(1)
-    script.noops(2)
-    apply(replay, [script.read()])
-    script.now_ms += after_ms
-    script.leader(2, epoch=1 + epochs)
-    return apply(replay, [script.read()])
-
-
-@pytest.mark.parametrize(
-    ("epochs", "after_ms", "fires"),
-    [(60, 2_000, True), (60, 120_000, False), (11, 1_000, True), (9, 1_000, False)],
-    ids=["cut off for long", "an outage with one candidate", "eleven", "a few lost elections"],
-)
-def test_more_epochs_than_elections_fit_into_the_time_without_a_leader_fire(
-    epochs: int, after_ms: int, fires: bool
-) -> None:
-    quorum = jumped(machine(), LogScript(), epochs=epochs, after_ms=after_ms)
-
-    found = findings(quorum, "epoch-churn")
-
-    assert [(one.severity, one.subject) for one in found] == [("warning", f"epoch {1 + epochs}")] * fires
-    if found:
-        assert found[0].summary.startswith(f"The leader epoch jumped from 1 to {1 + epochs}")
-        assert found[0].evidence["epochs_without_a_leader"] == epochs - 1
-
-
-def test_a_jump_is_over_after_the_window() -> None:
-    script, replay = LogScript(), machine()
-    quorum = jumped(replay, script, epochs=60, after_ms=2_000)
-    assert quorum.newest_timestamp_ms is not None
-    later = replace(quorum, newest_timestamp_ms=Millis(quorum.newest_timestamp_ms + 901_000))
-    assert findings(later, "epoch-churn") == []

@@ -3,7 +3,7 @@
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine, poll, replica
+from tests.scripts.log_script import LogScript, again, apply, machine, poll, replica
 
 
 def begun() -> tuple[LogScript, Machine]:

@@ -7,7 +7,7 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Replica
 from streaming.replay.decoded_row import DecodedRow
-from tests.unit.streaming.replay.log_script import apply, key, machine, poll
+from tests.scripts.log_script import apply, key, machine, poll
 
 AHEAD_MS = 3_600_000
 

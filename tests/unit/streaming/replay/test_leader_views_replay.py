@@ -8,8 +8,8 @@ from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.membership import ControllerRegistration
 from rules.model.monitoring import LeaderLog, Snapshot
-from tests.unit.rules.situation import present
-from tests.unit.streaming.replay.log_script import (
+from tests.present import present
+from tests.scripts.log_script import (
     START,
     LogScript,
     again,

@@ -16,7 +16,7 @@ from streaming.replay.leadership_state import (
     Invariants,
     Leadership,
 )
-from tests.unit.streaming.replay.log_script import (
+from tests.scripts.log_script import (
     LogScript,
     apply,
     begun,

@@ -9,8 +9,8 @@ from rules.model.monitoring import LeaderLog, Reason, Snapshot
 from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
-from tests.unit.rules.situation import present
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, view
+from tests.present import present
+from tests.scripts.log_script import LogScript, again, apply, failed, machine, view
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -8,8 +8,8 @@ from rules.model.identifiers import Epoch, Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import LogRegression, Poll, Quorum
 from streaming.replay.machine import Machine
-from tests.unit.rules.situation import present
-from tests.unit.streaming.replay.log_script import LogScript, apply, failed, key, machine, poll, replica
+from tests.present import present
+from tests.scripts.log_script import LogScript, apply, failed, key, machine, poll, replica
 
 
 def polls(*ends: tuple[int | None, int | None], name: str = "2-b", epoch: int = 1) -> list[Poll]:

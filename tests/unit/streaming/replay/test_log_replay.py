@@ -10,14 +10,15 @@ from rules.model.monitoring import Reason
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.image import REMOVALS_MAX, Image, keep_alive_since
 from streaming.replay.machine import Machine
-from tests.unit.rules.situation import broker, present
-from tests.unit.streaming.replay.log_script import (
+from tests.present import present
+from tests.scripts.log_script import (
     START,
     apply,
     begun,
     key,
     machine,
 )
+from tests.situation.commands import situation
 
 
 def test_a_log_without_its_start_may_be_of_a_dynamic_quorum() -> None:
@@ -86,9 +87,10 @@ def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again(
 
 
 def test_a_snapshot_keeps_since_when_a_broker_is_alive_only_if_it_was_alive() -> None:
-    read = {NodeId(101): broker(101, alive_for_ms=500)}
-    known = broker(101, alive_for_ms=90_000)
-    others = (broker(101, fenced=True), replace(known, incarnation_id="another"))
+    (one,) = situation("brokers 101").brokers.values()
+    known = replace(one, alive_since_timestamp_ms=Millis(1_000))
+    read = {NodeId(101): replace(one, alive_since_timestamp_ms=Millis(90_000))}
+    others = (replace(known, fenced=True, alive_since_timestamp_ms=None), replace(known, incarnation_id="another"))
 
     assert keep_alive_since(read, {NodeId(101): known}) == {NodeId(101): known}
     assert [keep_alive_since(read, {NodeId(101): other}) for other in others] == [read, read]

@@ -9,8 +9,7 @@ import pytest
 
 from tests.scripts.script_text import assert_output
 from tests.unit.streaming.replay.log_run import LogRun
-
-SCENARIOS = sorted((Path(__file__).parent / "log_scenarios").glob("*.txt"))
+from tests.unit.streaming.replay.log_scenario_files import SCENARIOS
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.stem)

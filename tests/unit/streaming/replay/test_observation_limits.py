@@ -4,7 +4,7 @@ from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import Reason
 from streaming.replay.poll_history import MOST_GONE, PollHistory
 from streaming.replay.probe_state import MOST_PLACES, ProbeState
-from tests.unit.streaming.replay.log_script import failed, poll, probed, replica
+from tests.scripts.log_script import failed, poll, probed, replica
 
 
 def elsewhere(number: int) -> Endpoint:

@@ -9,7 +9,7 @@ from streaming.replay import offline_sums
 from streaming.replay.directory_numbers import MIGRATING, UNASSIGNED, UNASSIGNED_ID, DirectoryNumbers
 from streaming.replay.offline_sums import OfflineSums
 from streaming.replay.stored_topics import Assignment
-from tests.unit.streaming.replay.log_script import apply, begun
+from tests.scripts.log_script import apply, begun
 
 AT = RecordPosition(offset=Offset(7), leader_epoch=Epoch(1), timestamp_ms=Millis(5_000))
 TOPIC = TopicId("orders")

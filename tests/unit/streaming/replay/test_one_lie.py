@@ -15,7 +15,7 @@ from rules.model.monitoring import Invariant, LeaderView, Probe, Resolution
 from rules.model.quorum import Poll, Quorum
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.log_script import (
+from tests.scripts.log_script import (
     LogScript,
     again,
     apply,

@@ -4,7 +4,7 @@ from rules.model.identifiers import Epoch, Millis
 from rules.model.quorum import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.log_script import again, apply, key, machine, poll
+from tests.scripts.log_script import again, apply, key, machine, poll
 
 CLOCK_S = 77_000
 """The leader's clock is ahead of the gatherer's."""

@@ -6,9 +6,9 @@ from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from rules.model.identifiers import Millis
 from streaming.replay.partition_sums import partition_sums, sums_of
+from tests.scripts.log_script import machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, ints, tagged, text, tinylog, tinysnapshot
 from tests.unit.connectors.metadata.unusual_records import change, numbers, partition
-from tests.unit.streaming.replay.log_script import machine
 
 TOPIC = data(2, 0, text("orders") + bytes(range(16)) + b"\0")
 OTHER_KEY = (7).to_bytes(4, "big") + b"\1" * 16

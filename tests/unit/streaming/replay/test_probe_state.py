@@ -8,7 +8,7 @@ from rules.model.identifiers import Epoch
 from rules.model.monitoring import Connection, Reason
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
 from streaming.replay.probe_state import RETURNS, RETURNS_MS
-from tests.unit.streaming.replay.log_script import (
+from tests.scripts.log_script import (
     START,
     LogScript,
     apply,

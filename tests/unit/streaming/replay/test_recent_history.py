@@ -5,7 +5,7 @@ import pytest
 from connectors.observations.log_event import VotersReplaced
 from rules.model.history import KRaftUpgrade
 from streaming.replay.recent_history import REMEMBERED, REMEMBERED_MS
-from tests.unit.streaming.replay.log_script import (
+from tests.scripts.log_script import (
     LogScript,
     apply,
     begun,

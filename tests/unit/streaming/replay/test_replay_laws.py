@@ -19,7 +19,7 @@ from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.record_image import RecordImage
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
+from tests.scripts.log_script import LogScript, again, apply, failed, machine, poll, replica
 from tests.unit.streaming.replay.stored_state import stored_values
 
 STEP = st.sampled_from(

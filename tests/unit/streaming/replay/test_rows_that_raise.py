@@ -19,7 +19,7 @@ from streaming.replay.cluster_monitor import EVENTS_TOGETHER, ROWS_TOGETHER, Clu
 from streaming.replay.contract_violations import APPLIES, ContractViolations
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, endpoint, failed, poll, replica, voter
+from tests.scripts.log_script import SETTINGS, LogScript, endpoint, failed, poll, replica, voter
 from tests.unit.streaming.replay.stored_state import StoredValues, stored_values
 
 THRESHOLDS = SETTINGS.thresholds

@@ -1,6 +1,6 @@
 """A RuleEvaluator returns what evaluating every rule returns, but evaluates only what may have changed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar, cast
@@ -12,47 +12,97 @@ from hypothesis import strategies as st
 from rules.evaluate import ALL_RULES, RULES, evaluate, thresholds_for, with_overrides
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import Invariant, Reason
+from rules.model.monitoring import Reason
 from rules.model.quorum import Outage, Poll, Quorum, Replica
 from streaming.replay.rule_evaluator import RuleEvaluator, moving_numbers
-from tests.unit.rules import situation
-from tests.unit.rules.situation import LOG_END, endpoint, healthy, key, later, present, with_poll
+from tests.present import present
+from tests.situation.commands import situation
+from tests.situation.situation import controller_endpoint, controller_key
 
 THRESHOLDS = thresholds_for({})
-SITUATIONS: dict[str, Callable[[Quorum], Quorum]] = {
-    "healthy": lambda quorum: quorum,
-    "static": situation.static,
-    "not observed": situation.not_observed_for,
-    "no leader": lambda quorum: situation.leaderless(situation.refuses(quorum, 3), 1, 2),
-    "all refuse": situation.all_refuse,
-    "a name is gone": lambda quorum: situation.name_not_found(quorum, 2),
-    "the resolver fails": lambda quorum: situation.resolver_fails(quorum, 2),
-    "an endpoint refuses": lambda quorum: situation.refuses(quorum, 2),
-    "registered elsewhere": lambda quorum: situation.registered_elsewhere(quorum, 2),
-    "a voter is down": lambda quorum: situation.voter_not_fetching(quorum, 1),
-    "voters lag": lambda quorum: situation.voters_lagging(quorum, 1, 2),
-    "stalled": situation.stalled,
-    "an observer": lambda quorum: situation.observer(quorum, 4),
-    "a voter is added": lambda quorum: situation.adding(quorum, 4),
-    "registered only": lambda quorum: situation.registered(quorum, 9),
-    "forced": lambda quorum: situation.forced_change(quorum, before=(1, 2, 3, 4, 5), after=(1, 2, 3)),
-    "removed": lambda quorum: situation.removed(situation.observer(quorum, 4), 4, ago_ms=250_000, directory="old"),
-    "an invariant": lambda quorum: situation.with_invariant_violation(quorum, *Invariant),
-    "a contract": lambda quorum: situation.with_contract_violation(quorum, "every-record-decodes"),
-    "recovering": situation.recovering,
-    "a fenced broker": lambda quorum: situation.with_broker(quorum, 101, fenced=True),
-    "a broker lags": lambda quorum: situation.broker_lagging(quorum, 101),
-    "a transaction": lambda quorum: situation.in_transaction(quorum, for_ms=55_000),
-    "elections": lambda quorum: situation.elected(quorum, 1, 2, 3, 1, started=(1,)),
-    "unclean": lambda quorum: situation.unclean(quorum, 1, 2, ago_ms=595_000),
-    "upgraded": lambda quorum: situation.upgraded(quorum, 29, 1, 2, 3, 101, 102),
-    "an old view": lambda quorum: situation.with_views(quorum, situation.view(2, leader=None, epoch=6)),
-    "one voter": lambda _: healthy(1),
-    "four voters": lambda _: healthy(4),
+SITUATIONS: dict[str, tuple[str, ...]] = {
+    "healthy": (),
+    "static": ("static",),
+    "not observed": ("unanswered 60s",),
+    "no leader": ("leaderless 1,2", "probe 3 refused"),
+    "all refuse": ("all-refuse",),
+    "a name is gone": ("probe 2 name-not-found",),
+    "the resolver fails": ("probe 2 resolver-fails",),
+    "an endpoint refuses": ("probe 2 refused",),
+    "registered elsewhere": ("registers 2 at c2:19093 since 1h",),
+    "a voter is down": ("stopped 1",),
+    "voters lag": ("stuck 1,2",),
+    "stalled": ("stalled 31s",),
+    "an observer": ("observer 4",),
+    "a voter is added": ("adding 4",),
+    "registered only": ("registers 9",),
+    "forced": ("voters 5", "voter-set 60s 1 2 3"),
+    "removed": ("voters 4", "removed 4 since 250s", "observer 4-new"),
+    "an invariant": ("log 20s leader 1 epoch 7",),
+    "a contract": ("log 20s undecodable reason",),
+    "recovering": ("unclean orders 0",),
+    "a fenced broker": ("fenced 101",),
+    "a broker lags": ("stuck 101",),
+    "a transaction": ("log 55s transaction begin",),
+    "elections": ("elected 1 2 3 1", "starts 1 0s"),
+    "unclean": ("unclean orders 1,2 since 595s recovered",),
+    "upgraded": ("supports 29",),
+    "an old view": ("view 2 none epoch 6",),
+    "one voter": ("voters 1",),
+    "four voters": ("voters 4",),
 }
 NumberT = TypeVar("NumberT", Millis, Offset)
 LIMITS_MS = (0, 300, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
 """Near these ages results change: the drawn steps reach and pass them by a few milliseconds."""
+
+
+def later(quorum: Quorum, ms: int = 1_000, *, away: int | None = None) -> Quorum:
+    """Every observation was repeated this much later: offsets and times moved; one voter has not fetched since."""
+    poll = present(quorum.poll)
+
+    def moved(value: int | None) -> Millis:
+        return Millis((value or 0) + ms)
+
+    def two_records(value: int | None) -> Offset:
+        return Offset((value or 0) + 2)
+
+    def fetched(row: Replica) -> Replica:
+        if row.key.id == away:
+            return row
+        fetch, caught_up = moved(row.last_fetch_ms), moved(row.last_caught_up_ms)
+        end = two_records(row.log_end_offset)
+        return replace(row, log_end_offset=end, last_fetch_ms=fetch, last_caught_up_ms=caught_up)
+
+    return replace(
+        quorum,
+        now_ms=moved(quorum.now_ms),
+        log_fetched_at_ms=moved(quorum.log_fetched_at_ms),
+        high_watermark=two_records(quorum.high_watermark),
+        high_watermark_since_ms=moved(quorum.high_watermark_since_ms),
+        last_offset=two_records(quorum.last_offset),
+        newest_timestamp_ms=moved(quorum.newest_timestamp_ms),
+        poll=replace(
+            poll,
+            observed_at_ms=moved(poll.observed_at_ms),
+            high_watermark=two_records(poll.high_watermark),
+            voters=tuple(map(fetched, poll.voters)),
+            observers=tuple(map(fetched, poll.observers)),
+        ),
+        histories={
+            key: replace(one, last_seen_at_ms=moved(one.last_seen_at_ms), samples=one.samples[1:])
+            for key, one in quorum.histories.items()
+        },
+        probes={key: replace(one, observed_at_ms=moved(one.observed_at_ms)) for key, one in quorum.probes.items()},
+    )
+
+
+def with_poll(quorum: Quorum, **changes: Any) -> Quorum:
+    return replace(quorum, poll=replace(present(quorum.poll), **changes))
+
+
+def with_history(quorum: Quorum, node: int, **changes: Any) -> Quorum:
+    key = controller_key(node)
+    return replace(quorum, histories={**quorum.histories, key: replace(quorum.histories[key], **changes)})
 
 
 @dataclass
@@ -127,7 +177,7 @@ def test_evaluations_equal_those_of_all_rules_at_every_time(name: str, seed: int
     }
     thresholds = thresholds_for(overrides)
     evaluator = RuleEvaluator(thresholds)
-    moving = Moving(SITUATIONS[name](healthy()), random)
+    moving = Moving(situation(*SITUATIONS[name]), random)
     for step in range(40):
         quorum = moving.step()
         assert evaluator.evaluate(quorum) == evaluate(quorum, thresholds), f"{name}, seed {seed}, step {step}"
@@ -136,7 +186,7 @@ def test_evaluations_equal_those_of_all_rules_at_every_time(name: str, seed: int
 @pytest.mark.parametrize("name", ["healthy", "static", "four voters", "one voter", "a fenced broker"])
 def test_a_quiet_second_evaluates_no_rule(name: str) -> None:
     evaluator = RuleEvaluator(THRESHOLDS)
-    quorum = SITUATIONS[name](healthy())
+    quorum = situation(*SITUATIONS[name])
     first = evaluator.evaluate(quorum)
 
     for _ in range(20):
@@ -146,7 +196,7 @@ def test_a_quiet_second_evaluates_no_rule(name: str) -> None:
 
 def test_an_age_alone_changes_the_evaluation_when_it_passes_its_threshold() -> None:
     evaluator = RuleEvaluator(THRESHOLDS)
-    quorum = healthy()
+    quorum = situation()
     first = evaluator.evaluate(quorum)
     assert quorum.poll is not None
     at_the_limit = replace(quorum, now_ms=Millis(quorum.poll.observed_at_ms + 10_000), log_fetched_at_ms=quorum.now_ms)
@@ -159,7 +209,7 @@ def test_an_age_alone_changes_the_evaluation_when_it_passes_its_threshold() -> N
 @pytest.mark.parametrize("name", SITUATIONS)
 @pytest.mark.parametrize("age_ms", [0, 4_000, 9_500, 29_000])
 def test_no_condition_begins_or_ends_while_quiet_rows_may_wait(name: str, age_ms: int) -> None:
-    quorum = SITUATIONS[name](healthy(3))
+    quorum = situation(*SITUATIONS[name])
     quorum = replace(quorum, now_ms=Millis(quorum.now_ms + age_ms))
     evaluator = RuleEvaluator(THRESHOLDS)
     now = conditions(evaluator.evaluate(quorum))
@@ -193,7 +243,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(evaluated: list[str]) -> None:
     evaluator = RuleEvaluator(THRESHOLDS)
-    quorum = situation.in_transaction(situation.with_broker(healthy(), 101, fenced=True), for_ms=70_000)
+    quorum = situation("fenced 101", "log 70s transaction begin")
     evaluator.evaluate(quorum)
     evaluated.clear()
 
@@ -206,8 +256,7 @@ def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(evaluated: 
 def test_polls_and_denied_fetches_in_turn_evaluate_the_rule_about_them_alone(evaluated: list[str]) -> None:
     """Each poll is newer than the failure before it and older than the next one."""
     evaluator = RuleEvaluator(THRESHOLDS)
-    polled = with_poll(replace(healthy(), log_fetched_at_ms=None), observed_at_ms=Millis(healthy().now_ms - 3_000))
-    before, after = (situation.failing(polled, Reason.DENIED, str(endpoint(2)), ago_ms=ago_ms) for ago_ms in (4_000, 0))
+    before, after = (situation("unpolled 3s", f"fails log denied 2 for 1h ago {ago}") for ago in ("4s", "0s"))
     evaluator.evaluate(before)
     evaluated.clear()
 
@@ -238,7 +287,8 @@ def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_c
         monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
         monkeypatch.setitem(cast("dict[str, Rule]", ALL_RULES), "new", new)
         thresholds = thresholds_for({})
-        evaluator, quorum, summaries = RuleEvaluator(thresholds), healthy(), set()
+        # Broker 101 was unfenced an hour ago.
+        evaluator, quorum, summaries = RuleEvaluator(thresholds), situation("fencings 101 1 every 3604s"), set()
         for _ in range(10):
             quorum = later(quorum)
             evaluation = evaluator.evaluate(quorum)
@@ -249,7 +299,7 @@ def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_c
 
 def test_a_rule_that_fails_is_reported_at_every_evaluation() -> None:
     thresholds = {**THRESHOLDS, "voter-lagging": Thresholds(values={"hold": 0, "clear": 10})}
-    evaluator, quorum = RuleEvaluator(thresholds), healthy()
+    evaluator, quorum = RuleEvaluator(thresholds), situation()
     for _ in range(3):
         quorum = later(quorum)
         evaluation = evaluator.evaluate(quorum)
@@ -262,38 +312,38 @@ def with_key(rows: Iterable[Replica], node: int, replica: ReplicaKey) -> tuple[R
 
 
 def healthy_poll() -> Poll:
-    return present(healthy().poll)
+    return present(situation().poll)
 
 
-MOVED = {**healthy_poll().nodes, NodeId(2): (endpoint(2, port=19093),)}
-REGRESSED = situation.log_regressed(healthy(), 1, end=LOG_END).histories[key(1)]
-NO_LEADER = SITUATIONS["no leader"](healthy())
+MOVED = {**healthy_poll().nodes, NodeId(2): (controller_endpoint(2, port=19093),)}
+REGRESSED = situation("regressed 1 now end").histories[controller_key(1)].log_regression
+NO_LEADER = situation(*SITUATIONS["no leader"])
 CHANGES: dict[str, tuple[Quorum, Quorum, str]] = {
     "another leader in the poll": (
-        (moved := situation.registered_elsewhere(healthy(), 1)),
+        (moved := situation("registers 1 at c1:19093 since 1h")),
         with_poll(moved, leader_id=NodeId(2)),
         "views-disagree",
     ),
-    "another endpoint in the poll": (healthy(), with_poll(healthy(), nodes=MOVED), "voter-change-stuck"),
+    "another endpoint in the poll": (situation(), with_poll(situation(), nodes=MOVED), "voter-change-stuck"),
     "another directory of a voter": (
-        healthy(),
-        with_poll(healthy(), voters=with_key(healthy_poll().voters, 2, key(2, "newDirOf2"))),
+        situation(),
+        with_poll(situation(), voters=with_key(healthy_poll().voters, 2, controller_key(2, "new"))),
         "voter-change-stuck",
     ),
     "another observer": (
-        (waiting := situation.registered(healthy(), 4)),
-        with_poll(waiting, observers=with_key(healthy_poll().observers, 102, key(4))),
+        (waiting := situation("registers 4")),
+        with_poll(waiting, observers=with_key(healthy_poll().observers, 102, controller_key(4))),
         "observer-could-be-voter",
     ),
     "a regression of a log": (
-        healthy(),
-        situation.with_history(healthy(), REGRESSED),
+        situation(),
+        with_history(situation(), 1, log_regression=REGRESSED),
         "voter-log-regressed",
     ),
-    "another result of a probe": (healthy(), situation.name_not_found(healthy(), 2), "stale-voter-endpoint"),
+    "another result of a probe": (situation(), situation("probe 2 name-not-found"), "stale-voter-endpoint"),
     "another report of a controller": (
-        healthy(),
-        situation.with_views(healthy(), situation.view(2, leader=None, epoch=6)),
+        situation(),
+        situation("view 2 none epoch 6"),
         "views-disagree",
     ),
     "another reason of a failure": (
@@ -323,7 +373,7 @@ def test_another_order_of_equal_mappings_evaluates_the_rules(monkeypatch: pytest
     new = Rule(id="new", title="New", text="", hold=hold(0), evaluate=first)
     monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
     monkeypatch.setitem(cast("dict[str, Rule]", ALL_RULES), "new", new)
-    quorum = healthy()
+    quorum = situation()
     brokers = dict(sorted(quorum.brokers.items(), reverse=True))
     nodes = dict(sorted(healthy_poll().nodes.items(), reverse=True))
 
@@ -339,14 +389,14 @@ def test_another_order_of_equal_mappings_evaluates_the_rules(monkeypatch: pytest
 
 def without(name: str) -> Quorum:
     absent: dict[str, Any] = {name: None}
-    return replace(healthy(), **absent)
+    return replace(situation(), **absent)
 
 
 @pytest.mark.parametrize("name", ["poll", "high_watermark", "last_offset", "newest_timestamp_ms", "log_fetched_at_ms"])
 def test_what_was_absent_and_is_observed_evaluates_the_rules(name: str) -> None:
     evaluator = RuleEvaluator(THRESHOLDS)
 
-    for quorum in (without(name), healthy(), without(name)):
+    for quorum in (without(name), situation(), without(name)):
         assert evaluator.evaluate(quorum) == evaluate(quorum, THRESHOLDS)
 
 
@@ -356,7 +406,7 @@ def test_overrides_of_rules_apply() -> None:
         "failure-tolerance": Thresholds(enabled=False),
     }
     thresholds = with_overrides(thresholds_for({}), overrides)
-    evaluator, lost = RuleEvaluator(thresholds), situation.name_not_found(healthy(), 2)
+    evaluator, lost = RuleEvaluator(thresholds), situation("probe 2 name-not-found")
 
     for second in range(40):
         quorum = replace(lost, now_ms=Millis(lost.now_ms + second * 1_000))
@@ -366,10 +416,9 @@ def test_overrides_of_rules_apply() -> None:
 def test_an_outage_that_lasts_is_evaluated_when_its_time_is_enough() -> None:
     thresholds = thresholds_for({})
     recorded = RuleEvaluator(thresholds)
-    quorum = situation.failing_again(healthy(), 2, 6)
-    at, known = present(quorum.poll).observed_at_ms, quorum.histories[key(2)]
-    lasting = replace(known, outages=(*known.outages[1:], Outage(since_ms=Millis(at - 1_000))))
-    quorum = situation.with_history(quorum, lasting)
+    quorum = situation("outages 2 6")
+    at, known = present(quorum.poll).observed_at_ms, quorum.histories[controller_key(2)]
+    quorum = with_history(quorum, 2, outages=(*known.outages[1:], Outage(since_ms=Millis(at - 1_000))))
     holds: list[int | None] = []
     for second in range(0, 90, 3):
         now = later(quorum, second * 1_000, away=2)

@@ -8,7 +8,7 @@ from rules.model.history import UncleanElections
 from rules.model.identifiers import NodeId, TopicId
 from rules.model.quorum import Quorum
 from streaming.replay.recent_history import PARTITIONS, REMEMBERED_MS, TOPICS
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
+from tests.scripts.log_script import LogScript, again, apply, ids, machine
 
 
 def with_orders() -> LogScript:

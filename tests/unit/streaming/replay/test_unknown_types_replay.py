@@ -15,9 +15,9 @@ from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from tests.older_build import build_that_ends_at
+from tests.scripts.log_script import again, machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, tinylog
 from tests.unit.connectors.metadata.metadata_record_schemas import metadata_value, raft_value
-from tests.unit.streaming.replay.log_script import again, machine
 
 AUTOMQ = range(501, 535)
 """AutoMQ has 34 record types of its own."""

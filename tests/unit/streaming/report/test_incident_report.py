@@ -13,49 +13,15 @@ from connectors.store.collection import SilenceStore
 from connectors.store.tables import sqlite_database
 from rules.formatting import iso
 from rules.model.identifiers import Millis
-from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.route import Silence
-from streaming.cli.options import RecordedOptions
-from streaming.cli.recorded_job import RecordedJob
-from streaming.replay.cluster_settings import ClusterSettings
-from streaming.report.incident_report import IncidentReport, make_report
-from streaming.status.recording import open_journal
 from streaming.web.templating import asset, digest
 from tests.cli.program import kraftwatch
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.streaming.replay.log_script import failed
-from tests.unit.streaming.status.test_from_journal import PLACE, journal, observed, polled, records
+from tests.unit.streaming.report.recorded_incident import recording, written
+from tests.unit.streaming.status.status_journal import journal, observed, polled
 
 EVIL = "</script><script>alert(1)</script>"
-
-
-def recording(folder: Path, *, cluster: str = "a") -> Path:
-    """Records two minutes: a leader is elected and answers; after one minute there is no leader."""
-    rows = [records(0, 0, AT)]
-    for second in range(1, 60):
-        rows += [records(second, second, AT + 1_000 * second), observed(polled(), AT + 1_000 * second)]
-    for second in range(60, 120):
-        at_ms = AT + 1_000 * second
-        rows += [
-            observed(failed(Reason.NO_LEADER, PLACE, source), at_ms)
-            for source in (ObservationSource.LOG, ObservationSource.QUORUM)
-        ]
-    return journal(folder, [replace(row, cluster=cluster) for row in rows])
-
-
-def written(
-    folder: Path, *, cluster: str | None = None, from_s: int | None = None, to_s: int | None = None
-) -> IncidentReport:
-    from_ms, to_ms = (None if seconds is None else Millis(AT + 1_000 * seconds) for seconds in (from_s, to_s))
-    return make_report(
-        open_journal(folder),
-        RecordedJob(RecordedOptions(journal=folder)).database(),
-        lambda name: ClusterSettings(name=name),
-        cluster=cluster,
-        from_ms=from_ms,
-        to_ms=to_ms,
-    )
 
 
 def test_rules_are_evaluated_again_without_a_ledger(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.event_history import EntryKind, EventHistory, TimelineEntry, timeline_entries
 from streaming.status.recording import open_journal, replayed
+from tests.scripts.log_script import LogScript, apply
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls
-from tests.unit.streaming.replay.log_script import LogScript, apply
-from tests.unit.streaming.report.test_incident_report import recording
+from tests.unit.streaming.report.recorded_incident import recording
 
 BAD_MS = AT + 30_000
 

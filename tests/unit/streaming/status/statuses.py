@@ -1,6 +1,7 @@
 """Cluster states and statuses for tests."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from rules.analysis.replica_lag import Liveness
@@ -10,7 +11,7 @@ from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.cluster_status import ClusterState, ClusterStatus, partitions_json, replication_json, status_json
 from streaming.status.status_parts import ReplicaRole, ReplicaStatus
-from tests.unit.rules.situation import NOW
+from tests.situation.situation import NOW
 
 NO_OBSERVATION: ClusterStatus = job_cluster_status(
     Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0)), thresholds_for({})
@@ -51,6 +52,34 @@ def job_status(quorum: Quorum) -> dict[str, Any]:
     """The fields of a job's status."""
     plain: dict[str, Any] = json.loads(json.dumps(status_json(job_cluster_status(quorum, thresholds_for({})))))
     return plain
+
+
+def values_text(fields: dict[str, Any]) -> str:
+    """A status in lines `name value`, its lists of objects as tables; a time in milliseconds as its distance to NOW."""
+    return "\n".join(line for name, value in fields.items() for line in _lines(name, value))
+
+
+def _lines(name: str, value: object) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for part, of_part in value.items():
+            yield from _lines(f"{name}.{part}", of_part)
+    elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+        yield name
+        rows = [[*value[0]], *([_cell(cell) for cell in row.values()] for row in value)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        yield from ("  " + "  ".join(map(str.ljust, row, widths)) for row in rows)
+    else:
+        yield f"{name} {_cell(value)}"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict) and value:
+        return "-".join(map(_cell, value.values()))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_cell, value))}]"
+    if isinstance(value, int) and value > NOW // 2:
+        return f"NOW{value - NOW:+}"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def replica(node: int, *, end: int, lag: int, lag_time_ms: int, leader: bool = False) -> ReplicaStatus:

@@ -3,26 +3,16 @@
 import re
 from collections.abc import Iterator
 from itertools import combinations
-from typing import Any
 
 import pytest
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, CertificateFault, Connection
 from rules.model.quorum import Quorum
 from streaming.status.what_if import Change, controllers_of_quorum, what_if
-from tests.unit.rules.situation import (
-    healthy,
-    name_not_found,
-    present,
-    probed,
-    refuses,
-    registered_elsewhere,
-    voter_not_fetching,
-    with_certificates,
-)
+from tests.present import present
+from tests.situation.commands import situation
 
 RULE = "stale-voter-endpoint"
 THRESHOLDS = thresholds_for({})
@@ -52,28 +42,25 @@ def assert_agrees(quorum: Quorum, alert: Finding) -> None:
 
 
 def quorums() -> Iterator[Quorum]:
-    """Yields every combination of a fault with each number of voters, and of down voters."""
-    faults = (
-        name_not_found,
-        registered_elsewhere,
-        refuses,
-        lambda quorum, *nodes: _elsewhere(quorum, nodes),
-        lambda quorum, *nodes: with_certificates(quorum, dict.fromkeys(nodes, CertificateFault.EXPIRED)),
-    )
+    """Yields every combination of a fault with each number of voters, and of a down voter beside a majority."""
     for count in (1, 2, 3, 4, 5):
+        # Two polls are enough, and take half the time.
+        quorum = (f"voters {count}", "polling 5s")
         nodes = range(1, count + 1)
-        for fault in faults:
-            for some in range(1, count + 1):
-                for stale in combinations(nodes, some):
-                    yield fault(healthy(count), *stale)
-                    for down in set(nodes) - set(stale) - {healthy(count).poll.leader_id}:  # type: ignore[union-attr]
-                        yield fault(voter_not_fetching(refuses(healthy(count), down), down), *stale)
+        for some in nodes:
+            for stale in combinations(nodes, some):
+                for fault in faults(",".join(map(str, stale)), stale):
+                    yield situation(*quorum, *fault)
+                    for down in {*nodes} - {*stale, count} if count > 2 else ():
+                        yield situation(*quorum, f"stopped {down}", f"probe {down} refused", *fault)
 
 
-def _elsewhere(quorum: Quorum, nodes: tuple[int, ...]) -> Quorum:
-    for node in nodes:
-        quorum = probed(quorum, node, answer=Answer.OTHER_CLUSTER)
-    return quorum
+def faults(stale: str, nodes: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
+    """Yields each fault of the endpoints of these voters, as commands."""
+    for result in ("name-not-found", "refused", "other-cluster"):
+        yield (f"probe {stale} {result}",)
+    yield tuple(f"registers {node} at c{node}:19093" for node in nodes)
+    yield (f"certificates {' '.join(f'{node}=expired' for node in nodes)}",)
 
 
 def test_every_small_quorum_gets_the_same_answer() -> None:
@@ -89,7 +76,7 @@ def test_every_small_quorum_gets_the_same_answer() -> None:
 
 
 def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unknown() -> None:
-    quorum = with_certificates(healthy(), dict.fromkeys((1, 2, 3), CertificateFault.UNTRUSTED))
+    quorum = situation("certificates 1=untrusted 2=untrusted 3=untrusted")
     change = Change(moved={}, lost=frozenset(), restarted=None)
     answer = what_if(controllers_of_quorum(quorum, THRESHOLDS[RULE]), change)
     assert (answer.electable, answer.unknown) == (
@@ -99,8 +86,7 @@ def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unkno
 
 
 def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_certificate() -> None:
-    quorum = with_certificates(healthy(), {3: CertificateFault.EXPIRED})
-    controllers = controllers_of_quorum(quorum, THRESHOLDS[RULE])
+    controllers = controllers_of_quorum(situation("certificates 3=expired"), THRESHOLDS[RULE])
     one, two = (
         what_if(controllers, Change(moved={}, lost=frozenset(), restarted=frozenset(map(NodeId, some))))
         for some in ((1,), (1, 2))
@@ -108,18 +94,10 @@ def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_cert
     assert (one.leader_stays, two.leader_stays) == (3, None)
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        {"answer": Answer.NO_ANSWER},
-        {"connection": Connection.TIMED_OUT, "answer": Answer.NOT_ASKED},
-        {"connection": Connection.UNREACHABLE, "answer": Answer.NOT_ASKED},
-    ],
-    ids=["no-answer", "timed-out", "unreachable"],
-)
-def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: dict[str, Any]) -> None:
+@pytest.mark.parametrize("result", ["no-answer", "timed-out", "unreachable"])
+def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: str) -> None:
     """Whether the vote of controller 1 counts is unknown: 2 needs it once 3 is lost."""
-    controllers = controllers_of_quorum(probed(healthy(), 1, **result), THRESHOLDS[RULE])
+    controllers = controllers_of_quorum(situation(f"probe 1 {result}"), THRESHOLDS[RULE])
     lost = what_if(controllers, Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None))
     assert lost.electable is None
     assert lost.unknown is not None

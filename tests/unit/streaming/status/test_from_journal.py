@@ -11,15 +11,13 @@ from rich.console import Console
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation import Event, Observation, ObservationKind, to_json
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
-from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
-from rules.model.quorum import Poll
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status import live as live_status
@@ -37,22 +35,9 @@ from streaming.status.recording import (
     replay_recording,
 )
 from streaming.status.status_tables import status_table
-from tests.unit.connectors.logdir.log_dirs import leader_change, noops
-from tests.unit.connectors.store import journal_rows
-from tests.unit.rules.situation import key, present, row
-from tests.unit.streaming.replay.log_script import failed, poll
-
-AT = 1_790_000_000_000
-PLACE = "c1.test:9093"
-
-
-def polled(epoch: int = 7) -> Poll:
-    return poll(row(key(1)), row(key(2)), epoch=epoch, hw=100, endpoint=PLACE, nodes={})
-
-
-def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
-    kind = ObservationKind.QUORUM if isinstance(event, Poll) else ObservationKind.FAILED
-    return Observation(cluster=cluster, kind=kind, observed_at_ms=at_ms, payload=to_json(event))
+from tests.present import present
+from tests.scripts.log_script import failed
+from tests.unit.streaming.status.status_journal import AT, PLACE, journal, observed, polled, records
 
 
 def settings_of(name: str) -> ClusterSettings:
@@ -61,20 +46,6 @@ def settings_of(name: str) -> ClusterSettings:
 
 def state_of(one: ReplayedJournal) -> ClusterState:
     return recorded_state(one, thresholds_for({}))
-
-
-def records(first: int, last: int, at_ms: int) -> Observation:
-    """A leader's first batch, where it begins with 0, and NoOps."""
-    begins = first == 0
-    batches = (leader_change(timestamp=at_ms) if begins else b"", noops(first + begins, last - first + 1 - begins))
-    return journal_rows.records(*batches, base=first, last=last, at_ms=at_ms, cluster="a")
-
-
-def journal(folder: Path, rows: Iterable[Observation]) -> Path:
-    with JournalWriter(folder) as recorder:
-        recorder.append(list(rows))
-        recorder.publish()
-    return folder
 
 
 def replay_journal(folder: Path, settings: SettingsOf, **more: Any) -> Mapping[str, ReplayedJournal]:
@@ -141,8 +112,8 @@ def test_journal_without_the_beginning_of_the_log_is_missing_it(tmp_path: Path) 
         assert console.export_text().count(f" old: {why}") == 2
 
 
-CLUSTER = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
-SETTINGS = ClusterSettings(name="a", bootstrap=("c1.test:9093",))
+CLUSTER = ClusterConnection(name="a", bootstrap=(("c1", 9093),))
+SETTINGS = ClusterSettings(name="a", bootstrap=("c1:9093",))
 
 
 def live_cluster() -> LiveCluster:

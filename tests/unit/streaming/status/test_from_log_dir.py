@@ -18,6 +18,7 @@ from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from streaming.status.health import Health, health
 from streaming.status.recording import recorded_state
 from streaming.status.status_tables import log_dir_lines
+from tests.present import present
 from tests.unit.connectors.logdir.log_dirs import (
     AT,
     leader_change,
@@ -26,7 +27,6 @@ from tests.unit.connectors.logdir.log_dirs import (
     write_log_dir,
     write_quorum_state,
 )
-from tests.unit.rules.situation import present
 
 
 @pytest.fixture(scope="module")

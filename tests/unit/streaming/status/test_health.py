@@ -1,56 +1,39 @@
 """The health of a cluster in one word, where a state comes from, and how old it is."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from rules.model.monitoring import Reason
-from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status
 from streaming.status.health import Health, health, worst
-from tests.unit.rules.situation import (
-    all_refuse,
-    failing,
-    healthy,
-    leaderless,
-    name_not_found,
-    not_observed_for,
-    observer,
-    resolver_fails,
-    static,
-)
+from tests.situation.commands import situation
 from tests.unit.streaming.status.statuses import state_of
 
 
-def lost_committed(quorum: Quorum) -> Quorum:
-    return name_not_found(quorum, 1, 2, 3)
-
-
 @pytest.mark.parametrize(
-    ("situation", "verdict", "code"),
+    ("commands", "verdict", "code"),
     [
-        (lambda quorum: quorum, Health.HEALTHY, 0),
-        (static, Health.HEALTHY, 0),
-        (lambda quorum: name_not_found(quorum, 2), Health.WARNING, 1),
-        (lost_committed, Health.CRITICAL, 2),
-        (lambda quorum: leaderless(quorum, 1, 2), Health.CRITICAL, 2),
-        (all_refuse, Health.CRITICAL, 2),
-        (lambda quorum: resolver_fails(quorum, 2), Health.UNKNOWN, 3),
-        (lambda quorum: failing(not_observed_for(quorum), Reason.TIMED_OUT, "c1.test:9093"), Health.UNKNOWN, 3),
-        (lambda quorum: name_not_found(resolver_fails(quorum, 2), 3), Health.WARNING, 1),
+        ((), Health.HEALTHY, 0),
+        (("static",), Health.HEALTHY, 0),
+        (("probe 2 name-not-found",), Health.WARNING, 1),
+        (("probe 1,2,3 name-not-found",), Health.CRITICAL, 2),
+        (("leaderless 1,2",), Health.CRITICAL, 2),
+        (("all-refuse",), Health.CRITICAL, 2),
+        (("probe 2 resolver-fails",), Health.UNKNOWN, 3),
+        (("unanswered 14s", "fails log timed-out 1 for 13s"), Health.UNKNOWN, 3),
+        (("probe 2 resolver-fails", "probe 3 name-not-found"), Health.WARNING, 1),
         # One spare observer gains nothing: that is information.
-        (lambda quorum: observer(quorum, 4), Health.HEALTHY, 0),
+        (("observer 4",), Health.HEALTHY, 0),
     ],
 )
-def test_health_and_its_exit_code(situation: Callable[[Quorum], Quorum], verdict: Health, code: int) -> None:
-    found = health(cluster_status(state_of(situation(healthy(3)))))
+def test_health_and_its_exit_code(commands: tuple[str, ...], verdict: Health, code: int) -> None:
+    found = health(cluster_status(state_of(situation(*commands))))
 
     assert (found, found.exit_code) == (verdict, code)
 
 
 def test_missing_data_is_unknown_health() -> None:
-    state = replace(state_of(healthy(3)), missing=("DescribeQuorum was not answered",))
+    state = replace(state_of(situation()), missing=("DescribeQuorum was not answered",))
     assert health(cluster_status(state)) is Health.UNKNOWN
 
 
@@ -63,12 +46,12 @@ def test_worst_health_of_several_clusters() -> None:
 
 
 def test_source_and_age_of_a_state() -> None:
-    old = not_observed_for(healthy(3), log_ms=90_000, poll_ms=90_000)
+    healthy, old = situation(), situation("unanswered 90s")
 
-    assert (state_of(healthy(3)).source, state_of(healthy(3)).age_ms) == ("live", 0)
+    assert (state_of(healthy).source, state_of(healthy).age_ms) == ("live", 0)
     assert state_of(old).source == "none"
     assert (state_of(old, recorded_ago_ms=90_000).source, state_of(old, recorded_ago_ms=90_000).age_ms) == (
         "journal",
         90_000,
     )
-    assert state_of(healthy(3), recorded_ago_ms=90_000, live=False).source == "journal", "nobody was asked"
+    assert state_of(healthy, recorded_ago_ms=90_000, live=False).source == "journal", "nobody was asked"

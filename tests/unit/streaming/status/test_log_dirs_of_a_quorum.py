@@ -13,8 +13,8 @@ from streaming.status.recording import recorded_state
 from streaming.status.status_tables import log_dir_lines
 from tests.description.describe import describe
 from tests.golden_file import assert_golden
+from tests.present import present
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
-from tests.unit.rules.situation import present
 
 GOLDENS = Path(__file__).parent / "log_dirs"
 ELECTED_MS = 1_795_163_023_791

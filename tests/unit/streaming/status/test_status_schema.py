@@ -9,26 +9,16 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rules.evaluate import thresholds_for
-from rules.model.identifiers import Millis
-from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import from_json, status_json, to_bytes
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.recording import recorded_state
 from tests.status_schema import PATH
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
-from tests.unit.rules.situation import healthy, leaderless, observer, recovering, static
+from tests.unit.streaming.status.status_situations import SITUATIONS
 from tests.unit.streaming.status.statuses import job_status, status
 
 SCHEMA: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
-SITUATIONS = {
-    "healthy": healthy(3),
-    "leaderless": leaderless(healthy(3), 1),
-    "static": static(healthy(3)),
-    "recovering": recovering(healthy(3), 0, 1),
-    "observer": observer(healthy(3), 4),
-    "no observation": Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0)),
-}
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:

@@ -8,17 +8,15 @@ from connectors.delivery.delivery_report import DeliveryReport
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason
-from rules.model.quorum import Quorum
 from streaming.status.cluster_status import ClusterStatus, FindingStatus
 from streaming.status.health import unobserved_quorum
 from streaming.status.status_parts import TopicRecovery
 from streaming.status.status_store import ENDED_RECOVERIES_KEPT, StatusStore
-from tests.unit.rules.situation import all_refuse, failing, healthy, not_observed_for, present
+from tests.present import present
+from tests.situation.commands import situation
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 NOW = 1_795_150_862_345
-BLIND_QUORUM = failing(not_observed_for(healthy()), Reason.TIMED_OUT, "c1.test:9093")
 
 
 def recovering(*topics: str, cluster: str = "prod", at: int = NOW) -> ClusterStatus:
@@ -119,12 +117,13 @@ def test_a_job_observes_while_one_cluster_answers(statuses: list[ClusterStatus],
 
 
 @pytest.mark.parametrize(
-    ("quorum", "observed"), [(healthy(), True), (all_refuse(healthy()), True), (BLIND_QUORUM, False)]
+    ("commands", "observed"),
+    [((), True), (("all-refuse",), True), (("unanswered 14s", "fails log timed-out 1 for 13s"), False)],
 )
-def test_an_outage_that_controllers_report_is_observed(quorum: Quorum, observed: bool) -> None:
+def test_an_outage_that_controllers_report_is_observed(commands: tuple[str, ...], observed: bool) -> None:
     findings = [
         FindingStatus(rule=one.rule, subject=one.subject, severity=one.severity, summary=one.summary)
-        for one in evaluate(quorum, thresholds_for({})).findings
+        for one in evaluate(situation(*commands), thresholds_for({})).findings
     ]
     assert (unobserved_quorum(findings) is None) is observed
 

@@ -1,6 +1,5 @@
 """Page, `status` and `check` agree, and are never healthy while records may be lost or no leader is known."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,29 +11,18 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.check_output import check_json, check_text
 from streaming.status.health import Health, health
 from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_view import ClusterView
+from tests.present import present
 from tests.simulation.simulation import Simulation
+from tests.situation.commands import situation
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.rules.situation import (
-    failing,
-    healthy,
-    leaderless,
-    not_observed_for,
-    present,
-    recovering,
-    refuses,
-    unclean,
-    voter_not_fetching,
-    with_broker,
-)
+from tests.unit.streaming.status.printed_status import printed_state
 from tests.unit.streaming.status.statuses import state_of
-from tests.unit.streaming.status.test_status_tables import printed_state
 
 THRESHOLDS = thresholds_for({})
 
@@ -46,11 +34,9 @@ def page(quorum: Quorum, tracked: TrackedConditions | None = None, history: tupl
     return ClusterView(name=quorum.cluster, now_ms=quorum.now_ms, received=received, history=history)
 
 
-@pytest.mark.parametrize(
-    "lost", [lambda quorum: recovering(quorum, 0), lambda quorum: unclean(quorum, 0)], ids=["recovering", "unclean"]
-)
-def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: Callable[[Quorum], Quorum]) -> None:
-    quorum = lost(healthy())
+@pytest.mark.parametrize("lost", ["unclean orders 0", "unclean orders 0 recovered"], ids=["recovering", "recovered"])
+def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: str) -> None:
+    quorum = situation(lost)
     state = state_of(quorum)
     without_findings = replace(state, evaluation=replace(state.evaluation, findings=()))
     if quorum.recovering:
@@ -65,7 +51,8 @@ def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: Callabl
 
 
 def test_no_view_is_healthy_without_a_leader() -> None:
-    quorum = replace(healthy(), leader_id=None)
+    # In the first second of an election.
+    quorum = situation("unanswered 500ms", "fails log no-leader 1,2 for 0s")
     assert health(cluster_status(state_of(quorum))) is Health.UNKNOWN
     assert page(quorum).health is Health.UNKNOWN
     assert page(quorum).headline == "No controller is known to lead the quorum now"
@@ -76,7 +63,7 @@ def pending(quorum: Quorum) -> TrackedConditions:
 
 
 def test_headline_of_a_pending_fault_is_the_fault_and_when_it_fires() -> None:
-    down = voter_not_fetching(healthy(), 2, for_ms=20_000)
+    down = situation("stopped 2 since 20s")
     tracked = pending(down)
     headline = page(down, tracked).headline
     assert headline.startswith("Voter 2 has not fetched since ")
@@ -86,12 +73,14 @@ def test_headline_of_a_pending_fault_is_the_fault_and_when_it_fires() -> None:
     due = replace(page(down, tracked), now_ms=Millis(down.now_ms + 120_000), recorded=True)
     assert due.headline.endswith("(fires with the next observation)")
     # An information that will fire is not the state of the cluster.
-    shape = replace(down, poll=healthy().poll, committed=None)
-    assert "fires" not in page(shape, replace(tracked, conditions={})).headline
+    spare = situation("observer 4")
+    tracked = pending(spare)
+    assert [one.rule for one in tracked.conditions.values()] == ["observer-could-be-voter"]
+    assert "fires" not in page(spare, tracked).headline
 
 
 def test_headline_of_a_pending_fault_comes_before_what_its_consequences_leave_unknown() -> None:
-    dying = leaderless(refuses(healthy(), 1, 2), 3)
+    dying = situation("probe 1,2 refused", "leaderless 3")
     headline = page(dying, pending(dying)).headline
     assert headline.startswith("No leader since ")
     assert headline.endswith("(fires in 5 s)")
@@ -101,19 +90,18 @@ def test_headline_of_a_pending_fault_comes_before_what_its_consequences_leave_un
 
 
 def test_check_and_status_say_when_a_finding_with_a_hold_of_its_own_fires() -> None:
-    dead = with_broker(with_broker(healthy(), 101, fenced=True), 102, fenced=True)
+    dead = situation("fenced 101,102")
     for shown in (check_text(state_of(dead)).plain, printed_state(state_of(dead))):
         assert "critical broker-fenced · broker 101 · fires once it has lasted 60 s" in shown
 
 
 def test_headline_where_nothing_answers_is_what_is_not_answered() -> None:
-    silent = replace(healthy(), now_ms=Millis(healthy().now_ms + 25_000))
-    headline = page(silent).headline
+    headline = page(situation("unanswered 25s")).headline
     assert headline.startswith("The state of the quorum is unknown: no current answer from the metadata log")
 
 
 def test_check_and_status_say_when_a_finding_fires() -> None:
-    down = state_of(voter_not_fetching(healthy(), 2, for_ms=20_000))
+    down = state_of(situation("stopped 2 since 20s"))
     for shown in (check_text(down).plain, printed_state(down)):
         assert "warning failure-tolerance · quorum · fires once it has lasted 2 min" in shown
         # What follows from a finding is no gap in what is observed.
@@ -122,10 +110,10 @@ def test_check_and_status_say_when_a_finding_fires() -> None:
 
 
 def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
-    nothing = state_of(replace(healthy(), poll=None, log_fetched_at_ms=None), live=False)
+    nothing = state_of(situation("unread always", "unpolled always"), live=False)
     for shown in (check_text(nothing).plain, printed_state(nothing)):
         assert "what to do: kraftwatch doctor, with the same options" in shown
-    assert "kraftwatch doctor" not in printed_state(state_of(healthy()))
+    assert "kraftwatch doctor" not in printed_state(state_of(situation()))
 
 
 @given(seed=st.integers(0, 400), steps=st.integers(500, 5_000))
@@ -172,7 +160,7 @@ def test_page_check_status_and_alerts_have_one_evaluation(seed: int, steps: int)
 
 
 def test_no_view_shows_an_old_warning_as_the_state_of_a_cluster_of_which_nothing_is_observed() -> None:
-    blind = failing(not_observed_for(healthy()), Reason.TIMED_OUT, "c1.test:9093")
+    blind = situation("unanswered 14s", "fails log timed-out 1 for 13s")
     (blindness,) = evaluate(blind, THRESHOLDS).findings
     state = state_of(blind, live=False)
     warning = replace(blindness, rule="broker-fenced", subject="broker 4", severity=Severity.WARNING)

@@ -13,60 +13,16 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from connectors.delivery.delivery_report import DeliveryReport, SinkResult
-from connectors.delivery.ledger import Ledger
-from connectors.secret import Secret
-from connectors.store.acknowledgements import AcknowledgementStore
-from connectors.store.collection import SilenceStore
-from connectors.store.tables import job_database
 from connectors.wall_clock import wall_ms
-from rules.evaluate import thresholds_for
 from rules.formatting import iso
 from rules.model.identifiers import Millis
-from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import StatusStore
-from streaming.web.api import OPERATIONS, Changes, api, openapi
+from streaming.web.api import OPERATIONS, api, openapi
 from streaming.web.fleet_view import FleetView
-from streaming.web.page_access import PageAccess
-from streaming.web.pages import pages
-from streaming.web.server import Server
-from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.rules.situation import healthy
+from tests.unit.streaming.web.served_api import ALERT, BEARER, TOKEN, Served
 
-TOKEN = "canary-token-5f2c"
-ALERT = alert("voter 2", rule="voter-lagging", cluster="prod", observed_at_ms=wall_ms())
 DOCUMENT = openapi()
 HOUR_MS = 3_600_000
-BEARER = {"Authorization": f"Bearer {TOKEN}"}
-
-
-class Served(Server):
-    """The page and the API of a job with one alert, which Ana may acknowledge."""
-
-    def __init__(self, folder: Path, *, token: str | None = TOKEN, starting: bool = False) -> None:
-        database = job_database(folder)
-        ledger = Ledger(database)
-        ledger.record([ALERT], ALERT.observed_at_ms)
-        store = StatusStore(["prod"])
-        store.put_status(job_cluster_status(healthy(3), thresholds_for({})), at_ms=wall_ms())
-        results = {"slack": SinkResult(pending=1)}
-        store.put_delivery(DeliveryReport(recorded=1, sinks=results), ledger.history, at_ms=wall_ms())
-        self.changes = Changes(acknowledgements=AcknowledgementStore(database), silences=SilenceStore(database))
-        view = FleetView(
-            store=store,
-            silences=lambda _: self.changes.silences.read(),
-            acknowledgements=self.changes.acknowledgements.read,
-            changeable=token is not None,
-        )
-        access = PageAccess(token=None if token is None else Secret(text=token))
-        super().__init__(("127.0.0.1", 0), [pages(view), api(view, None if starting else self.changes)], access=access)
-
-    def send(self, method: str, path: str, body: Any = None, headers: Any = BEARER, **more: Any) -> requests.Response:
-        url = f"http://127.0.0.1:{self.port}{path}"
-        return requests.request(method, url, json=body, headers=headers, timeout=60, **more)
-
-    def acknowledged(self) -> list[str]:
-        return [one.who for one in self.changes.acknowledgements.read() if one.active(wall_ms())]
 
 
 @pytest.fixture

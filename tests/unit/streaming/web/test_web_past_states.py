@@ -28,8 +28,8 @@ from streaming.web.page_access import PageAccess
 from streaming.web.past_states import PastStates
 from tests.browser.page_fixture import ServedPages
 from tests.eventually import eventually
+from tests.present import present
 from tests.recordings import recorded_checkpoint
-from tests.unit.rules.situation import present
 
 NAMES = ("prod", "staging")
 WITHIN_S = 60

@@ -1,0 +1,66 @@
+"""The register of the commands of a situation, and what several of them need."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+from rules.model.identifiers import ReplicaKey
+from rules.model.membership import Voter
+from tests.scripts.script_words import Words, milliseconds, replica_key, voter
+from tests.situation.situation import NOW, Situation, controller_endpoint, controller_key
+
+Command: TypeAlias = Callable[[Situation, Words], None]
+COMMANDS: dict[str, Command] = {}
+"""By the first word of a command."""
+
+
+def command(name: str) -> Callable[[Command], Command]:
+    """Registers a command under its first word."""
+
+    def registered(run_command: Command) -> Command:
+        assert name not in COMMANDS, f"two commands are named {name}"
+        COMMANDS[name] = run_command
+        return run_command
+
+    return registered
+
+
+def run(made: Situation, text: str) -> None:
+    """Runs one command."""
+    words = Words(text)
+    COMMANDS[words.word()](made, words)
+    words.end()
+
+
+def run_all(made: Situation, texts: Iterable[str]) -> None:
+    """Runs commands in their order."""
+    for text in texts:
+        run(made, text)
+
+
+def age(words: Words, name: str, default: str = "0s") -> int:
+    """Takes an option that is an age, and returns the time."""
+    return NOW - milliseconds(words.option(name) or default)
+
+
+# --- the cluster ----------------------------------------------------------------------------------------------------
+
+
+def replica(made: Situation, words: Words) -> ReplicaKey:
+    """Takes `2` or `2-new`; `2-none` has no directory id."""
+    text = words.word()
+    key = replica_key(text)
+    if key.directory_id == "none":
+        return replace(key, directory_id=None)
+    if key.directory_id is not None:
+        return key
+    return made.voting_key(key.id) if key.id in made.voters else controller_key(key.id)
+
+
+def full_voter(text: str) -> Voter:
+    one = voter(text)
+    return one if one.key.directory_id else replace(one, key=controller_key(one.key.id))
+
+
+def address(made: Situation, node: int) -> str:
+    return str(made.listeners.get(node, (controller_endpoint(node),))[0])

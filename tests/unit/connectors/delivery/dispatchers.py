@@ -1,0 +1,30 @@
+"""Dispatchers with sinks that hang."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from connectors.delivery.ledger import Ledger
+from connectors.sinks.sink import DeliveryMode, Outcome, Sink
+from connectors.store.tables import job_database
+from rules.notifications.notification import Notification
+from tests.recording_dispatcher import RecordingDispatcher
+from tests.unit.connectors.sinks.sink_alerts import RecordingSink
+
+
+def dispatcher_with(path: Path, *sinks: Sink, **more: Any) -> RecordingDispatcher:
+    """Returns a dispatcher that waits for its sinks, however slow the machine is, unless the test changes that."""
+    return RecordingDispatcher(Ledger(job_database(path)), sinks, **{"deadline_s": 30, "patience_s": 30, **more})
+
+
+class HangingSink(RecordingSink):
+    """Returns when the test sets `release`."""
+
+    def __init__(self, name: str = "hanging", mode: DeliveryMode = DeliveryMode.TRANSITIONS) -> None:
+        super().__init__(name, mode)
+        self.release = Event()
+
+    def respond(self, notifications: Sequence[Notification]) -> Sequence[Outcome]:
+        assert self.release.wait(30)
+        return super().respond(notifications)

@@ -60,12 +60,13 @@ def _controller(log: LogScript, words: Words) -> None:
 
 
 def _broker(log: LogScript, words: Words) -> None:
-    """broker 101 [alive] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers, fenced or alive."""
+    """broker 101 [alive] [at b1:9092] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers."""
     alive, incarnation, supports = words.flag("alive"), words.option("incarnation"), words.option("supports")
-    log_dirs = words.directories("dirs")
+    where, log_dirs = words.option("at"), words.directories("dirs")
     log.broker(
         int(words.word()),
         fenced=not alive,
+        where=None if where is None else endpoint(where, "PLAINTEXT"),
         incarnation=incarnation,
         features=() if supports is None else tuple(map(feature_range, supports.split(","))),
         log_dirs=log_dirs or (),

@@ -3,11 +3,13 @@
 Each command is documented in the method that runs it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from rules.alert import Alert
 from rules.evaluate import evaluate
+from rules.finding import UnknownResult
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import (
     Connection,
@@ -24,6 +26,8 @@ from tests.description.describe import describe
 from tests.scripts.log_commands import append
 from tests.scripts.script_quorum import SECOND, START, ScriptedQuorum
 from tests.scripts.script_words import milliseconds, numbers
+
+_MANY = 5
 
 
 @dataclass
@@ -164,13 +168,22 @@ class ScriptRun:
             yield f"{one.severity} {one.rule} {one.subject}"
 
     def unknown(self) -> Iterator[str]:
-        """unknown: prints each rule with an unknown result or that is not applicable, and why."""
+        """unknown: prints each rule with an unknown result or that is not applicable, and why.
+
+        What more than five rules have in common is printed once.
+        """
         monitor = self.started_monitor()
         evaluation = evaluate(monitor.machine.quorum(), monitor.settings.thresholds)
-        for result in evaluation.unknown:
-            yield f"unknown {result.rule}{f' {result.subject}' if result.subject else ''}: {result.why}"
-        for one in evaluation.not_applicable:
-            yield f"not applicable {one.rule}: {one.why}"
+        common = Counter(one.why for one in (*evaluation.unknown, *evaluation.not_applicable))
+        printed = set[str]()
+        for result in (*evaluation.unknown, *evaluation.not_applicable):
+            verdict = "unknown" if isinstance(result, UnknownResult) else "not applicable"
+            subject = f" {result.subject}" if isinstance(result, UnknownResult) and result.subject else ""
+            if common[result.why] <= _MANY:
+                yield f"{verdict} {result.rule}{subject}: {result.why}"
+            elif result.why not in printed:
+                printed.add(result.why)
+                yield f"{verdict} many rules: {result.why}"
 
     def remedy(self, *subject: str) -> Iterator[str]:
         """remedy voter 2: prints the remedy of each finding about this subject."""

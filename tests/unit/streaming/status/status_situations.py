@@ -31,8 +31,8 @@ IN_THE_MIDDLE_OF_EVERYTHING = (
     "certificates 1=9.5d",
     # Broker 101, which was in sync, went down; 103 is not registered.
     *("partitions orders 0,3 replicas 101,102,103", "change orders 0,3 since 66s isr 101", "fenced 101 since 62s"),
-    *("change orders 0 since 61s isr 102 leader 102 recovering yes",),
-    *("change orders 3 since 45s isr 102 leader 102 recovering yes",),
+    "change orders 0 since 61s isr 102 leader 102 recovering yes",
+    "change orders 3 since 45s isr 102 leader 102 recovering yes",
     *("unpolled 1s", "unread 2s"),
 )
 """Voter 2's disk was replaced, voter 4 is being added, voter 3 moves; partitions of two topics are recovering."""

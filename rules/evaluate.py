@@ -17,6 +17,8 @@ from types import ModuleType
 from rules import checks, job
 from rules.analysis.endpoint_status import with_dialled_voters
 from rules.analysis.freshness import (
+    AGES,
+    AGES_SECTION,
     NO_VOTERS_RECORD,
     POLLS_ONLY,
     fresh_poll,
@@ -58,6 +60,17 @@ _RECOVERY_STATE_SINCE = 3
 """The level of metadata.version 3.2-IV0 (MetadataVersion.isLeaderRecoverySupported)."""
 
 
+_FORMER_AGES = {
+    "poll_age": "poll",
+    "fetch_age": "fetch",
+    "caught_up_age": "fetch",
+    "probe_age": "probe",
+    "view_age": "view",
+    "answer_age": "answer",
+}
+"""The thresholds that rules had for themselves, and which age each is now."""
+
+
 class ThresholdError(ValueError):
     """An override of an unknown rule or threshold, or an invalid value: one sentence, with the nearest known name."""
 
@@ -84,14 +97,20 @@ ALL_RULES: Mapping[str, DeclaredRule] = dict(sorted({**RULES, **JOB_RULES}.items
 def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
     """Returns the numbers in force by rule id: every rule's defaults, with overrides (`RULE.NAME` -> value).
 
+    The ages of observations, which all rules share, are under `ages`.
+
     Raises a ThresholdError for an unknown rule or threshold, and for a value below 0 or not finite.
     """
     values = {rule.id: {each.name: each.default for each in rule.thresholds} for rule in ALL_RULES.values()}
+    values[AGES_SECTION] = {each.name: each.default for each in AGES}
     for key, value in overrides.items():
         rule, _, name = key.partition(".")
         if rule not in values:
             raise ThresholdError(f"unknown rule '{rule}' in '{key}': {_nearest(rule, values)}")
         if name not in values[rule]:
+            if name in _FORMER_AGES:
+                moved = f"{AGES_SECTION}.{_FORMER_AGES[name]}"
+                raise ThresholdError(f"rule '{rule}' has no '{name}' of its own: set '{moved}', for all rules")
             raise ThresholdError(f"rule '{rule}' has no threshold '{name}': {_nearest(name, values[rule])}")
         if not math.isfinite(value) or value < 0:
             raise ThresholdError(f"invalid value {value:g} for threshold '{key}': expected a number of 0 or more")
@@ -212,13 +231,13 @@ def _unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownRe
     for need in rule.needs:
         if need is not Need.FRESH_POLL and not quorum.access.log:
             return NotApplicable(why=POLLS_ONLY)
-        found = _unmet(need, quorum, thresholds)
+        found = _unmet(need, quorum)
         if found is not None:
             return found if isinstance(found, NotApplicable) else UnknownResult(why=found)
     return None
 
 
-def _unmet(need: Need, quorum: Quorum, thresholds: Thresholds) -> NotApplicable | str | None:
+def _unmet(need: Need, quorum: Quorum) -> NotApplicable | str | None:
     """Returns why the need is not met now, or never is on this cluster; None if it is met."""
     match need:
         case Need.METADATA_LOG:
@@ -236,9 +255,9 @@ def _unmet(need: Need, quorum: Quorum, thresholds: Thresholds) -> NotApplicable 
                 return _static_problem(quorum, need)
             return unread or (NO_VOTERS_RECORD if quorum.committed is None else None)
         case Need.CURRENT_LOG:
-            return log_read_problem(quorum) or log_age_problem(quorum, thresholds)
+            return log_read_problem(quorum) or log_age_problem(quorum)
         case Need.FRESH_POLL:
-            poll = fresh_poll(quorum, thresholds)
+            poll = fresh_poll(quorum)
             return None if poll is not None and poll.leader is not None else poll_problem(quorum)
 
 

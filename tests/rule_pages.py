@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
+from rules.analysis.freshness import AGES, AGES_SECTION
 from rules.evaluate import ALL_RULES
 from rules.finding import CLEAR, HOLD, DeclaredRule, Severity, hold
 from rules.formatting import ms_text
@@ -43,6 +44,10 @@ def index() -> str:
     tables = {
         "rules": table("| rule | condition | severity | hold |", rows),
         "shared-thresholds": table("| name | default | meaning |", meanings),
+        "ages": table(
+            "| name | default | meaning |",
+            [f"| `{AGES_SECTION}.{each.name}` | {default_of(each)} | {each.meaning} |" for each in AGES],
+        ),
     }
     return with_tables(PAGES / "index.md", tables)
 

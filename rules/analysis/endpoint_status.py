@@ -23,7 +23,6 @@ from enum import StrEnum
 
 from rules.analysis.freshness import fresh_probe
 from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness, since_last_fetch_ms
-from rules.finding import Thresholds
 from rules.formatting import utc_text
 from rules.model.identifiers import Endpoint, Offset, at_listener
 from rules.model.membership import Voter, VoterSet
@@ -183,24 +182,24 @@ def endpoint_kind(quorum: Quorum) -> str:
     return "configured" if is_static(quorum) else "recorded"
 
 
-def endpoint_statuses(quorum: Quorum, poll: Poll | None, thresholds: Thresholds) -> tuple[EndpointStatus, ...]:
+def endpoint_statuses(quorum: Quorum, poll: Poll | None) -> tuple[EndpointStatus, ...]:
     """Returns the endpoint status of each committed voter, in order of node id; a fresh poll gives which fetch."""
     ordered = sorted(quorum.voters, key=lambda voter: voter.key.id)
-    return tuple(endpoint_status(quorum, poll, voter, thresholds) for voter in ordered)
+    return tuple(endpoint_status(quorum, poll, voter) for voter in ordered)
 
 
-def last_known_endpoint_statuses(quorum: Quorum, thresholds: Thresholds) -> tuple[EndpointStatus, ...]:
+def last_known_endpoint_statuses(quorum: Quorum) -> tuple[EndpointStatus, ...]:
     """Returns the endpoint statuses by the newest probes, and each voter's liveness by the newest poll of any age."""
     return tuple(
-        replace(status, liveness=liveness(quorum, quorum.poll, status.voter.key, thresholds))
-        for status in endpoint_statuses(quorum, None, thresholds)
+        replace(status, liveness=liveness(quorum, quorum.poll, status.voter.key))
+        for status in endpoint_statuses(quorum, None)
     )
 
 
-def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> EndpointStatus:
+def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter) -> EndpointStatus:
     """Returns the endpoint status of one committed voter: see `endpoint_statuses`."""
     endpoint = voter.endpoint
-    alive = liveness(quorum, poll, voter.key, thresholds)
+    alive = liveness(quorum, poll, voter.key)
     if endpoint is None:
         return EndpointStatus(
             voter=voter,
@@ -208,18 +207,18 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
             liveness=alive,
             unknown_reason="the VotersRecord names no endpoint for it",
         )
-    probe = fresh_probe(quorum, voter, thresholds)
+    probe = fresh_probe(quorum, voter)
     refused = probe is not None and probe.connection is Connection.REFUSED
     unserved = probe is not None and _unserved(quorum, probe)
     silent = refused or unserved
     fetched_since = silent and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
-    others_answer = unserved and any(_answers(quorum, one, thresholds) for one in quorum.voters if one is not voter)
-    replaced = fetching_replacement(quorum, poll, voter.key, thresholds) is not None
+    others_answer = unserved and any(_answers(quorum, one) for one in quorum.voters if one is not voter)
+    replaced = fetching_replacement(quorum, poll, voter.key) is not None
     # The list of a static quorum may name a controller otherwise than its registration does.
     compared = not replaced and not is_static(quorum)
     registration = quorum.controllers.get(voter.key.id) if compared else None
     registered = at_listener(registration.endpoints, endpoint.listener) if registration else None
-    unverified = None if probe is None else _unverified(quorum, probe, alive, thresholds)
+    unverified = None if probe is None else _unverified(quorum, probe, alive)
     faults = _faults(endpoint, registered, probe, fetched_since=fetched_since)
     if unverified is None and probe is not None and certificate_fault(probe) is not None:
         faults = (*faults, EndpointFault.CERTIFICATE)
@@ -259,8 +258,8 @@ def _unserved(quorum: Quorum, probe: Probe) -> bool:
     )
 
 
-def _answers(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> bool:
-    probe = fresh_probe(quorum, voter, thresholds)
+def _answers(quorum: Quorum, voter: Voter) -> bool:
+    probe = fresh_probe(quorum, voter)
     return probe is not None and _answered(probe)
 
 
@@ -312,7 +311,7 @@ def certificate_fault(probe: Probe) -> CertificateFault | None:
     return None if probe.certificate is None else probe.certificate.fault
 
 
-def _unverified(quorum: Quorum, probe: Probe, alive: Liveness, thresholds: Thresholds) -> str | None:
+def _unverified(quorum: Quorum, probe: Probe, alive: Liveness) -> str | None:
     """Returns why it is unknown whether other controllers accept this certificate; None if it is known, or accepted."""
     fault = certificate_fault(probe)
     if fault is None:
@@ -328,7 +327,7 @@ def _unverified(quorum: Quorum, probe: Probe, alive: Liveness, thresholds: Thres
             f"{probe.endpoint}: {certificate_text(probe)}, but not by the leader's clock: check the clock of the "
             "monitor's host"
         )
-    if by_leader or any(_accepted(quorum, voter, thresholds) for voter in quorum.voters if voter.key.id != probe.node):
+    if by_leader or any(_accepted(quorum, voter) for voter in quorum.voters if voter.key.id != probe.node):
         return None
     return (
         f"{probe.endpoint}: {certificate_text(probe)}, and the monitor accepts no other voter's certificate either: "
@@ -336,8 +335,8 @@ def _unverified(quorum: Quorum, probe: Probe, alive: Liveness, thresholds: Thres
     )
 
 
-def _accepted(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> bool:
-    probe = fresh_probe(quorum, voter, thresholds)
+def _accepted(quorum: Quorum, voter: Voter) -> bool:
+    probe = fresh_probe(quorum, voter)
     return probe is not None and probe.certificate is not None and probe.certificate.verified
 
 

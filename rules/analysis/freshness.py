@@ -3,50 +3,62 @@
 Functions that end in `_problem` return one sentence that says why a data source is not good enough, or None.
 """
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from rules.finding import Threshold, Thresholds
 from rules.formatting import utc_text
+from rules.model.ages import Ages
 from rules.model.identifiers import Millis
 from rules.model.membership import Voter
 from rules.model.monitoring import VIEW_EVERY_MS, LeaderView, Probe
 from rules.model.quorum import Poll, Quorum
 
-POLL_AGE = Threshold(
-    name="poll_age",
-    default=10.0,
-    meaning="the maximum age of the newest DescribeQuorum answer: with an older one the result of the rule is unknown. "
-    "Polls come every second, so the default tolerates nine lost ones",
+AGES = (
+    Threshold(
+        name="poll",
+        default=10.0,
+        meaning="the maximum age of the newest DescribeQuorum answer. Polls come every second, so the default "
+        "tolerates nine lost ones",
+    ),
+    Threshold(
+        name="fetch",
+        default=10.0,
+        meaning="a replica whose last fetch is older than this, by the leader's clock, counts as not fetching; one "
+        "that fetches and had last caught up with the leader longer ago counts as lagging. An idle replica fetches at "
+        "least twice a second; the default is five times controller.quorum.fetch.timeout.ms",
+    ),
+    Threshold(
+        name="probe",
+        default=30.0,
+        meaning="the maximum age of the newest probe of an endpoint. Probes come every 5 s, so the default tolerates "
+        "five lost ones",
+    ),
+    Threshold(
+        name="view",
+        default=30.0,
+        meaning="the maximum age of a controller's report of who leads. Each controller is polled every 10 s, so the "
+        "default tolerates two lost answers. A configured address that no node records is polled every minute, and its "
+        "report counts six times as long",
+    ),
+    Threshold(
+        name="answer",
+        default=10.0,
+        meaning="the maximum age of the newest answer of a leader. An idle quorum answers about twice a second, so the "
+        "default tolerates twenty missed answers",
+    ),
 )
-PROBE_AGE = Threshold(
-    name="probe_age",
-    default=30.0,
-    meaning="the maximum age of the newest probe of an endpoint: an older one is ignored. "
-    "Probes come every 5 s, so the default tolerates five lost ones",
-)
-FETCH_AGE = Threshold(
-    name="fetch_age",
-    default=10.0,
-    meaning="a replica whose last fetch is older than this, by the leader's clock, counts as not fetching. "
-    "An idle replica fetches at least twice a second; the default is five times controller.quorum.fetch.timeout.ms",
-)
-ANSWER_AGE = Threshold(
-    name="answer_age",
-    default=10.0,
-    meaning="the maximum age of the newest answer of a leader. An idle quorum answers about twice a second, so the "
-    "default tolerates twenty missed answers",
-)
-VIEW_AGE = Threshold(
-    name="view_age",
-    default=30.0,
-    meaning="the maximum age of a controller's report of who leads: an older one is ignored. Each controller is polled "
-    "every 10 s, so the default tolerates two lost answers. A configured address that no node records is polled every "
-    "minute, and its report counts six times as long",
-)
-DEFAULT_AGES = Thresholds(
-    values={each.name: each.default for each in (POLL_AGE, PROBE_AGE, FETCH_AGE, ANSWER_AGE, VIEW_AGE)}
-)
-"""For what is evaluated beside the rules: a remedy, the text of a resolved alert."""
+"""How old observations may be: what is older is not known, for every rule and every command."""
+AGES_SECTION = "ages"
+"""Their place in the configuration, among the thresholds."""
+
+
+def ages_of(thresholds: Mapping[str, Thresholds]) -> Ages:
+    """Returns the ages among all thresholds in force."""
+    own = thresholds[AGES_SECTION]
+    return Ages(**{f"{each.name}_ms": own.ms(each.name) for each in AGES})
+
+
 POLLS_ONLY = "only polls are observed here (metadata_log: false)"
 """Why a rule that needs the metadata log is not applicable where the log is not read by choice."""
 NO_VOTERS_RECORD = "no committed VotersRecord has been read yet"
@@ -61,10 +73,10 @@ def is_current(quorum: Quorum, observed_at_ms: Millis, age_ms: Millis) -> bool:
     return quorum.now_ms - observed_at_ms <= age_ms and observed_at_ms >= quorum.watched_since_ms
 
 
-def fresh_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | None:
-    """Returns the newest DescribeQuorum answer, or None if it is older than `poll_age`, or than a gap."""
+def fresh_poll(quorum: Quorum) -> Poll | None:
+    """Returns the newest DescribeQuorum answer, or None if it is older than `ages.poll`, or than a gap."""
     poll = quorum.poll
-    if poll is None or not is_current(quorum, poll.observed_at_ms, thresholds.ms(POLL_AGE.name)):
+    if poll is None or not is_current(quorum, poll.observed_at_ms, quorum.ages.poll_ms):
         return None
     return poll
 
@@ -77,18 +89,18 @@ def poll_problem(quorum: Quorum) -> str:
     return f"DescribeQuorum was last answered at {utc_text(quorum.poll.observed_at_ms)}{missing}"
 
 
-def fresh_probe(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> Probe | None:
-    """Returns the newest probe of the voter's recorded endpoint; None if older than `probe_age`, or than a gap."""
+def fresh_probe(quorum: Quorum, voter: Voter) -> Probe | None:
+    """Returns the newest probe of the voter's recorded endpoint; None if older than `ages.probe`, or than a gap."""
     probe = quorum.probe(voter.key.id, voter.endpoint)
-    if probe is None or not is_current(quorum, probe.observed_at_ms, thresholds.ms(PROBE_AGE.name)):
+    if probe is None or not is_current(quorum, probe.observed_at_ms, quorum.ages.probe_ms):
         return None
     return probe
 
 
 def recent_probe(quorum: Quorum, voter: Voter) -> Probe | None:
-    """Returns the newest probe of the voter's recorded endpoint, if it is at most as old as `probe_age` by default."""
+    """Returns the newest probe of the voter's recorded endpoint, if it is at most as old as `ages.probe`."""
     probe = quorum.probe(voter.key.id, voter.endpoint)
-    recent = probe is not None and quorum.now_ms - probe.observed_at_ms <= DEFAULT_AGES.ms(PROBE_AGE.name)
+    recent = probe is not None and quorum.now_ms - probe.observed_at_ms <= quorum.ages.probe_ms
     return probe if recent else None
 
 
@@ -100,20 +112,20 @@ def log_read_problem(quorum: Quorum) -> str | None:
     return f"{missing} committed records are still to be read" if missing > _CATCHING_UP_RECORDS else None
 
 
-def log_age_problem(quorum: Quorum, thresholds: Thresholds) -> str | None:
-    """Returns when a leader last served the metadata log; None if at most `answer_age` ago, and after every gap."""
+def log_age_problem(quorum: Quorum) -> str | None:
+    """Returns when a leader last served the metadata log; None if at most `ages.answer` ago, and after every gap."""
     served = quorum.log_fetched_at_ms
-    if served is not None and is_current(quorum, served, thresholds.ms(ANSWER_AGE.name)):
+    if served is not None and is_current(quorum, served, quorum.ages.answer_ms):
         return None
     return "the metadata log was " + ("never answered" if served is None else f"last answered at {utc_text(served)}")
 
 
-def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[LeaderView]:
-    """Returns the leader views that are not older than `view_age` or a gap, in the order of node id and endpoint.
+def fresh_views(quorum: Quorum) -> list[LeaderView]:
+    """Returns the leader views that are not older than `ages.view` or a gap, in the order of node id and endpoint.
 
     One of an endpoint that is asked less often counts for longer: until as many answers are missing.
     """
-    age_ms = thresholds.ms(VIEW_AGE.name)
+    age_ms = quorum.ages.view_ms
     fresh = [
         view
         for view in quorum.leader_views.values()

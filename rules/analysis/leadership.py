@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.analysis.freshness import DEFAULT_AGES, PROBE_AGE, VIEW_AGE, is_current, views_within
+from rules.analysis.freshness import is_current, views_within
 from rules.analysis.replica_lag import same_replica
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, ReplicaKey
 from rules.model.membership import Voter, majority
@@ -251,7 +251,7 @@ def _voter_state(
         probe
         for each in endpoints
         if (probe := quorum.probe(node, each)) is not None
-        and is_current(quorum, probe.observed_at_ms, DEFAULT_AGES.ms(PROBE_AGE.name))
+        and is_current(quorum, probe.observed_at_ms, quorum.ages.probe_ms)
         and probe.observed_at_ms >= refused_at.get(str(each), probe.observed_at_ms)
     ]
     connections = {probe.connection for probe in probes}
@@ -310,7 +310,7 @@ def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[
 def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -> UnreachableLeader | None:
     """Returns the leader that the nodes which answer that they do not lead follow."""
     answered = {failure.endpoint for failure in reporting}
-    views = views_within(quorum, DEFAULT_AGES.ms(VIEW_AGE.name))
+    views = views_within(quorum, quorum.ages.view_ms)
     # A controller that is cut off from the others knows no leader, in the same or a later epoch.
     epoch, leaders = leaders_of_newest_epoch(views, None) or (None, ())
     if len(leaders) != 1 or any(view.node == leaders[0] for view in views if view.endpoint in answered):

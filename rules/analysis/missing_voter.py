@@ -12,7 +12,7 @@ from rules.analysis.endpoint_status import (
     fault_text,
     other_responder,
 )
-from rules.analysis.freshness import DEFAULT_AGES, PROBE_AGE, VIEW_AGE, recent_probe, views_within
+from rules.analysis.freshness import recent_probe, views_within
 from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness, same_replica
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
@@ -65,7 +65,7 @@ def _times_out(quorum: Quorum, endpoint: str) -> bool:
         each.endpoint == endpoint
         and each.reason is Reason.TIMED_OUT
         and each.source is not ObservationSource.PROBE
-        and quorum.now_ms - each.last_at_ms <= DEFAULT_AGES.ms(PROBE_AGE.name)
+        and quorum.now_ms - each.last_at_ms <= quorum.ages.probe_ms
         for each in quorum.failures
     )
 
@@ -80,11 +80,11 @@ def replaced_disks(quorum: Quorum) -> Mapping[NodeId, ReplicaKey]:
         return {}
     voters = {voter.key.id: voter.key for voter in quorum.committed.voters}
     poll = quorum.poll
-    missing = [key for key in voters.values() if liveness(quorum, poll, key, DEFAULT_AGES) is Liveness.NOT_FETCHING]
-    found = {key.id: fetching_replacement(quorum, poll, key, DEFAULT_AGES) for key in missing}
+    missing = [key for key in voters.values() if liveness(quorum, poll, key) is Liveness.NOT_FETCHING]
+    found = {key.id: fetching_replacement(quorum, poll, key) for key in missing}
     found |= {
         key.id: key
-        for view in views_within(quorum, DEFAULT_AGES.ms(VIEW_AGE.name))
+        for view in views_within(quorum, quorum.ages.view_ms)
         for key in view.other_voters
         if key.id == view.node and key.id in voters and not same_replica(key, voters[key.id])
     }
@@ -173,4 +173,4 @@ def trust_steps(where: str) -> tuple[str, ...]:
 
 def _status(quorum: Quorum, node: NodeId) -> EndpointStatus | None:
     voter = quorum.voter(node)
-    return None if voter is None else endpoint_status(quorum, None, voter, DEFAULT_AGES)
+    return None if voter is None else endpoint_status(quorum, None, voter)

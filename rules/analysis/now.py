@@ -1,21 +1,16 @@
 """What is true of a quorum now, in words: for the sentence with which an alert resolves (`Rule.resolved`)."""
 
-from rules.analysis.freshness import DEFAULT_AGES, fresh_poll
+from rules.analysis.freshness import fresh_poll
 from rules.analysis.voter_status import (
-    CAUGHT_UP_AGE,
     VoterStatus,
     further_failures_text,
     in_sync_count,
     voter_statuses,
 )
-from rules.finding import Thresholds
 from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
-
-NOW = Thresholds(values={**DEFAULT_AGES.values, CAUGHT_UP_AGE.name: CAUGHT_UP_AGE.default})
-"""The default ages: what is older is not known now."""
 
 
 def over(subject: str) -> str:
@@ -45,8 +40,8 @@ def committed_voters(quorum: Quorum) -> str:
 
 def now_statuses(quorum: Quorum) -> tuple[VoterStatus, ...]:
     """Returns the status of each voter; none without a fresh poll in which the leader has a row."""
-    poll = fresh_poll(quorum, NOW)
-    return () if poll is None or poll.leader is None else voter_statuses(quorum, poll, NOW)
+    poll = fresh_poll(quorum)
+    return () if poll is None or poll.leader is None else voter_statuses(quorum, poll)
 
 
 def in_sync_text(quorum: Quorum) -> str:

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from rules.analysis.freshness import FETCH_AGE
-from rules.finding import Threshold, Thresholds
+from rules.finding import Threshold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.quorum import LagSample, Poll, Quorum, Replica
@@ -117,23 +116,22 @@ def last_fetch_text(quorum: Quorum, poll: Poll, key: ReplicaKey, never: str = "n
     return never if age is None else utc_text(poll.observed_at_ms - age)
 
 
-def liveness(quorum: Quorum, poll: Poll | None, key: ReplicaKey, thresholds: Thresholds) -> Liveness:
+def liveness(quorum: Quorum, poll: Poll | None, key: ReplicaKey) -> Liveness:
     """Returns whether this replica, with this directory id, fetched at the time of the poll."""
     if poll is None or poll.leader is None:
         return Liveness.UNKNOWN
     age = since_last_fetch_ms(quorum, poll, key)
-    if age is None or age > thresholds.ms(FETCH_AGE.name):
+    if age is None or age > quorum.ages.fetch_ms:
         return Liveness.NOT_FETCHING
     return Liveness.FETCHING
 
 
 def fetching_replacement(
-    quorum: Quorum, poll: Poll | None, key: ReplicaKey, thresholds: Thresholds
-) -> ReplicaKey | None:
+    quorum: Quorum, poll: Poll | None, key: ReplicaKey) -> ReplicaKey | None:
     """Returns another directory of the replica's node id that fetches without a vote; None if there is none."""
     rows = poll.observers_by_id.get(key.id, ()) if poll else ()
     others = (row.key for row in rows if not same_replica(row.key, key))
-    return next((other for other in others if liveness(quorum, poll, other, thresholds) is Liveness.FETCHING), None)
+    return next((other for other in others if liveness(quorum, poll, other) is Liveness.FETCHING), None)
 
 
 def records_behind(poll: Poll, row: Replica | None) -> int | None:

@@ -57,11 +57,11 @@ def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
 
 def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> RestartSafety:
     """Evaluates the restart of one of `known_controllers(quorum)`."""
-    poll = _usable_poll(quorum, thresholds)
+    poll = _usable_poll(quorum)
     if isinstance(poll, str):
         return RestartSafety(node=node, against=(poll,), notes=(), remaining=None, votes_needed=None)
     quorum = with_dialled_voters(quorum) or quorum
-    statuses, kind = endpoint_statuses(quorum, poll, thresholds), endpoint_kind(quorum)
+    statuses, kind = endpoint_statuses(quorum, poll), endpoint_kind(quorum)
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
     silent = {one.voter.key.id: f"refuses connections at its {kind} endpoint" for one in statuses if one.refused}
     silent |= {
@@ -70,7 +70,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
         if EndpointFault.NOT_SERVING in one.faults
     }
     problems = {
-        key.id: _not_in_sync(quorum, poll, key, thresholds) or silent.get(key.id) for key in voters if key.id != node
+        key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node
     }
     remaining = [other for other, problem in problems.items() if problem is None]
     needed = majority(len(voters))
@@ -93,7 +93,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
     )
 
 
-def _usable_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | str:
+def _usable_poll(quorum: Quorum) -> Poll | str:
     no_leader = leaderless(quorum)
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
@@ -101,7 +101,7 @@ def _usable_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | str:
     unread = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
     if unread is not None:
         return f"unknown: {unread}"
-    poll = fresh_poll(quorum, thresholds)
+    poll = fresh_poll(quorum)
     if poll is None:
         return f"unknown: {poll_problem(quorum)}"
     if quorum.committed is None and quorum.kraft_version:
@@ -109,8 +109,8 @@ def _usable_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | str:
     return poll
 
 
-def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> str | None:
-    if liveness(quorum, poll, key, thresholds) is not Liveness.FETCHING:
+def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey) -> str | None:
+    if liveness(quorum, poll, key) is not Liveness.FETCHING:
         return "does not fetch"
     row = replica_row(poll, key)
     lag = lag_ms(poll, row) if row else None
@@ -166,7 +166,7 @@ def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> I
     for row in poll.observers:
         voter = committed.by_id(row.key.id)
         other_disk = voter is not None and row.key.directory_id not in (None, voter.key.directory_id)
-        if other_disk and liveness(quorum, poll, row.key, thresholds) is not Liveness.FETCHING:
+        if other_disk and liveness(quorum, poll, row.key) is not Liveness.FETCHING:
             # The directory that was replaced: the leader lists it for 300 s after its last fetch.
             continue
         if other_disk or (voter is None and half_done(quorum, row.key, thresholds)):

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rules.analysis.freshness import PROBE_AGE, fresh_views, is_current
-from rules.finding import Thresholds
+from rules.analysis.freshness import fresh_views, is_current
 from rules.model.identifiers import Millis, NodeId, ReplicaKey
 from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason
 from rules.model.quorum import Quorum
@@ -28,7 +27,7 @@ class SilentController:
     """The voters that answer. If none does, the reason may be the monitor's access and not this controller."""
 
 
-def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[SilentController]:
+def silent_controllers(quorum: Quorum) -> Iterable[SilentController]:
     """Yields the voters whose leader view fails, or else whose probe fails while that of another voter is answered."""
     voters = {row.key.id: row.key for row in quorum.poll.voters} if quorum.poll else {}
     views = {
@@ -36,8 +35,8 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
         for each in quorum.failures
         if each.source is ObservationSource.LEADER_VIEW and is_current(quorum, each.last_at_ms, _FAILURE_MS)
     }
-    viewed = {each.node for each in fresh_views(quorum, thresholds) if each.this_cluster} - views.keys()
-    probes = _newest_probes(quorum, thresholds.ms(PROBE_AGE.name))
+    viewed = {each.node for each in fresh_views(quorum) if each.this_cluster} - views.keys()
+    probes = _newest_probes(quorum, quorum.ages.probe_ms)
     viewed_voters = sorted(node for node in voters if node in viewed)
     probed_voters = sorted(node for node in voters if node in probes and probes[node].answer is Answer.THIS_CLUSTER)
     for node, key in sorted(voters.items()):

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from rules.analysis.endpoint_status import with_dialled_voters
-from rules.analysis.freshness import DEFAULT_AGES, recent_probe
+from rules.analysis.freshness import recent_probe
 from rules.analysis.leadership import leaderless
 from rules.analysis.missing_voter import VoterProcess, voter_process
 from rules.analysis.replica_lag import Liveness, liveness
@@ -210,7 +210,7 @@ def _voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, .
     poll = quorum.poll
     if poll is None or quorum.derived(leaderless) is not None:
         return frozenset(), ()
-    fetching = {row.key.id for row in poll.voters if liveness(quorum, poll, row.key, DEFAULT_AGES) is Liveness.FETCHING}
+    fetching = {row.key.id for row in poll.voters if liveness(quorum, poll, row.key) is Liveness.FETCHING}
     return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))
 
 

@@ -64,15 +64,6 @@ def half_done(quorum: Quorum, key: ReplicaKey, thresholds: Thresholds) -> VoterR
     return removals[-1] if removals else None
 
 
-CAUGHT_UP_AGE = Threshold(
-    name="caught_up_age",
-    default=10.0,
-    meaning="a voter that fetches counts as in sync if it had caught up with the leader this recently, by the "
-    "leader's clock. An idle follower is half a second behind; the default is five times "
-    "controller.quorum.fetch.timeout.ms",
-)
-
-
 class VoterActivity(StrEnum):
     """What a voter does; only voters in sync acknowledge records for the majority in time."""
 
@@ -145,13 +136,13 @@ class VoterStatus:
         return f" since controller {self.leader_id} took over at {utc_text(self.leader_since_ms)}"
 
 
-def voter_statuses(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> tuple[VoterStatus, ...]:
+def voter_statuses(quorum: Quorum, poll: Poll) -> tuple[VoterStatus, ...]:
     """Returns the status of each voter of the poll: the majority of the leader's latest set commits and elects.
 
     The leader must have a row in the poll; the quorum's histories bridge elections.
     """
     keys = sorted(row.key for row in poll.voters)
-    return tuple(_voter_status(quorum, poll, key, thresholds) for key in keys)
+    return tuple(_voter_status(quorum, poll, key) for key in keys)
 
 
 def in_sync_count(statuses: Iterable[VoterStatus]) -> int:
@@ -164,13 +155,13 @@ def further_failures_text(spare: int) -> str:
     return plural(spare, "further failure") if spare > 0 else "no further failure"
 
 
-def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> VoterStatus:
+def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey) -> VoterStatus:
     row = replica_row(poll, key)
     lag = since_caught_up_ms(quorum, poll, key)
     activity = VoterActivity.IN_SYNC
-    limit = thresholds.ms(CAUGHT_UP_AGE.name)
+    limit = quorum.ages.fetch_ms
     slow = row is not None and fetches_slowly(poll, row, limit)
-    if not slow and liveness(quorum, poll, key, thresholds) is not Liveness.FETCHING:
+    if not slow and liveness(quorum, poll, key) is not Liveness.FETCHING:
         activity = VoterActivity.NOT_FETCHING
     elif lag is None or lag > limit:
         activity = VoterActivity.LAGGING
@@ -186,7 +177,7 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thres
         leader_since_ms=None if set_back else _elected_at_ms(quorum, poll),
         log_end_offset=row.log_end_offset if row else None,
         lag=records_behind(poll, row),
-        replaced_by=fetching_replacement(quorum, poll, key, thresholds) if not_fetching and quorum.committed else None,
+        replaced_by=fetching_replacement(quorum, poll, key) if not_fetching and quorum.committed else None,
     )
 
 

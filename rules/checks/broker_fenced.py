@@ -32,8 +32,8 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, fresh_poll
-from rules.analysis.now import NOW, node_of
+from rules.analysis.freshness import fresh_poll
+from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import FAILED_NODES, HOLD, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
@@ -131,10 +131,10 @@ def _fenced_ms(quorum: Quorum) -> dict[NodeId, Millis]:
 
 def _fetches(quorum: Quorum, node: NodeId) -> bool:
     """Returns whether it has fetched since it was fenced, and does so now: its process runs."""
-    poll = fresh_poll(quorum, NOW)
+    poll = fresh_poll(quorum)
     fenced_ms = quorum.derived(_fenced_ms).get(node, START)
     return any(
-        liveness(quorum, poll, row.key, NOW) is Liveness.FETCHING and (row.last_fetch_ms or START) > fenced_ms
+        liveness(quorum, poll, row.key) is Liveness.FETCHING and (row.last_fetch_ms or START) > fenced_ms
         for row in (poll.observers_by_id.get(node, ()) if poll else ())
     )
 
@@ -166,7 +166,7 @@ RULE = Rule(
     hold=hold(
         300.0, "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
     ),
-    further_thresholds=(NONE_ALIVE_HOLD, ANSWER_AGE),
+    further_thresholds=(NONE_ALIVE_HOLD,),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     # An unclean election passes over a fenced broker, and one that flaps may stay fenced: one fault, one incident.

@@ -27,7 +27,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
@@ -182,7 +181,7 @@ RULE = Rule(
     title="A broker is fenced again and again",
     resolved=_resolved,
     hold=hold(0.0, "the fencings have already happened"),
-    further_thresholds=(WINDOW, FENCINGS, ANSWER_AGE),
+    further_thresholds=(WINDOW, FENCINGS),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

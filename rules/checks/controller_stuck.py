@@ -29,7 +29,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import leads
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
@@ -93,7 +93,7 @@ RULE = Rule(
     title="The active controller appends nothing",
     resolved=_resolved,
     hold=hold(10.0, "a long pause of the controller's event thread, for a large request, ends within seconds"),
-    further_thresholds=(STILL, POLL_AGE, ANSWER_AGE),
+    further_thresholds=(STILL,),
     needs=(Need.FRESH_POLL, Need.CURRENT_LOG),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

@@ -14,9 +14,8 @@ What not to do
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, utc_text
@@ -25,12 +24,6 @@ from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.quorum import Poll, Quorum
 from rules.remedies.remedy_commands import describe_status
 
-_FETCH_AGE = replace(
-    FETCH_AGE,
-    default=5.0,
-    meaning="a directory whose last fetch is older than this, by the leader's clock, counts as not fetching: a disk "
-    "that was replaced is still listed beside the new one",
-)
 WINDOW = Threshold(
     name="window",
     default=300.0,
@@ -42,7 +35,7 @@ WINDOW = Threshold(
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node id that two processes have."""
     poll, newest = needed(quorum.poll), quorum.newest_timestamp_ms
-    fetching = _fetching_twice(quorum, poll, thresholds)
+    fetching = _fetching_twice(quorum, poll)
     registered: dict[NodeId, DoubleRegistration] = {}
     for one in quorum.history.double_registrations:
         if newest is not None and newest - one.timestamp_ms <= thresholds.ms(WINDOW.name):
@@ -51,12 +44,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield _finding(quorum, poll, node, fetching.get(node, ()), registered.get(node))
 
 
-def _fetching_twice(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Mapping[NodeId, Sequence[ReplicaKey]]:
+def _fetching_twice(quorum: Quorum, poll: Poll) -> Mapping[NodeId, Sequence[ReplicaKey]]:
     found: dict[NodeId, Sequence[ReplicaKey]] = {}
     for node, rows in poll.rows_by_id.items():
         keys = {row.key for row in rows if row.key.directory_id is not None} if len(rows) > 1 else set()
         if len(keys) > 1:
-            both = [key for key in sorted(keys) if liveness(quorum, poll, key, thresholds) is Liveness.FETCHING]
+            both = [key for key in sorted(keys) if liveness(quorum, poll, key) is Liveness.FETCHING]
             if len(both) > 1:
                 found[node] = both
     return found
@@ -125,7 +118,7 @@ RULE = Rule(
     title="Two processes have one node.id",
     resolved=_resolved,
     hold=hold(30.0),
-    further_thresholds=(WINDOW, _FETCH_AGE, POLL_AGE),
+    further_thresholds=(WINDOW,),
     needs=(Need.FRESH_POLL,),
     # Both processes are one node for Kafka: what else is found of it has the same cause.
     grouped_with=("node-records-conflict", "node-restarting", "stale-voter-endpoint", "version-drift", "epoch-churn"),

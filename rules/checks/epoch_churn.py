@@ -30,7 +30,6 @@ What not to do
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import leads
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
@@ -194,7 +193,7 @@ RULE = Rule(
     title="Too many leader elections",
     resolved=_resolved,
     hold=hold(60.0),
-    further_thresholds=(WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
+    further_thresholds=(WINDOW, ELECTIONS, JUMP, ELECTION_TIME),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),
 )

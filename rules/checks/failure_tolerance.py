@@ -27,10 +27,10 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.now import in_sync_text, over
-from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.voter_status import VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import (
     FAILED_NODES,
     Finding,
@@ -71,7 +71,7 @@ _SEVERAL = 3
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if it tolerates no further failure, or tolerated none for too long."""
     poll = needed(quorum.poll)
-    statuses = voter_statuses(quorum, poll, thresholds)
+    statuses = voter_statuses(quorum, poll)
     missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
     spare = in_sync_count(statuses) - majority(len(statuses))
     if missing and spare <= 0 and all(status.replaced_by for status in missing):
@@ -224,7 +224,7 @@ RULE = Rule(
         "a controller that reboots, or whose pod moves to another node, and each step of a rolling restart is done by "
         "then",
     ),
-    further_thresholds=(WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    further_thresholds=(WINDOW, SHARE),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     outlives_cause=True,

@@ -48,7 +48,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
 from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -146,7 +146,6 @@ RULE = Rule(
         "a leader lists an observer for 300 s after its last fetch; a controller that is moved or repaired is back by "
         "then",
     ),
-    further_thresholds=(POLL_AGE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),

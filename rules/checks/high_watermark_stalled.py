@@ -20,9 +20,9 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed, poll_problem
+from rules.analysis.freshness import needed, poll_problem
 from rules.analysis.now import leads
-from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.voter_status import VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, plural, utc_text
 from rules.model.identifiers import Millis
@@ -51,7 +51,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     uncommitted = poll.leader.log_end_offset - (quorum.high_watermark or 0)
     if unchanged_for > thresholds.ms(STILL.name) and uncommitted > 0:
         since = quorum.high_watermark_since_ms
-        yield _finding(quorum, poll, voter_statuses(quorum, poll, thresholds), since, uncommitted)
+        yield _finding(quorum, poll, voter_statuses(quorum, poll), since, uncommitted)
 
 
 def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], since: Millis, uncommitted: int) -> Finding:
@@ -113,7 +113,7 @@ RULE = Rule(
     hold=hold(
         20.0, "a leader without a majority resigns within seconds (check quorum), and an election takes one or two"
     ),
-    further_thresholds=(STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    further_thresholds=(STILL,),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),
 )

@@ -16,7 +16,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import leads, node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text
@@ -87,6 +87,6 @@ RULE = Rule(
     title="The leader's clock differs from the clock of kraftwatch's host",
     resolved=_resolved,
     hold=hold(30.0),
-    further_thresholds=(SKEW, POLL_AGE),
+    further_thresholds=(SKEW,),
     needs=(Need.FRESH_POLL,),
 )

@@ -21,7 +21,6 @@ What not to do
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural
@@ -72,7 +71,7 @@ RULE = Rule(
     title="A log directory is offline",
     resolved=_resolved,
     hold=hold(60.0, "a broker that was restarted without a directory moves its replicas within seconds"),
-    further_thresholds=(ANSWER_AGE,),
+    further_thresholds=(),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     grouped_with=("partitions-offline",),

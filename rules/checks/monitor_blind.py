@@ -37,7 +37,7 @@ What not to do
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rules.analysis.endpoint_status import EndpointStatus, certificate_fault, endpoint_statuses, probe_outcome
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, PROBE_AGE, VIEW_AGE, fresh_poll
+from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
 from rules.analysis.missing_voter import trust_steps
 from rules.analysis.outdated_settings import OutdatedSettings, outdated_settings
@@ -129,12 +129,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns findings about the quorum, each controller, new connections and name resolution, at most one of each."""
     yield from _quorum(quorum, thresholds)
     yield from _controllers(quorum, thresholds)
-    yield from _names(quorum, thresholds)
+    yield from _names(quorum)
 
 
 def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     answers = _answers(quorum)
-    stale = _stale(quorum, thresholds)
+    stale = _stale(quorum)
     if not stale:
         return
     if not all(_tried_since_gap(quorum, source, answers[source]) for source in stale):
@@ -193,8 +193,8 @@ def _answers(quorum: Quorum) -> dict[ObservationSource, Millis | None]:
     return {ObservationSource.LOG: quorum.log_fetched_at_ms, **polled} if quorum.access.log else polled
 
 
-def _stale(quorum: Quorum, thresholds: Thresholds) -> list[ObservationSource]:
-    limit = thresholds.ms(ANSWER_AGE.name)
+def _stale(quorum: Quorum) -> list[ObservationSource]:
+    limit = quorum.ages.answer_ms
     return [source for source, at in _answers(quorum).items() if at is None or quorum.now_ms - at > limit]
 
 
@@ -282,15 +282,15 @@ def _reason_with_endpoints(reason: Reason, failures: list[FailedObservation]) ->
 
 
 def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    silent = [*silent_controllers(quorum, thresholds)]
-    poll = fresh_poll(quorum, thresholds)
-    statuses = endpoint_statuses(quorum, poll, thresholds)
-    if not _stale(quorum, thresholds):
+    silent = [*silent_controllers(quorum)]
+    poll = fresh_poll(quorum)
+    statuses = endpoint_statuses(quorum, poll)
+    if not _stale(quorum):
         yield from _new_connections(quorum, statuses, {each.key.id for each in silent}, thresholds)
     if not silent:
         return
     faulty = {each.voter.key.id for each in statuses if each.faults or each.unserved}
-    leader_answers = not _stale(quorum, thresholds)
+    leader_answers = not _stale(quorum)
     for each in silent:
         why = None
         if not leader_answers:
@@ -299,7 +299,7 @@ def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]
             why = "no other controller answers either"
         elif each.key.id in faulty:
             why = "stale-voter-endpoint reports its recorded endpoint"
-        elif liveness(quorum, poll, each.key, thresholds) is not Liveness.FETCHING:
+        elif liveness(quorum, poll, each.key) is not Liveness.FETCHING:
             why = "it does not fetch, so it may be down"
         if why is None:
             yield _controller_finding(quorum, each, thresholds)
@@ -398,8 +398,8 @@ def _connection_finding(
     )
 
 
-def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    limit = quorum.now_ms - thresholds.ms(PROBE_AGE.name)
+def _names(quorum: Quorum) -> Iterable[RuleResult]:
+    limit = quorum.now_ms - quorum.ages.probe_ms
     failed = [
         probe
         for _, probe in sorted(quorum.probes.items())
@@ -486,5 +486,5 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(30.0),
     inhibited_by=("no-leader",),
-    further_thresholds=(CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
+    further_thresholds=(CONTROLLER_HOLD,),
 )

@@ -19,7 +19,6 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text, plural, utc_text
 from rules.model.history import NodeKind, Unregistration
@@ -92,7 +91,7 @@ RULE = Rule(
     title="No broker is registered",
     resolved=_resolved,
     hold=hold(60.0, "a broker that is unregistered and started again is back by then"),
-    further_thresholds=(NEW_FOR, ANSWER_AGE),
+    further_thresholds=(NEW_FOR,),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     grouped_with=("partitions-offline", "broker-fenced"),

@@ -59,7 +59,6 @@ from rules.analysis.endpoint_status import (
     last_known_endpoint_statuses,
     probe_outcome,
 )
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import (
     Leaderless,
     controller_endpoints,
@@ -104,9 +103,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the newest observations report no leader."""
     state = leaderless(quorum)
     if state is None:
-        yield from _unknown_leader(quorum, thresholds)
+        yield from _unknown_leader(quorum)
         return
-    statuses = last_known_endpoint_statuses(quorum, thresholds)
+    statuses = last_known_endpoint_statuses(quorum)
     yield Finding(
         subject="quorum",
         severity=Severity.CRITICAL,
@@ -117,9 +116,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     )
 
 
-def _unknown_leader(quorum: Quorum, thresholds: Thresholds) -> Iterable[UnknownResult]:
+def _unknown_leader(quorum: Quorum) -> Iterable[UnknownResult]:
     """Yields that it is unknown whether there is a leader, unless one has answered or a majority follows one."""
-    if leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)):
+    if leader_answered_within(quorum, quorum.ages.answer_ms):
         return
     leader = unreachable_leader(quorum)
     if leader is not None and leader.followed_by_majority:
@@ -402,5 +401,4 @@ RULE = Rule(
     title="No controller leads the metadata quorum",
     resolved=_resolved,
     hold=hold(5.0, "longer than an election"),
-    further_thresholds=(ANSWER_AGE, PROBE_AGE, FETCH_AGE),
 )

@@ -24,7 +24,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
@@ -40,7 +40,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     for node, rows in sorted(poll.rows_by_id.items()):
         if _is_registered(quorum, poll, node):
             continue
-        keys = [row.key for row in rows if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING]
+        keys = [row.key for row in rows if liveness(quorum, poll, row.key) is Liveness.FETCHING]
         if keys:
             yield _finding(quorum, poll, node, keys)
 
@@ -105,7 +105,6 @@ RULE = Rule(
     title="A node is not registered",
     resolved=_resolved,
     hold=hold(120.0, "a node that starts registers within seconds after it fetches"),
-    further_thresholds=(FETCH_AGE, POLL_AGE, ANSWER_AGE),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled", "controller-stuck", "open-transaction"),
     grouped_with=("duplicate-node-id", "version-drift", "committed-metadata-lost"),

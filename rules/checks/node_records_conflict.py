@@ -26,7 +26,7 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold
@@ -41,7 +41,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each directory id under two node ids, and one for each voter with another listener."""
     poll, committed = needed(quorum.poll), needed(quorum.committed)
     for directory, keys in _shared_directories(poll).items():
-        fetching = [key for key in keys if liveness(quorum, poll, key, thresholds) is Liveness.FETCHING]
+        fetching = [key for key in keys if liveness(quorum, poll, key) is Liveness.FETCHING]
         if len(fetching) > 1:
             yield _cloned(quorum, poll, directory, fetching)
     yield from _listeners(quorum, committed)
@@ -232,7 +232,6 @@ RULE = Rule(
     title="Records of nodes contradict each other",
     resolved=_resolved,
     hold=hold(60.0),
-    further_thresholds=(FETCH_AGE, POLL_AGE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
 )

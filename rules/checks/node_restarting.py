@@ -44,7 +44,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
 from rules.finding import (
     FAILED_NODES,
@@ -362,7 +361,7 @@ RULE = Rule(
     title="A node restarts again and again",
     resolved=_resolved,
     hold=hold(0.0, "the starts have already happened"),
-    further_thresholds=(WINDOW, STARTS, SLOW_STARTS, ANSWER_AGE),
+    further_thresholds=(WINDOW, STARTS, SLOW_STARTS),
     needs=(Need.CURRENT_LOG,),
     # What is between the restarts is the same fault: one incident.
     grouped_with=("broker-fenced", "broker-flapping", "epoch-churn", "failure-tolerance", "voter-lagging"),

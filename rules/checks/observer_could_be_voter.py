@@ -28,8 +28,8 @@ What not to do
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, fresh_poll, needed
-from rules.analysis.now import NOW, committed_voters, node_of
+from rules.analysis.freshness import fresh_poll, needed
+from rules.analysis.now import committed_voters, node_of
 from rules.analysis.replica_lag import WINDOW, Liveness, Readiness, lag_samples, liveness, readiness
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -61,11 +61,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each observer that could be a voter."""
     poll, committed = needed(quorum.poll), needed(quorum.committed)
     eligible = _eligible(quorum, committed, poll, thresholds)
-    fetching = {row.key: row for row in eligible if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING}
+    fetching = {row.key: row for row in eligible if liveness(quorum, poll, row.key) is Liveness.FETCHING}
     silent = (
         voter.key.id
         for voter in (committed.voters if fetching else ())
-        if liveness(quorum, poll, voter.key, thresholds) is Liveness.NOT_FETCHING
+        if liveness(quorum, poll, voter.key) is Liveness.NOT_FETCHING
     )
     shared = _Shared(
         observers=first_values([str(key) for key in fetching]),
@@ -77,7 +77,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _finding(quorum, committed, poll, row, shared, thresholds)
         else:
             yield UnknownResult(subject=_subject(row.key), why=f"observer {row.key} is not fetching")
-    for key in _not_listed_yet(quorum, committed, poll, thresholds):
+    for key in _not_listed_yet(quorum, committed, poll):
         yield UnknownResult(subject=_subject(key), why=f"the leader does not list observer {key} yet")
 
 
@@ -97,7 +97,7 @@ def _eligible(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thres
     ]
 
 
-def _not_listed_yet(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[ReplicaKey]:
+def _not_listed_yet(quorum: Quorum, committed: VoterSet, poll: Poll) -> list[ReplicaKey]:
     """Returns the observers that fetched when last listed, and that the leader does not list now.
 
     A new leader lists an observer from its first fetch on. The previous leader would have listed it for 300 s after its
@@ -112,7 +112,7 @@ def _not_listed_yet(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds:
         and key.id in quorum.controllers
         and key.id not in voter_ids
         and quorum.now_ms - history.last_seen_at_ms < OBSERVER_SESSION_MS
-        and (history.samples[-1].fetch_age_ms or 0) <= thresholds.ms(FETCH_AGE.name)
+        and (history.samples[-1].fetch_age_ms or 0) <= quorum.ages.fetch_ms
     ]
 
 
@@ -198,7 +198,7 @@ def _resolved(quorum: Quorum, subject: str) -> str:
     node = node_of(subject)
     if quorum.voter(node):
         return f"Controller {node} is a voter. The voters are {committed_voters(quorum)}."
-    poll = fresh_poll(quorum, NOW)
+    poll = fresh_poll(quorum)
     if poll and any(row.key.id == node for row in poll.voters):
         return f"Controller {node} is being added to the voters."
     if poll and node in poll.observers_by_id:
@@ -210,7 +210,7 @@ RULE = Rule(
     title="An observer could be a voter",
     resolved=_resolved,
     hold=hold(300.0),
-    further_thresholds=(REMOVED_FOR, READY_LAG, WINDOW, FETCH_AGE, POLL_AGE, HALF_DONE),
+    further_thresholds=(REMOVED_FOR, READY_LAG, WINDOW, HALF_DONE),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),

@@ -21,7 +21,7 @@ What not to do
 
 from collections.abc import Iterable, Mapping
 
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
 from rules.analysis.replica_lag import (
     CATCHING_UP_FOR,
@@ -72,7 +72,7 @@ def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, threshol
     newest, limit = quorum.newest_timestamp_ms, thresholds.ms(LAG.name)
     last = quorum.derived(_newest_histories).get(broker.id)
     served = newest is not None and newest - (broker.alive_since_timestamp_ms or START) > limit
-    if not served or not _fetches_no_more(quorum, poll, last, limit, thresholds):
+    if not served or not _fetches_no_more(quorum, poll, last, limit):
         why = "the leader does not list it as an observer yet"
         return UnknownResult(subject=f"broker {broker.id}", why=why)
     row = Replica(
@@ -95,7 +95,7 @@ def _first_polled_ms(quorum: Quorum) -> Millis | None:
 
 
 def _fetches_no_more(
-    quorum: Quorum, poll: Poll, last: ReplicaHistory | None, limit: Millis, thresholds: Thresholds
+    quorum: Quorum, poll: Poll, last: ReplicaHistory | None, limit: Millis
 ) -> bool:
     """Returns whether the leader does not list a broker although it has led long enough, or the leaders before did not.
 
@@ -111,12 +111,12 @@ def _fetches_no_more(
     if poll.observed_at_ms - max(last.last_seen_at_ms, quorum.watched_since_ms) > limit:
         return True
     fetch_age_ms = last.samples[-1].fetch_age_ms if last.samples else None
-    return fetch_age_ms is not None and fetch_age_ms > thresholds.ms(FETCH_AGE.name)
+    return fetch_age_ms is not None and fetch_age_ms > quorum.ages.fetch_ms
 
 
 def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:
     limit = thresholds.ms(LAG.name)
-    fetching = liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
+    fetching = liveness(quorum, poll, row.key) is Liveness.FETCHING
     lag = lag_ms(poll, row)
     if fetching and lag is not None and lag <= limit:
         return
@@ -178,7 +178,7 @@ RULE = Rule(
     title="A broker works with outdated metadata",
     resolved=_resolved,
     hold=hold(120.0, "a broker that loads a snapshot after its start is done by then"),
-    further_thresholds=(LAG, CATCHING_UP_FOR, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
+    further_thresholds=(LAG, CATCHING_UP_FOR, WINDOW),
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     grouped_with=("broker-fenced",),

@@ -20,7 +20,6 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural, utc_text
 from rules.model.history import OpenTransaction
@@ -72,7 +71,7 @@ RULE = Rule(
     title="A metadata transaction does not end",
     resolved="No metadata transaction is open: controllers and brokers apply all committed records.",
     hold=hold(60.0, "counted from the beginning of the transaction, which ends within moments"),
-    further_thresholds=(ANSWER_AGE,),
+    further_thresholds=(),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

@@ -29,7 +29,6 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of, over
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, first_values, ms_text, plural, utc_text
@@ -218,7 +217,6 @@ RULE = Rule(
         SHUTTING_DOWN_FOR,
         PREPARED_FOR,
         MIGRATED_FOR,
-        ANSWER_AGE,
     ),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled", "controller-stuck", "open-transaction"),

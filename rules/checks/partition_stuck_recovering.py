@@ -32,7 +32,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural, topic_text, utc_text
@@ -320,7 +319,7 @@ RULE = Rule(
     title="Partitions stay RECOVERING",
     resolved=_resolved,
     hold=hold(60.0, "by the timestamps in the log; normally a replica joins within seconds"),
-    further_thresholds=(JOIN, COPY, ANSWER_AGE),
+    further_thresholds=(JOIN, COPY),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     inhibited_by=("no-leader",),
 )

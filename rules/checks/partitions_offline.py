@@ -31,7 +31,6 @@ What not to do
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.now import node_of
 from rules.finding import (
     FAILED_NODES,
@@ -205,7 +204,7 @@ RULE = Rule(
     hold=hold(
         60.0, "by the timestamps in the log; the controllers elect a leader within a second if a replica may lead"
     ),
-    further_thresholds=(RESTART, ANSWER_AGE),
+    further_thresholds=(RESTART,),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     grouped_with=("broker-fenced", "log-directory-offline", "partition-stuck-recovering", "unclean-election"),

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from rules.analysis.freshness import POLL_AGE, fresh_poll, poll_problem
+from rules.analysis.freshness import fresh_poll, poll_problem
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.history import VoterChange
@@ -46,7 +46,7 @@ _RECENT_MS = 3_600_000
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if its number of voters is unwise."""
-    voters = _voters(quorum, thresholds)
+    voters = _voters(quorum)
     if voters is None:
         yield UnknownResult(why=poll_problem(quorum))
         return
@@ -89,10 +89,10 @@ def _lost_voters(quorum: Quorum, voters: list[NodeId], removed: list[NodeId], la
     )
 
 
-def _voters(quorum: Quorum, thresholds: Thresholds) -> list[NodeId] | None:
+def _voters(quorum: Quorum) -> list[NodeId] | None:
     if quorum.committed is not None:
         return sorted(quorum.voter_ids)
-    poll = fresh_poll(quorum, thresholds)
+    poll = fresh_poll(quorum)
     return sorted({row.key.id for row in poll.voters}) if poll else None
 
 
@@ -169,6 +169,6 @@ RULE = Rule(
     hold=hold(
         3_600.0, "a quorum that grows from three to five voters, or that is moved to new machines, has four for a while"
     ),
-    further_thresholds=(MOST, POLL_AGE),
+    further_thresholds=(MOST,),
     inhibited_by=("no-leader", "voter-disk-replaced"),
 )

@@ -25,7 +25,6 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
@@ -121,6 +120,6 @@ RULE = Rule(
     title="A partition's recovery violates KIP-704",
     resolved=_resolved,
     hold=hold(0.0, "one committed record is enough"),
-    further_thresholds=(KEEP_FIRING_FOR, ANSWER_AGE),
+    further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
 )

@@ -21,7 +21,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, VIEW_AGE, fresh_views
+from rules.analysis.freshness import fresh_views
 from rules.finding import (
     Finding,
     Need,
@@ -52,7 +52,7 @@ AGE = Threshold(
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while its newest snapshot is too old."""
-    leading = [view for view in fresh_views(quorum, thresholds) if view.log is not None]
+    leading = [view for view in fresh_views(quorum) if view.log is not None]
     view = max(leading, key=lambda each: each.leader_epoch or 0, default=None)
     if view is None or view.log is None:
         yield UnknownResult(why="no leader has recently reported the start of its log")
@@ -135,7 +135,7 @@ RULE = Rule(
     title="No snapshot of the metadata is taken",
     resolved="The leader's newest metadata snapshot is recent enough.",
     hold=hold(60.0, "after an outage of the quorum the leader registers again, or takes a snapshot, within seconds"),
-    further_thresholds=(AGE, VIEW_AGE, ANSWER_AGE),
+    further_thresholds=(AGE,),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
 )

@@ -63,10 +63,10 @@ from rules.analysis.endpoint_status import (
     probe_outcome,
     with_dialled_voters,
 )
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
+from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import last_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
-from rules.analysis.now import NOW, node_of
+from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -95,7 +95,7 @@ class _VoterEndpoints:
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
     quorum = with_dialled_voters(quorum) or quorum
-    statuses = endpoint_statuses(quorum, fresh_poll(quorum, thresholds), thresholds)
+    statuses = endpoint_statuses(quorum, fresh_poll(quorum))
     election = forecast_election(restarted_voters(quorum, statuses))
     leader = last_leader(quorum)
     endpoints = _VoterEndpoints(
@@ -313,7 +313,7 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 def _resolved(quorum: Quorum, subject: str) -> str:
     node = node_of(subject)
     quorum = with_dialled_voters(quorum) or quorum
-    statuses = {each.voter.key.id: each for each in endpoint_statuses(quorum, fresh_poll(quorum, NOW), NOW)}
+    statuses = {each.voter.key.id: each for each in endpoint_statuses(quorum, fresh_poll(quorum))}
     status = statuses.get(node)
     if status is None:
         return f"Controller {node} is not a voter."
@@ -327,7 +327,6 @@ RULE = Rule(
     title="A voter's recorded endpoint is stale",
     resolved=_resolved,
     hold=hold(30.0, "a controller that restarts with a new endpoint updates the record within seconds"),
-    further_thresholds=(FETCH_AGE, POLL_AGE, PROBE_AGE),
     needs=(Need.VOTER_ENDPOINTS,),
     inhibited_by=("no-leader",),
 )

@@ -30,7 +30,7 @@ What not to do
 import shlex
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
+from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.analysis.now import leads
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -45,14 +45,14 @@ _MOST_NAMED = 5
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if controllers lead voters that are not its own."""
-    views = fresh_views(quorum, thresholds)
+    views = fresh_views(quorum)
     if not views:
         yield UnknownResult(why="no controller has recently reported its leader")
         return
     # After the followed quorum has ended, a view is older than the poll of the quorum that is followed instead.
-    polled = poll.voter_keys if (poll := fresh_poll(quorum, thresholds)) else frozenset()
+    polled = poll.voter_keys if (poll := fresh_poll(quorum)) else frozenset()
     if others := _one_of_each([view for view in views if {*view.other_voters} != polled]):
-        yield _finding(quorum, others, thresholds)
+        yield _finding(quorum, others)
 
 
 def _one_of_each(views: list[LeaderView]) -> list[LeaderView]:
@@ -66,8 +66,8 @@ def _one_of_each(views: list[LeaderView]) -> list[LeaderView]:
     return list(newest.values())
 
 
-def _finding(quorum: Quorum, others: list[LeaderView], thresholds: Thresholds) -> Finding:
-    poll = fresh_poll(quorum, thresholds)
+def _finding(quorum: Quorum, others: list[LeaderView]) -> Finding:
+    poll = fresh_poll(quorum)
     own = sorted(poll.voter_keys if poll else quorum.committed.keys if quorum.committed else ())
     leader, epoch = (poll.leader_id, poll.leader_epoch) if poll else (quorum.leader_id, quorum.leader_epoch)
     followed = _quorum_text(leader, epoch, own) if leader is not None else f"{_voters(own)} without a leader"
@@ -145,7 +145,6 @@ RULE = Rule(
     title="Several quorums have one cluster id",
     resolved=_resolved,
     hold=hold(10.0),
-    further_thresholds=(VIEW_AGE, POLL_AGE),
     needs=(Need.METADATA_LOG,),
     grouped_with=("failure-tolerance", "voter-lagging", "no-leader"),
 )

@@ -29,7 +29,6 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
 from rules.formatting import and_join, plural, topic_text, utc_text
@@ -138,7 +137,7 @@ RULE = Rule(
     title="Unclean leader election",
     resolved=_resolved,
     hold=hold(0.0, "the election has already happened"),
-    further_thresholds=(KEEP_FIRING_FOR, ANSWER_AGE),
+    further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.CURRENT_LOG,),
     grouped_with=("partition-stuck-recovering",),
 )

@@ -35,7 +35,6 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode, registered_nodes
 from rules.finding import (
     HOLD,
@@ -339,7 +338,7 @@ RULE = Rule(
     title="Node versions and finalized features do not match",
     resolved=_resolved,
     hold=hold(14_400.0, "longer than a rolling upgrade, by the timestamps in the log where known"),
-    further_thresholds=(FINALIZE, KEEP_FIRING_FOR, ANSWER_AGE),
+    further_thresholds=(FINALIZE, KEEP_FIRING_FOR),
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),
 )

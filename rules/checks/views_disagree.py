@@ -32,7 +32,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.freshness import POLL_AGE, PROBE_AGE, VIEW_AGE, fresh_poll, fresh_views, is_current
+from rules.analysis.freshness import fresh_poll, fresh_views, is_current
 from rules.analysis.leadership import leaders_of_newest_epoch
 from rules.analysis.now import leads
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -49,12 +49,12 @@ _VOTER = re.compile(r"(?P<id>[0-9]{1,10})@.+:(?P<port>[0-9]{1,5})", re.DOTALL)
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each controller that disagrees, or one about the quorum if an epoch has two leaders."""
-    yield from _configured_voters(quorum, thresholds)
-    views = fresh_views(quorum, thresholds)
+    yield from _configured_voters(quorum)
+    views = fresh_views(quorum)
     if not views:
         yield UnknownResult(why="no controller has recently reported its leader")
         return
-    poll = fresh_poll(quorum, thresholds)
+    poll = fresh_poll(quorum)
     newest = leaders_of_newest_epoch(views, poll)
     if newest is None:
         yield UnknownResult(why="no controller knows a leader")
@@ -74,9 +74,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     yield from _voters_without_view(quorum, views)
 
 
-def _configured_voters(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
+def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
     """Yields a finding if controllers of a static quorum count votes by different lists."""
-    poll = fresh_poll(quorum, thresholds)
+    poll = fresh_poll(quorum)
     if quorum.kraft_version != 0 or poll is None:
         return
     lists = {
@@ -84,7 +84,7 @@ def _configured_voters(quorum: Quorum, thresholds: Thresholds) -> Iterable[Findi
         for _, probe in sorted(quorum.probes.items())
         if probe.quorum_voters is not None
         and probe.answered_by in (None, probe.node)
-        and is_current(quorum, probe.observed_at_ms, thresholds.ms(PROBE_AGE.name))
+        and is_current(quorum, probe.observed_at_ms, quorum.ages.probe_ms)
     }
     voters = {node: _listed(text) for node, text in lists.items()}
     # The leader's answer shows by which voters it leads, where its own configuration is not known.
@@ -240,7 +240,6 @@ RULE = Rule(
     title="The controllers do not agree on the leader",
     resolved=_resolved,
     hold=hold(60.0, "an election or a restart of a controller takes less"),
-    further_thresholds=(VIEW_AGE, POLL_AGE, PROBE_AGE),
     needs=(Need.METADATA_LOG,),
     inhibited_by=("no-leader", "two-quorums"),
     grouped_with=("stale-voter-endpoint", "failure-tolerance", "voter-lagging"),

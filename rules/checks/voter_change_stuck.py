@@ -29,11 +29,10 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import committed_voters
 from rules.analysis.replica_lag import Liveness, liveness, same_replica
 from rules.analysis.voter_status import (
-    CAUGHT_UP_AGE,
     VoterActivity,
     VoterStatus,
     in_sync_count,
@@ -65,7 +64,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     removed = _missing(committed.keys, poll.voter_keys)
     moving = moving_voters(poll, committed)
     if added or removed or moving:
-        statuses = voter_statuses(quorum, poll, thresholds)
+        statuses = voter_statuses(quorum, poll)
         yield _finding(quorum, committed, poll, _Change(added=added, removed=removed, moving=moving), statuses)
     yield from _repeated_removals(quorum, poll, thresholds)
 
@@ -147,7 +146,7 @@ def _repeated_removals(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> It
     for node, changes in sorted(removals.items()):
         if len(changes) >= thresholds[REMOVALS.name]:
             rows = sorted({row.key for row in (*poll.voters, *poll.observers) if row.key.id == node})
-            fetching = [key for key in rows if liveness(quorum, poll, key, thresholds) is Liveness.FETCHING]
+            fetching = [key for key in rows if liveness(quorum, poll, key) is Liveness.FETCHING]
             yield _repeated(quorum, node, changes, fetching)
 
 
@@ -209,7 +208,7 @@ RULE = Rule(
     title="A change of the voter set does not end",
     resolved=_resolved,
     hold=hold(60.0, "a change commits in far less than a second, even during an election"),
-    further_thresholds=(WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
+    further_thresholds=(WINDOW, REMOVALS),
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     # Nothing after an uncommitted VotersRecord is committed either: that rule always fires too, and names no change.

@@ -27,7 +27,7 @@ What not to do
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
 from rules.analysis.voter_status import HALF_DONE, further_failures_text, half_done
@@ -57,10 +57,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         old = _replaced(quorum, committed, poll, row.key, thresholds)
         if old is None or row.key.id in found:
             continue
-        if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING:
+        if liveness(quorum, poll, row.key) is Liveness.FETCHING:
             found.add(row.key.id)
             if voters_fetching is None:
-                states = (liveness(quorum, poll, voter.key, thresholds) for voter in committed.voters)
+                states = (liveness(quorum, poll, voter.key) for voter in committed.voters)
                 voters_fetching = sum(state is Liveness.FETCHING for state in states)
             yield _finding(quorum, committed, poll, old, row, voters_fetching)
     yield from _not_fetching(quorum, committed, poll, found, thresholds)
@@ -74,7 +74,7 @@ def _replaced(
     if voter is None:
         removal = half_done(quorum, new, thresholds)
         return _Replaced(removal.key, removal.removed_at_ms) if removal else None
-    if same_replica(voter.key, new) or liveness(quorum, poll, voter.key, thresholds) is not Liveness.NOT_FETCHING:
+    if same_replica(voter.key, new) or liveness(quorum, poll, voter.key) is not Liveness.NOT_FETCHING:
         return None
     return _Replaced(voter.key)
 
@@ -172,7 +172,7 @@ RULE = Rule(
     title="A voter's log directory was replaced",
     resolved=_resolved,
     hold=hold(60.0, "auto-join replaces the voter within seconds"),
-    further_thresholds=(FETCH_AGE, POLL_AGE, HALF_DONE),
+    further_thresholds=(HALF_DONE,),
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     outlives_cause=True,

@@ -23,7 +23,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
 from rules.analysis.now import in_sync_text, node_of, now_statuses, over
 from rules.analysis.replica_lag import (
@@ -33,7 +33,7 @@ from rules.analysis.replica_lag import (
     lag_samples,
     readiness,
 )
-from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.voter_status import VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, utc_text
 from rules.model.membership import majority
@@ -44,7 +44,7 @@ from rules.remedies.remedy_commands import bring_in_sync, describe_status
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that is not in sync."""
     poll = needed(quorum.poll)
-    statuses = voter_statuses(quorum, poll, thresholds)
+    statuses = voter_statuses(quorum, poll)
     in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
     for status in statuses:
         subject = f"voter {status.key.id}"
@@ -56,7 +56,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             )
             continue
         samples = lag_samples(quorum, status.key)
-        state = readiness(samples, limit_ms=thresholds.ms(CAUGHT_UP_AGE.name), window=window)
+        state = readiness(samples, limit_ms=quorum.ages.fetch_ms, window=window)
         lag = status.lag_ms
         catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < thresholds.ms(CATCHING_UP_FOR.name))
         if status.activity is VoterActivity.LAGGING and catches_up:
@@ -113,7 +113,7 @@ RULE = Rule(
     title="A voter lags or is down",
     resolved=_resolved,
     hold=hold(300.0, "long enough for a reboot, because nothing is at stake yet"),
-    further_thresholds=(CAUGHT_UP_AGE, CATCHING_UP_FOR, FETCH_AGE, POLL_AGE, WINDOW),
+    further_thresholds=(CATCHING_UP_FOR, WINDOW),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
     outlives_cause=True,

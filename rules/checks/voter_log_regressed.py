@@ -28,7 +28,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
@@ -115,7 +115,7 @@ RULE = Rule(
     title="A voter's log went back",
     resolved=_resolved,
     hold=hold(5.0),
-    further_thresholds=(KEEP_FIRING_FOR, POLL_AGE),
+    further_thresholds=(KEEP_FIRING_FOR,),
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),
     grouped_with=("raft-invariant-broken", "failure-tolerance", "committed-metadata-lost"),

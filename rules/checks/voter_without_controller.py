@@ -19,7 +19,7 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed
+from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -45,7 +45,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         controller, broker = quorum.controllers.get(voter.key.id), quorum.brokers.get(voter.key.id)
         if controller is not None and not _started_without(quorum, voter, controller, broker, thresholds):
             continue
-        if broker is None and liveness(quorum, poll, voter.key, thresholds) is not Liveness.FETCHING:
+        if broker is None and liveness(quorum, poll, voter.key) is not Liveness.FETCHING:
             # It may be a controller that was never started.
             yield UnknownResult(subject=f"voter {voter.key.id}", why=f"voter {voter.key} is not fetching")
         else:
@@ -113,7 +113,7 @@ RULE = Rule(
     title="A voter without a controller",
     hold=hold(60.0, "a controller registers within seconds of its start, once there is a leader"),
     resolved=_resolved,
-    further_thresholds=(ALONE, FETCH_AGE, POLL_AGE, ANSWER_AGE),
+    further_thresholds=(ALONE,),
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("stale-voter-endpoint",),

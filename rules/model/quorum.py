@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from rules.model.ages import Ages
 from rules.model.history import (
     OfflineDirectory,
     OfflinePartitions,
@@ -175,6 +176,8 @@ class Quorum:
 
     What was observed before it is history and not current, however short the gap was.
     """
+    ages: Ages = Ages()
+    """How old each kind of observation may be."""
     vantage: Vantage = Vantage.INSIDE
     access: Access = PLAINTEXT
     kraft_version: int | None = None

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rules.analysis.freshness import ages_of
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
+from rules.model.ages import Ages
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 
 
@@ -23,3 +25,8 @@ class ClusterSettings:
     """How the monitor connects."""
     thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}), repr=False)
     """By rule id: the defaults with the configured overrides."""
+
+    @property
+    def ages(self) -> Ages:
+        """How old each kind of observation may be."""
+        return ages_of(self.thresholds)

@@ -28,6 +28,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         cluster_id=state.cluster_id,
         now_ms=state.now_ms,
         watched_since_ms=state.probe_state.watched_since_ms,
+        ages=settings.ages,
         vantage=settings.vantage,
         access=settings.access,
         kraft_version=image.kraft,

@@ -35,18 +35,18 @@ def votes(state: ClusterState) -> tuple[int | None, int | None, int | None]:
 
     Where the log holds no voter set, the leader's counts.
     """
-    quorum, thresholds = state.quorum, state.thresholds[ENDPOINT_RULE]
-    poll = fresh_poll(quorum, thresholds)
+    quorum = state.quorum
+    poll = fresh_poll(quorum)
     keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters} if poll else frozenset()
     fetching = None
     if (present := _present_poll(state)) is not None and present.leader is not None:
-        fetching = sum(liveness(quorum, present, key, thresholds) is Liveness.FETCHING for key in keys)
+        fetching = sum(liveness(quorum, present, key) is Liveness.FETCHING for key in keys)
     return len(keys) or None, majority(len(keys)) if keys else None, fetching
 
 
 def _present_poll(state: ClusterState) -> Poll | None:
     """Returns the newest poll; None if it is too old, or if the quorum has lost its leader since."""
-    return None if leaderless(state.quorum) else fresh_poll(state.quorum, state.thresholds[ENDPOINT_RULE])
+    return None if leaderless(state.quorum) else fresh_poll(state.quorum)
 
 
 def current_voters(poll: Poll | None) -> tuple[parts.VoterEndpoints, ...]:
@@ -89,15 +89,14 @@ def possible_voters(state: ClusterState) -> tuple[parts.PossibleVoter, ...]:
     if poll is None:
         return ()
     voting = {row.key for row in poll.voters} | (quorum.committed.keys if quorum.committed else frozenset())
-    thresholds = state.thresholds[ENDPOINT_RULE]
     found = []
     for row in poll.observers:
         if row.key.directory_id is None or row.key.id not in quorum.controllers or row.key in voting:
             continue
-        live = liveness(quorum, poll, row.key, thresholds)
+        live = liveness(quorum, poll, row.key)
         others = (other.key for other in poll.rows_by_id[row.key.id] if other.key != row.key)
         if live is not Liveness.FETCHING and any(
-            liveness(quorum, poll, other, thresholds) is Liveness.FETCHING for other in others
+            liveness(quorum, poll, other) is Liveness.FETCHING for other in others
         ):
             continue
         found.append(
@@ -128,11 +127,11 @@ def registrations_without_voter(quorum: Quorum) -> tuple[parts.RegistrationWitho
 
 def analysed_endpoints(state: ClusterState) -> tuple[EndpointStatus, ...]:
     """Returns the analysis of the endpoint that each voter is dialled at."""
-    quorum, thresholds = _dialled(state.quorum), state.thresholds[ENDPOINT_RULE]
-    poll = fresh_poll(quorum, thresholds)
+    quorum = _dialled(state.quorum)
+    poll = fresh_poll(quorum)
     if poll is None:
-        return last_known_endpoint_statuses(quorum, thresholds)
-    return endpoint_statuses(quorum, poll, thresholds)
+        return last_known_endpoint_statuses(quorum)
+    return endpoint_statuses(quorum, poll)
 
 
 def endpoint_status(endpoint: EndpointStatus) -> parts.VoterEndpointStatus:
@@ -224,7 +223,7 @@ def _replica(
         status=role,
         fetch_age_ms=fetch_age_ms(poll, row),
         lag_time_ms=lag_ms(poll, row),
-        liveness=liveness(quorum, poll, row.key, state.thresholds[ENDPOINT_RULE]),
+        liveness=liveness(quorum, poll, row.key),
         committed_voter=None if quorum.committed is None else row.key in quorum.committed.keys,
         endpoint=str(voter.endpoints[0]) if voter and voter.key == row.key and voter.endpoints else None,
     )

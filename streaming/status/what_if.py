@@ -116,12 +116,12 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
     return replace(_with_missing(cluster, found, newest, registered), unobserved=ends)
 
 
-def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers:
+def controllers_of_quorum(quorum: Quorum) -> Controllers:
     """Returns the controllers as a query or a journal shows them: a voter that does not fetch counts as down."""
     voters = quorum.committed
     if voters is None:
         return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=quorum.leader_id)
-    statuses = last_known_endpoint_statuses(quorum, thresholds)
+    statuses = last_known_endpoint_statuses(quorum)
     members = restarted_voters(quorum, statuses)
     return Controllers(
         cluster=quorum.cluster,

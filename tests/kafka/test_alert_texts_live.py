@@ -48,7 +48,7 @@ def test_rolling_restart_fires_no_alert_except_for_long_or_many_elections(lab: L
 
 def test_lost_majority_is_one_alert_that_says_to_start_the_controllers(lab: Lab, monitor: MonitoredCluster) -> None:
     one, other = lab.followers
-    others = {"stale-voter-endpoint.hold": 0, "failure-tolerance.fetch_age": 3}
+    others = {"stale-voter-endpoint.hold": 0, "ages.fetch": 3}
     monitor.start_scenario(others)
 
     lab.kill(one, other)

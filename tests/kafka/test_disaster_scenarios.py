@@ -93,7 +93,7 @@ def test_cloned_disk_has_one_directory_id_under_two_node_ids(lab: Lab, tmp_path:
     clone = lab.layout.add_controller()
 
     with monitor_cluster(lab, tmp_path) as monitor:
-        monitor.start_scenario({"node-records-conflict.hold": 1, "node-records-conflict.fetch_age": 2})
+        monitor.start_scenario({"node-records-conflict.hold": 1, "ages.fetch": 2})
         copy_disk(lab.node(leader), clone.data)
         properties = clone.data / "meta.properties"
         properties.write_text(properties.read_text().replace(f"node.id={leader}", f"node.id={clone.id}"))

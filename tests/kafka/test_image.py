@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from rules.evaluate import thresholds_for
+from rules.model.ages import Ages
 from tests.kafka.conftest import MakeLab
 from tests.kafka.metadata_image import compare, differences, facts_by_key, write_history
 from tests.kafka.parity import generated_files
@@ -106,4 +107,4 @@ def test_a_failed_raft_request_and_its_retry_take_less_than_the_thresholds(
     assert timers["controller.quorum.election.backoff.max.ms"] == BACKOFF_MAX_MS
     defaults = thresholds_for({})
     assert defaults["no-leader"].ms("hold") > request_ms + retry_ms
-    assert defaults["stale-voter-endpoint"].ms("fetch_age") > FETCH_TIMEOUT_MS + request_ms + retry_ms
+    assert Ages().fetch_ms > FETCH_TIMEOUT_MS + request_ms + retry_ms

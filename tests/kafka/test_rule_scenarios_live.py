@@ -27,7 +27,7 @@ def lab(shared_lab: MakeLab) -> Lab:
 
 def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredCluster) -> None:
     one, other, *_ = lab.followers
-    not_fetching_after = {"voter-lagging.fetch_age": 4, "failure-tolerance.fetch_age": 4}
+    not_fetching_after = {"ages.fetch": 4}
     monitor.start_scenario({"voter-lagging.hold": 1, "failure-tolerance.hold": 1, **not_fetching_after})
 
     with pause_nodes(lab, one):
@@ -51,7 +51,7 @@ def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: M
     leader, followers = lab.leader, lab.followers
     # The hold is two seconds longer than `silent`: also a late poll shows that the voters do not fetch.
     monitor.start_scenario(
-        {"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "high-watermark-stalled.fetch_age": 1}
+        {"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "ages.fetch": 1}
     )
 
     with pause_nodes(lab, *followers[:3]):
@@ -71,7 +71,7 @@ def test_uncommitted_voter_removal_then_even_number_of_voters(lab: Lab, monitor:
     # The tool gets the leader's endpoint only: a paused node accepts its connection and never answers.
     tool = f"kafka-metadata-quorum.sh --bootstrap-controller {lab.node(leader).endpoint} remove-controller"
     # The hold is longer than `silent`: the change may be observed before the paused voters count as not fetching.
-    monitor.start_scenario({"voter-change-stuck.hold": 3, "voter-change-stuck.fetch_age": 1.5})
+    monitor.start_scenario({"voter-change-stuck.hold": 3, "ages.fetch": 1.5})
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         with pause_nodes(lab, one, other):
@@ -124,7 +124,7 @@ def test_repeated_elections_without_restarts(lab: Lab, monitor: MonitoredCluster
 
 def test_alive_broker_does_not_fetch_the_metadata_log(lab: Lab, monitor: MonitoredCluster) -> None:
     (broker,) = lab.brokers
-    monitor.start_scenario({"observer-lagging.hold": 0, "observer-lagging.fetch_age": 2})
+    monitor.start_scenario({"observer-lagging.hold": 0, "ages.fetch": 2})
 
     with pause_nodes(lab, broker):
         # The broker counts as alive until its session of half a minute ends.

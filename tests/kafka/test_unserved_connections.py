@@ -41,7 +41,7 @@ def test_a_leader_that_serves_no_new_connection_is_named_and_not_counted(lab: Ma
         assert quorum_now.leader_id == leader, "its older connections are served"
         safety = safe_to_restart(quorum_now, NodeId(other), thresholds)
         assert not safety.safe
-        statuses = endpoint_statuses(quorum_now, fresh_poll(quorum_now, thresholds), thresholds)
+        statuses = endpoint_statuses(quorum_now, fresh_poll(quorum_now))
         forecast = forecast_election(restarted_voters(quorum_now, statuses))
         assert leader not in {one.key.id for one in forecast.candidates if one.wins}
 

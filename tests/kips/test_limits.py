@@ -8,6 +8,7 @@ from connectors.metadata.decoder import decode_records
 from connectors.observations.log_event import EpochDrop, LogAdvanced
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
+from rules.model.ages import Ages
 from rules.model.identifiers import Epoch, Offset
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.kips.kafka_timers import (
@@ -25,19 +26,11 @@ from tests.scripts.log_script import SETTINGS, LogScript, poll, replica
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 
 DEFAULTS = thresholds_for({})
-RULES_OF_FETCHES = (
-    "no-leader",
-    "stale-voter-endpoint",
-    "voter-disk-replaced",
-    "observer-could-be-voter",
-    "voter-lagging",
-    "failure-tolerance",
-)
+AGES = Ages()
 
 
 def test_thresholds_are_multiples_of_kafkas_timers() -> None:
-    for rule in RULES_OF_FETCHES:
-        assert DEFAULTS[rule].ms("fetch_age") == 5 * FETCH_TIMEOUT_MS
+    assert AGES.fetch_ms == 5 * FETCH_TIMEOUT_MS
     election_ms = FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS
     assert election_ms < DEFAULTS["no-leader"].ms("hold") <= 2 * election_ms
 
@@ -47,11 +40,9 @@ def test_holds_are_longer_than_kafkas_own_timers() -> None:
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS
     assert DEFAULTS["no-leader"].ms("hold") > CHECK_QUORUM_MS
     assert LOSS_CONFIRM_MS > CHECK_QUORUM_MS, "a leader without a majority answers until then"
-    assert DEFAULTS["failure-tolerance"].ms("caught_up_age") > 2 * REQUEST_TIMEOUT_MS
-    assert DEFAULTS["no-leader"].ms("answer_age") > 2 * REQUEST_TIMEOUT_MS
+    assert AGES.answer_ms > 2 * REQUEST_TIMEOUT_MS
     assert DEFAULTS["high-watermark-stalled"].ms("still") >= 10 * NOOP_INTERVAL_MS
-    for rule in RULES_OF_FETCHES:
-        assert DEFAULTS[rule].ms("fetch_age") > 2 * REQUEST_TIMEOUT_MS, "a request is given up and repeated"
+    assert AGES.fetch_ms > 2 * REQUEST_TIMEOUT_MS, "a request is given up and repeated"
 
 
 @pytest.mark.parametrize(("pending_s", "fires"), [(45, []), (75, ["firing"])])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from rules.alert import Alert
 from rules.evaluate import evaluate
-from rules.finding import UnknownResult
+from rules.finding import NotApplicable, UnknownResult
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import (
     Connection,
@@ -174,9 +174,10 @@ class ScriptRun:
         """
         monitor = self.started_monitor()
         evaluation = evaluate(monitor.machine.quorum(), monitor.settings.thresholds)
-        common = Counter(one.why for one in (*evaluation.unknown, *evaluation.not_applicable))
+        results: list[UnknownResult | NotApplicable] = [*evaluation.unknown, *evaluation.not_applicable]
+        common = Counter(one.why for one in results)
         printed = set[str]()
-        for result in (*evaluation.unknown, *evaluation.not_applicable):
+        for result in results:
             verdict = "unknown" if isinstance(result, UnknownResult) else "not applicable"
             subject = f" {result.subject}" if isinstance(result, UnknownResult) and result.subject else ""
             if common[result.why] <= _MANY:

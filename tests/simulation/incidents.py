@@ -18,7 +18,7 @@ from connectors.observations.log_event import (
     UnknownRecords,
     VotersReplaced,
 )
-from rules.analysis.freshness import VIEW_AGE
+from rules.model.ages import Ages
 from rules.model.identifiers import DirectoryId, Endpoint, Millis, NodeId, TopicId
 from tests.simulation.gatherer import MONITOR_ID
 from tests.simulation.incident_simulation import NOTICED_MS, Incident, IncidentSimulation, incident
@@ -398,7 +398,7 @@ def format_standalone(scene: IncidentSimulation) -> Iterator[int]:
     scene.gatherer.other_leader = NodeId(len(scene.nodes) + 1)
     yield scene.fires("two-quorums", "quorum", after_s=10.0)
     scene.gatherer.other_leader = None
-    yield int(VIEW_AGE.default * 1_000)
+    yield Ages().view_ms
 
 
 @incident("node-records-conflict", controllers=(3,), also=("observer-could-be-voter",))

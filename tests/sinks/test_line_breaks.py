@@ -156,7 +156,7 @@ def test_terminal_keeps_a_name_on_its_line(line_break: str, capsys: pytest.Captu
     state = state_of(hostile(line_break))
     status = cluster_status(state)
     nothing = Change(moved={}, lost=frozenset(), restarted=None)
-    moved = what_if(controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"]), nothing)
+    moved = what_if(controllers_of_quorum(state.quorum), nothing)
     console = Console(width=4_000)
     with console.capture() as capture:
         for each in (

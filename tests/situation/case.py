@@ -12,7 +12,7 @@ These choose the output:
 - `findings`: the findings of every rule, with their rules.
 - `resolved SUBJECT`: what the resolved alert says.
 - `about SUBJECT`: only the results about this subject.
-- `set fetch_age 20s`, `set failure-tolerance.window 15m`: a threshold of this rule, or of another one.
+- `set window 15m`, `set ages.fetch 20s`: a threshold of this rule, of another one, or an age of observations.
 - `each 9s 10s 11s`: the case is run with each of these words in place of `X`; the output begins with the word.
 """
 
@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from rules.alert import Alert
+from rules.analysis.freshness import ages_of
 from rules.evaluate import ALL_RULES, JOB_RULES, evaluate, evaluate_job, resolved_text, thresholds_for
 from rules.evidence_text import plain_evidence
 from rules.finding import Evaluation, Finding, Severity
@@ -134,6 +135,8 @@ def _observed(rule: str, described: tuple[str, ...]) -> Quorum | JobState:
 def evaluated(observed: Quorum | JobState, thresholds: dict[str, float] | None = None) -> Evaluation:
     """Returns the results of all rules. Fails if one raises an error."""
     values = thresholds_for(thresholds or {})
+    if isinstance(observed, Quorum):
+        observed = replace(observed, ages=ages_of(values))
     evaluation = evaluate_job(observed, values) if isinstance(observed, JobState) else evaluate(observed, values)
     assert not evaluation.failed, evaluation.failed
     return evaluation

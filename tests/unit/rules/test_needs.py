@@ -5,14 +5,13 @@ from collections.abc import Iterable
 import pytest
 
 from rules.analysis.freshness import UnmetNeedError, needed
-from rules.evaluate import RULES, evaluate_rule, thresholds_for
+from rules.evaluate import evaluate_rule
 from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.model.quorum import Quorum
 from tests.situation.commands import situation
 
-THRESHOLDS = Thresholds(values={"poll_age": 10.0, "answer_age": 10.0})
+THRESHOLDS = Thresholds()
 FOUND = Finding(rule="r", subject="x", severity=Severity.INFO, summary="", evidence={}, remedy=())
-THRESHOLD_OF = {Need.CURRENT_LOG: "answer_age", Need.FRESH_POLL: "poll_age"}
 
 
 def result(*commands: str, needs: Iterable[Need]) -> RuleResult:
@@ -86,10 +85,3 @@ def test_rule_that_uses_an_observation_it_does_not_declare_fails() -> None:
     for observed in (situation("unpolled always").poll, situation("static").committed):
         with pytest.raises(UnmetNeedError, match="does not declare"):
             needed(observed)
-
-
-@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
-def test_each_rule_has_the_thresholds_of_its_needs(rule: Rule) -> None:
-    names = set(thresholds_for({})[rule.id].values)
-
-    assert {THRESHOLD_OF[need] for need in rule.needs if need in THRESHOLD_OF} <= names

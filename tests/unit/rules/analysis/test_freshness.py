@@ -3,7 +3,6 @@
 import pytest
 
 from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views, log_age_problem, log_read_problem
-from rules.finding import Thresholds
 from tests.situation.commands import situation
 
 
@@ -24,9 +23,8 @@ def test_log_counts_as_read_while_at_most_a_thousand_committed_records_are_missi
 @pytest.mark.parametrize(("gap_ended_ago", "fresh"), [("5s", True), ("4999ms", False)])
 def test_what_was_observed_before_a_gap_is_not_fresh_after_it(gap_ended_ago: str, fresh: bool) -> None:
     quorum = situation("unanswered 5s", "probe 1 ok ago 5s", "unasked 2,3", "view 1 ago 5s", f"gap {gap_ended_ago}")
-    limits = Thresholds(values={"poll_age": 10, "probe_age": 10, "answer_age": 10, "view_age": 10})
 
-    assert (fresh_poll(quorum, limits) is not None) is fresh
-    assert (fresh_probe(quorum, quorum.voters[0], limits) is not None) is fresh
-    assert (log_age_problem(quorum, limits) is None) is fresh
-    assert bool(fresh_views(quorum, limits)) is fresh
+    assert (fresh_poll(quorum) is not None) is fresh
+    assert (fresh_probe(quorum, quorum.voters[0]) is not None) is fresh
+    assert (log_age_problem(quorum) is None) is fresh
+    assert bool(fresh_views(quorum)) is fresh

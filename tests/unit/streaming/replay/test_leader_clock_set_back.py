@@ -3,7 +3,6 @@
 import pytest
 
 from rules.analysis.voter_status import VoterStatus, voter_statuses
-from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Replica
 from streaming.replay.decoded_row import DecodedRow
@@ -28,7 +27,7 @@ def status_of_voter_2(*ends: int) -> VoterStatus:
         apply(replay, [DecodedRow(second, Millis(now_ms), (event,))])
     quorum = replay.quorum()
     assert quorum.poll is not None
-    return voter_statuses(quorum, quorum.poll, thresholds_for({})["voter-lagging"])[1]
+    return voter_statuses(quorum, quorum.poll)[1]
 
 
 @pytest.mark.parametrize("every_s", [1, 7])

@@ -25,7 +25,7 @@ def alerts_of(quorum: Quorum) -> tuple[Finding, ...]:
 def survives(quorum: Quorum, *lost: int) -> bool:
     """Returns the answer of `what-if`, with a `--lose` for each of these."""
     change = Change(moved={}, lost=frozenset(map(NodeId, lost)), restarted=None)
-    return present(what_if(controllers_of_quorum(quorum, THRESHOLDS[RULE]), change).electable)
+    return present(what_if(controllers_of_quorum(quorum), change).electable)
 
 
 def assert_agrees(quorum: Quorum, alert: Finding) -> None:
@@ -78,7 +78,7 @@ def test_every_small_quorum_gets_the_same_answer() -> None:
 def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unknown() -> None:
     quorum = situation("certificates 1=untrusted 2=untrusted 3=untrusted")
     change = Change(moved={}, lost=frozenset(), restarted=None)
-    answer = what_if(controllers_of_quorum(quorum, THRESHOLDS[RULE]), change)
+    answer = what_if(controllers_of_quorum(quorum), change)
     assert (answer.electable, answer.unknown) == (
         None,
         "the monitor does not accept the certificates of 1, 2 and 3: whether the other controllers do is unknown",
@@ -86,7 +86,7 @@ def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unkno
 
 
 def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_certificate() -> None:
-    controllers = controllers_of_quorum(situation("certificates 3=expired"), THRESHOLDS[RULE])
+    controllers = controllers_of_quorum(situation("certificates 3=expired"))
     one, two = (
         what_if(controllers, Change(moved={}, lost=frozenset(), restarted=frozenset(map(NodeId, some))))
         for some in ((1,), (1, 2))
@@ -97,7 +97,7 @@ def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_cert
 @pytest.mark.parametrize("result", ["no-answer", "timed-out", "unreachable"])
 def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: str) -> None:
     """Whether the vote of controller 1 counts is unknown: 2 needs it once 3 is lost."""
-    controllers = controllers_of_quorum(situation(f"probe 1 {result}"), THRESHOLDS[RULE])
+    controllers = controllers_of_quorum(situation(f"probe 1 {result}"))
     lost = what_if(controllers, Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None))
     assert lost.electable is None
     assert lost.unknown is not None

@@ -81,6 +81,8 @@ def ms_text(duration: Millis | int) -> str:
 
 def duration(ms: Millis | float) -> str:
     """Formats a duration: `0.4 s`, `42 s`, `3 min 5 s`, `2 h 10 min`, `9 d 4 h`."""
+    if ms < 0:
+        return f"-{duration(-ms)}"
     seconds = ms / 1000
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -147,6 +149,12 @@ def topic_text(topic: str | None, topic_id: str) -> str:
 def plural(number: int, noun: str) -> str:
     """Returns the number with its noun: `1 partition`, `2 partitions`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def numbered(noun: str, numbers: Iterable[object], most: int = 8) -> str:
+    """Returns ids with their noun: `broker 101`, `brokers 101 and 102`; of more than `most` the first ones."""
+    ids = [*numbers]
+    return f"{noun}{'' if len(ids) == 1 else 's'} {and_join(ids, most)}"
 
 
 def needed_text(number: int, noun: str | None = None) -> str:

@@ -12,7 +12,7 @@ from connectors.observations.log_event import LogAdvanced
 from connectors.observations.observation import Observation, ObservationKind, Urgency, from_json
 from connectors.wall_clock import RowClock
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from streaming.replay.decoded_row import decode_observation
 
 

@@ -22,7 +22,7 @@ from connectors.kafka.messages import (
 from connectors.wall_clock import wall_ms
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 
 ConnectivityStep: TypeAlias = Literal["dns", "connection", "login"]
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from rules.analysis.endpoint_status import in_dial_order
 from rules.analysis.leadership import is_same_quorum
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.membership import ControllerRegistration
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 
 if TYPE_CHECKING:
     from connectors.kafka.messages import FetchResult

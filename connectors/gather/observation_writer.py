@@ -25,7 +25,7 @@ from connectors.wall_clock import RowClock, steady_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.membership import ControllerRegistration
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason
-from rules.model.quorum import Poll, Replica
+from rules.model.replica import Poll, Replica
 
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""

@@ -18,7 +18,7 @@ from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
 from rules.model.monitoring import ObservationSource, Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 
 _LEADER_SHARE = 0.5
 """Share of the interval that the leader has to answer before the other addresses are queried."""

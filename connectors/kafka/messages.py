@@ -23,7 +23,7 @@ from connectors.kafka.schemas import FetchSnapshotRequest
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
-from rules.model.quorum import Poll, Replica
+from rules.model.replica import Poll, Replica
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union, get_a
 
 from connectors.observations.log_event import LOG_EVENT_TYPES, LogEvent
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import DamagedBatch, FailedObservation, Reason
-from rules.model.quorum import Quorum, Replica
+from rules.model.quorum import Quorum
+from rules.model.replica import Replica
 
 
 def damaged_logs(quorum: Quorum) -> Sequence[FailedObservation]:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rules.analysis.endpoint_status import EndpointStatus
-from rules.analysis.replica_lag import Liveness, lag_ms, replica_row
+from rules.model.following import Following, lag_ms, replica_row
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
@@ -218,7 +218,7 @@ def restarted_voters(
     return tuple(
         RestartedController(
             key=status.voter.key,
-            alive=status.liveness is not Liveness.NOT_FETCHING,
+            alive=status.following is not Following.NOT_FETCHING,
             endpoint=status.registered,
             position=_position(quorum, status.voter.key),
             voters=quorum.committed,

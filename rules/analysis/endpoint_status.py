@@ -22,12 +22,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rules.analysis.freshness import fresh_probe
-from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness, since_last_fetch_ms
+from rules.analysis.replica_lag import fetching_replacement
 from rules.formatting import utc_text
+from rules.model.following import Following, following, since_last_fetch_ms
 from rules.model.identifiers import Endpoint, Offset, at_listener
 from rules.model.membership import Voter, VoterSet
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 
 _POLL_LATENCY_MS = 500
 """How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
@@ -80,7 +82,7 @@ class EndpointStatus:
     """The endpoint of the same listener in the controller's newest registration."""
     probe: Probe | None = None
     """The newest probe; None if it is too old."""
-    liveness: Liveness
+    following: Following
     faults: tuple[EndpointFault, ...] = ()
     unserved: bool = False
     """Whether a new connection is not answered, and the path is not to blame: a fault, once the voter has fetched."""
@@ -97,7 +99,7 @@ class EndpointStatus:
         """Whether the endpoint reaches the voter."""
         if self.faults:
             return EndpointVerdict.STALE
-        if self.refused and self.liveness is not Liveness.FETCHING:
+        if self.refused and not self.following.fetches:
             return EndpointVerdict.DOWN
         return EndpointVerdict.OK if self.unknown_reason is None else EndpointVerdict.UNKNOWN
 
@@ -191,7 +193,7 @@ def endpoint_statuses(quorum: Quorum, poll: Poll | None) -> tuple[EndpointStatus
 def last_known_endpoint_statuses(quorum: Quorum) -> tuple[EndpointStatus, ...]:
     """Returns the endpoint statuses by the newest probes, and each voter's liveness by the newest poll of any age."""
     return tuple(
-        replace(status, liveness=liveness(quorum, quorum.poll, status.voter.key))
+        replace(status, following=following(quorum, quorum.poll, status.voter.key))
         for status in endpoint_statuses(quorum, None)
     )
 
@@ -199,19 +201,19 @@ def last_known_endpoint_statuses(quorum: Quorum) -> tuple[EndpointStatus, ...]:
 def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter) -> EndpointStatus:
     """Returns the endpoint status of one committed voter: see `endpoint_statuses`."""
     endpoint = voter.endpoint
-    alive = liveness(quorum, poll, voter.key)
+    alive = following(quorum, poll, voter.key)
     if endpoint is None:
         return EndpointStatus(
             voter=voter,
             endpoint=None,
-            liveness=alive,
+            following=alive,
             unknown_reason="the VotersRecord names no endpoint for it",
         )
     probe = fresh_probe(quorum, voter)
     refused = probe is not None and probe.connection is Connection.REFUSED
     unserved = probe is not None and _unserved(quorum, probe)
     silent = refused or unserved
-    fetched_since = silent and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
+    fetched_since = silent and alive.fetches and _fetched_since(quorum, poll, voter, probe)
     others_answer = unserved and any(_answers(quorum, one) for one in quorum.voters if one is not voter)
     replaced = fetching_replacement(quorum, poll, voter.key) is not None
     # The list of a static quorum may name a controller otherwise than its registration does.
@@ -229,7 +231,7 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter) -> Endpoint
         endpoint=endpoint,
         registered=registered,
         probe=probe,
-        liveness=alive,
+        following=alive,
         faults=faults,
         unserved=unserved and others_answer,
         unknown_reason=_unobserved(probe, quorum.vantage)
@@ -267,11 +269,11 @@ def _answered(probe: Probe) -> bool:
     return probe.connection is Connection.ACCEPTED and probe.answer is Answer.THIS_CLUSTER
 
 
-def _unknown_silence(probe: Probe | None, alive: Liveness, *, others_answer: bool) -> str | None:
+def _unknown_silence(probe: Probe | None, alive: Following, *, others_answer: bool) -> str | None:
     """Returns why it is unknown what keeps an accepted connection unanswered; None if it is answered."""
     if probe is None or probe.connection is not Connection.ACCEPTED or not _unanswered(probe):
         return None
-    if alive is Liveness.NOT_FETCHING:
+    if alive is Following.NOT_FETCHING:
         return None
     why = "it is not known yet whether the voter still fetches" if others_answer else "no other voter answers either"
     return f"{probe.endpoint} accepts connections and does not answer, and {why}"
@@ -311,27 +313,27 @@ def certificate_fault(probe: Probe) -> CertificateFault | None:
     return None if probe.certificate is None else probe.certificate.fault
 
 
-def _unverified(quorum: Quorum, probe: Probe, alive: Liveness) -> str | None:
+def _unverified(quorum: Quorum, probe: Probe, alive: Following) -> str | None:
     """Returns why it is unknown whether other controllers accept this certificate; None if it is known, or accepted."""
     fault = certificate_fault(probe)
     if fault is None:
         return None
-    if fault is CertificateFault.UNTRUSTED and alive is Liveness.FETCHING:
+    if fault is CertificateFault.UNTRUSTED and alive.fetches:
         return (
-            f"{probe.endpoint}: its certificate is not of an authority in ssl_cafile, and the voter takes part in the "
-            "quorum: compare the issuers"
+            f"the certificate at {probe.endpoint} is not of an authority in ssl_cafile, and the voter takes part in "
+            "the quorum: compare the issuers"
         )
     by_leader = _fault_lasts_by_leaders_clock(quorum, probe)
     if by_leader is False:
         return (
-            f"{probe.endpoint}: {certificate_text(probe)}, but not by the leader's clock: check the clock of the "
-            "monitor's host"
+            f"the certificate at {probe.endpoint} {certificate_text(probe)}, but not by the leader's clock: check the "
+            "clock of the monitor's host"
         )
     if by_leader or any(_accepted(quorum, voter) for voter in quorum.voters if voter.key.id != probe.node):
         return None
     return (
-        f"{probe.endpoint}: {certificate_text(probe)}, and the monitor accepts no other voter's certificate either: "
-        "check ssl_cafile, and the clock of the monitor's host"
+        f"the certificate at {probe.endpoint} {certificate_text(probe)}, and the monitor accepts no other voter's "
+        "certificate either: check ssl_cafile, and the clock of the monitor's host"
     )
 
 
@@ -415,6 +417,11 @@ def probe_outcome(status: EndpointStatus) -> str:
     }.get(probe.connection, "not tried")
 
 
+def faults_text(status: EndpointStatus) -> str:
+    """Returns all that is wrong with an endpoint, as the rest of a sentence about it, without a full stop."""
+    return ". The endpoint ".join(fault_text(each, status) for each in status.faults)
+
+
 def fault_text(fault: EndpointFault, status: EndpointStatus) -> str:
     """Returns what is wrong with an endpoint, as the rest of a sentence about it."""
     match fault:
@@ -434,9 +441,9 @@ def fault_text(fault: EndpointFault, status: EndpointStatus) -> str:
             return f"presents a certificate that {certificate_text(status.probe)}"
 
 
-def _undecided(probe: Probe | None, alive: Liveness, *, fetched_since: bool) -> str | None:
+def _undecided(probe: Probe | None, alive: Following, *, fetched_since: bool) -> str | None:
     """Returns why a refusal is neither stale (the voter fetches) nor down (it does not fetch); None if it is one."""
-    if probe is None or probe.connection is not Connection.REFUSED or fetched_since or alive is Liveness.NOT_FETCHING:
+    if probe is None or probe.connection is not Connection.REFUSED or fetched_since or alive is Following.NOT_FETCHING:
         return None
     return f"{probe.endpoint} refuses connections, and it is not known yet whether the voter still fetches"
 
@@ -446,8 +453,9 @@ def _unobserved(probe: Probe | None, vantage: Vantage) -> str | None:
         return "its endpoint was not probed recently"
     if probe.resolution is Resolution.RESOLVER_FAILED:
         return f"the resolver of the monitor's host failed on {probe.endpoint.host}"
-    unconnected = probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE)
-    if unconnected and vantage is Vantage.INSIDE:
-        return f"{probe.endpoint}: {probe.connection.value} from the monitor's host"
+    if probe.connection is Connection.TIMED_OUT and vantage is Vantage.INSIDE:
+        return f"a connection from the monitor's host to {probe.endpoint} timed out"
+    if probe.connection is Connection.UNREACHABLE and vantage is Vantage.INSIDE:
+        return f"{probe.endpoint} is unreachable from the monitor's host"
     # From outside the network a connection is not expected to succeed: only the name resolution counts.
     return None

@@ -12,7 +12,8 @@ from rules.model.ages import Ages
 from rules.model.identifiers import Millis
 from rules.model.membership import Voter
 from rules.model.monitoring import VIEW_EVERY_MS, LeaderView, Probe
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 
 AGES = (
     Threshold(
@@ -68,17 +69,9 @@ _CATCHING_UP_RECORDS = 1_000
 """More committed records than this between the newest applied one and the high watermark: the log is not read yet."""
 
 
-def is_current(quorum: Quorum, observed_at_ms: Millis, age_ms: Millis) -> bool:
-    """Returns whether an observation is not older than this, and was made since the newest gap in the observations."""
-    return quorum.now_ms - observed_at_ms <= age_ms and observed_at_ms >= quorum.watched_since_ms
-
-
 def fresh_poll(quorum: Quorum) -> Poll | None:
     """Returns the newest DescribeQuorum answer, or None if it is older than `ages.poll`, or than a gap."""
-    poll = quorum.poll
-    if poll is None or not is_current(quorum, poll.observed_at_ms, quorum.ages.poll_ms):
-        return None
-    return poll
+    return quorum.poll if quorum.has_current_poll else None
 
 
 def poll_problem(quorum: Quorum) -> str:
@@ -92,16 +85,9 @@ def poll_problem(quorum: Quorum) -> str:
 def fresh_probe(quorum: Quorum, voter: Voter) -> Probe | None:
     """Returns the newest probe of the voter's recorded endpoint; None if older than `ages.probe`, or than a gap."""
     probe = quorum.probe(voter.key.id, voter.endpoint)
-    if probe is None or not is_current(quorum, probe.observed_at_ms, quorum.ages.probe_ms):
+    if probe is None or not quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms):
         return None
     return probe
-
-
-def recent_probe(quorum: Quorum, voter: Voter) -> Probe | None:
-    """Returns the newest probe of the voter's recorded endpoint, if it is at most as old as `ages.probe`."""
-    probe = quorum.probe(voter.key.id, voter.endpoint)
-    recent = probe is not None and quorum.now_ms - probe.observed_at_ms <= quorum.ages.probe_ms
-    return probe if recent else None
 
 
 def log_read_problem(quorum: Quorum) -> str | None:
@@ -115,7 +101,7 @@ def log_read_problem(quorum: Quorum) -> str | None:
 def log_age_problem(quorum: Quorum) -> str | None:
     """Returns when a leader last served the metadata log; None if at most `ages.answer` ago, and after every gap."""
     served = quorum.log_fetched_at_ms
-    if served is not None and is_current(quorum, served, quorum.ages.answer_ms):
+    if served is not None and quorum.is_current(served, quorum.ages.answer_ms):
         return None
     return "the metadata log was " + ("never answered" if served is None else f"last answered at {utc_text(served)}")
 
@@ -129,14 +115,9 @@ def fresh_views(quorum: Quorum) -> list[LeaderView]:
     fresh = [
         view
         for view in quorum.leader_views.values()
-        if is_current(quorum, view.observed_at_ms, Millis(age_ms * view.asked_every_ms // VIEW_EVERY_MS))
+        if quorum.is_current(view.observed_at_ms, Millis(age_ms * view.asked_every_ms // VIEW_EVERY_MS))
     ]
     return sorted(fresh, key=lambda view: (view.node is None, view.node or 0, view.endpoint))
-
-
-def views_within(quorum: Quorum, age_ms: Millis) -> list[LeaderView]:
-    """Returns the leader views that are not older than this."""
-    return [view for view in quorum.leader_views.values() if quorum.now_ms - view.observed_at_ms <= age_ms]
 
 
 class UnmetNeedError(RuntimeError):

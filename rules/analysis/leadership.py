@@ -9,13 +9,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.analysis.freshness import is_current, views_within
-from rules.analysis.replica_lag import same_replica
+from rules.analysis.freshness import fresh_views
+from rules.model.following import same_replica
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, ReplicaKey
 from rules.model.membership import Voter, majority
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
-    Answer,
     Connection,
     FailedObservation,
     LeaderView,
@@ -23,7 +22,9 @@ from rules.model.monitoring import (
     Reason,
     Vantage,
 )
-from rules.model.quorum import Poll, Quorum
+from rules.model.node_facts import Process
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 
 _NEWER_BY_MS = 1_000
 """A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from
@@ -80,7 +81,7 @@ def last_leader_answer_ms(quorum: Quorum) -> Millis | None:
 
 def leader_answered_within(quorum: Quorum, age_ms: Millis) -> bool:
     """Returns whether a leader answered the monitor anything within this time, and since the newest gap."""
-    return any(is_current(quorum, at, age_ms) for at in _leader_answers_ms(quorum))
+    return any(quorum.is_current(at, age_ms) for at in _leader_answers_ms(quorum))
 
 
 def _leader_answers_ms(quorum: Quorum) -> list[Millis]:
@@ -241,31 +242,20 @@ def _voter_states(quorum: Quorum, answered: Collection[str]) -> Mapping[NodeId, 
 def _voter_state(
     quorum: Quorum, node: NodeId, endpoints: tuple[Endpoint, ...], answered: Collection[str]
 ) -> _VoterState:
-    """Returns the state of a voter by its endpoints; at each of them, the newest attempt counts."""
+    """Returns what a voter may do while no leader answers, by the state of its process."""
     addresses = {str(each) for each in endpoints}
     if not addresses.isdisjoint(answered):
         return _VoterState.FOLLOWS
-    refusing = _failures_since_leader(quorum, {Reason.REFUSED})
-    refused_at = {each.endpoint: each.last_at_ms for each in refusing if each.endpoint in addresses}
-    probes = [
-        probe
-        for each in endpoints
-        if (probe := quorum.probe(node, each)) is not None
-        and is_current(quorum, probe.observed_at_ms, quorum.ages.probe_ms)
-        and probe.observed_at_ms >= refused_at.get(str(each), probe.observed_at_ms)
-    ]
-    connections = {probe.connection for probe in probes}
-    accepted = [probe for probe in probes if probe.connection is Connection.ACCEPTED]
-    if any(probe.answer is Answer.NO_ANSWER for probe in accepted):
-        return _VoterState.SILENT
-    if _path_worked(quorum) and not addresses.isdisjoint(_failing(quorum, _SILENT_REASONS, _RECENT_MS)):
-        return _VoterState.SILENT
-    if not accepted and (refused_at or Connection.REFUSED in connections):
-        return _VoterState.REFUSES
-    if not accepted and _path_worked(quorum) and connections:
-        timed_out = not connections.isdisjoint({Connection.TIMED_OUT, Connection.UNREACHABLE})
-        return _VoterState.SILENT if timed_out else _VoterState.MAY_LEAD
-    return _VoterState.MAY_LEAD
+    silent = _path_worked(quorum) and not addresses.isdisjoint(_failing(quorum, _SILENT_REASONS, _RECENT_MS))
+    match quorum.process(node):
+        case Process.DOWN:
+            return _VoterState.REFUSES
+        case Process.HUNG:
+            return _VoterState.SILENT
+        case Process.NOT_REACHED:
+            return _VoterState.SILENT if _path_worked(quorum) else _VoterState.MAY_LEAD
+        case Process.RUNNING | Process.UNKNOWN:
+            return _VoterState.SILENT if silent else _VoterState.MAY_LEAD
 
 
 def _path_worked(quorum: Quorum) -> bool:
@@ -302,7 +292,7 @@ def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[
         for failure in quorum.failures
         if failure.reason in reasons
         and failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
-        and is_current(quorum, failure.last_at_ms, _RECENT_MS)
+        and quorum.is_current(failure.last_at_ms, _RECENT_MS)
         and all(failure.last_at_ms >= at + _NEWER_BY_MS for at in answers)
     ]
 
@@ -310,7 +300,7 @@ def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[
 def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -> UnreachableLeader | None:
     """Returns the leader that the nodes which answer that they do not lead follow."""
     answered = {failure.endpoint for failure in reporting}
-    views = views_within(quorum, quorum.ages.view_ms)
+    views = fresh_views(quorum)
     # A controller that is cut off from the others knows no leader, in the same or a later epoch.
     epoch, leaders = leaders_of_newest_epoch(views, None) or (None, ())
     if len(leaders) != 1 or any(view.node == leaders[0] for view in views if view.endpoint in answered):

@@ -1,7 +1,6 @@
 """What is known of a voter that does not fetch: whether its process runs, and its recorded endpoint."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from rules.analysis.endpoint_status import (
     EndpointFault,
@@ -9,65 +8,21 @@ from rules.analysis.endpoint_status import (
     certificate_fault,
     certificate_text,
     endpoint_status,
-    fault_text,
-    other_responder,
+    faults_text,
 )
-from rules.analysis.freshness import recent_probe, views_within
-from rules.analysis.replica_lag import Liveness, fetching_replacement, liveness, same_replica
+from rules.analysis.freshness import fresh_views
+from rules.analysis.replica_lag import fetching_replacement
 from rules.formatting import and_join
+from rules.model.following import Following, following, same_replica
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
-from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
+from rules.model.monitoring import Answer, CertificateFault
 from rules.model.quorum import Quorum
-
-
-class VoterProcess(StrEnum):
-    """The state of a voter's process, as seen from the monitor's host."""
-
-    DOWN = "down"
-    """Its recorded endpoint refuses connections: no process listens there."""
-    HUNG = "hung"
-    """It accepts connections and does not answer: a long pause, a deadlock, a stopped process or a blocked disk."""
-    NOT_REACHED = "not reached"
-    """Connections to it time out or have no route: its host is down or cut off, or it hangs and accepts no more."""
-    RUNNING = "running"
-    """A node of this cluster answers there."""
-    UNKNOWN = "unknown"
 
 
 def recorded_endpoint(quorum: Quorum, node: NodeId) -> Endpoint | None:
     """Returns the endpoint that the other voters dial; None on a static quorum, or if the node is not a voter."""
     voter = quorum.voter(node)
     return voter.endpoint if voter else None
-
-
-def voter_process(quorum: Quorum, node: NodeId) -> VoterProcess:
-    """Returns the state of a voter's process by the newest probe, unless that is older than 30 s.
-
-    A probe identifies the node only every half minute, so a request to the endpoint that timed out since counts.
-    """
-    voter = quorum.voter(node)
-    probe = None if voter is None else recent_probe(quorum, voter)
-    if probe is None:
-        return VoterProcess.UNKNOWN
-    if probe.connection is Connection.REFUSED:
-        return VoterProcess.DOWN
-    if probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE) and quorum.vantage is Vantage.INSIDE:
-        return VoterProcess.NOT_REACHED
-    if probe.connection is not Connection.ACCEPTED or other_responder(probe):
-        return VoterProcess.UNKNOWN
-    if probe.answer is Answer.NO_ANSWER or _times_out(quorum, str(probe.endpoint)):
-        return VoterProcess.HUNG
-    return VoterProcess.RUNNING if probe.answer is Answer.THIS_CLUSTER else VoterProcess.UNKNOWN
-
-
-def _times_out(quorum: Quorum, endpoint: str) -> bool:
-    return any(
-        each.endpoint == endpoint
-        and each.reason is Reason.TIMED_OUT
-        and each.source is not ObservationSource.PROBE
-        and quorum.now_ms - each.last_at_ms <= quorum.ages.probe_ms
-        for each in quorum.failures
-    )
 
 
 def replaced_disks(quorum: Quorum) -> Mapping[NodeId, ReplicaKey]:
@@ -80,11 +35,11 @@ def replaced_disks(quorum: Quorum) -> Mapping[NodeId, ReplicaKey]:
         return {}
     voters = {voter.key.id: voter.key for voter in quorum.committed.voters}
     poll = quorum.poll
-    missing = [key for key in voters.values() if liveness(quorum, poll, key) is Liveness.NOT_FETCHING]
+    missing = [key for key in voters.values() if following(quorum, poll, key) is Following.NOT_FETCHING]
     found = {key.id: fetching_replacement(quorum, poll, key) for key in missing}
     found |= {
         key.id: key
-        for view in views_within(quorum, quorum.ages.view_ms)
+        for view in fresh_views(quorum)
         for key in view.other_voters
         if key.id == view.node and key.id in voters and not same_replica(key, voters[key.id])
     }
@@ -96,8 +51,7 @@ def endpoint_sentence(quorum: Quorum, node: NodeId) -> str:
     status = _status(quorum, node)
     if status is None or not status.faults:
         return ""
-    faults = and_join(fault_text(each, status) for each in status.faults)
-    return f" Its recorded endpoint {status.endpoint} {faults}."
+    return f" Its recorded endpoint {status.endpoint} {faults_text(status)}."
 
 
 def endpoint_steps(quorum: Quorum, node: NodeId) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ Partitions are not evaluated: the restart of a combined node can make partitions
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rules.analysis.electability import CAUGHT_UP_MS, forecast_election, restarted_voters
+from rules.analysis.electability import forecast_election, restarted_voters
 from rules.analysis.endpoint_status import (
     EndpointFault,
     EndpointStatus,
@@ -21,13 +21,14 @@ from rules.analysis.endpoint_status import (
 )
 from rules.analysis.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
-from rules.analysis.replica_lag import Liveness, lag_ms, liveness, replica_row
 from rules.analysis.voter_status import half_done
 from rules.finding import Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
+from rules.model.following import Following, following, since_caught_up_ms
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +70,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
         for one in statuses
         if EndpointFault.NOT_SERVING in one.faults
     }
-    problems = {
-        key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node
-    }
+    problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
     remaining = [other for other, problem in problems.items() if problem is None]
     needed = majority(len(voters))
     if node in {key.id for key in voters}:
@@ -110,13 +109,14 @@ def _usable_poll(quorum: Quorum) -> Poll | str:
 
 
 def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey) -> str | None:
-    if liveness(quorum, poll, key) is not Liveness.FETCHING:
-        return "does not fetch"
-    row = replica_row(poll, key)
-    lag = lag_ms(poll, row) if row else None
-    if lag is None:
-        return "is not known to have caught up"
-    return None if lag <= CAUGHT_UP_MS else f"is {ms_text(lag)} behind the leader"
+    match following(quorum, poll, key):
+        case Following.IN_SYNC:
+            return None
+        case Following.LAGGING:
+            lag = since_caught_up_ms(quorum, poll, key)
+            return "is not known to have caught up" if lag is None else f"is {ms_text(lag)} behind the leader"
+        case Following.NOT_FETCHING | Following.UNKNOWN:
+            return "does not fetch"
 
 
 def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, needed: int, voters: int) -> Iterable[str]:
@@ -166,7 +166,7 @@ def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> I
     for row in poll.observers:
         voter = committed.by_id(row.key.id)
         other_disk = voter is not None and row.key.directory_id not in (None, voter.key.directory_id)
-        if other_disk and liveness(quorum, poll, row.key) is not Liveness.FETCHING:
+        if other_disk and not following(quorum, poll, row.key).fetches:
             # The directory that was replaced: the leader lists it for 300 s after its last fetch.
             continue
         if other_disk or (voter is None and half_done(quorum, row.key, thresholds)):

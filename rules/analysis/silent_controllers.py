@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rules.analysis.freshness import fresh_views, is_current
+from rules.analysis.freshness import fresh_views
 from rules.model.identifiers import Millis, NodeId, ReplicaKey
 from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason
 from rules.model.quorum import Quorum
@@ -33,7 +33,7 @@ def silent_controllers(quorum: Quorum) -> Iterable[SilentController]:
     views = {
         each.node: each
         for each in quorum.failures
-        if each.source is ObservationSource.LEADER_VIEW and is_current(quorum, each.last_at_ms, _FAILURE_MS)
+        if each.source is ObservationSource.LEADER_VIEW and quorum.is_current(each.last_at_ms, _FAILURE_MS)
     }
     viewed = {each.node for each in fresh_views(quorum) if each.this_cluster} - views.keys()
     probes = _newest_probes(quorum, quorum.ages.probe_ms)
@@ -68,7 +68,7 @@ def _newest_probes(quorum: Quorum, age_ms: Millis) -> dict[NodeId, Probe]:
     for each in quorum.probes.values():
         known = newest.get(each.node)
         # The times are compared only where they decide: the rules are evaluated again when a comparison changes.
-        if is_current(quorum, each.observed_at_ms, age_ms) and (
+        if quorum.is_current(each.observed_at_ms, age_ms) and (
             known is None or known.observed_at_ms <= each.observed_at_ms
         ):
             newest[each.node] = each

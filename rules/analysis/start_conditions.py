@@ -19,15 +19,15 @@ from itertools import chain
 from typing import NamedTuple
 
 from rules.analysis.endpoint_status import with_dialled_voters
-from rules.analysis.freshness import recent_probe
+from rules.analysis.freshness import fresh_probe
 from rules.analysis.leadership import leaderless
-from rules.analysis.missing_voter import VoterProcess, voter_process
-from rules.analysis.replica_lag import Liveness, liveness
 from rules.formatting import and_join
+from rules.model.following import following
 from rules.model.history import Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
 from rules.model.membership import majority
 from rules.model.monitoring import Reason, Resolution
+from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 
 _MOST_LISTED = 8
@@ -73,7 +73,7 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
 def _runs(quorum: Quorum, node: NodeId) -> bool:
     broker = quorum.brokers.get(node)
     of_broker = broker is not None and broker.alive
-    return of_broker or voter_process(quorum, node) in (VoterProcess.RUNNING, VoterProcess.HUNG)
+    return of_broker or quorum.process(node) in (Process.RUNNING, Process.HUNG)
 
 
 def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
 def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
     """Returns the host names that voters dial and that do not resolve (NXDOMAIN) by the newest probes, sorted."""
     voters = (with_dialled_voters(quorum) or quorum).voters
-    probes = [probe for voter in voters if (probe := recent_probe(quorum, voter))]
+    probes = [probe for voter in voters if (probe := fresh_probe(quorum, voter))]
     return tuple(sorted({each.endpoint.host for each in probes if each.resolution is Resolution.NAME_NOT_FOUND}))
 
 
@@ -200,9 +200,10 @@ def _former_voters(quorum: Quorum) -> frozenset[NodeId]:
 def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> tuple[str, ...]:
     if not missing or len(fetching) > majority(len(fetching) + len(missing)):
         return ()
+    fetch = "fetches" if len(missing) == 1 else "fetch"
     return (
         f"# Do not restart {'controller' if len(fetching) == 1 else 'controllers'} {and_join(sorted(fetching))} before "
-        f"{and_join(missing)} fetches again: the quorum tolerates no further failure",
+        f"{and_join(missing)} {fetch} again: the quorum tolerates no further failure",
     )
 
 
@@ -210,7 +211,7 @@ def _voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, .
     poll = quorum.poll
     if poll is None or quorum.derived(leaderless) is not None:
         return frozenset(), ()
-    fetching = {row.key.id for row in poll.voters if liveness(quorum, poll, row.key) is Liveness.FETCHING}
+    fetching = {row.key.id for row in poll.voters if following(quorum, poll, row.key).fetches}
     return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))
 
 

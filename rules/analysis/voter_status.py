@@ -10,24 +10,23 @@ new one. After the removal of the old key and before the addition of the new one
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
-from rules.analysis.replica_lag import (
-    Liveness,
-    fetches_slowly,
-    fetching_replacement,
-    liveness,
+from rules.analysis.replica_lag import fetching_replacement
+from rules.finding import Threshold, Thresholds
+from rules.formatting import plural, utc_text
+from rules.model.following import (
+    Following,
+    following,
     records_behind,
     replica_row,
     same_replica,
     since_caught_up_ms,
     since_last_fetch_ms,
 )
-from rules.finding import Threshold, Thresholds
-from rules.formatting import plural, utc_text
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import VoterRemoval, VoterSet
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 
 HALF_DONE = Threshold(
     name="half_done",
@@ -64,20 +63,12 @@ def half_done(quorum: Quorum, key: ReplicaKey, thresholds: Thresholds) -> VoterR
     return removals[-1] if removals else None
 
 
-class VoterActivity(StrEnum):
-    """What a voter does; only voters in sync acknowledge records for the majority in time."""
-
-    IN_SYNC = "in sync"
-    LAGGING = "lagging"
-    NOT_FETCHING = "not fetching"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterStatus:
     """One voter by the newest poll. Durations are differences of times on the leader's clock."""
 
     key: ReplicaKey
-    activity: VoterActivity
+    following: Following
     since_last_fetch_ms: Millis | None
     lag_ms: Millis | None
     polled_at_ms: Millis
@@ -94,29 +85,29 @@ class VoterStatus:
     """
 
     def __str__(self) -> str:
-        """Returns the activity, with the time since which the voter lags or does not fetch if it is known."""
-        match self.activity:
-            case VoterActivity.IN_SYNC:
+        """Returns how it follows, with the time since which the voter lags or does not fetch if it is known."""
+        match self.following:
+            case Following.IN_SYNC:
                 return "in sync"
-            case VoterActivity.LAGGING:
+            case Following.LAGGING:
                 return f"lagging{self._since}"
-            case VoterActivity.NOT_FETCHING:
+            case Following.NOT_FETCHING | Following.UNKNOWN:
                 return f"not fetching{self._since}"
 
     @property
     def sentence(self) -> str:
         """Returns what the voter does, as a sentence."""
-        match self.activity:
-            case VoterActivity.IN_SYNC:
+        match self.following:
+            case Following.IN_SYNC:
                 return f"Voter {self.key.id} is in sync."
-            case VoterActivity.LAGGING:
+            case Following.LAGGING:
                 by = "" if self.lag is None else f", by {plural(self.lag, 'record')}"
                 lags = "has lagged" if self._since else "lags"
                 return (
                     f"Voter {self.key.id} fetches, but {lags} behind leader {self.leader_id}{self._since}{by}. "
                     f"The path {self.path} or the voter itself is slow."
                 )
-            case VoterActivity.NOT_FETCHING:
+            case Following.NOT_FETCHING | Following.UNKNOWN:
                 return f"Voter {self.key.id} has not fetched{self._since}."
 
     @property
@@ -127,7 +118,7 @@ class VoterStatus:
     @property
     def _since(self) -> str:
         """Since when the voter has lagged or not fetched, after a space; empty if a lag is of unknown age."""
-        lags = self.activity is VoterActivity.LAGGING
+        lags = self.following is Following.LAGGING
         age = self.lag_ms if lags else self.since_last_fetch_ms
         if age is not None:
             return f" since {utc_text(self.polled_at_ms - age)}"
@@ -147,7 +138,7 @@ def voter_statuses(quorum: Quorum, poll: Poll) -> tuple[VoterStatus, ...]:
 
 def in_sync_count(statuses: Iterable[VoterStatus]) -> int:
     """Returns how many of the voters are in sync."""
-    return sum(status.activity is VoterActivity.IN_SYNC for status in statuses)
+    return sum(status.following is Following.IN_SYNC for status in statuses)
 
 
 def further_failures_text(spare: int) -> str:
@@ -158,18 +149,11 @@ def further_failures_text(spare: int) -> str:
 def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey) -> VoterStatus:
     row = replica_row(poll, key)
     lag = since_caught_up_ms(quorum, poll, key)
-    activity = VoterActivity.IN_SYNC
-    limit = quorum.ages.fetch_ms
-    slow = row is not None and fetches_slowly(poll, row, limit)
-    if not slow and liveness(quorum, poll, key) is not Liveness.FETCHING:
-        activity = VoterActivity.NOT_FETCHING
-    elif lag is None or lag > limit:
-        activity = VoterActivity.LAGGING
-    not_fetching = activity is VoterActivity.NOT_FETCHING
+    follows = following(quorum, poll, key)
     set_back = row is not None and row.last_caught_up_ms is not None and lag is None
     return VoterStatus(
         key=key,
-        activity=activity,
+        following=follows,
         since_last_fetch_ms=since_last_fetch_ms(quorum, poll, key),
         lag_ms=lag,
         polled_at_ms=poll.observed_at_ms,
@@ -177,7 +161,7 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey) -> VoterStatus:
         leader_since_ms=None if set_back else _elected_at_ms(quorum, poll),
         log_end_offset=row.log_end_offset if row else None,
         lag=records_behind(poll, row),
-        replaced_by=fetching_replacement(quorum, poll, key) if not_fetching and quorum.committed else None,
+        replaced_by=fetching_replacement(quorum, poll, key) if not follows.fetches and quorum.committed else None,
     )
 
 

@@ -34,10 +34,10 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.now import node_of
-from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import FAILED_NODES, HOLD, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
+from rules.model.following import following
 from rules.model.identifiers import START, Millis, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
@@ -134,7 +134,7 @@ def _fetches(quorum: Quorum, node: NodeId) -> bool:
     poll = fresh_poll(quorum)
     fenced_ms = quorum.derived(_fenced_ms).get(node, START)
     return any(
-        liveness(quorum, poll, row.key) is Liveness.FETCHING and (row.last_fetch_ms or START) > fenced_ms
+        following(quorum, poll, row.key).fetches and (row.last_fetch_ms or START) > fenced_ms
         for row in (poll.observers_by_id.get(node, ()) if poll else ())
     )
 

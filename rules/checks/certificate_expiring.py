@@ -29,7 +29,7 @@ from itertools import count
 
 from rules.analysis.endpoint_status import certificate_fault
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
-from rules.formatting import and_join, plural, utc_text
+from rules.formatting import and_join, numbered, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import CertificateFault, Probe, Vantage
 from rules.model.quorum import Quorum
@@ -63,18 +63,23 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         severity = Severity.CRITICAL if urgent else Severity.WARNING
         yield _finding(quorum, sorted(soon, key=_expires_at_and_node), severity)
     elif soon:
-        nodes = and_join(sorted({probe.node for probe in soon}))
-        why = f"the certificate of {nodes} has expired: stale-voter-endpoint reports it"
-        yield UnknownResult(subject=SUBJECT, why=why)
+        nodes = sorted({probe.node for probe in soon})
+        expired = "has expired: stale-voter-endpoint reports it"
+        if len(nodes) > 1:
+            expired = "have expired: stale-voter-endpoint reports them"
+        yield UnknownResult(subject=SUBJECT, why=f"{_certificates(nodes)} {expired}")
     elif quorum.access.tls and quorum.vantage is Vantage.INSIDE:
         # Another listener of the same node may have been probed, before the voter set was known.
         read = {probe.node for probe in probes if _expires_at(probe) is not None}
         unread = sorted({probe.node for probe in probes} - read)
         if unread or not probes:
-            missing = f"the certificate of {and_join(unread)}" if unread else "no certificate"
-            yield UnknownResult(
-                subject=SUBJECT, why=f"{missing} was {'not ' if unread else ''}read by the newest probes"
-            )
+            was = "were not" if len(unread) > 1 else "was not" if unread else "was"
+            missing = _certificates(unread) if unread else "no certificate"
+            yield UnknownResult(subject=SUBJECT, why=f"{missing} {was} read by the newest probes")
+
+
+def _certificates(nodes: Sequence[NodeId]) -> str:
+    return f"the {'certificate' if len(nodes) == 1 else 'certificates'} of {numbered('controller', nodes)}"
 
 
 def _days_ms(thresholds: Thresholds, threshold: Threshold) -> Millis:

@@ -34,7 +34,8 @@ from rules.analysis.now import leads
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from rules.remedies.remedy_commands import describe_status
 
 STILL = Threshold(

@@ -16,12 +16,14 @@ What not to do
 from collections.abc import Iterable, Mapping, Sequence
 
 from rules.analysis.freshness import needed
-from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
+from rules.analysis.replica_lag import last_fetch_text
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, utc_text
+from rules.model.following import following
 from rules.model.history import DoubleRegistration
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from rules.remedies.remedy_commands import describe_status
 
 WINDOW = Threshold(
@@ -36,12 +38,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node id that two processes have."""
     poll, newest = needed(quorum.poll), quorum.newest_timestamp_ms
     fetching = _fetching_twice(quorum, poll)
-    registered: dict[NodeId, DoubleRegistration] = {}
+    registered: dict[NodeId, list[DoubleRegistration]] = {}
     for one in quorum.history.double_registrations:
         if newest is not None and newest - one.timestamp_ms <= thresholds.ms(WINDOW.name):
-            registered[one.id] = one
+            registered.setdefault(one.id, []).append(one)
     for node in sorted({*fetching, *registered}):
-        yield _finding(quorum, poll, node, fetching.get(node, ()), registered.get(node))
+        yield _finding(quorum, poll, node, fetching.get(node, ()), registered.get(node, ()))
 
 
 def _fetching_twice(quorum: Quorum, poll: Poll) -> Mapping[NodeId, Sequence[ReplicaKey]]:
@@ -49,18 +51,24 @@ def _fetching_twice(quorum: Quorum, poll: Poll) -> Mapping[NodeId, Sequence[Repl
     for node, rows in poll.rows_by_id.items():
         keys = {row.key for row in rows if row.key.directory_id is not None} if len(rows) > 1 else set()
         if len(keys) > 1:
-            both = [key for key in sorted(keys) if liveness(quorum, poll, key) is Liveness.FETCHING]
+            both = [key for key in sorted(keys) if following(quorum, poll, key).fetches]
             if len(both) > 1:
                 found[node] = both
     return found
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, node: NodeId, keys: Sequence[ReplicaKey], registered: DoubleRegistration | None
+    quorum: Quorum,
+    poll: Poll,
+    node: NodeId,
+    keys: Sequence[ReplicaKey],
+    registered: Sequence[DoubleRegistration],
 ) -> Finding:
+    """`registered`: as controller, as broker, or as both."""
     voters = {key.id: key for key in (quorum.committed.keys if quorum.committed else poll.voter_keys)}
     voter = voters.get(node)
     endpoints = _endpoints(registered)
+    only_broker = voter is None and node in quorum.brokers and node not in quorum.controllers
     return Finding(
         subject=f"node {node}",
         severity=Severity.WARNING if voter is None else Severity.CRITICAL,
@@ -72,8 +80,8 @@ def _finding(
             "voter": None if voter is None else str(voter),
             "endpoints": [*endpoints],
             "registered_endpoints": [str(one) for one in _registered(quorum, node)],
-            "returns_of_a_registration": registered.returns if registered else 0,
-            "last_return": utc_text(registered.timestamp_ms) if registered else None,
+            "returns_of_a_registration": sum(one.returns for one in registered),
+            "last_return": utc_text(max(one.timestamp_ms for one in registered)) if registered else None,
             "last_fetched": {str(key): last_fetch_text(quorum, poll, key) for key in keys},
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
@@ -81,23 +89,22 @@ def _finding(
         remedy=(
             f"# Find both processes with node.id={node}{f': {and_join(endpoints)}' if endpoints else ''}",
             *_which(voter, keys),
-            f"# Stop the copy, give it a node.id of its own instead of {node}, format its log directory (a controller "
-            "with --no-initial-controllers) and start it",
-            f"# Do not add or remove controller {node} while both run",
+            f"# Stop the copy, give it a node.id of its own instead of {node}, format its log directory"
+            f"{'' if only_broker else ' (a controller with --no-initial-controllers)'} and start it",
+            *(() if only_broker else (f"# Do not add or remove controller {node} while both run",)),
             describe_status(quorum, excluding=node),
         ),
     )
 
 
-def _endpoints(registered: DoubleRegistration | None) -> Sequence[str]:
+def _endpoints(registered: Iterable[DoubleRegistration]) -> Sequence[str]:
     """Returns the endpoints of both processes, without repetitions: a copied configuration may name the same."""
-    pair: Sequence[tuple[Endpoint, ...]] = (registered.endpoints, registered.other_endpoints) if registered else ()
-    return [*dict.fromkeys(str(one) for endpoints in pair for one in endpoints)]
+    return [*dict.fromkeys(str(each) for one in registered for each in (*one.endpoints, *one.other_endpoints))]
 
 
 def _registered(quorum: Quorum, node: NodeId) -> tuple[Endpoint, ...]:
-    registration = quorum.controllers.get(node) or quorum.brokers.get(node)
-    return registration.endpoints if registration else ()
+    registrations = [one for one in (quorum.controllers.get(node), quorum.brokers.get(node)) if one is not None]
+    return tuple(each for one in registrations for each in one.endpoints)
 
 
 def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str]:

@@ -180,7 +180,9 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
     if quorum.controllers:
         count = sum(one.offset in explained for one in elections)
         return f"Restarts of controllers explain {plural(count, 'election')}"
-    return f"A restart of all {_voter_count(quorum)} voters, which this log does not record, does not explain them"
+    voters = _voter_count(quorum)
+    restarted = f"all {voters} voters" if voters > 1 else "every voter"
+    return f"A restart of {restarted}, which this log does not record, does not explain them"
 
 
 def _resolved(quorum: Quorum, subject: str) -> str:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from rules.analysis.freshness import needed
 from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.now import in_sync_text, over
-from rules.analysis.voter_status import VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
 from rules.finding import (
     FAILED_NODES,
     Finding,
@@ -44,10 +44,12 @@ from rules.finding import (
     UnknownResult,
     hold,
 )
-from rules.formatting import and_join, ms_text, needed_text
+from rules.formatting import and_join, ms_text, needed_text, numbered, plural
+from rules.model.following import Following
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
-from rules.model.quorum import Outage, Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Outage, Poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 WINDOW = Threshold(
@@ -72,7 +74,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if it tolerates no further failure, or tolerated none for too long."""
     poll = needed(quorum.poll)
     statuses = voter_statuses(quorum, poll)
-    missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
+    missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     spare = in_sync_count(statuses) - majority(len(statuses))
     if missing and spare <= 0 and all(status.replaced_by for status in missing):
         why = f"only voters whose disk was replaced are missing: {and_join(status.key for status in missing)}"
@@ -132,9 +134,9 @@ def _finding(
     quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], too_long: str | None, recent: _RecentOutages
 ) -> Finding:
     """`too_long`: the sentence about the recent outages that make the alert fire without the hold."""
-    missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
+    missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     in_sync, required = in_sync_count(statuses), majority(len(statuses))
-    down = [status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING]
+    down = [status.key.id for status in missing if status.following is Following.NOT_FETCHING]
     failing = recent.failing if too_long else []
     outages: dict[str, Plain] = {
         "without_reserve": ms_text(recent.without_reserve_ms),
@@ -181,10 +183,11 @@ def _summary(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[Vo
 def _voter_sentences(quorum: Quorum, missing: list[VoterStatus], most: int = 3) -> str:
     sentences = []
     for status in missing[:most]:
-        silent = status.activity is VoterActivity.NOT_FETCHING
+        silent = status.following is Following.NOT_FETCHING
         sentences.append(status.sentence + (endpoint_sentence(quorum, status.key.id) if silent else ""))
     if len(missing) > most:
-        sentences.append(f"{len(missing) - most} more voters are not in sync.")
+        more = len(missing) - most
+        sentences.append(f"{plural(more, 'more voter')} {'is' if more == 1 else 'are'} not in sync.")
     return " ".join(sentences)
 
 
@@ -198,13 +201,14 @@ def _remedy(
         else:
             yield from bring_in_sync(quorum, status)
     if failing:
-        yield f"# Read in the log of {and_join(f'controller {node}' for node in failing)} why it stops to fetch"
-    in_sync = [status.key.id for status in statuses if status.activity is VoterActivity.IN_SYNC]
+        logs, stops = ("log", "it stops") if len(failing) == 1 else ("logs", "they stop")
+        yield f"# Read in the {logs} of {numbered('controller', failing)} why {stops} fetching"
+    in_sync = [status.key.id for status in statuses if status.following is Following.IN_SYNC]
     stable = [node for node in in_sync if node not in failing]
     if stable:
         controllers = "controller" if len(stable) == 1 else "controllers"
         yield f"# Do not restart {controllers} {and_join(stable)} until this alert resolves"
-    if quorum.committed is not None and any(status.activity is VoterActivity.NOT_FETCHING for status in missing):
+    if quorum.committed is not None and any(status.following is Following.NOT_FETCHING for status in missing):
         when = "while" if len(in_sync) >= majority(len(statuses)) else "once"
         replace_it = f"replace it {when} a majority is in sync: add its successor first, then remove it"
         yield f"# If a controller will not come back, {replace_it}"

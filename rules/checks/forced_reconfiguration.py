@@ -20,12 +20,13 @@ What not to do
     Do not start controllers of the former set with their old disks: they still use the former set.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rules.analysis.now import committed_voters
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
-from rules.formatting import and_join, plural
+from rules.formatting import and_join, numbered, plural
 from rules.model.history import VoterChange
+from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
@@ -58,13 +59,20 @@ def _finding(quorum: Quorum, change: VoterChange) -> Finding:
         },
         remedy=(
             "# Find out who forced this change: Kafka's own tools change one voter at a time",
-            f"# Keep controllers {and_join(key.id for key in removed)} off until their disks are formatted again: "
-            "they still hold the former voter set"
+            _keep_off([key.id for key in removed])
             if removed
             else "# Check that every voter of the new set is meant to be a voter",
             "# Check the current voters, and add the missing ones one at a time",
             describe_status(quorum),
         ),
+    )
+
+
+def _keep_off(nodes: Sequence[NodeId]) -> str:
+    one = len(nodes) == 1
+    return (
+        f"# Keep {numbered('controller', nodes)} off until {'its disk is' if one else 'their disks are'} formatted "
+        f"again: {'it still holds' if one else 'they still hold'} the former voter set"
     )
 
 

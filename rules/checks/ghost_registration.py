@@ -55,7 +55,8 @@ from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thre
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import ControllerRegistration
-from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, ReplicaHistory
+from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
+from rules.model.replica import Poll, ReplicaHistory
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.unregister import unregister_steps
 

@@ -22,12 +22,14 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import needed, poll_problem
 from rules.analysis.now import leads
-from rules.analysis.voter_status import VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, plural, utc_text
+from rules.model.following import Following
 from rules.model.identifiers import Millis
 from rules.model.membership import majority
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 STILL = Threshold(
@@ -63,7 +65,8 @@ def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], sinc
         summary=f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
         f"No metadata change takes effect. "
         f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. "
-        f"{in_sync} of {len(statuses)} voters are in sync; {needed_text(needed)}.",
+        f"{in_sync} of {plural(len(statuses), 'voter')} {'is' if len(statuses) == 1 else 'are'} in sync; "
+        f"{needed_text(needed)}.",
         evidence={
             "high_watermark": quorum.high_watermark,
             "high_watermark_since_ms": quorum.high_watermark_since_ms,
@@ -78,21 +81,22 @@ def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], sinc
             },
         },
         remedy=tuple(_remedy(quorum, poll, statuses)),
-        starts=tuple(status.key.id for status in statuses if status.activity is VoterActivity.NOT_FETCHING)
+        starts=tuple(status.key.id for status in statuses if status.following is Following.NOT_FETCHING)
         or (poll.leader_id,),
     )
 
 
 def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
-    missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
+    missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     for status in missing:
         yield from bring_in_sync(quorum, status)
     if missing:
         yield f"# Wait until {majority(len(statuses))} of {len(statuses)} voters are in sync: the leader then commits"
     else:
+        elected = "another voter is elected" if len(statuses) > 1 else "it is elected again"
         yield (
-            f"# Restart the leader, controller {poll.leader_id}, so that another voter is elected: every voter "
-            "fetches, but nothing is committed"
+            f"# Restart the leader, controller {poll.leader_id}, so that {elected}: every voter fetches, but nothing "
+            "is committed"
         )
     yield "# Check the log end offset of each voter"
     yield describe_status(quorum)

@@ -21,7 +21,8 @@ from rules.analysis.now import leads, node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 
 SKEW = Threshold(
     name="skew",

@@ -132,8 +132,8 @@ def _restart(quorum: Quorum, name: str, node: NodeId | None, damage: DamagedBatc
         )
     else:
         yield (
-            f"# Do not restart {name} until a majority of {voters} voters has fetched beyond this batch without it: "
-            "its start truncates what may be the only copy of committed metadata"
+            f"# Do not restart {name} until a majority of {voters or 'the'} voters has fetched beyond this batch "
+            "without it: its start truncates what may be the only copy of committed metadata"
         )
         yield (
             "# Compare the copies of all controllers and brokers: `kraftwatch rescue plan` prints where each log ends, "
@@ -142,7 +142,8 @@ def _restart(quorum: Quorum, name: str, node: NodeId | None, damage: DamagedBatc
 
 
 def _resolved(_quorum: Quorum, subject: str) -> str:
-    return f"{subject[0].upper()}{subject[1:]} has started again since, or served no damaged batch for an hour."
+    name = subject.replace("log at", "the controller at", 1)
+    return f"{name[0].upper()}{name[1:]} has started again since, or served no damaged batch for an hour."
 
 
 RULE = Rule(

@@ -41,10 +41,10 @@ from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
 from rules.analysis.missing_voter import trust_steps
 from rules.analysis.outdated_settings import OutdatedSettings, outdated_settings
-from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.silent_controllers import SilentController, silent_controllers
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
+from rules.model.following import following
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import (
     CertificateFault,
@@ -299,7 +299,7 @@ def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]
             why = "no other controller answers either"
         elif each.key.id in faulty:
             why = "stale-voter-endpoint reports its recorded endpoint"
-        elif liveness(quorum, poll, each.key) is not Liveness.FETCHING:
+        elif not following(quorum, poll, each.key).fetches:
             why = "it does not fetch, so it may be down"
         if why is None:
             yield _controller_finding(quorum, each, thresholds)
@@ -351,7 +351,7 @@ def _new_connections(
     quorum: Quorum, statuses: Sequence[EndpointStatus], silent: Collection[NodeId], thresholds: Thresholds
 ) -> Iterable[Finding]:
     """Yields the voters that fetch and answer only older connections: one finding if no voter answers a new one."""
-    unanswered = [each for each in statuses if each.unanswered and each.liveness is Liveness.FETCHING]
+    unanswered = [each for each in statuses if each.unanswered and each.following.fetches]
     unknown = "Whether the other controllers could connect to {}, and get {} vote{}, is unknown."
     if unanswered and not any(each.answered for each in statuses):
         yield _connection_finding(
@@ -445,21 +445,22 @@ def _failure(failure: FailedObservation) -> dict[str, Plain]:
 
 def _advice(quorum: Quorum, failures: list[FailedObservation]) -> Iterable[str]:
     for reason in sorted({each.reason for each in failures}):
-        where = and_join(sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint}), 4)
+        endpoints = sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint})
+        where = and_join(endpoints, 4)
         match reason:
             case Reason.DENIED:
                 yield from _allow(quorum, failures, where)
             case Reason.UNSUPPORTED if quorum.poll and all(each.source is ObservationSource.LOG for each in failures):
                 yield f"# Configure a controller's address as well: brokers ({where}) do not serve the metadata log"
-            case Reason.TLS_FAILED if _untrusted(quorum, where):
+            case Reason.TLS_FAILED if _untrusted(quorum, endpoints):
                 yield from trust_steps(where)
             case _:
                 yield "# " + ADVICE[reason].format(where=where)
 
 
-def _untrusted(quorum: Quorum, where: str) -> bool:
+def _untrusted(quorum: Quorum, endpoints: Collection[str]) -> bool:
     """Returns whether the monitor does not trust the authority of the certificates there, and nothing else is wrong."""
-    faults = {certificate_fault(one) for one in quorum.probes.values() if str(one.endpoint) in where} - {None}
+    faults = {certificate_fault(one) for one in quorum.probes.values() if str(one.endpoint) in endpoints} - {None}
     return faults == {CertificateFault.UNTRUSTED}
 
 

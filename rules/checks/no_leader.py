@@ -69,14 +69,14 @@ from rules.analysis.leadership import (
     number_of_voters,
     unreachable_leader,
 )
-from rules.analysis.missing_voter import VoterProcess, certificate_steps, replaced_disks, voter_process
+from rules.analysis.missing_voter import certificate_steps, replaced_disks
 from rules.analysis.now import in_sync_text, leads
-from rules.analysis.replica_lag import Liveness
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
-from rules.formatting import and_join, utc_text
+from rules.formatting import and_join, needed_text, numbered, plural, utc_text
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
+from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import (
     SCRAM_NEEDS_A_LEADER,
@@ -86,15 +86,10 @@ from rules.remedies.remedy_commands import (
     restart_hung,
 )
 
-_STATES = {
-    Liveness.FETCHING: "fetching",
-    Liveness.NOT_FETCHING: "not fetching",
-    Liveness.UNKNOWN: "unknown",
-}
 _MISSING = {
-    VoterProcess.DOWN: "down (connections are refused)",
-    VoterProcess.HUNG: "hung (accepting connections, not answering)",
-    VoterProcess.NOT_REACHED: "not reached (connections time out or have no route)",
+    Process.DOWN: "down (connections are refused)",
+    Process.HUNG: "hung (accepting connections, not answering)",
+    Process.NOT_REACHED: "not reached (connections time out or have no route)",
 }
 """The states of a process in which its voter takes part in no election."""
 
@@ -162,7 +157,7 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
         if not state.answered:
             return "Every configured controller refuses connections."
         return f"Reported by {and_join(state.answered, 3)}."
-    processes = {status.voter.key.id: voter_process(quorum, status.voter.key.id) for status in statuses}
+    processes = {status.voter.key.id: quorum.process(status.voter.key.id) for status in statuses}
     missing = [node for node, process in processes.items() if process in _MISSING]
     lost = [one.voter.key.id for one in statuses if EndpointFault.NAME_NOT_FOUND in one.faults]
     refused = [one for one in statuses if not one.can_lead]
@@ -174,7 +169,7 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             for state, what in _MISSING.items()
             if (nodes := [node for node in missing if processes[node] is state])
         ),
-        *([f"The recorded name of controller {and_join(lost)} does not resolve."] if lost else []),
+        *([_lost_names(lost)] if lost else []),
         *(
             f"The certificate of controller {one.voter.key.id} {certificate_text(one.probe)}."
             for one in refused
@@ -183,11 +178,18 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     ]
     running, needed = _running(quorum, statuses), majority(len(statuses))
     if not sentences:
+        if len(statuses) == 1:
+            return f"The only voter {'accepts connections and ' if _all_accept(statuses) else ''}wins no election."
         if _all_accept(statuses):
             return f"All {len(statuses)} voters accept connections, and none of them wins an election."
         return f"None of the {len(statuses)} voters wins an election."
     reached = "run with their recorded disk at most" if replaced else "can be reached"
-    return f"{' '.join(sentences)} {running} of {len(statuses)} voters {reached}; {needed} are needed."
+    return f"{' '.join(sentences)} {running} of {plural(len(statuses), 'voter')} {reached}; {needed_text(needed)}."
+
+
+def _lost_names(nodes: list[NodeId]) -> str:
+    names, do = ("name", "does") if len(nodes) == 1 else ("names", "do")
+    return f"The recorded {names} of {numbered('controller', nodes)} {do} not resolve."
 
 
 def _running(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
@@ -197,7 +199,7 @@ def _running(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
         one.can_lead
         and EndpointFault.NAME_NOT_FOUND not in one.faults
         and one.voter.key.id not in replaced
-        and voter_process(quorum, one.voter.key.id) not in _MISSING
+        and quorum.process(one.voter.key.id) not in _MISSING
         for one in statuses
     )
 
@@ -219,7 +221,7 @@ def _all_accept(statuses: tuple[EndpointStatus, ...]) -> bool:
 
 
 def _does_not_answer(quorum: Quorum, status: EndpointStatus) -> bool:
-    return voter_process(quorum, status.voter.key.id) in (VoterProcess.HUNG, VoterProcess.NOT_REACHED)
+    return quorum.process(status.voter.key.id) in (Process.HUNG, Process.NOT_REACHED)
 
 
 def _controllers(nodes: list[NodeId]) -> str:
@@ -248,16 +250,16 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
 
 def _down(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> list[EndpointStatus]:
     """Returns the voters at whose recorded endpoint the newest probe was refused: those that the summary calls down."""
-    return [one for one in statuses if voter_process(quorum, one.voter.key.id) is VoterProcess.DOWN]
+    return [one for one in statuses if quorum.process(one.voter.key.id) is Process.DOWN]
 
 
 def _voter(quorum: Quorum, status: EndpointStatus) -> dict[str, Plain]:
     history = quorum.histories.get(status.voter.key)
     return {
         "recorded_endpoint": str(status.endpoint) if status.endpoint else None,
-        "process": voter_process(quorum, status.voter.key.id).value,
+        "process": quorum.process(status.voter.key.id).value,
         "probe_result": probe_outcome(status),
-        "state_at_the_last_poll": _STATES[status.liveness],
+        "state_at_the_last_poll": status.following.value,
         "log_end_offset": history.last_log_end_offset if history else None,
         "log_end_epoch": history.last_leader_epoch if history else None,
     }
@@ -267,7 +269,8 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     steps = [step for status in statuses for step in _step(quorum, status)]
     if not statuses and state.refused:
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
-        steps = [f"# Start the controllers at {and_join(state.refused)}: connections are refused there"]
+        controllers = "controller" if len(state.refused) == 1 else "controllers"
+        steps = [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
     where_to_look = tuple(_election_steps(quorum, state, statuses, explained=bool(steps)))
     majority_steps = tuple(_majority_steps(quorum, statuses)) if statuses else ()
     steps += [*majority_steps, *where_to_look] if steps else [*where_to_look, *majority_steps]
@@ -327,7 +330,9 @@ def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Ite
     if replaced := replaced_disks(quorum):
         yield from _steps_without_disks(replaced, statuses, needed)
         return
-    if all(status.reachable and not _does_not_answer(quorum, status) for status in statuses):
+    if len(statuses) == 1:
+        yield "# Wait until the only voter runs: it then elects itself within seconds"
+    elif all(status.reachable and not _does_not_answer(quorum, status) for status in statuses):
         yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(statuses)} votes"
     else:
         yield (
@@ -341,9 +346,10 @@ def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Ite
             "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no "
             "other copy of its log counts as its vote"
         )
+        lost = f"fewer than {needed} of the voters' disks are left" if needed > 1 else "the disk of the voter is lost"
         yield (
-            f"# If fewer than {needed} of the voters' disks are left, there is no safe recovery: committed metadata "
-            "may be lost, and an override of the voters does not help"
+            f"# If {lost}, there is no safe recovery: committed metadata may be lost, and an override of the voters "
+            "does not help"
         )
 
 
@@ -386,9 +392,9 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
         yield from certificate_steps(status)
     elif status.faults:
         yield f"# Make {endpoint} reach controller {node} again"
-    elif voter_process(quorum, node) is VoterProcess.HUNG:
+    elif quorum.process(node) is Process.HUNG:
         yield from restart_hung(node, f" at {endpoint}")
-    elif voter_process(quorum, node) is VoterProcess.NOT_REACHED:
+    elif quorum.process(node) is Process.NOT_REACHED:
         yield from find_host(node, f" at {endpoint}")
 
 

@@ -26,11 +26,13 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
-from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
+from rules.analysis.replica_lag import last_fetch_text
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join
+from rules.model.following import following
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from rules.remedies.remedy_commands import describe_features, describe_status
 
 
@@ -40,7 +42,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     for node, rows in sorted(poll.rows_by_id.items()):
         if _is_registered(quorum, poll, node):
             continue
-        keys = [row.key for row in rows if liveness(quorum, poll, row.key) is Liveness.FETCHING]
+        keys = [row.key for row in rows if following(quorum, poll, row.key).fetches]
         if keys:
             yield _finding(quorum, poll, node, keys)
 

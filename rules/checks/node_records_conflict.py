@@ -28,12 +28,14 @@ from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
-from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
+from rules.analysis.replica_lag import last_fetch_text
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold
-from rules.formatting import and_join
+from rules.formatting import and_join, numbered
+from rules.model.following import following
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
 from rules.model.membership import Voter, VoterSet
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from rules.remedies.remedy_commands import describe_status
 
 
@@ -41,7 +43,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each directory id under two node ids, and one for each voter with another listener."""
     poll, committed = needed(quorum.poll), needed(quorum.committed)
     for directory, keys in _shared_directories(poll).items():
-        fetching = [key for key in keys if liveness(quorum, poll, key) is Liveness.FETCHING]
+        fetching = [key for key in keys if following(quorum, poll, key).fetches]
         if len(fetching) > 1:
             yield _cloned(quorum, poll, directory, fetching)
     yield from _listeners(quorum, committed)
@@ -123,7 +125,10 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
     nodes = and_join(key.id for key in keys)
     voters = [key.id for key in keys if key in poll.voter_keys]
     others = [key.id for key in keys if key not in poll.voter_keys] if voters else []
-    stop = f"Stop node {and_join(others)}" if others else f"Stop the one of nodes {nodes} that was added last"
+    stop = f"Stop {numbered('node', others)}" if others else f"Stop the one of nodes {nodes} that was added last"
+    format_it = "delete its metadata directory and format it, a controller with --no-initial-controllers"
+    if len(others) > 1:
+        format_it = "delete their metadata directories and format them, controllers with --no-initial-controllers"
     return Finding(
         subject=f"directory {directory}",
         severity=Severity.WARNING,
@@ -138,7 +143,7 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
-            f"# {stop}, delete its metadata directory and format it, a controller with --no-initial-controllers",
+            f"# {stop}, {format_it}",
             "# Do not make a controller on a cloned disk a voter",
             describe_status(quorum),
         ),
@@ -169,12 +174,14 @@ def _not_dialled(quorum: Quorum, voter: Voter, listener: str, by: list[NodeId]) 
 
 def _dials_in_vain(quorum: Quorum, voter: Voter, listener: str, lacking: list[NodeId]) -> Finding:
     node = voter.key.id
-    have = f"voter {lacking[0]} does not" if len(lacking) == 1 else f"voters {and_join(lacking)} do not"
+    have, them = f"voter {lacking[0]} does not", f"voter {lacking[0]}"
+    if len(lacking) > 1:
+        have, them = f"voters {and_join(lacking)} do not", "them"
     return _listener_finding(
         quorum,
         voter,
-        summary=f"Voter {node} dials listener {listener}, which {have} have. It cannot connect to them after a "
-        "restart.",
+        summary=f"Voter {node} dials listener {listener}, which {have} have. It cannot connect to {them} after "
+        "a restart.",
         details={"dialled_listener": listener, "voters_without_it": [*lacking], **_names(quorum, node)},
     )
 

@@ -30,13 +30,15 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import fresh_poll, needed
 from rules.analysis.now import committed_voters, node_of
-from rules.analysis.replica_lag import WINDOW, Liveness, Readiness, lag_samples, liveness, readiness
+from rules.analysis.replica_lag import WINDOW, Readiness, readiness
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, first_values, ms_text, plural
+from rules.model.following import Following, following, lag_samples
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import VoterSet, tolerated_failures
-from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, Replica
+from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
+from rules.model.replica import Poll, Replica
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
 
 READY_LAG = Threshold(
@@ -61,11 +63,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each observer that could be a voter."""
     poll, committed = needed(quorum.poll), needed(quorum.committed)
     eligible = _eligible(quorum, committed, poll, thresholds)
-    fetching = {row.key: row for row in eligible if liveness(quorum, poll, row.key) is Liveness.FETCHING}
+    fetching = {row.key: row for row in eligible if following(quorum, poll, row.key).fetches}
     silent = (
         voter.key.id
         for voter in (committed.voters if fetching else ())
-        if liveness(quorum, poll, voter.key) is Liveness.NOT_FETCHING
+        if following(quorum, poll, voter.key) is Following.NOT_FETCHING
     )
     shared = _Shared(
         observers=first_values([str(key) for key in fetching]),
@@ -148,7 +150,7 @@ def _finding(
         evidence={
             "observer": str(row.key),
             "readiness": state.value,
-            "samples_evaluated": min(window, len(samples)),
+            "samples_evaluated": min(window, sum(one.lag is not None or one.lag_ms is not None for one in samples)),
             "records_behind": newest.lag if newest else None,
             "lag": ms_text(newest.lag_ms) if newest and newest.lag_ms is not None else None,
             "registered_at_offset": quorum.controllers[row.key.id].at.offset,
@@ -203,6 +205,8 @@ def _resolved(quorum: Quorum, subject: str) -> str:
         return f"Controller {node} is being added to the voters."
     if poll and node in poll.observers_by_id:
         return f"Controller {node} does not fetch with this directory any more."
+    if poll is None:
+        return f"Controller {node} is not a voter. Whether it fetches is not known now."
     return f"Controller {node} is not a voter and does not fetch the metadata log."
 
 

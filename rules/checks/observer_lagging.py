@@ -23,24 +23,14 @@ from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
-from rules.analysis.replica_lag import (
-    CATCHING_UP_FOR,
-    NEAR_RECORDS,
-    WINDOW,
-    Liveness,
-    Readiness,
-    lag_ms,
-    lag_samples,
-    last_fetch_text,
-    liveness,
-    readiness,
-    records_behind,
-)
+from rules.analysis.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, last_fetch_text, readiness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text, utc_text
+from rules.model.following import NEAR_RECORDS, following, lag_ms, lag_samples, records_behind
 from rules.model.identifiers import START, Millis, NodeId, ReplicaKey
 from rules.model.membership import BrokerRegistration
-from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll, Replica, ReplicaHistory
 from rules.remedies.remedy_commands import describe_status
 
 LAG = Threshold(
@@ -94,9 +84,7 @@ def _first_polled_ms(quorum: Quorum) -> Millis | None:
     return min((one.first_seen_at_ms for one in quorum.histories.values()), default=None)
 
 
-def _fetches_no_more(
-    quorum: Quorum, poll: Poll, last: ReplicaHistory | None, limit: Millis
-) -> bool:
+def _fetches_no_more(quorum: Quorum, poll: Poll, last: ReplicaHistory | None, limit: Millis) -> bool:
     """Returns whether the leader does not list a broker although it has led long enough, or the leaders before did not.
 
     An election does not begin the time again: otherwise a quorum with many elections would never show it.
@@ -116,7 +104,7 @@ def _fetches_no_more(
 
 def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:
     limit = thresholds.ms(LAG.name)
-    fetching = liveness(quorum, poll, row.key) is Liveness.FETCHING
+    fetching = following(quorum, poll, row.key).fetches
     lag = lag_ms(poll, row)
     if fetching and lag is not None and lag <= limit:
         return

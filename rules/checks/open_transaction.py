@@ -44,8 +44,8 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
         severity=Severity.WARNING,
         summary=f"{name} has been open since {utc_text(opened.since_timestamp_ms)}. "
         f"It begins at offset {opened.since_offset} and holds "
-        f"{plural(opened.records, 'record')} that kraftwatch evaluates. Controllers and brokers do not apply them "
-        "until it ends.",
+        f"{plural(opened.records, 'record')} that kraftwatch evaluates. Controllers and brokers do not apply its "
+        "records until it ends.",
         evidence={
             "transaction": opened.name,
             "since_offset": opened.since_offset,

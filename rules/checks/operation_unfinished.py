@@ -31,7 +31,7 @@ from collections.abc import Iterable
 
 from rules.analysis.now import node_of, over
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
-from rules.formatting import and_join, first_values, ms_text, plural, utc_text
+from rules.formatting import and_join, first_values, ms_text, numbered, plural, utc_text
 from rules.model.history import Reassignment, ZkMigration, ZkMigrationState
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import BrokerRegistration
@@ -128,13 +128,13 @@ def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> F
             "examples": first_values([f"{one.topic or one.topic_id}-{one.partition}" for one in late]),
         },
         remedy=(
-            *((f"# Start broker {and_join(down, _MOST_NAMED)}, or cancel the reassignment",) if down else ()),
+            *((f"# Start {numbered('broker', down, _MOST_NAMED)}, or cancel the reassignment",) if down else ()),
             list_reassignments(quorum),
             "# If every broker runs, remove a replication throttle that is left: "
             "leader.replication.throttled.rate and follower.replication.throttled.rate",
             "# To go back, run kafka-reassign-partitions.sh --cancel with the JSON file that began it",
         ),
-        starts=tuple(node for node in down if node in quorum.brokers),
+        starts=tuple(down),
         condition_age_ms=Millis(newest - oldest.since_timestamp_ms),
     )
 

@@ -27,14 +27,14 @@ What not to do
     Do not stop the leader: it holds the only in-sync copy. Do not run another unclean election.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
 from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
-from rules.formatting import and_join, plural, topic_text, utc_text
+from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
@@ -200,11 +200,15 @@ def _summary(
         brokers = f"Broker {alive[0]} is" if len(alive) == 1 else f"Brokers {and_join(alive, 4)} are"
         why = f"{brokers} alive and {'does' if len(alive) == 1 else 'do'} not join the ISR."
     elif copying and not joining:
-        why = f"Broker {and_join(copying, 4)} was assigned a replica and is copying it."
+        was = "was assigned a replica and is copying it"
+        if len(copying) > 1:
+            was = "were assigned replicas and are copying them"
+        why = f"{numbered('Broker', copying, 4)} {was}."
     elif all(len(case.recovery.replicas) <= 1 for case in cases):
         why = "The topic has one replica, so the state stays until that changes."
     elif joining:
-        why = f"Broker {and_join(joining, 4)} is back and has not joined the ISR yet."
+        have = "is back and has" if len(joining) == 1 else "are back and have"
+        why = f"{numbered('Broker', joining, 4)} {have} not joined the ISR yet."
     else:
         why = "No other replica is alive."
     leaderless = sum(case.recovery.leader is None for case in cases)
@@ -249,7 +253,7 @@ def _may_be_lost(cases: list[_Case]) -> str:
         holders |= {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())} - {*recovery.isr}
     if not holders:
         return "records that the leader did not have when it was elected (the previous ISR is unknown)"
-    return f"records that only broker {and_join(sorted(holders), 6)} acknowledged (ISR or ELR before the election)"
+    return f"records that only {numbered('broker', sorted(holders), 6)} acknowledged (ISR or ELR before the election)"
 
 
 def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
@@ -260,13 +264,14 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
         steps.append(describe_topic(quorum, name, leaders))
     steps += _leader_first([case.recovery for case in cases if case.recovery.leader is None])
     if leaders:
-        steps.append(f"# Keep broker {and_join(leaders)} running: it holds the only in-sync copy")
+        steps.append(f"# Keep {numbered('broker', leaders)} running: {_hold_only_copies(leaders)}")
     # No replica can join a partition without a leader, so these steps are for the partitions that have one.
     others = _by_state(led)
     down = sorted({node for state in others if state.down for node in others[state]})
     steps += _joining(others, down)
     if down or any(case.severity is Severity.INFO and not case.others for case in led):
-        when = "If it cannot be started" if down else "To end the state"
+        they = "it" if len(down) == 1 else "they"
+        when = f"If {they} cannot be started" if down else "To end the state"
         reassign = "assign the partitions a replica on another live broker with kafka-reassign-partitions.sh"
         steps.append(f"# {when}, {reassign}: the state ends when it joins the ISR")
     return tuple(steps)
@@ -283,10 +288,15 @@ def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
     held = [each for each in leaderless if each.isr]
     unknown = [each for each in leaderless if not each.isr]
     if held:
-        holders = and_join(sorted({node for each in held for node in each.isr}))
-        yield f"# {_serve_no_client(held)}: start broker {holders} first, it holds the only in-sync copy"
+        holders = sorted({node for each in held for node in each.isr})
+        start = f"start {numbered('broker', holders)} first, {_hold_only_copies(holders)}"
+        yield f"# {_serve_no_client(held)}: {start}"
     if unknown:
         yield f"# {_serve_no_client(unknown)}: first start the brokers that --describe lists under Elr or LastKnownElr"
+
+
+def _hold_only_copies(brokers: Sequence[NodeId]) -> str:
+    return "it holds the only in-sync copy" if len(brokers) == 1 else "they hold the only in-sync copies"
 
 
 def _serve_no_client(leaderless: list[Recovery]) -> str:
@@ -299,16 +309,23 @@ def _serve_no_client(leaderless: list[Recovery]) -> str:
 def _joining(others: dict[_ReplicaState, list[NodeId]], down: list[NodeId]) -> Iterable[str]:
     not_joining, joining, copying = map(others.get, _LIVE_STATES)
     if joining:
-        yield f"# Broker {and_join(joining)} is back: wait half a minute for it to join the ISR"
+        are, them = ("is", "it") if len(joining) == 1 else ("are", "them")
+        yield f"# {numbered('Broker', joining)} {are} back: wait half a minute for {them} to join the ISR"
     if copying:
-        yield f"# Wait: broker {and_join(copying)} is copying the partition; the state ends when it joins the ISR"
+        copy = "is copying the partition" if len(copying) == 1 else "are copying the partitions"
+        yield f"# Wait: {numbered('broker', copying)} {copy}; {_ends(copying)}"
     if not_joining:
+        log, do, them = ("log", "it does", "it") if len(not_joining) == 1 else ("logs", "they do", "them")
         yield (
-            f"# Check in the log of broker {and_join(not_joining)} why it does not replicate (disk, quota, network to "
-            "the leader), then restart it: the state ends when it joins the ISR"
+            f"# Check in the {log} of {numbered('broker', not_joining)} why {do} not replicate (disk, quota, network "
+            f"to the leader), then restart {them}: {_ends(not_joining)}"
         )
     if down:
-        yield f"# Start broker {and_join(down)} again: the state ends when it joins the ISR"
+        yield f"# Start {numbered('broker', down)} again: {_ends(down)}"
+
+
+def _ends(brokers: Sequence[NodeId]) -> str:
+    return f"the state ends when {'it joins' if len(brokers) == 1 else 'they join'} the ISR"
 
 
 def _resolved(_quorum: Quorum, subject: str) -> str:

@@ -44,7 +44,7 @@ from rules.finding import (
     UnknownResult,
     hold,
 )
-from rules.formatting import and_join, plural, topic_text, utc_text
+from rules.formatting import and_join, plural, utc_text
 from rules.model.history import OfflinePartitions, TopicPartition
 from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
@@ -161,7 +161,7 @@ def _why(cause: _Cause, broker: NodeId | None, directories: list[DirectoryId], *
 
 
 def _name(one: TopicPartition) -> str:
-    return f"{topic_text(one.topic, one.topic_id)}-{one.partition}"
+    return f"partition {one.partition} of topic {one.topic_id}" if one.topic is None else f"{one.topic}-{one.partition}"
 
 
 def _named(examples: list[TopicPartition], count: int) -> str:

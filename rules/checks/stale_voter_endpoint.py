@@ -58,7 +58,7 @@ from rules.analysis.endpoint_status import (
     EndpointStatus,
     endpoint_kind,
     endpoint_statuses,
-    fault_text,
+    faults_text,
     is_static,
     probe_outcome,
     with_dialled_voters,
@@ -67,10 +67,10 @@ from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import last_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
 from rules.analysis.now import node_of
-from rules.analysis.replica_lag import Liveness
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
+from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
@@ -118,7 +118,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _is_down_with_its_name(status: EndpointStatus) -> bool:
     """Returns whether the name may be missing only because the voter is down, as that of a deleted pod is."""
-    return status.liveness is Liveness.NOT_FETCHING and status.faults == (EndpointFault.NAME_NOT_FOUND,)
+    return status.following is Following.NOT_FETCHING and status.faults == (EndpointFault.NAME_NOT_FOUND,)
 
 
 def _shared_evidence(
@@ -161,10 +161,9 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
 
 
 def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
-    fault = and_join(fault_text(each, status) for each in status.faults)
     vantage = " Probed from outside the cluster's network." if endpoints.quorum.vantage is Vantage.OUTSIDE else ""
     endpoint = f"{endpoint_kind(endpoints.quorum)} endpoint {status.endpoint}"
-    return f"Voter {status.voter.key.id}'s {endpoint} {fault}. {endpoints.verdict}{vantage}"
+    return f"Voter {status.voter.key.id}'s {endpoint} {faults_text(status)}. {endpoints.verdict}{vantage}"
 
 
 def _verdict(election: ElectionForecast, statuses: tuple[EndpointStatus, ...], kind: str) -> str:
@@ -207,7 +206,7 @@ def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, P
         "probed_at_ms": probe.observed_at_ms if probe else None,
         "resolved_to": list(probe.addresses) if probe else [],
         **(_certificate(probe.certificate) if probe and probe.certificate else {}),
-        "voter_state": status.liveness.value,
+        "voter_state": status.following.value,
         **endpoints.evidence,
     }
 
@@ -318,8 +317,10 @@ def _resolved(quorum: Quorum, subject: str) -> str:
     if status is None:
         return f"Controller {node} is not a voter."
     endpoint = f"{endpoint_kind(quorum)} endpoint {status.endpoint}"
-    if status.refused:
+    if status.refused or _is_down_with_its_name(status):
         return f"Controller {node} is down. Its {endpoint} is not known to be wrong."
+    if not _works(status):
+        return f"Voter {node}'s {endpoint} is not known to be wrong ({probe_outcome(status)})."
     return f"Voter {node} can be reached at its {endpoint}."
 
 

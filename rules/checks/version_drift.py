@@ -179,7 +179,7 @@ def _mixed_versions(quorum: Quorum, nodes: list[RegisteredNode]) -> Finding:
     newest = max(node.range(METADATA_VERSION).highest for node in nodes)
     behind = [node for node in nodes if node.range(METADATA_VERSION).highest < newest]
     ahead = [node for node in nodes if node.range(METADATA_VERSION).highest == newest]
-    since = max(min(node.since_ms for node in group) for group in (ahead, behind) if group)
+    since = max(min(node.since_ms for node in group) for group in (ahead, behind)) if behind else _differ_since(nodes)
     age = Millis(max(0, (quorum.newest_timestamp_ms or since) - since))
     if behind:
         levels = sorted({node.range(METADATA_VERSION).highest for node in behind})
@@ -210,11 +210,21 @@ def _mixed_versions(quorum: Quorum, nodes: list[RegisteredNode]) -> Finding:
     )
 
 
+def _differ_since(nodes: list[RegisteredNode]) -> Millis:
+    """Returns since when nodes of one role differ, while all support the same metadata.version."""
+    first: dict[str, dict[object, Millis]] = {}
+    for node in nodes:
+        of_role = first.setdefault(node.role, {})
+        of_role[node.features] = min(node.since_ms, of_role.get(node.features, node.since_ms))
+    return min(sorted(of_role.values())[1] for of_role in first.values() if len(of_role) > 1)
+
+
 def _catch_up(quorum: Quorum, behind: list[RegisteredNode]) -> Iterable[str]:
     running = [node.name for node in behind if node.running]
     stopped = [node for node in behind if not node.running]
     if running:
-        yield f"# Upgrade {and_join(running, 8)} to the version of the others, one after the other"
+        in_turn = "" if len(running) == 1 else ", one after the other"
+        yield f"# Upgrade {and_join(running, 8)} to the version of the others{in_turn}"
     if stopped:
         yield f"# Start {and_join(node.name for node in stopped)} (not running) with the version of the others"
         yield from _if_gone(quorum, stopped)

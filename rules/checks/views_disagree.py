@@ -32,11 +32,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rules.analysis.freshness import fresh_poll, fresh_views, is_current
+from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.analysis.leadership import leaders_of_newest_epoch
 from rules.analysis.now import leads
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
-from rules.formatting import and_join, utc_text
+from rules.formatting import and_join, numbered, utc_text
 from rules.model.identifiers import Epoch, NodeId
 from rules.model.membership import majority
 from rules.model.monitoring import LeaderView
@@ -82,9 +82,7 @@ def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
     lists = {
         probe.node: probe.quorum_voters
         for _, probe in sorted(quorum.probes.items())
-        if probe.quorum_voters is not None
-        and probe.answered_by in (None, probe.node)
-        and is_current(quorum, probe.observed_at_ms, quorum.ages.probe_ms)
+        if probe.quorum_voters is not None and quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms)
     }
     voters = {node: _listed(text) for node, text in lists.items()}
     # The leader's answer shows by which voters it leads, where its own configuration is not known.
@@ -117,8 +115,8 @@ def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
         },
         remedy=(
             f"# Compare {_VOTERS_SETTING} in the configuration of every controller and broker",
-            f"# Give {and_join(f'controller {node}' for node in different)} the list of the others, and restart them "
-            "one at a time, the leader last",
+            f"# Give {numbered('controller', different)} the list of the others, and restart "
+            f"{'it' if len(different) == 1 else 'them one at a time, the leader last'}",
             describe_status(quorum),
         ),
         starts=tuple(different),
@@ -231,7 +229,7 @@ def _resolved(quorum: Quorum, subject: str) -> str:
         one for one in quorum.leader_views.values() if subject in (f"controller {one.node}", f"endpoint {one.endpoint}")
     ]
     newest = max(views, key=lambda one: one.observed_at_ms, default=None)
-    if newest is not None and newest.leader_id != quorum.leader_id:
+    if newest is None or newest.leader_id != quorum.leader_id:
         return f"{subject.capitalize()} has not reported its leader recently. {leads(quorum)}."
     return f"{subject.capitalize()} agrees on the leader. {leads(quorum)}."
 

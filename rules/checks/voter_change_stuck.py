@@ -31,20 +31,15 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import committed_voters
-from rules.analysis.replica_lag import Liveness, liveness, same_replica
-from rules.analysis.voter_status import (
-    VoterActivity,
-    VoterStatus,
-    in_sync_count,
-    moving_voters,
-    voter_statuses,
-)
+from rules.analysis.voter_status import VoterStatus, in_sync_count, moving_voters, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, needed_text, utc_text
+from rules.model.following import Following, following, same_replica
 from rules.model.history import VoterChange
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterSet, majority
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 WINDOW = window_of("removals of a voter", "The newest 64 changes of the voter set are remembered")
@@ -120,14 +115,14 @@ def _finding(
             "high_watermark": quorum.high_watermark,
         },
         remedy=tuple(_remedy(quorum, poll, statuses)),
-        starts=tuple(status.key.id for status in statuses if status.activity is VoterActivity.NOT_FETCHING),
+        starts=tuple(status.key.id for status in statuses if status.following is Following.NOT_FETCHING),
     )
 
 
 def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
     for status in statuses:
         yield from bring_in_sync(quorum, status)
-    if all(status.activity is VoterActivity.IN_SYNC for status in statuses):
+    if all(status.following is Following.IN_SYNC for status in statuses):
         yield (
             f"# Check in the log of the leader, controller {poll.leader_id}, why it does not commit the change: every "
             "voter of the new set is in sync"
@@ -146,7 +141,7 @@ def _repeated_removals(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> It
     for node, changes in sorted(removals.items()):
         if len(changes) >= thresholds[REMOVALS.name]:
             rows = sorted({row.key for row in (*poll.voters, *poll.observers) if row.key.id == node})
-            fetching = [key for key in rows if liveness(quorum, poll, key) is Liveness.FETCHING]
+            fetching = [key for key in rows if following(quorum, poll, key).fetches]
             yield _repeated(quorum, node, changes, fetching)
 
 

@@ -29,13 +29,15 @@ from typing import NamedTuple
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
-from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
+from rules.analysis.replica_lag import last_fetch_text
 from rules.analysis.voter_status import HALF_DONE, further_failures_text, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text
+from rules.model.following import Following, following, lag_ms, same_replica
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import Voter, VoterSet
-from rules.model.quorum import Poll, Quorum, Replica
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll, Replica
 from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
 
 _LAGGING_MS = 2_000
@@ -57,11 +59,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         old = _replaced(quorum, committed, poll, row.key, thresholds)
         if old is None or row.key.id in found:
             continue
-        if liveness(quorum, poll, row.key) is Liveness.FETCHING:
+        if following(quorum, poll, row.key).fetches:
             found.add(row.key.id)
             if voters_fetching is None:
-                states = (liveness(quorum, poll, voter.key) for voter in committed.voters)
-                voters_fetching = sum(state is Liveness.FETCHING for state in states)
+                states = (following(quorum, poll, voter.key) for voter in committed.voters)
+                voters_fetching = sum(state.fetches for state in states)
             yield _finding(quorum, committed, poll, old, row, voters_fetching)
     yield from _not_fetching(quorum, committed, poll, found, thresholds)
 
@@ -74,7 +76,7 @@ def _replaced(
     if voter is None:
         removal = half_done(quorum, new, thresholds)
         return _Replaced(removal.key, removal.removed_at_ms) if removal else None
-    if same_replica(voter.key, new) or liveness(quorum, poll, voter.key) is not Liveness.NOT_FETCHING:
+    if same_replica(voter.key, new) or following(quorum, poll, voter.key) is not Following.NOT_FETCHING:
         return None
     return _Replaced(voter.key)
 

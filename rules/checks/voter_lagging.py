@@ -26,18 +26,14 @@ from collections.abc import Iterable
 from rules.analysis.freshness import needed
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
 from rules.analysis.now import in_sync_text, node_of, now_statuses, over
-from rules.analysis.replica_lag import (
-    CATCHING_UP_FOR,
-    WINDOW,
-    Readiness,
-    lag_samples,
-    readiness,
-)
-from rules.analysis.voter_status import VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
+from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, utc_text
+from rules.model.following import Following, lag_samples
 from rules.model.membership import majority
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 
@@ -48,7 +44,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
     for status in statuses:
         subject = f"voter {status.key.id}"
-        if status.activity is VoterActivity.IN_SYNC:
+        if status.following is Following.IN_SYNC:
             continue
         if status.replaced_by:
             yield UnknownResult(
@@ -59,7 +55,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         state = readiness(samples, limit_ms=quorum.ages.fetch_ms, window=window)
         lag = status.lag_ms
         catches_up = state is Readiness.CATCHING_UP and (lag is None or lag < thresholds.ms(CATCHING_UP_FOR.name))
-        if status.activity is VoterActivity.LAGGING and catches_up:
+        if status.following is Following.LAGGING and catches_up:
             yield UnknownResult(subject=subject, why="it is catching up")
         else:
             yield _finding(quorum, poll, (in_sync, len(statuses)), status, state)
@@ -71,7 +67,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
     needed = majority(voters)
     endpoint = recorded_endpoint(quorum, status.key.id)
     node, fetched = status.key.id, status.since_last_fetch_ms
-    fault = endpoint_sentence(quorum, node) if status.activity is VoterActivity.NOT_FETCHING else ""
+    fault = endpoint_sentence(quorum, node) if status.following is Following.NOT_FETCHING else ""
     return Finding(
         subject=f"voter {node}",
         severity=Severity.WARNING,
@@ -80,8 +76,8 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
             "voter": str(status.key),
             "recorded_endpoint": str(endpoint) if endpoint else None,
             "state": str(status),
-            FAILED_NODES: [node] if status.activity is VoterActivity.NOT_FETCHING else [],
-            "lag_trend": state.value if status.activity is VoterActivity.LAGGING else "not fetching",
+            FAILED_NODES: [node] if status.following is Following.NOT_FETCHING else [],
+            "lag_trend": state.value if status.following is Following.LAGGING else "not fetching",
             "path": status.path,
             "log_end_offset": status.log_end_offset,
             "records_behind": status.lag,
@@ -93,7 +89,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        starts=(node,) if status.activity is VoterActivity.NOT_FETCHING else (),
+        starts=(node,) if status.following is Following.NOT_FETCHING else (),
         remedy=(*bring_in_sync(quorum, status), "# Check the log end offset of each voter", describe_status(quorum)),
     )
 
@@ -105,7 +101,7 @@ def _resolved(quorum: Quorum, subject: str) -> str:
     status = statuses.get(node_of(subject))
     if status is None:
         return f"Controller {node_of(subject)} is not a voter."
-    now = "is in sync" if status.activity is VoterActivity.IN_SYNC else "fetches"
+    now = "is in sync" if status.following is Following.IN_SYNC else "fetches"
     return f"Voter {status.key.id} {now}. {in_sync_text(quorum)}"
 
 

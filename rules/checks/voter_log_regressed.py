@@ -33,7 +33,8 @@ from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.monitoring import Reason
-from rules.model.quorum import LogRegression, Poll, Quorum, Replica
+from rules.model.quorum import Quorum
+from rules.model.replica import LogRegression, Poll, Replica
 from rules.remedies.remedy_commands import describe_status
 
 KEEP_FIRING_FOR = Threshold(

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import node_of
-from rules.analysis.replica_lag import Liveness, liveness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
+from rules.model.following import following
 from rules.model.membership import BrokerRegistration, ControllerRegistration, Voter, tolerated_failures
 from rules.model.monitoring import Connection
 from rules.model.quorum import Quorum
@@ -45,7 +45,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         controller, broker = quorum.controllers.get(voter.key.id), quorum.brokers.get(voter.key.id)
         if controller is not None and not _started_without(quorum, voter, controller, broker, thresholds):
             continue
-        if broker is None and liveness(quorum, poll, voter.key) is not Liveness.FETCHING:
+        if broker is None and not following(quorum, poll, voter.key).fetches:
             # It may be a controller that was never started.
             yield UnknownResult(subject=f"voter {voter.key.id}", why=f"voter {voter.key} is not fetching")
         else:

@@ -112,9 +112,9 @@ def _clusters(job: JobState) -> Iterator[Finding]:
     found = cut_off(job)
     fires = any(one.alert is not None for one in found)
     settles = job.cut_off_at_ms is not None and job.now_ms - job.cut_off_at_ms < SETTLED_MS
-    if settles and not found:
-        found = [one for one in job.blind if one.name in job.cut_off]
-        fires = bool(found)
+    if settles and not fires:
+        found = found or [one for one in job.blind if one.name in job.cut_off]
+        fires = any(one.name in job.cut_off for one in found)
     if not fires:
         return
     names, since_ms = [one.name for one in found], min(one.since_ms for one in found)

@@ -9,12 +9,11 @@ An absent value is None: -1, the zero UUID and empty strings are converted where
 in KIP-595, KIP-836 and KIP-853.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, TypeVar
 
-from rules.model.ages import Ages
+from rules.model.ages import DEFAULT_AGES, Ages
 from rules.model.history import (
     OfflineDirectory,
     OfflinePartitions,
@@ -38,122 +37,11 @@ from rules.model.monitoring import (
     Vantage,
     probe_key,
 )
+from rules.model.node_facts import NodeFacts, Process, node_facts
+from rules.model.replica import Poll, ReplicaHistory
 
 OBSERVER_SESSION_MS = 300_000
 """How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replica:
-    """A voter's or observer's row in DescribeQuorum, as the leader reports it. Times are of the leader's clock."""
-
-    key: ReplicaKey
-    log_end_offset: Offset | None
-    last_fetch_ms: Millis | None
-    last_caught_up_ms: Millis | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Poll:
-    """One DescribeQuorum answer. `voters` is the leader's latest set: it may contain an uncommitted change.
-
-    Without slots: what is derived from the rows is kept, because each rule looks up each replica.
-    """
-
-    observed_at_ms: Millis = START
-    cluster_id: str | None = None
-    endpoint: str = ""
-    """HOST:PORT of the node that answered."""
-    leader_id: NodeId
-    leader_epoch: Epoch
-    high_watermark: Offset | None
-    voters: tuple[Replica, ...]
-    observers: tuple[Replica, ...]
-    nodes: Mapping[NodeId, tuple[Endpoint, ...]] = field(default_factory=dict)
-    clock_ahead_ms: int = 0
-    """By how much `observed_at_ms` is ahead of the clock of kraftwatch's host, which was set back."""
-
-    @cached_property
-    def leader(self) -> Replica | None:
-        """The leader's own row: the only row whose times the other rows may be compared with."""
-        return next(iter(self.rows_by_id.get(self.leader_id, ())), None)
-
-    @cached_property
-    def rows_by_id(self) -> Mapping[NodeId, tuple[Replica, ...]]:
-        """Every row by its node id: a replaced disk has two. Voters come before observers."""
-        return _by_id((*self.voters, *self.observers))
-
-    @cached_property
-    def observers_by_id(self) -> Mapping[NodeId, tuple[Replica, ...]]:
-        """Every observer's row by its node id."""
-        return _by_id(self.observers)
-
-    @cached_property
-    def voter_keys(self) -> frozenset[ReplicaKey]:
-        """The keys of the leader's latest voter set."""
-        return frozenset(row.key for row in self.voters)
-
-
-def _by_id(rows: Iterable[Replica]) -> Mapping[NodeId, tuple[Replica, ...]]:
-    found: dict[NodeId, list[Replica]] = {}
-    for row in rows:
-        found.setdefault(row.key.id, []).append(row)
-    return {node: tuple(of_node) for node, of_node in found.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LagSample:
-    """One replica's progress at one poll. `lag_ms` is 0 if it had caught up with the leader's log end then."""
-
-    observed_at_ms: Millis
-    lag: int | None
-    """Records behind the leader's log end offset."""
-    lag_ms: Millis | None
-    """The leader's last_caught_up (the current time of its clock) minus this replica's last_caught_up."""
-    fetch_age_ms: Millis | None
-    """The leader's last_fetch (the current time of its clock) minus this replica's last_fetch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRegression:
-    """A voter's log ended below committed records that this voter had: Raft never truncates those (KIP-595)."""
-
-    acknowledged_offset: Offset
-    """All records below it are committed and were in the voter's log."""
-    log_end_offset: Offset
-    """Where the log ended in the first poll that shows the regression."""
-    leader_epoch: Epoch
-    observed_at_ms: Millis
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outage:
-    """A time in which polls showed that a voter was not in sync: from when it had last caught up."""
-
-    since_ms: Millis
-    until_ms: Millis | None = None
-    """None while it lasts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaHistory:
-    """One replica's progress over the newest polls: a bounded window, newest last (as Burrow evaluates lag)."""
-
-    key: ReplicaKey
-    first_seen_at_ms: Millis
-    last_seen_at_ms: Millis
-    last_log_end_offset: Offset | None
-    last_leader_epoch: Epoch
-    """The leader epoch of the first poll with `last_log_end_offset`.
-
-    Replay sets both together, and only when a poll contains a log end offset (not None) that differs from the stored
-    one. So a voter that stopped fetching keeps the epoch in which its log ends, however many elections follow.
-    """
-    samples: tuple[LagSample, ...]
-    outages: tuple[Outage, ...] = ()
-    """Of a voter, oldest first. Bounded by replay. A time without polls is no part of one."""
-    log_regression: LogRegression | None = None
-    """The newest regression of this voter's log, also after it caught up."""
 
 
 _FactT = TypeVar("_FactT")
@@ -176,7 +64,7 @@ class Quorum:
 
     What was observed before it is history and not current, however short the gap was.
     """
-    ages: Ages = Ages()
+    ages: Ages = DEFAULT_AGES
     """How old each kind of observation may be."""
     vantage: Vantage = Vantage.INSIDE
     access: Access = PLAINTEXT
@@ -276,6 +164,24 @@ class Quorum:
     def probe(self, node: NodeId, endpoint: Endpoint | None) -> Probe | None:
         """Returns the newest probe of an endpoint of a node, of any age; None without one."""
         return None if endpoint is None else self.probes.get(probe_key(node, endpoint))
+
+    @property
+    def nodes(self) -> Mapping[NodeId, NodeFacts]:
+        """What is known of each voter and registered controller now, by node id."""
+        return self.derived(node_facts)
+
+    def process(self, node: NodeId) -> Process:
+        """Returns the state of a controller's process; unknown of a node that is none."""
+        return self.nodes[node].process if node in self.nodes else Process.UNKNOWN
+
+    @property
+    def has_current_poll(self) -> bool:
+        """Whether the newest DescribeQuorum answer is not too old, and from after every gap."""
+        return self.poll is not None and self.is_current(self.poll.observed_at_ms, self.ages.poll_ms)
+
+    def is_current(self, observed_at_ms: Millis, age_ms: Millis) -> bool:
+        """Returns whether an observation is not older than this, and was made since the newest gap."""
+        return self.now_ms - observed_at_ms <= age_ms and observed_at_ms >= self.watched_since_ms
 
     def derived(self, compute: Callable[["Quorum"], _FactT]) -> _FactT:
         """Returns `compute(self)`; it is computed once, for facts that each of many findings needs.

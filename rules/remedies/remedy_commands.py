@@ -10,10 +10,12 @@ import shlex
 from collections.abc import Iterable
 
 from rules.analysis.leadership import leaderless
-from rules.analysis.missing_voter import VoterProcess, endpoint_steps, recorded_endpoint, voter_process
+from rules.analysis.missing_voter import endpoint_steps, recorded_endpoint
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
-from rules.analysis.voter_status import VoterActivity, VoterStatus, moving_voters
+from rules.analysis.voter_status import VoterStatus, moving_voters
+from rules.model.following import Following
 from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import (
     UNKNOWN_BOOTSTRAP,
@@ -264,20 +266,20 @@ def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
     """Yields the steps for a voter that does not fetch: start it, or find out why it hangs before it is restarted."""
     endpoint = recorded_endpoint(quorum, node)
     at = f" at {endpoint}" if endpoint else ""
-    match voter_process(quorum, node):
-        case VoterProcess.DOWN:
+    match quorum.process(node):
+        case Process.DOWN:
             yield f"# Start controller {node} so that it listens{at}: connections are refused there"
-        case VoterProcess.HUNG:
+        case Process.HUNG:
             yield from restart_hung(node, at)
-        case VoterProcess.NOT_REACHED:
+        case Process.NOT_REACHED:
             yield from find_host(node, at)
-        case VoterProcess.RUNNING:
+        case Process.RUNNING:
             yield (
                 f"# Check in the log of controller {node} why it does not fetch from the leader: its process accepts "
                 f"connections{at}"
             )
             yield f"# If controller {node} hangs, take a thread dump before you restart it: jcmd PID Thread.print"
-        case VoterProcess.UNKNOWN:
+        case Process.UNKNOWN:
             listens = f" so that it listens{at}" if at else ""
             yield f"# Start controller {node}{listens}, or check in its log why it does not fetch from the leader"
             yield from endpoint_steps(quorum, node)
@@ -285,12 +287,12 @@ def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
 
 def bring_in_sync(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
     """Yields the steps for a voter as the leader reports it; none if it is in sync."""
-    match status.activity:
-        case VoterActivity.IN_SYNC:
+    match status.following:
+        case Following.IN_SYNC:
             return
-        case VoterActivity.NOT_FETCHING:
+        case Following.NOT_FETCHING | Following.UNKNOWN:
             yield from bring_back(quorum, status.key.id)
-        case VoterActivity.LAGGING:
+        case Following.LAGGING:
             yield from _find_delay(status)
 
 

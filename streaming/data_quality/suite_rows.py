@@ -24,7 +24,7 @@ from rules.formatting import from_iso
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import RecordPosition
 from rules.model.monitoring import FailedObservation, Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 
 JOURNAL = "(journal)"
 """Stands for the cluster of a row that cannot be read."""

@@ -12,7 +12,7 @@ from connectors.kafka.messages import FetchResult
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from rules.remedies.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
 from streaming.doctor.check_result import FAILS, OK, WARNING, CheckResult, CheckStatus, check_result

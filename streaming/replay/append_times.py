@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from connectors.observations.log_event import LogAdvanced
 from rules.model.identifiers import Epoch, Millis
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 
 LONGEST_INTERVAL_MS = 10_000
 """Records that follow a NoOp for longer than this without a further one show that NoOps are off."""

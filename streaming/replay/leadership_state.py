@@ -17,7 +17,7 @@ from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, Lo
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import majority
 from rules.model.monitoring import NO_LEADER_REASONS, Invariant, InvariantViolation, Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from streaming.replay.log import Log
 
 REMEMBERED_MS = Millis(3_600_000)

@@ -46,7 +46,8 @@ from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Endpoint, Epoch, Millis, Offset, ReplicaKey
 from rules.model.membership import RecordPosition, Voter
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason, Snapshot
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from rules.analysis.replica_lag import age_ms
+from rules.model.following import age_ms
 from rules.model.identifiers import START, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.quorum import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
+from rules.model.replica import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 
 WINDOW_MS = Millis(60_000)
 """The age of a replica's oldest sample."""

@@ -8,7 +8,8 @@ from rules.analysis.endpoint_status import in_dial_order
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
 from rules.model.membership import VoterSet
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.image import Image
 from streaming.replay.machine_state import MachineState

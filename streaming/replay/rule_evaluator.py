@@ -20,7 +20,8 @@ from rules.evaluate import RULES, combined, contained_results, results_of
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Thresholds
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
-from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll, Replica, ReplicaHistory
 
 _MOVING: Mapping[type, tuple[str, ...]] = {
     Quorum: (

@@ -17,11 +17,12 @@ from rules.analysis.endpoint_status import (
 )
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
-from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness, records_behind
 from rules.analysis.voter_status import moving_voters
+from rules.model.following import fetch_age_ms, following, lag_ms, records_behind
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
 from rules.model.membership import Voter, VoterSet, majority
-from rules.model.quorum import Poll, Quorum, Replica
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll, Replica
 from streaming.replay.copied import copied
 from streaming.status import status_parts as parts
 from streaming.status.cluster_status import ClusterState
@@ -40,7 +41,7 @@ def votes(state: ClusterState) -> tuple[int | None, int | None, int | None]:
     keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters} if poll else frozenset()
     fetching = None
     if (present := _present_poll(state)) is not None and present.leader is not None:
-        fetching = sum(liveness(quorum, present, key) is Liveness.FETCHING for key in keys)
+        fetching = sum(following(quorum, present, key).fetches for key in keys)
     return len(keys) or None, majority(len(keys)) if keys else None, fetching
 
 
@@ -93,15 +94,13 @@ def possible_voters(state: ClusterState) -> tuple[parts.PossibleVoter, ...]:
     for row in poll.observers:
         if row.key.directory_id is None or row.key.id not in quorum.controllers or row.key in voting:
             continue
-        live = liveness(quorum, poll, row.key)
+        live = following(quorum, poll, row.key)
         others = (other.key for other in poll.rows_by_id[row.key.id] if other.key != row.key)
-        if live is not Liveness.FETCHING and any(
-            liveness(quorum, poll, other) is Liveness.FETCHING for other in others
-        ):
+        if not live.fetches and any(following(quorum, poll, other).fetches for other in others):
             continue
         found.append(
             parts.PossibleVoter(
-                id=row.key.id, directory_id=row.key.directory_id, liveness=live, lag_time_ms=lag_ms(poll, row)
+                id=row.key.id, directory_id=row.key.directory_id, following=live, lag_time_ms=lag_ms(poll, row)
             )
         )
     return tuple(found)
@@ -144,7 +143,7 @@ def endpoint_status(endpoint: EndpointStatus) -> parts.VoterEndpointStatus:
         verdict=endpoint.verdict,
         probe_result=probe_outcome(endpoint),
         faults=endpoint.faults,
-        liveness=endpoint.liveness,
+        following=endpoint.following,
         addresses=tuple(endpoint.probe.addresses) if endpoint.probe else (),
     )
 
@@ -223,7 +222,7 @@ def _replica(
         status=role,
         fetch_age_ms=fetch_age_ms(poll, row),
         lag_time_ms=lag_ms(poll, row),
-        liveness=liveness(quorum, poll, row.key),
+        following=following(quorum, poll, row.key),
         committed_voter=None if quorum.committed is None else row.key in quorum.committed.keys,
         endpoint=str(voter.endpoints[0]) if voter and voter.key == row.key and voter.endpoints else None,
     )

@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from rules.analysis.endpoint_status import EndpointFault, EndpointVerdict
-from rules.analysis.replica_lag import Liveness
 from rules.formatting import from_iso, iso
+from rules.model.following import Following
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import CertificateFault
 
@@ -76,7 +76,7 @@ class PossibleVoter:
     """Node id."""
     directory_id: DirectoryId | None
     """Directory id as Kafka prints it."""
-    liveness: Liveness
+    following: Following
     """Whether it fetches from the leader."""
     lag_time_ms: Millis | None
     """Time since it was last caught up, by the leader's clock."""
@@ -102,7 +102,7 @@ class VoterEndpointStatus:
     """What the newest probe found at the endpoint, as text."""
     faults: tuple[EndpointFault, ...]
     """Why the endpoint is stale."""
-    liveness: Liveness
+    following: Following
     """Whether the voter fetches from the leader."""
     addresses: tuple[str, ...]
     """IP addresses that its host name resolved to."""
@@ -160,7 +160,7 @@ class ReplicaStatus:
     """Time from the replica's last fetch to the poll, by the leader's clock."""
     lag_time_ms: Millis | None
     """Time from when the replica was last caught up to the poll, by the leader's clock."""
-    liveness: Liveness
+    following: Following
     """Whether the replica fetches from the leader."""
     committed_voter: bool | None
     """Whether the committed voter set holds it; null where that set is unknown."""

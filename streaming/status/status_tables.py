@@ -11,10 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rules.analysis.replica_lag import Liveness
 from rules.evaluate import INHIBITED
 from rules.finding import UnknownResult
 from rules.formatting import and_join, duration, iso, ms_text, needed_text, plural, utc_text, visible
+from rules.model.following import Following
 from rules.model.identifiers import Millis, ReplicaKey
 from streaming.status.cluster_status import ClusterStatus, QuorumMode, StatusSource
 from streaming.status.health import Health, health, records_at_risk
@@ -39,14 +39,14 @@ _STYLES = {
     "fetching": "green",
     "Leader": "bold green",
     "stale": "bold red",
-    "silent": "bold red",
+    "not fetching": "bold red",
+    "lagging": "yellow",
     "down": "bold red",
     "unknown": "magenta",
     "critical": "bold red",
     "warning": "yellow",
     "info": "blue",
 }
-_LIVENESS = {Liveness.FETCHING: "fetching", Liveness.NOT_FETCHING: "not fetching"}
 ASK_DOCTOR = "  what to do: kraftwatch doctor, with the same options, says what fails at each address and how to fix it"
 _VOTER_SETS_SHOWN = 4
 """How many voter sets of a log directory are printed, the newest ones."""
@@ -76,7 +76,7 @@ def replication_table(status: ClusterStatus) -> RenderableType:
     table = _table(names, right=("NodeId", "LogEndOffset", "Lag", "LagTime", "LastFetch"))
     for row in status.replicas:
         age = NONE if row.fetch_age_ms is None else f"{duration_text(row.fetch_age_ms)} ago"
-        fetched = Text(age, _STYLES["silent"] if row.liveness is Liveness.NOT_FETCHING else "")
+        fetched = Text(age, _STYLES["not fetching"] if row.following is Following.NOT_FETCHING else "")
         lag_time = duration_text(row.lag_time_ms)
         cells = (row.node_id, row.directory_id, row.log_end_offset, row.lag, row.status, lag_time, fetched)
         _row(table, *cells, row.endpoint)
@@ -190,7 +190,7 @@ def _voters(status: ClusterStatus) -> RenderableType:
     elsewhere = any(one.registered not in (None, one.recorded) for one in status.endpoints)
     table = _table((*names, "Registered at") if elsewhere else names, right=("Voter",))
     for one in status.endpoints:
-        active = Text(_LIVENESS.get(one.liveness, "unknown"), _STYLES.get(one.liveness, ""))
+        active = Text(one.following, _STYLES.get(one.following, ""))
         cells = [one.id, one.directory_id, one.recorded, one.verdict, one.probe_result, active]
         differs = one.registered not in (None, one.recorded)
         registered = Text(or_unknown(one.registered), _STYLES["stale"] if differs else "")
@@ -217,7 +217,7 @@ def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
 
 
 def _replica(row: Any) -> str:
-    silent = isinstance(row, PossibleVoter) and row.liveness is Liveness.NOT_FETCHING
+    silent = isinstance(row, PossibleVoter) and row.following is Following.NOT_FETCHING
     directory_id = getattr(row, "directory_id", None)
     key = visible(f"{row.id}-{directory_id}") if directory_id else str(row.id)
     return f"{key} (not fetching)" if silent else key

@@ -16,7 +16,7 @@ from rules.analysis.electability import (
     without_unverified_voters,
 )
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
-from rules.finding import Plain, Thresholds
+from rules.finding import Plain
 from rules.formatting import and_join, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet

@@ -77,7 +77,6 @@ def _environment() -> Environment:
         field_name=_field_name,
         voter_change=voter_change_text,
         or_question=lambda value: "?" if value is None else value,
-        not_fetching=lambda liveness: "not fetching" if liveness == "silent" else liveness,
         ids=lambda nodes: ", ".join(map(str, nodes)) if nodes else "none",
     )
     environment.globals.update(

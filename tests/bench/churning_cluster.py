@@ -10,7 +10,7 @@ from connectors.observations.log_event import LogAdvanced, LogEvent, SnapshotBeg
 from connectors.observations.observation import EVENT_OF_KIND, Event, Observation, ObservationKind, to_json
 from connectors.observations.partition_run import each_event
 from rules.model.monitoring import Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from tests.bench.log_bytes import batches, position, uuid_text
 from tests.record_image import snapshot
 from tests.scripts.script_quorum import SECOND, ScriptedQuorum

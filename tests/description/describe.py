@@ -5,8 +5,10 @@ described, and all that is known: `tests/scripts/test_description.py` changes ea
 """
 
 from collections.abc import Iterator
+from dataclasses import fields
 from itertools import chain
 
+from rules.model.ages import DEFAULT_AGES
 from rules.model.monitoring import PLAINTEXT, Vantage
 from rules.model.quorum import Quorum
 from tests.description.fact_words import Fact, Times, keys, known, listed, seconds
@@ -52,6 +54,9 @@ def _monitor(quorum: Quorum, times: Times) -> Iterator[Fact]:
             pass
         case Vantage.OUTSIDE:
             yield Fact("vantage", "observed from outside")
+    if (ages := quorum.ages) != DEFAULT_AGES:
+        limits = {each.name: getattr(ages, each.name) for each in fields(ages)}
+        yield Fact("ages", f"ages {', '.join(f'{name} {seconds(ms)}' for name, ms in limits.items())}")
     access = quorum.access
     if access != PLAINTEXT:
         words = [access.protocol]

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from rules.model.identifiers import ReplicaKey
-from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll, Replica, ReplicaHistory
 from tests.description.fact_words import Fact, Times, endpoints, known, listed, seconds, voter
 
 

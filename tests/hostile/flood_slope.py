@@ -12,7 +12,7 @@ from connectors.gather.observation_writer import redacted_batches
 from connectors.observations.observation import Observation, ObservationEvent, ObservationKind, to_json
 from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import ObservationSource, Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from streaming.pipeline.schema import group_of, pack
 from streaming.pipeline.step import Step
 from tests.hostile.record_floods import RECORD_FLOODS, flood

@@ -6,7 +6,7 @@ from typing import Any
 
 from connectors.observations.log_event import VotersReplaced
 from rules.model.membership import Voter
-from rules.model.quorum import Poll, Replica
+from rules.model.replica import Poll, Replica
 
 _INT32, _YEAR_10000_MS, _OFFSET = 2**31, 253_402_300_800_000, 2**62
 _ID_LISTS = frozenset({"voter_ids", "replicas", "isr", "elr", "last_known_elr"})

@@ -14,7 +14,7 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Event, Observation, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
 from rules.model.monitoring import FailedObservation
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from tests.lab import Lab
 
 NAME = "a"

@@ -37,7 +37,8 @@ from rules.model.monitoring import (
     Reason,
     Resolution,
 )
-from rules.model.quorum import Poll, Quorum, Replica
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll, Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine

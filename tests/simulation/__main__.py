@@ -36,7 +36,8 @@ def main() -> int:
         print(  # noqa: T201
             f"{done:>9} steps  seed {seed}: {len(simulation.nodes)} controllers, {len(truth.leaders)} elections, "
             f"{len(truth.committed)} records, {simulation.fault_injection.count} faults, "
-            f"{simulation.calm_phases} recoveries, {checker.rows} observations, {len(checker.alerts)} alerts",
+            f"{simulation.calm_phases} recoveries, {checker.rows} observations, {len(checker.alerts)} alerts; "
+            f"{checker.agreement.report}",
             flush=True,
         )
         seed += 1

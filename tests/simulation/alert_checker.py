@@ -15,6 +15,7 @@ from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.stored_topics import Assignment
+from tests.agreement.agreement import AgreementCount
 from tests.record_image import RecordImage, RecoveryBeginning
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.simulated_monitor import RedeliveredMonitor, simulated_monitor
@@ -24,6 +25,8 @@ BY_VOTERS = {"observer-could-be-voter", "voter-disk-replaced"}
 
 NEVER = {"raft-invariant-broken", "committed-metadata-lost", "recovery-invariant-broken", "data-contract-broken"}
 LASTING = {"quorum-shape", "leader-clock-skew"}
+AGREE_EVERY = 50
+"""After how many rows all outputs are compared: it takes as long as applying twenty rows."""
 
 
 @dataclass(slots=True)
@@ -39,6 +42,8 @@ class AlertChecker:
     alerts: list[Alert] = field(default_factory=list)
     rows: int = 0
     restarts: int = 0
+    agreement: AgreementCount = field(default_factory=lambda: AgreementCount(every=AGREE_EVERY))
+    """Whether all outputs agree, after each so many rows."""
     monitor: ClusterMonitor = field(init=False)
 
     redelivery: RedeliveredMonitor = field(init=False)
@@ -53,6 +58,9 @@ class AlertChecker:
         alerts = outcome.alerts
         self.alerts += alerts
         self._check(not outcome.failed, f"a row could not be applied: {outcome.failed}")
+        broken = self.agreement.check(self.monitor.machine.quorum(), thresholds=self.monitor.settings.thresholds)
+        if broken is not None:
+            raise BrokenInvariant(f"two outputs contradict each other: {broken}")
         if not self.strict:
             return
         for alert in alerts:

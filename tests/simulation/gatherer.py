@@ -25,7 +25,7 @@ from rules.model.monitoring import (
     ServerCertificate,
     Snapshot,
 )
-from rules.model.quorum import Poll, Replica
+from rules.model.replica import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.record_image import snapshot
 from tests.simulation.controller import ReplicaProgress, SimulatedController

@@ -20,7 +20,7 @@ from connectors.wall_clock import RowClock
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from streaming.pipeline.topic_batch import MessageReader, RelayedCluster, TopicBatch
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rules.model.identifiers import Millis, Offset, ReplicaKey
-from rules.model.quorum import Replica
+from rules.model.replica import Replica
 
 
 @dataclass(frozen=True, kw_only=True)

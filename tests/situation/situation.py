@@ -31,7 +31,8 @@ from rules.model.monitoring import (
     Snapshot,
     Vantage,
 )
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.record_image import snapshot

@@ -70,7 +70,7 @@ TESTS = ROOT / "tests"
 RUN_REAL_PROGRAMS = {"api_server", "bench", "browser", "chaos", "job", "kafka", "spark"}
 """The folders of tests that start Kafka, Spark, a browser or an API server."""
 OF_THE_CORE = (
-    *("description", "kips", "scripts", "simulation", "situation"),
+    *("agreement", "description", "kips", "scripts", "simulation", "situation"),
     *("unit/rules", "unit/streaming/replay", "unit/connectors/metadata"),
 )
 """The folders of tests that need no process besides their own."""

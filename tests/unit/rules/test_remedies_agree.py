@@ -73,7 +73,6 @@ def test_remedies_of_all_findings_agree(name: str) -> None:
 
 
 CONFLICTS = {
-    ("operation-unfinished", "unclean payments 0 replicas 109,102"): "its step starts a broker that is not registered",
     ("voter-log-regressed", "probe 1,2,3 name-not-found"): "stale-voter-endpoint restarts what it keeps running",
 }
 """Known faults of the product, by a rule and a command of the case."""

@@ -9,7 +9,7 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from tests.unit.connectors.gather.scripted_cluster import (
     RecordedOutput,
     Script,

@@ -15,7 +15,7 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 
 C1, C2, C3 = (Address(f"c{number}", 9093) for number in (1, 2, 3))
 Script = Callable[[Any], Any]

@@ -16,7 +16,7 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import parse_describe_quorum
 from rules.model.identifiers import ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.gather.scripted_cluster import (
     C1,

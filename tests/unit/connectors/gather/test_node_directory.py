@@ -19,7 +19,7 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import ControllerRegistration, RecordPosition, Voter
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from tests.scripts import log_script
 from tests.unit.connectors.store.journal_rows import poll
 

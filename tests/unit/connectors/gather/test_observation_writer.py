@@ -27,7 +27,7 @@ from rules.model.monitoring import (
     Reason,
     ServerCertificate,
 )
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from tests.scripts.log_script import endpoint, failed, poll, probed, replica, view
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, tagged, text, tinylog
 

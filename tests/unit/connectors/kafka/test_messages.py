@@ -23,7 +23,7 @@ from connectors.kafka.messages import (
 from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
-from rules.model.quorum import Poll, Replica
+from rules.model.replica import Poll, Replica
 from tests.unit.connectors.kafka.kafka_answers import (
     PARTITION,
     fetch_answer,

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.replica_lag import Readiness, fetch_age_ms, lag_ms, readiness, same_replica
+from rules.analysis.replica_lag import Readiness, readiness
+from rules.model.following import fetch_age_ms, lag_ms, same_replica
 from rules.model.identifiers import Millis, Offset, ReplicaKey
-from rules.model.quorum import LagSample, Poll, Replica
+from rules.model.replica import LagSample, Poll, Replica
 from tests.situation.commands import situation
 from tests.situation.situation import NOW, controller_key
 

@@ -121,10 +121,10 @@ def test_previous_isr_and_elr_hold_a_copy_or_all_replicas_if_they_are_unknown(
     ("commands", "steps"),
     [
         ((), ()),
-        (("stopped 2",), ("controllers 1 and 3 before 2",)),
-        (("voters 2", "stopped 1"), ("controller 2 before 1",)),
+        (("stopped 2",), ("controllers 1 and 3 before 2 fetches",)),
+        (("voters 2", "stopped 1"), ("controller 2 before 1 fetches",)),
         (("voters 5", "stopped 2"), ()),
-        (("voters 5", "stopped 2,4"), ("controllers 1, 3 and 5 before 2 and 4",)),
+        (("voters 5", "stopped 2,4"), ("controllers 1, 3 and 5 before 2 and 4 fetch",)),
         (("stopped 2", "leaderless 1,2"), ()),
     ],
 )
@@ -132,7 +132,7 @@ def test_no_voter_of_a_bare_majority_is_restarted(commands: tuple[str, ...], ste
     quorum = situation(*commands)
 
     assert start_conditions(quorum, quorum.voter_ids) == tuple(
-        f"# Do not restart {step} fetches again: the quorum tolerates no further failure" for step in steps
+        f"# Do not restart {step} again: the quorum tolerates no further failure" for step in steps
     )
 
 

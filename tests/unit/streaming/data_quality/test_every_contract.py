@@ -10,7 +10,7 @@ from connectors.observations.observation import Event, Observation, ObservationK
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.membership import RecordPosition, Voter
 from rules.model.monitoring import Reason
-from rules.model.quorum import Poll, Replica
+from rules.model.replica import Poll, Replica
 from streaming.data_quality.suite_rows import (
     CLOCK_SKEW_MS,
     JOURNAL,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from connectors.observations.observation import Observation, ObservationKind, to_json
 from rules.model.identifiers import Millis, Offset
-from rules.model.quorum import Poll, Replica
+from rules.model.replica import Poll, Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.scripts.log_script import poll
 from tests.situation.situation import controller_key

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from streaming.replay.machine import Machine
 
 

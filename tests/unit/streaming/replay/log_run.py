@@ -11,7 +11,7 @@ from connectors.observations.log_event import LogAdvanced, LogEvent, SnapshotEnd
 from connectors.observations.observation import Event
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import FailedObservation, LeaderLog, LeaderView, ObservationSource, Probe, Reason, Snapshot
-from rules.model.quorum import Replica
+from rules.model.replica import Replica
 from streaming.replay.machine import Machine
 from tests.description.describe import NOW, facts
 from tests.scripts.log_commands import append

@@ -4,7 +4,7 @@ import pytest
 
 from rules.analysis.voter_status import VoterStatus, voter_statuses
 from rules.model.identifiers import Millis, Offset
-from rules.model.quorum import Replica
+from rules.model.replica import Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.scripts.log_script import apply, key, machine, poll
 

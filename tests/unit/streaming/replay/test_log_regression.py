@@ -6,7 +6,8 @@ import pytest
 
 from rules.model.identifiers import Epoch, Offset
 from rules.model.monitoring import Reason
-from rules.model.quorum import LogRegression, Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import LogRegression, Poll
 from streaming.replay.machine import Machine
 from tests.present import present
 from tests.scripts.log_script import LogScript, apply, failed, key, machine, poll, replica

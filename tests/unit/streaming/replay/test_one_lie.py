@@ -12,7 +12,8 @@ from connectors.observations.observation import Event
 from connectors.observations.partition_run import each_event
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, LeaderView, Probe, Resolution
-from rules.model.quorum import Poll, Quorum
+from rules.model.quorum import Quorum
+from rules.model.replica import Poll
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.scripts.log_script import (

@@ -1,7 +1,7 @@
 """The outages of voters, from polls one second apart."""
 
 from rules.model.identifiers import Epoch, Millis
-from rules.model.quorum import Poll, Replica
+from rules.model.replica import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.scripts.log_script import again, apply, key, machine, poll

@@ -13,7 +13,8 @@ from rules.evaluate import ALL_RULES, RULES, evaluate, thresholds_for, with_over
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Severity, Thresholds, hold
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Reason
-from rules.model.quorum import Outage, Poll, Quorum, Replica
+from rules.model.quorum import Quorum
+from rules.model.replica import Outage, Poll, Replica
 from streaming.replay.rule_evaluator import RuleEvaluator, moving_numbers
 from tests.present import present
 from tests.situation.commands import situation

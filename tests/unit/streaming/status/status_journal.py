@@ -7,7 +7,7 @@ from pathlib import Path
 from connectors.observations.observation import Event, Observation, ObservationKind, to_json
 from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Millis
-from rules.model.quorum import Poll
+from rules.model.replica import Poll
 from tests.scripts.log_script import poll, replica
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
 from tests.unit.connectors.store import journal_rows

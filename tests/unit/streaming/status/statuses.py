@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from rules.analysis.replica_lag import Liveness
 from rules.evaluate import evaluate, thresholds_for
+from rules.model.following import Following
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
@@ -95,7 +95,7 @@ def replica(node: int, *, end: int, lag: int, lag_time_ms: int, leader: bool = F
         status=ReplicaRole.LEADER if leader else ReplicaRole.FOLLOWER,
         fetch_age_ms=None,
         lag_time_ms=Millis(lag_time_ms),
-        liveness=Liveness.FETCHING,
+        following=Following.IN_SYNC,
         committed_voter=None,
         endpoint=None,
     )

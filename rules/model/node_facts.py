@@ -1,0 +1,172 @@
+"""NodeFacts: what is known of one controller now. Each fact is a value, or unknown; nothing else decides it again.
+
+Rules, remedies, resolved texts, evidence, status, what-if and safe-to-restart read these. Observations that are older
+than `Quorum.ages` allow, or from before a gap, are not known here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rules.model.following import Following, following, same_replica, since_last_fetch_ms
+from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
+from rules.model.monitoring import (
+    Answer,
+    Connection,
+    FailedObservation,
+    LeaderView,
+    ObservationSource,
+    Probe,
+    Reason,
+    Vantage,
+    probe_key,
+)
+from rules.model.replica import Replica
+
+if TYPE_CHECKING:
+    from rules.model.quorum import Quorum
+
+POLL_LATENCY_MS = 500
+"""How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
+
+
+class Process(StrEnum):
+    """The state of a controller's process where the others dial it, as seen from the monitor's host."""
+
+    RUNNING = "running"
+    """It fetches, or a node of this cluster answers there."""
+    HUNG = "hung"
+    """It accepts connections and does not answer: a long pause, a deadlock, a stopped process or a blocked disk."""
+    DOWN = "down"
+    """Its endpoint refuses connections: no process listens there."""
+    NOT_REACHED = "not reached"
+    """Connections to it time out or have no route: its host is down or cut off, or it hangs and accepts no more."""
+    UNKNOWN = "unknown"
+    """Nothing current shows it, the monitor is rejected, or another process answers there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeFacts:
+    """One controller: a voter, or a node that registered as one."""
+
+    quorum: "Quorum" = field(repr=False, compare=False)
+    id: NodeId
+    key: ReplicaKey
+    """The directory with which it votes, or else fetches; without a directory id if none is known."""
+    endpoint: Endpoint | None
+    """Where the others dial it: recorded, configured, or else registered."""
+    row: Replica | None
+    """Its row in the newest poll, if that is current."""
+    others: tuple[Replica, ...]
+    """The rows of its other directories there."""
+    probe: Probe | None
+    """The newest probe of that endpoint, if it is current."""
+    view: LeaderView | None
+    """What it answers there who leads, if that is current."""
+    failures: tuple[FailedObservation, ...]
+    """The attempts at that endpoint that failed within the age of probes."""
+
+    @cached_property
+    def following(self) -> Following:
+        """How it follows the leader with the directory `key`; unknown without a current poll."""
+        poll = self.quorum.poll if self.quorum.has_current_poll else None
+        return following(self.quorum, poll, self.key)
+
+    @cached_property
+    def process(self) -> Process:
+        """The state of its process. The newest observation counts; one that fetches runs, wherever it listens."""
+        probe = self.probe
+        if self.fetched_since_probe:
+            return Process.RUNNING
+        if self._failed(Reason.REFUSED, since_ms=-1 if probe is None else probe.observed_at_ms):
+            return Process.DOWN
+        if probe is None:
+            return Process.UNKNOWN
+        if probe.connection is Connection.REFUSED:
+            return Process.DOWN
+        if probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE):
+            return Process.NOT_REACHED if self.quorum.vantage is Vantage.INSIDE else Process.UNKNOWN
+        if probe.connection is not Connection.ACCEPTED or self.served_by_another:
+            return Process.UNKNOWN
+        if probe.answer is Answer.NO_ANSWER:
+            return Process.HUNG
+        if self._failed(Reason.TIMED_OUT, since_ms=-1):
+            # From outside the network the path may be the reason.
+            return Process.HUNG if self.quorum.vantage is Vantage.INSIDE else Process.UNKNOWN
+        return Process.RUNNING if probe.answer is Answer.THIS_CLUSTER else Process.UNKNOWN
+
+    @cached_property
+    def fetched_since_probe(self) -> bool:
+        """Whether it fetched later than its endpoint was probed: what the probe found does not keep it from running."""
+        poll = self.quorum.poll
+        if self.probe is None or poll is None or not self.following.fetches:
+            return False
+        age = since_last_fetch_ms(self.quorum, poll, self.key)
+        return age is not None and poll.observed_at_ms - age > self.probe.observed_at_ms + POLL_LATENCY_MS
+
+    @property
+    def served_by_another(self) -> bool:
+        """Whether another process answers where the others dial it."""
+        return self.probe is not None and answers_as_another(self.probe)
+
+    def _failed(self, reason: Reason, *, since_ms: int) -> bool:
+        """Returns whether a request for the log or a poll failed there for this reason, at this time or later."""
+        return any(
+            one.reason is reason and one.source is not ObservationSource.PROBE and one.last_at_ms >= since_ms
+            for one in self.failures
+        )
+
+
+def answers_as_another(probe: Probe) -> bool:
+    """Returns whether what answers at the endpoint is another node, of another cluster, or no Kafka."""
+    if probe.answer in (Answer.OTHER_CLUSTER, Answer.OTHER_NODE, Answer.NOT_KAFKA):
+        return True
+    return probe.answer is Answer.THIS_CLUSTER and probe.answered_by not in (None, probe.node)
+
+
+def node_facts(quorum: "Quorum") -> Mapping[NodeId, NodeFacts]:
+    """Returns the facts of each voter, and of each registered controller, by node id."""
+    poll = quorum.poll if quorum.has_current_poll else None
+    listed = {voter.key.id: voter.key for voter in quorum.voters}
+    polled = quorum.poll
+    if polled is not None:
+        listed |= {row.key.id: row.key for row in polled.voters if row.key.id not in listed}
+    ids = sorted({*listed, *quorum.controllers})
+    return {node: _facts(quorum, node, listed.get(node), poll.rows_by_id.get(node, ()) if poll else ()) for node in ids}
+
+
+def _facts(quorum: "Quorum", node: NodeId, voting: ReplicaKey | None, rows: Iterable[Replica]) -> NodeFacts:
+    rows = tuple(rows)
+    key = voting or (rows[0].key if rows else ReplicaKey(id=node, directory_id=None))
+    row = next((one for one in rows if same_replica(one.key, key)), None)
+    endpoint = _dialled(quorum, node)
+    place = "" if endpoint is None else str(endpoint)
+    probe = None if endpoint is None else quorum.probes.get(probe_key(node, endpoint))
+    view = quorum.leader_views.get(place)
+    return NodeFacts(
+        quorum=quorum,
+        id=node,
+        key=key,
+        endpoint=endpoint,
+        row=row,
+        others=tuple(one for one in rows if one is not row),
+        probe=probe if probe and quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms) else None,
+        view=view if view and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms) else None,
+        failures=tuple(
+            one
+            for one in quorum.failures
+            if one.endpoint == place and quorum.is_current(one.last_at_ms, Millis(quorum.ages.probe_ms))
+        ),
+    )
+
+
+def _dialled(quorum: "Quorum", node: NodeId) -> Endpoint | None:
+    """Returns where the others dial a node: by the VotersRecord, else by the newest poll, else by its registration."""
+    voter = quorum.voter(node)
+    if voter is not None:
+        return voter.endpoint
+    polled = quorum.poll.nodes.get(node, ()) if quorum.poll else ()
+    registered = quorum.controllers[node].endpoints if node in quorum.controllers else ()
+    return next(iter(polled or registered), None)

@@ -14,11 +14,14 @@ from typing import Any
 
 from connectors.store.alert_store import DeliveryStatus
 from deploy.lab import LabError, kafka_requests
+from streaming.cli.options import RecordedOptions
+from streaming.cli.recorded_job import RecordedJob
 from streaming.demo.job_process import AlertLine
+from tests.agreement.agreement import AgreementCount
 from tests.chaos import kill_order
 from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError
 from tests.chaos.chaos_lab import ChaosLab
-from tests.chaos.chaos_monitor import chaos_monitor
+from tests.chaos.chaos_monitor import CLUSTER, chaos_monitor
 from tests.chaos.cluster_faults import CLUSTER_FAULTS
 from tests.chaos.delivery_check import SinkResult, check_deliveries, differences
 from tests.chaos.disk_faults import DISK_FAULTS
@@ -34,6 +37,8 @@ STEP_S = 2.0
 SETTLE_S = 240.0
 """After the last fault everything must be resolved within this time."""
 BROKERS = 3
+AGREE_EVERY = 100
+"""After how many recorded observations all outputs are compared."""
 PHASE_S = (120.0, 300.0)
 MOST_FAULTS = (1, 2, 3, 4)
 """How many faults are active at most, by phase."""
@@ -225,6 +230,14 @@ class ChaosRun:
         )
         if not monitor.relays:
             self.problems += differences(job, content)
+            self._check_agreement(job.file)
+
+    def _check_agreement(self, config: Path) -> None:
+        """Checks that no two outputs contradicted each other, by a replay of the recorded observations."""
+        recorded, count = RecordedJob(RecordedOptions(config=config)), AgreementCount(every=AGREE_EVERY)
+        rows = (row for row in recorded.rows() if row.cluster == CLUSTER)
+        self.problems += count.check_rows(rows, recorded.settings(CLUSTER))
+        self.say(count.report)
 
     # ---- what happened
 

@@ -18,6 +18,7 @@ from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
+from tests.agreement.agreement import assert_outputs_agree
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -79,7 +80,9 @@ class MonitoredCluster:
             assert matching[-1].state is AlertState(state), self.alert_lines()
             return matching[-1]
 
-        return eventually(newest_alert, within_s=within_s)
+        alert = eventually(newest_alert, within_s=within_s)
+        self.assert_outputs_agree()
+        return alert
 
     def wait_for_quorum(self, condition: Callable[[Quorum], bool], *, within_s: float = 30) -> None:
         """Waits until the quorum, as it is observed, fulfils a condition."""
@@ -89,6 +92,12 @@ class MonitoredCluster:
             assert condition(self.machine.quorum())
 
         eventually(fulfilled, within_s=within_s)
+        self.assert_outputs_agree()
+
+    def assert_outputs_agree(self) -> None:
+        """Asserts that no two outputs of this moment contradict each other, the alerts that fire among them."""
+        firing = self.monitor.firing(None, ()).alerts
+        assert_outputs_agree(self.machine.quorum(), thresholds=self.monitor.settings.thresholds, firing=firing)
 
     def wait_until_observed(self) -> None:
         """Waits until a leader answers a request that was sent after the call."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from rules.finding import Plain, Severity
+from rules.finding import NO_FACTS, Facts, Plain, Severity
 from rules.model.identifiers import Millis, Offset
+from rules.model.subject import Subject
 
 _NUMBERS: Final = re.compile(r"\d+")
 LATE_MS: Final = Millis(60_000)
@@ -41,6 +42,7 @@ class Alert:
     summary: str
     evidence: Mapping[str, Plain]
     remedy: tuple[str, ...]
+    facts: Facts = NO_FACTS
     started_at_ms: Millis
     """observed_at of the first row with the condition."""
     due_at_ms: Millis
@@ -61,6 +63,11 @@ class Alert:
     """
     stated: tuple[str, str] | None = field(default=None, compare=False)
     """What it said when the transition was recorded (`says`): the text is replaced by newer ones while it fires."""
+
+    @property
+    def about(self) -> Subject:
+        """The subject whose text is stored."""
+        return Subject.of(self.subject)
 
     @property
     def fingerprint(self) -> str:

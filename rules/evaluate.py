@@ -31,6 +31,7 @@ from rules.analysis.start_conditions import start_conditions
 from rules.finding import (
     DeclaredRule,
     Evaluation,
+    Facts,
     Finding,
     JobRule,
     Need,
@@ -45,6 +46,7 @@ from rules.formatting import printable_step, visible, visible_evidence
 from rules.model.identifiers import NodeId
 from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
 
 BLIND = "monitor-blind"
@@ -118,7 +120,7 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
     return {rule: Thresholds(values=numbers) for rule, numbers in values.items()}
 
 
-def resolved_text(rule: str, subject: str, observed: Quorum | JobState) -> str:
+def resolved_text(rule: str, subject: Subject, observed: Quorum | JobState) -> str:
     """Returns one sentence or two that say what is true now of a subject whose condition is over."""
     match observed:
         case Quorum() if rule in RULES:
@@ -191,15 +193,35 @@ def _visible(result: RuleResult) -> RuleResult:
         case Finding():
             return replace(
                 result,
-                subject=visible(result.subject),
+                subject=_visible_subject(result.subject),
                 summary=visible(result.summary),
                 evidence={visible(name): visible_evidence(value) for name, value in result.evidence.items()},
+                facts=_visible_facts(result.facts),
             )
         case UnknownResult():
-            subject = None if result.subject is None else visible(result.subject)
+            subject = None if result.subject is None else _visible_subject(result.subject)
             return replace(result, subject=subject, why=visible(result.why))
         case NotApplicable():
             return replace(result, why=visible(result.why))
+
+
+def _visible_subject(subject: Subject) -> Subject:
+    return Subject(visible(subject.kind), None if subject.name is None else visible(subject.name))
+
+
+def _visible_facts(facts: Facts) -> Facts:
+    if not facts.clusters and facts.refused is None:
+        return facts
+    refused = facts.refused
+    if refused is not None:
+        refused = replace(
+            refused,
+            cluster=None if refused.cluster is None else visible(refused.cluster),
+            part=visible(refused.part),
+            reason=visible(refused.reason),
+            topic_partition=visible(refused.topic_partition),
+        )
+    return replace(facts, clusters=tuple(map(visible, facts.clusters)), refused=refused)
 
 
 def _bounded(rule: Rule, results: Sequence[RuleResult]) -> Sequence[RuleResult]:
@@ -304,7 +326,7 @@ def contained_results(
 def _failure(rule: Rule, error: str, quorum: Quorum, thresholds: Thresholds) -> Finding:
     return Finding(
         rule=BLIND,
-        subject=f"rule {rule.id}",
+        subject=Subject("rule", rule.id),
         severity=thresholds.severity or Severity.WARNING,
         summary=f"Rule {rule.id} failed and is not evaluated: {error}.",
         evidence={"rule": rule.id, "error": error, "last_offset": quorum.last_offset},

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rules.model.identifiers import Millis, NodeId
-from rules.model.job_state import JobState
+from rules.model.job_state import ClockStep, JobState, RefusedRows
+from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 
 if TYPE_CHECKING:
     Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
@@ -31,11 +33,26 @@ class Severity(StrEnum):
         return len(Severity) - 1 - list(Severity).index(self)
 
 
-FAILED_NODES = "failed_nodes"
-"""The key of evidence that lists the ids of the nodes whose process does not do its part.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What programs read of a finding and, also after a restart, of its alert. Its evidence is for people."""
 
-Ids are unique across roles (KIP-500): a controller and a broker with the same id are one process, and one incident.
-"""
+    failed_nodes: tuple[NodeId, ...] = ()
+    """The nodes whose process does not do its part.
+
+    Ids are unique across roles (KIP-500): a controller and a broker with the same id are one process, and one incident.
+    """
+    clusters: tuple[str, ...] = ()
+    """Of a finding about the job: the clusters that it reports. Its alert is routed like theirs."""
+    unobserved: tuple[Reason, ...] | None = None
+    """Why nothing of the quorum is observed; None: something is, or the finding is about something else."""
+    clock_step: ClockStep | None = None
+    """How the clock of the job's host was set."""
+    refused: RefusedRows | None = None
+    """The first of the refused rows."""
+
+
+NO_FACTS: Final = Facts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +61,7 @@ class Finding:
 
     rule: str = ""
     """The rule's id, which `rules.evaluate.evaluate_rule` adds."""
-    subject: str
+    subject: Subject
     """What the finding is about. It stays the same while the condition lasts: it is part of the alert's identity."""
     severity: Severity
     summary: str
@@ -52,8 +69,11 @@ class Finding:
     evidence: Mapping[str, Plain]
     remedy: tuple[str, ...]
     """In order. Each line is one shell command, or one sentence that begins with `#`."""
+    facts: Facts = NO_FACTS
     starts: tuple[NodeId, ...] = ()
     """The nodes that the remedy starts or restarts: its first steps are then those of `start_conditions`."""
+    keep_running: frozenset[NodeId] = frozenset()
+    """The controllers that must not be restarted while it lasts: `safe-to-restart` says so too."""
     condition_age_ms: Millis | None = None
     """How long the condition has lasted by the evidence's own clock; None if only our observations tell."""
     hold_ms: Millis | None = None
@@ -70,7 +90,7 @@ class UnknownResult:
 
     rule: str = field(default_factory=str)  # a factory, so that the JSON schema shows no default: it is always set
     """Rule id."""
-    subject: str | None = None
+    subject: Subject | None = None
     """The one subject whose state is unknown; without it, all subjects of the rule."""
     why: str
     """One sentence: what is not observed, and since when."""
@@ -113,11 +133,12 @@ class Evaluation:
 
     def knows(self, rule: str, subject: str) -> bool:
         """Returns whether the absence of a finding of this rule about this subject means that it is healthy."""
-        return not self._unknown_subjects & {(rule, None), (rule, subject)}
+        return not self.unknown_subjects & {(rule, None), (rule, subject)}
 
     @cached_property
-    def _unknown_subjects(self) -> frozenset[tuple[str, str | None]]:
-        return frozenset((each.rule, each.subject) for each in self.unknown)
+    def unknown_subjects(self) -> frozenset[tuple[str, str | None]]:
+        """Rule and subject (None: each of the rule), as text, of what is unknown."""
+        return frozenset((each.rule, None if each.subject is None else str(each.subject)) for each in self.unknown)
 
 
 HOLD = "hold"
@@ -188,7 +209,7 @@ class Rule(DeclaredRule):
 
     It may assume that every need is met; callers therefore use `rules.evaluate.evaluate_rule`.
     """
-    resolved: Callable[[Quorum, str], str] | str = ""
+    resolved: Callable[[Quorum, Subject], str] | str = ""
     """What is true when its alert resolves: a sentence, or a function of the quorum now and the alert's subject.
 
     There may be no finding for several reasons: the fault was fixed, the subject was removed, or what is remembered has
@@ -202,7 +223,7 @@ class JobRule(DeclaredRule):
 
     evaluate: Callable[[JobState, "Thresholds"], Iterable[RuleResult]] = _no_results
     """As `Rule.evaluate`."""
-    resolved: Callable[[JobState, str], str] | str = ""
+    resolved: Callable[[JobState, Subject], str] | str = ""
     """As `Rule.resolved`."""
 
 

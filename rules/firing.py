@@ -24,7 +24,6 @@ from typing import Final, TypeAlias
 from rules.alert import Alert, AlertState
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
-from rules.notifications.route import CLUSTERS
 
 AHEAD_MS: Final = 60_000
 """How far the clocks of two hosts differ at most: a time further ahead says nothing."""
@@ -185,9 +184,9 @@ def _fires(alert: Alert, before: Alert, evaluated_ms: Millis) -> Iterator[Alert]
             yield replace(alert, started_at_ms=evaluated_ms, due_at_ms=evaluated_ms, observed_at_ms=evaluated_ms)
         return
     remedy = alert.remedy or before.remedy
-    text = replace(before, summary=alert.summary, evidence=alert.evidence, remedy=remedy)
+    text = replace(before, summary=alert.summary, evidence=alert.evidence, remedy=remedy, facts=alert.facts)
     since_ms = evaluated_ms - before.observed_at_ms
-    further = _clusters(alert) - _clusters(before) and since_ms >= UPDATE_MS
+    further = {*alert.facts.clusters} - {*before.facts.clusters} and since_ms >= UPDATE_MS
     is_due = since_ms >= max(RESTATED_MS, (evaluated_ms - before.started_at_ms) // 2)
     restated = is_due and before.stated is not None and text.says != before.stated
     if alert.severity is not before.severity or further or restated:
@@ -199,8 +198,3 @@ def _fires(alert: Alert, before: Alert, evaluated_ms: Millis) -> Iterator[Alert]
 
 def _continued(alert: Alert, before: Alert) -> Alert:
     return replace(alert, cluster_id=before.cluster_id, started_at_ms=before.started_at_ms)
-
-
-def _clusters(alert: Alert) -> frozenset[str]:
-    listed = alert.evidence.get(CLUSTERS)
-    return frozenset(map(str, listed)) if isinstance(listed, list) else frozenset()

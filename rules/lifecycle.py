@@ -44,12 +44,13 @@ from typing import NamedTuple, TypeAlias
 
 from rules.alert import Alert, AlertState
 from rules.evaluate import ALL_RULES, MOST_FINDINGS, resolved_text
-from rules.finding import CLEAR, Evaluation, Finding, Plain, Severity, Thresholds
+from rules.finding import CLEAR, NO_FACTS, Evaluation, Facts, Finding, Plain, Severity, Thresholds
 from rules.firing import EndedAlert, Firing
 from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
 from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 
 Observed: TypeAlias = Quorum | JobState
 """What the rules are about: a cluster's quorum, or the job itself."""
@@ -86,6 +87,12 @@ class TrackedCondition:
     """Since when the severity has been lower than the notified one."""
     summary: str
     evidence: Mapping[str, Plain]
+    facts: Facts = NO_FACTS
+
+    @property
+    def about(self) -> Subject:
+        """The subject whose text is stored."""
+        return Subject.of(self.subject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +119,7 @@ def notified_conditions(alerts: Iterable[Alert]) -> TrackedConditions:
                 notified_severity=one.severity,
                 summary=one.summary,
                 evidence=one.evidence,
+                facts=one.facts,
             )
             for one in alerts
         }
@@ -207,9 +215,9 @@ def firing(
         changed: the transitions since `before`, in order.
     """
     ended, begun = _ended(() if before is None else before.alerts, changed)
-    remedies = {(one.rule, one.subject): one.remedy for one in evaluation.findings}
+    remedies = {(one.rule, str(one.subject)): one.remedy for one in evaluation.findings}
     alerts: list[Alert] = []
-    kept: set[tuple[str, str | None]] = {(one.rule, one.subject) for one in evaluation.unknown}
+    kept: set[tuple[str, str | None]] = {*evaluation.unknown_subjects}
     for one in tracked.conditions.values():
         if one.notified_severity is None:
             kept.add((one.rule, one.subject))
@@ -335,6 +343,7 @@ def _with_finding(
         clearing_since_ms=None,
         summary=finding.summary,
         evidence=finding.evidence,
+        facts=finding.facts,
     )
     if after.notified_severity is None:
         after = replace(after, due_at_ms=Millis(after.started_at_ms + max(0, hold - after.age_at_start_ms)))
@@ -355,7 +364,7 @@ def _with_finding(
 def _began(finding: Finding, observed: Observed) -> TrackedCondition:
     return TrackedCondition(
         rule=finding.rule,
-        subject=finding.subject,
+        subject=str(finding.subject),
         cluster_id=observed.cluster_id or "",
         started_at_ms=observed.now_ms,
         due_at_ms=observed.now_ms,
@@ -363,6 +372,7 @@ def _began(finding: Finding, observed: Observed) -> TrackedCondition:
         last_seen_at_ms=observed.now_ms,
         summary=finding.summary,
         evidence=finding.evidence,
+        facts=finding.facts,
     )
 
 
@@ -378,7 +388,7 @@ def _without_finding(
     if now < due:
         return replace(condition, clearing_since_ms=since, milder_since_ms=None), None
     summary = (
-        resolved_summary(resolved_text(condition.rule, condition.subject, observed), since)
+        resolved_summary(resolved_text(condition.rule, condition.about, observed), since)
         if not_applicable is None
         else f"Rule {condition.rule} is not evaluated any more: {not_applicable}."
     )
@@ -416,6 +426,7 @@ def condition_alert(
         state=state,
         summary=condition.summary if summary is None else summary,
         evidence=condition.evidence,
+        facts=condition.facts,
         remedy=remedy,
         started_at_ms=condition.started_at_ms,
         due_at_ms=due_at_ms,

@@ -113,7 +113,7 @@ def found_conflicts(transitions: Iterable[Alert]) -> list[str]:
 
 def in_reading_order(reported: Iterable[Alert | Finding]) -> list[Alert | Finding]:
     """Returns the most severe first, as the page and every notification list them."""
-    return sorted(reported, key=lambda each: (-each.severity.rank, each.rule, each.subject))
+    return sorted(reported, key=lambda each: (-each.severity.rank, each.rule, str(each.subject)))
 
 
 def _observed_at(one: Alert | Finding) -> int:
@@ -121,7 +121,7 @@ def _observed_at(one: Alert | Finding) -> int:
 
 
 def _advice(one: Alert | Finding) -> Advice:
-    advice = Advice(name=f"{one.rule} {one.subject}", subject=one.subject)
+    advice = Advice(name=f"{one.rule} {one.subject}", subject=str(one.subject))
     for step, line in enumerate(one.remedy):
         advice.read(step, line)
     return advice

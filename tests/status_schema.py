@@ -1,14 +1,18 @@
 """docs/status.schema.json, from the types of `ClusterStatus` (`make goldens`)."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from streaming.status.cluster_status import status_adapter
+from rules.model.history import Recovery
+from streaming.status.cluster_status import json_name, schema_with_iso_times, status_adapter
 
 PATH = Path(__file__).parents[1] / "docs" / "status.schema.json"
+_DOCSTRINGS = ConfigDict(use_attribute_docstrings=True)
 _HEAD = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "ClusterStatus",
@@ -27,12 +31,24 @@ class _EveryFieldRequired(GenerateJsonSchema):
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of the status object."""
     plain = status_adapter().json_schema(by_alias=True, mode="serialization", schema_generator=_EveryFieldRequired)
-    return {**_HEAD, **_tidy(plain)}
+    parts = {name: schema_with_iso_times(part) for name, part in plain["$defs"].items()}
+    # pydantic reads the docstrings of a class, not those of the one that it extends.
+    extended = TypeAdapter(list[Recovery], config=_DOCSTRINGS).json_schema()["$defs"]["Recovery"]["properties"]
+    described = {json_name(name): field.get("description") for name, field in extended.items()}
+    for name, field in parts["RecoveringPartition"]["properties"].items():
+        field.setdefault("description", described.get(name))
+    return {**_HEAD, **_tidy({**schema_with_iso_times(plain), "$defs": parts})}
 
 
 def text() -> str:
     """Returns the content of the file."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _description(docstring: str) -> str:
+    """Returns a docstring in one line and in the words of JSON."""
+    text = re.sub("`([a-z_]+)`", lambda name: f"`{json_name(name[1])}`", " ".join(docstring.split()))
+    return text.replace("None", "null").replace("True", "true")
 
 
 def _tidy(value: Any) -> Any:
@@ -42,7 +58,7 @@ def _tidy(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key: " ".join(each.split()) if key == "description" and isinstance(each, str) else _tidy(each)
+        key: _description(each) if key == "description" and isinstance(each, str) else _tidy(each)
         for key, each in value.items()
         if not (key == "title" and isinstance(each, str)) and not (key == "default" and each in ([], None))
     }

@@ -46,6 +46,8 @@ class Ledger:
         self._keep_entries = keep_entries
         self._active_sinks: set[str] = set()
         """The sinks that are configured now."""
+        self._earlier: dict[str, Mapping[str, Sequence[Alert]]] = {}
+        """By sink that this process added, and by incident that was open then: the transitions that it does not get."""
         self._texts_due_at = 0.0
         self.refresh()
 
@@ -93,6 +95,11 @@ class Ledger:
             }
             self._store.add_sink(sink, status)
             stored = SinkRecord(status=status, notified={})
+            still = {record.incident for record in self._firing.values()}
+            self._earlier[sink] = {
+                each: [one.alert for number, one in self._by_incident[each].items() if number not in self._firing]
+                for each in still
+            }
         else:
             again = {
                 number: DeliveryStatus.PENDING
@@ -176,6 +183,13 @@ class Ledger:
             ]
             for incident in dict.fromkeys(active[number].incident for number in sorted(active))
         }
+
+    def earlier(self, sink: str) -> Mapping[str, Sequence[Alert]]:
+        """Returns the transitions from before a sink was added, by incident that was open then.
+
+        They are known to the process that added it: they only say what its first notifications are about.
+        """
+        return self._earlier.get(sink, {})
 
     def last_notified(self, sink: str) -> Mapping[str, Notified]:
         """Returns the last notification of each incident that a known sink was sent."""

@@ -265,7 +265,12 @@ class SinkWorker:
         if self.sink.options.expires:
             # It is Alertmanager, which silences by itself what it has.
             holds = [hold for hold in holds if not isinstance(hold, SilenceOfService)]
-        plan = self._planner.plan(incidents, last_notified=known, holds=holds, now_ms=now_ms)
+        earlier = {
+            incident: [alert for alert in alerts if self._takes(alert)]
+            for incident, alerts in self._ledger.earlier(self.name).items()
+            if incident in incidents and incident not in known
+        }
+        plan = self._planner.plan(incidents, last_notified=known, holds=holds, now_ms=now_ms, earlier=earlier)
         self._silenced = plan.silenced
         self._ledger.discard(self.name, [alert.key for alert in plan.discarded])
         return plan.notifications
@@ -294,4 +299,4 @@ class SinkWorker:
 
 def _is_about(alert: Alert, sink: str) -> bool:
     """Returns whether an alert reports that this sink fails: it is not sent there."""
-    return alert.cluster_id == JOB_CLUSTER_ID and alert.subject == subject_of(sink)
+    return alert.cluster_id == JOB_CLUSTER_ID and alert.about == subject_of(sink)

@@ -204,9 +204,13 @@ class MetaProperties:
     """
 
     version: int | None
+    """Version of the file format."""
     cluster_id: str | None
+    """Cluster id."""
     node_id: NodeId | None
+    """Node id."""
     directory_id: DirectoryId | None
+    """Directory id; none before Kafka 3.7."""
 
     @property
     def key(self) -> ReplicaKey | None:
@@ -252,7 +256,9 @@ class ElectionState:
     """
 
     version: int
+    """Version of the file format."""
     leader_epoch: Epoch
+    """The newest leader epoch that this replica knows."""
     leader_id: NodeId | None
     """The leader of that epoch; None if this replica does not know it."""
     voted: ReplicaKey | None

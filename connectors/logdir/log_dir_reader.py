@@ -33,11 +33,13 @@ class DamagedFile:
     """A file that is not read to its end: everything after `position` is ignored."""
 
     file: str
+    """File name."""
     position: int
     """Bytes of the file that were read."""
     size: int
     """Bytes of the file that were ignored."""
     reason: str
+    """What is wrong, as text."""
     undamaged: bool = False
     """The bytes at `position` are a whole batch: Kafka may read there what is ignored here."""
 
@@ -243,8 +245,11 @@ class VoterSetInFile:
     """One voter set and the file that holds it."""
 
     voters: VoterSet
+    """The voter set."""
     file: str
+    """The segment or snapshot that holds it."""
     in_snapshot: bool
+    """Whether that file is a snapshot."""
 
 
 def voter_sets_in_files(files: LogDirFiles) -> tuple[VoterSetInFile, ...]:

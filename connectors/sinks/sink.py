@@ -61,6 +61,7 @@ def minimal(notification: Notification) -> Notification:
         notification,
         alerts=tuple(map(minimal_alert, notification.alerts)),
         new_transitions=tuple(map(minimal_alert, notification.new_transitions)),
+        was=None if notification.was is None else minimal_alert(notification.was),
     )
 
 

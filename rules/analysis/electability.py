@@ -21,11 +21,13 @@ endpoint the voter set names. Seen on Kafka 3.9.2, where all controllers were st
 the last leader (2 of 3 such starts elected a leader, with every endpoint moved); the code of 4.0 to 4.3 is the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from rules.analysis.endpoint_status import EndpointStatus
+from rules.analysis.endpoint_status import EndpointStatus, with_dialled_voters
+from rules.analysis.leadership import leaderless
+from rules.analysis.votes import in_doubt, without_vote
 from rules.model.following import Following, lag_ms, replica_row
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
@@ -67,6 +69,8 @@ class RestartedController:
     """A fault is known for which no other controller reaches it, wherever it listens."""
     last_election: LastElection | None = None
     """None if unknown: assumed to be the same for all controllers."""
+    no_vote: str | None = None
+    """Why it grants no vote and cannot be a candidate, wherever it listens; None if nothing is known against it."""
     can_lead: bool = True
     """Other controllers accept its certificate and it serves new connections: they can fetch from it if it leads."""
 
@@ -131,7 +135,9 @@ def forecast_election(controllers: Iterable[RestartedController]) -> ElectionFor
     ordered = sorted(controllers, key=lambda one: one.key)
     by_id = {one.key.id: one for one in ordered}
     return ElectionForecast(
-        candidates=tuple(_forecast(one, by_id) for one in ordered if one.alive and one.key in one.voters.keys)
+        candidates=tuple(
+            _forecast(one, by_id) for one in ordered if one.alive and one.no_vote is None and one.key in one.voters.keys
+        )
     )
 
 
@@ -165,6 +171,8 @@ def _forecast(candidate: RestartedController, by_id: Mapping[NodeId, RestartedCo
 def _barred(candidate: RestartedController, voter: Voter, now: RestartedController | None) -> str | None:
     if now is None or not now.alive:
         return "down"
+    if now.no_vote is not None:
+        return now.no_vote
     if not candidate.can_lead:
         return CANNOT_FOLLOW
     if now.key == voter.key:
@@ -215,6 +223,7 @@ def restarted_voters(
     A voter of unknown liveness counts as alive. `use_probes`: whether faults that a probe found count against an
     endpoint, or only those that the log shows.
     """
+    no_vote = without_vote(quorum)
     return tuple(
         RestartedController(
             key=status.voter.key,
@@ -223,11 +232,35 @@ def restarted_voters(
             position=_position(quorum, status.voter.key),
             voters=quorum.committed,
             unreachable=not status.reachable if use_probes else any(not one.found_by_probe for one in status.faults),
+            no_vote=no_vote.get(status.voter.key.id),
             can_lead=status.can_lead or not use_probes,
         )
         for status in statuses
         if quorum.committed is not None
     )
+
+
+NO_ELECTION = "no leader is elected now, although enough voters run: find out why first"
+"""Why it is unknown whether a leader can be elected."""
+
+
+def electable(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> bool | None:
+    """Returns whether a leader could be elected if all controllers restarted now; without a leader, by those that run.
+
+    Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down. None if it
+    depends on voters that are `doubtful`; and if enough
+    voters run, but no leader is elected.
+    """
+    voters = restarted_voters(with_dialled_voters(quorum) or quorum, statuses)
+    without_leader = leaderless(quorum) is not None
+    if without_leader:
+        voters = without_refusing_voters(voters, statuses)
+    could = forecast_election(voters).electable
+    if could and (
+        without_leader or not forecast_election(without_doubtful(voters, doubtful(quorum, statuses))).electable
+    ):
+        return None
+    return could
 
 
 def without_refusing_voters(
@@ -238,11 +271,21 @@ def without_refusing_voters(
     return tuple(replace(one, alive=one.alive and one.key not in refusing) for one in controllers)
 
 
-def without_unverified_voters(
-    controllers: Iterable[RestartedController], unverified: Iterable[NodeId]
+def doubtful(quorum: Quorum, statuses: Iterable[EndpointStatus]) -> Mapping[NodeId, str]:
+    """Returns the voters of which it is unknown whether others reach them, or they take part, and why."""
+    found = {node: f"it {why}" for node, why in in_doubt(quorum).items()}
+    for one in statuses:
+        if one.unanswered:
+            found[one.voter.key.id] = "no new connection of the monitor is answered"
+        elif one.unverified:
+            found[one.voter.key.id] = "the monitor does not accept the certificate"
+    return found
+
+
+def without_doubtful(
+    controllers: Iterable[RestartedController], nodes: Collection[NodeId]
 ) -> tuple[RestartedController, ...]:
     """Returns the same voters, as if no other controller could connect to these, or accepted their certificates."""
-    nodes = {*unverified}
     return tuple(replace(one, unreachable=True, can_lead=False) if one.key.id in nodes else one for one in controllers)
 
 

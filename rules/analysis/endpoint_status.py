@@ -30,6 +30,7 @@ from rules.model.membership import Voter, VoterSet
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 
 _POLL_LATENCY_MS = 500
 """How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
@@ -138,9 +139,9 @@ class EndpointStatus:
         return self.can_lead and self.probe is not None and certificate_fault(self.probe) is not None
 
     @property
-    def subject(self) -> str:
+    def subject(self) -> Subject:
         """The subject of findings about this voter: it stays the same when the directory id changes."""
-        return f"voter {self.voter.key.id}"
+        return Subject("voter", self.voter.key.id)
 
 
 def in_dial_order(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint]) -> tuple[Endpoint, ...]:

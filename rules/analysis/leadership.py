@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.analysis.freshness import fresh_views
+from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.model.following import same_replica
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, ReplicaKey
 from rules.model.membership import Voter, majority
@@ -120,6 +120,24 @@ def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> t
         return None
     newest = max(epochs)
     return newest, tuple(sorted(leader for epoch, leader in reported if epoch == newest and leader is not None))
+
+
+def disagreeing_views(quorum: Quorum) -> tuple[LeaderView, ...]:
+    """Returns what controllers reported that do not follow the only leader of the newest epoch.
+
+    None while an epoch has two leaders. A report from before a controller knew this epoch is not a disagreement.
+    """
+    views, poll = fresh_views(quorum), fresh_poll(quorum)
+    newest = leaders_of_newest_epoch(views, poll)
+    if newest is None or len(newest[1]) > 1:
+        return ()
+    agreeing = [view.since_ms for view in views if _follows(view, newest[0])]
+    since = min(agreeing, default=quorum.now_ms if poll is None else poll.observed_at_ms)
+    return tuple(view for view in views if not _follows(view, newest[0]) and view.observed_at_ms >= since)
+
+
+def _follows(view: LeaderView, epoch: Epoch) -> bool:
+    return view.this_cluster and view.leader_epoch == epoch and view.leader_id is not None
 
 
 def is_same_quorum(one: frozenset[ReplicaKey], other: frozenset[ReplicaKey]) -> bool:

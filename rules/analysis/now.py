@@ -7,21 +7,16 @@ from rules.analysis.voter_status import (
     in_sync_count,
     voter_statuses,
 )
+from rules.analysis.votes import failures_left
 from rules.formatting import and_join, plural
-from rules.model.identifiers import NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 
 
-def over(subject: str) -> str:
+def over(subject: Subject | str) -> str:
     """Returns the sentence of a subject of which nothing more is known."""
     return f"The condition is over: {subject}."
-
-
-def node_of(subject: str) -> NodeId:
-    """Returns the node id in the subject of an alert; -1 if it has none."""
-    number = subject.rpartition(" ")[2].partition("-")[0]
-    return NodeId(int(number) if number.isdigit() else -1)
 
 
 def leads(quorum: Quorum) -> str:
@@ -46,9 +41,14 @@ def now_statuses(quorum: Quorum) -> tuple[VoterStatus, ...]:
 
 def in_sync_text(quorum: Quorum) -> str:
     """Returns how many voters are in sync, as a sentence; empty if it is not known."""
-    statuses = now_statuses(quorum)
+    statuses, left = now_statuses(quorum), failures_left(quorum)
+    if not statuses or left is None:
+        return ""
     in_sync = in_sync_count(statuses)
-    tolerated = further_failures_text(in_sync - majority(len(statuses)))
     verb = "is" if len(statuses) == 1 else "are"
-    text = f"{in_sync} of {plural(len(statuses), 'voter')} {verb} in sync; the quorum tolerates {tolerated}."
-    return text if statuses else ""
+    useless = in_sync - left - majority(len(statuses))
+    but = f", but {useless} of them cannot vote or be reached" if useless else ""
+    return (
+        f"{in_sync} of {plural(len(statuses), 'voter')} {verb} in sync{but}; the quorum tolerates "
+        f"{further_failures_text(left)}."
+    )

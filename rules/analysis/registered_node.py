@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from rules.model.identifiers import Millis
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 
 METADATA_VERSION = "metadata.version"
 
@@ -22,7 +23,12 @@ class RegisteredNode:
     @property
     def name(self) -> str:
         """`controller 4`."""
-        return f"{self.role} {self.registration.id}"
+        return str(self.subject)
+
+    @property
+    def subject(self) -> Subject:
+        """The subject of a finding about it."""
+        return Subject(self.role, self.registration.id)
 
     @property
     def features(self) -> tuple[FeatureRange, ...]:

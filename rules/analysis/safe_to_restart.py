@@ -21,8 +21,10 @@ from rules.analysis.endpoint_status import (
 )
 from rules.analysis.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
+from rules.analysis.start_conditions import before_a_start
 from rules.analysis.voter_status import half_done
-from rules.finding import Thresholds
+from rules.analysis.votes import in_doubt, without_vote
+from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.following import Following, following, since_caught_up_ms
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -56,8 +58,8 @@ def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
     return frozenset({*polled, *quorum.controllers, *quorum.voter_ids})
 
 
-def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> RestartSafety:
-    """Evaluates the restart of one of `known_controllers(quorum)`."""
+def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findings: Iterable[Finding]) -> RestartSafety:
+    """Evaluates the restart of one of `known_controllers(quorum)`. `findings`: those of all rules."""
     poll = _usable_poll(quorum)
     if isinstance(poll, str):
         return RestartSafety(node=node, against=(poll,), notes=(), remaining=None, votes_needed=None)
@@ -71,10 +73,14 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
         if EndpointFault.NOT_SERVING in one.faults
     }
     problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
-    remaining = [other for other, problem in problems.items() if problem is None]
     needed = majority(len(voters))
+    no_vote = without_vote(quorum)
+    problems |= {other: why for other, why in {**in_doubt(quorum), **no_vote}.items() if other in problems}
+    remaining = [other for other, problem in problems.items() if problem is None]
+    forbidden = [*_forbidden(quorum, node, findings)]
     if node in {key.id for key in voters}:
         against = [
+            *forbidden,
             *_too_few_voters(problems, len(remaining), needed, len(voters)),
             *_endpoint_problems(node, statuses, kind),
             *_unfinished_changes(quorum, poll, thresholds),
@@ -82,7 +88,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
         ]
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it.
-        against = [*_unfinished_changes(quorum, poll, thresholds)]
+        against = [*forbidden, *_unfinished_changes(quorum, poll, thresholds)]
     return RestartSafety(
         node=node,
         against=tuple(against),
@@ -90,6 +96,15 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
         remaining=tuple(remaining),
         votes_needed=needed,
     )
+
+
+def _forbidden(quorum: Quorum, node: NodeId, findings: Iterable[Finding]) -> Iterable[str]:
+    """Yields what must be done before this node starts again, and why others say that it must run on."""
+    for step in before_a_start(quorum, (node,)):
+        yield step.removeprefix("# ")
+    for one in findings:
+        if node in one.keep_running:
+            yield f"{one.rule}: {one.summary.partition('. ')[0].removesuffix('.')}"
 
 
 def _usable_poll(quorum: Quorum) -> Poll | str:
@@ -169,7 +184,12 @@ def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> I
         if other_disk and not following(quorum, poll, row.key).fetches:
             # The directory that was replaced: the leader lists it for 300 s after its last fetch.
             continue
-        if other_disk or (voter is None and half_done(quorum, row.key, thresholds)):
+        if other_disk and voter is not None and following(quorum, poll, voter.key).fetches:
+            yield (
+                f"node id {row.key.id} fetches with two directory ids, {voter.key} and {row.key}: stop the second "
+                "process, or finish the disk replacement, first"
+            )
+        elif other_disk or (voter is None and half_done(quorum, row.key, thresholds)):
             yield (
                 f"controller {row.key.id} has a new directory id and is not a voter with it yet: "
                 "finish the disk replacement first"

@@ -19,8 +19,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from rules.analysis.endpoint_status import with_dialled_voters
-from rules.analysis.freshness import fresh_probe
-from rules.analysis.leadership import leaderless
+from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views
+from rules.analysis.leadership import leaderless, leaders_of_newest_epoch
 from rules.formatting import and_join
 from rules.model.following import following
 from rules.model.history import Recovery
@@ -56,17 +56,24 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
     ordered = sorted({*nodes})
     if not ordered:
         return ()
+    steps = list(before_a_start(quorum, ordered))
+    fetching, missing = quorum.derived(_voters_fetching)
+    if any(node in fetching or _runs(quorum, node) for node in ordered):
+        steps += resolve_names_first(quorum)
+    if not fetching.isdisjoint(ordered):
+        steps += _keep_majority(fetching, missing)
+    return tuple(steps)
+
+
+def before_a_start(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]:
+    """Returns the steps without which a start or restart of these nodes may destroy data, or the voter set."""
+    ordered = sorted({*nodes})
     steps = [COPY_METADATA_FIRST] if metadata_contradicts(quorum) else []
     steps += _first([_copy_first(node, directories) for node, directories in _held(quorum, ordered)])
     in_sync = quorum.derived(only_in_sync_copies)
     steps += _first([_keep_running(node, in_sync[node]) for node in ordered if node in in_sync])
     former = quorum.derived(_former_voters)
     steps += _first([_format_first(node) for node in ordered if node in former])
-    fetching, missing = quorum.derived(_voters_fetching)
-    if any(node in fetching or _runs(quorum, node) for node in ordered):
-        steps += resolve_names_first(quorum)
-    if not fetching.isdisjoint(ordered):
-        steps += _keep_majority(fetching, missing)
     return tuple(steps)
 
 
@@ -95,8 +102,12 @@ def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
 
 
 def metadata_contradicts(quorum: Quorum) -> bool:
-    """Returns whether committed metadata was lost, or a Raft invariant was violated: the disks are the evidence."""
-    return bool(quorum.invariant_violations) or any(each.reason is Reason.METADATA_LOST for each in quorum.failures)
+    """Returns whether committed metadata was lost, or may differ between controllers: the disks are the evidence."""
+    if quorum.invariant_violations or any(each.reason is Reason.METADATA_LOST for each in quorum.failures):
+        return True
+    views = fresh_views(quorum)
+    newest = leaders_of_newest_epoch(views, fresh_poll(quorum))
+    return newest is not None and len(newest[1]) > 1
 
 
 def copy_sentence(quorum: Quorum, nodes: Iterable[NodeId]) -> str:

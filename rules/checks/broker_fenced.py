@@ -33,14 +33,14 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import fresh_poll
-from rules.analysis.now import node_of
 from rules.analysis.start_conditions import copy_sentence
-from rules.finding import FAILED_NODES, HOLD, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.finding import HOLD, Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.following import following
 from rules.model.identifiers import START, Millis, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 NONE_ALIVE_HOLD = Threshold(
@@ -85,13 +85,13 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
     if starting:
         why = "it has registered again and is still starting, or has failed since"
     return Finding(
-        subject=f"broker {node}",
+        subject=Subject("broker", node),
         severity=_severity(left=left, worse=bool(copies) or not alive),
         summary=f"Broker {node} is fenced: {why}. It serves no client.{copies} "
         f"Brokers alive: {alive} of {len(quorum.brokers)} registered.",
         evidence={
             "broker": node,
-            FAILED_NODES: [node],
+            "failed_nodes": [node],
             "incarnation_id": broker.incarnation_id,
             "registered_at_offset": broker.at.offset,
             "registered_endpoints": [str(endpoint) for endpoint in broker.endpoints],
@@ -112,6 +112,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
             "# Check which controller is the leader: brokers send their heartbeats to it",
             describe_status(quorum),
         ),
+        facts=Facts(failed_nodes=(node,)),
         starts=(node,),
         hold_ms=None if alive or left else min(thresholds.ms(NONE_ALIVE_HOLD.name), thresholds.ms(HOLD)),
     )
@@ -153,11 +154,11 @@ def _severity(*, left: bool, worse: bool) -> Severity:
     return Severity.INFO if left else Severity.WARNING
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    broker = quorum.brokers.get(node_of(subject))
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    broker = quorum.brokers.get(subject.node)
     alive = sum(each.alive for each in quorum.brokers.values())
     now = "is no longer registered" if broker is None else "is not fenced: it serves clients"
-    return f"Broker {node_of(subject)} {now}. Brokers alive: {alive} of {len(quorum.brokers)} registered."
+    return f"Broker {subject.node} {now}. Brokers alive: {alive} of {len(quorum.brokers)} registered."
 
 
 RULE = Rule(

@@ -27,12 +27,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold, window_of
 from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import Interruption
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 WINDOW = window_of("the fencings of a broker")
@@ -101,7 +101,7 @@ def _finding(
     restarts = sum(one.restarted for one in fencings)
     now = "It is fenced now" if quorum.brokers[node].fenced else "It is not fenced now"
     return Finding(
-        subject=f"broker {node}",
+        subject=Subject("broker", node),
         severity=Severity.WARNING,
         summary=f"Broker {node} was fenced {len(fencings)} times within {ms_text(window)}, the last time at "
         f"{utc_text(fencings[-1].timestamp_ms)}. {_why(restarts)} {now}. Each time its partitions move "
@@ -169,12 +169,12 @@ def _evidence(one: Interruption) -> dict[str, Plain]:
     }
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    broker = quorum.brokers.get(node_of(subject))
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    broker = quorum.brokers.get(subject.node)
     if broker is None:
-        return f"Broker {node_of(subject)} is no longer registered."
+        return f"Broker {subject.node} is no longer registered."
     now = "It is not fenced: it serves clients." if broker.alive else "It is fenced now."
-    return f"Broker {node_of(subject)} is no longer fenced too often. {now}"
+    return f"Broker {subject.node} is no longer fenced too often. {now}"
 
 
 RULE = Rule(

@@ -33,8 +33,9 @@ from rules.formatting import and_join, numbered, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import CertificateFault, Probe, Vantage
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 
-SUBJECT = "certificates"
+SUBJECT = Subject("certificates")
 _DAY_MS = 86_400_000
 WARNING = Threshold(
     name="warning",
@@ -147,7 +148,7 @@ def _when(quorum: Quorum, probe: Probe) -> str:
     return f"expires {left}, at {utc_text(at)}"
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     dates = [probe.certificate.expires_at_ms for probe in quorum.probes.values() if probe.certificate]
     first = min((at for at in dates if at is not None), default=None)
     if first is None:

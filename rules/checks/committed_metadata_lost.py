@@ -43,6 +43,7 @@ from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 
@@ -59,7 +60,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _finding(quorum: Quorum, losses: Sequence[FailedObservation], formatted_ms: Millis | None) -> Finding:
     """`formatted_ms`: when a quorum that was formatted again began; None if it was not, as far as known."""
     return Finding(
-        subject="metadata log",
+        subject=Subject("metadata log"),
         severity=Severity.CRITICAL,
         summary=_lost(losses[-1]) if formatted_ms is None else _formatted_again(quorum, formatted_ms),
         evidence={

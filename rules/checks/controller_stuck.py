@@ -36,6 +36,7 @@ from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 STILL = Threshold(
@@ -61,7 +62,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _finding(quorum: Quorum, poll: Poll, *, since_ms: Millis) -> Finding:
     leader = poll.leader_id
     return Finding(
-        subject="active controller",
+        subject=Subject("active controller"),
         severity=Severity.CRITICAL,
         summary=f"Controller {leader} is active and answers, and has appended nothing since {utc_text(since_ms)}, not "
         "even the record of every half second: its event thread is stuck. No metadata change takes effect, no broker "
@@ -86,7 +87,7 @@ def _finding(quorum: Quorum, poll: Poll, *, since_ms: Millis) -> Finding:
     )
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     return f"The active controller appends records. {leads(quorum)}."
 
 

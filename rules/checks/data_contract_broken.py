@@ -52,6 +52,7 @@ from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresh
 from rules.formatting import plural, utc_text
 from rules.model.monitoring import ContractViolation, Reason
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 
 STANDS = Threshold(
     name="stands",
@@ -78,14 +79,16 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if violation.last_at_ms < since_ms:
             continue
         if violation.contract == _DECODES and damaged:
-            yield UnknownResult(subject=_DECODES, why="metadata-log-damaged reports what a controller's disk damaged")
+            yield UnknownResult(
+                subject=Subject(_DECODES), why="metadata-log-damaged reports what a controller's disk damaged"
+            )
         else:
             yield _finding(quorum, violation)
 
 
 def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
     return Finding(
-        subject=violation.contract,
+        subject=Subject(violation.contract),
         severity=Severity.CRITICAL if violation.grave else Severity.WARNING,
         summary=f"Recorded data breaks contract {violation.contract} in {plural(violation.rows, 'row')}. "
         f"{_CONSEQUENCES.get(violation.contract, 'Alerts may be wrong or missing.')} Contract: {violation.promise}. "
@@ -130,7 +133,7 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
     )
 
 
-def _resolved(_quorum: Quorum, subject: str) -> str:
+def _resolved(_quorum: Quorum, subject: Subject) -> str:
     return f"Contract {subject} was not found broken again."
 
 

@@ -24,6 +24,7 @@ from rules.model.history import DoubleRegistration
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 WINDOW = Threshold(
@@ -70,7 +71,7 @@ def _finding(
     endpoints = _endpoints(registered)
     only_broker = voter is None and node in quorum.brokers and node not in quorum.controllers
     return Finding(
-        subject=f"node {node}",
+        subject=Subject("node", node),
         severity=Severity.WARNING if voter is None else Severity.CRITICAL,
         summary=f"Two processes run with node.id {node}{'' if voter is None else ', a voter'}."
         + (f" They registered in turn, at {and_join(endpoints)}." if registered else "")
@@ -117,7 +118,7 @@ def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str
         yield f"# Compare directory.id in their meta.properties: {and_join(key.directory_id for key in keys)}"
 
 
-def _resolved(_quorum: Quorum, subject: str) -> str:
+def _resolved(_quorum: Quorum, subject: Subject) -> str:
     return f"One process has the id of {subject}: one directory of it fetches, and registrations do not alternate."
 
 

@@ -36,6 +36,7 @@ from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import ControllerStart, Election, RecentHistory
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 WINDOW = window_of("elections")
@@ -114,7 +115,7 @@ def _finding(
     without_leader = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
     winners = and_join(f"{times} by controller {node}" for node, times in won.most_common())
     return Finding(
-        subject="quorum",
+        subject=Subject("quorum"),
         severity=Severity.WARNING,
         summary=f"Too many leader elections: {len(elections)} within {ms_text(window)}. "
         f"{_restarts_sentence(quorum, elections, explained)}. Won: {winners}. Nothing is committed during an election.",
@@ -150,7 +151,7 @@ def _finding(
 
 def _jump(quorum: Quorum, one: Election, skipped: int, *, within: str) -> Finding:
     return Finding(
-        subject=f"epoch {one.leader_epoch}",
+        subject=Subject("epoch", one.leader_epoch),
         severity=Severity.WARNING,
         summary=f"The leader epoch jumped from {one.previous_epoch} to {one.leader_epoch} within {within}: a "
         f"controller that was cut off raised it. Controller {one.leader_id} won the election.",
@@ -185,8 +186,8 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
     return f"A restart of {restarted}, which this log does not record, does not explain them"
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    if subject.startswith("epoch "):
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    if subject.kind == "epoch":
         return f"The leader epoch has not jumped again since {subject}. {leads(quorum)}."
     return f"Leader elections are no longer too frequent. {leads(quorum)}."
 

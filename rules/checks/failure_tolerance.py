@@ -32,7 +32,7 @@ from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.now import in_sync_text, over
 from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
 from rules.finding import (
-    FAILED_NODES,
+    Facts,
     Finding,
     Need,
     Plain,
@@ -50,6 +50,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.replica import Outage, Poll
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 WINDOW = Threshold(
@@ -78,7 +79,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     spare = in_sync_count(statuses) - majority(len(statuses))
     if missing and spare <= 0 and all(status.replaced_by for status in missing):
         why = f"only voters whose disk was replaced are missing: {and_join(status.key for status in missing)}"
-        yield UnknownResult(subject="quorum", why=why)
+        yield UnknownResult(subject=Subject("quorum"), why=why)
         return
     window, recent = thresholds.ms(WINDOW.name), _recent_outages(quorum, poll, thresholds.ms(WINDOW.name))
     too_long = bool(recent.failing) and recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
@@ -138,12 +139,13 @@ def _finding(
     in_sync, required = in_sync_count(statuses), majority(len(statuses))
     down = [status.key.id for status in missing if status.following is Following.NOT_FETCHING]
     failing = recent.failing if too_long else []
+    failed = (*failing, *(node for node in down if node not in failing))
     outages: dict[str, Plain] = {
         "without_reserve": ms_text(recent.without_reserve_ms),
         "outages_within_the_window": {str(node): count for node, count in recent.counts.items()},
     }
     return Finding(
-        subject="quorum",
+        subject=Subject("quorum"),
         severity=Severity.CRITICAL if in_sync < required else Severity.WARNING,
         summary=_summary(quorum, statuses, missing) + (f" {too_long}" if too_long else ""),
         evidence={
@@ -151,14 +153,16 @@ def _finding(
             "voters_in_sync": in_sync,
             "majority": required,
             "further_failures_tolerated": max(0, in_sync - required),
-            FAILED_NODES: [*failing, *(node for node in down if node not in failing)],
+            "failed_nodes": [*failed],
             **(outages if too_long else {}),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
             "high_watermark": quorum.high_watermark,
         },
         remedy=tuple(_remedy(quorum, statuses, missing, failing)),
+        facts=Facts(failed_nodes=failed),
         starts=tuple(down),
+        keep_running=frozenset(_stable(statuses, failing)),
         hold_ms=Millis(0) if too_long else None,
     )
 
@@ -203,20 +207,24 @@ def _remedy(
     if failing:
         logs, stops = ("log", "it stops") if len(failing) == 1 else ("logs", "they stop")
         yield f"# Read in the {logs} of {numbered('controller', failing)} why {stops} fetching"
-    in_sync = [status.key.id for status in statuses if status.following is Following.IN_SYNC]
-    stable = [node for node in in_sync if node not in failing]
+    stable = _stable(statuses, failing)
     if stable:
         controllers = "controller" if len(stable) == 1 else "controllers"
         yield f"# Do not restart {controllers} {and_join(stable)} until this alert resolves"
     if quorum.committed is not None and any(status.following is Following.NOT_FETCHING for status in missing):
-        when = "while" if len(in_sync) >= majority(len(statuses)) else "once"
+        when = "while" if in_sync_count(statuses) >= majority(len(statuses)) else "once"
         replace_it = f"replace it {when} a majority is in sync: add its successor first, then remove it"
         yield f"# If a controller will not come back, {replace_it}"
     yield "# Check the log end offset of each voter"
     yield describe_status(quorum)
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _stable(statuses: tuple[VoterStatus, ...], failing: list[NodeId]) -> list[NodeId]:
+    in_sync = (status.key.id for status in statuses if status.following is Following.IN_SYNC)
+    return [node for node in in_sync if node not in failing]
+
+
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     return in_sync_text(quorum) or over("enough voters are in sync")
 
 

@@ -28,6 +28,7 @@ from rules.formatting import and_join, numbered, plural
 from rules.model.history import VoterChange
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 KEEP_FIRING_FOR = keep_firing_for(3_600.0, "a forced change of the voter set; the newest 64 changes are remembered")
@@ -44,7 +45,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _finding(quorum: Quorum, change: VoterChange) -> Finding:
     removed, added = change.removed, change.added
     return Finding(
-        subject=f"voter set at offset {change.offset}",
+        subject=Subject("voter set at offset", change.offset),
         severity=Severity.INFO,
         summary=f"The voter set was changed by force: from {plural(len(change.before), 'voter')} to "
         f"{len(change.after)} at once. Removed: {and_join(removed)}. Added: {and_join(added)}.",
@@ -76,7 +77,7 @@ def _keep_off(nodes: Sequence[NodeId]) -> str:
     )
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     return f"No voter set was forced recently. The voters are {committed_voters(quorum)}."
 
 

@@ -49,7 +49,6 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
-from rules.analysis.now import node_of
 from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
@@ -57,6 +56,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import ControllerRegistration
 from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
 from rules.model.replica import Poll, ReplicaHistory
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 from rules.remedies.unregister import unregister_steps
 
@@ -74,7 +74,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if fetched_at_ms is not None and quorum.now_ms - fetched_at_ms < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
             why = f"controller {node} fetched at {utc_text(fetched_at_ms)} and may fetch again"
-            yield UnknownResult(subject=f"controller {node}", why=why)
+            yield UnknownResult(subject=Subject("controller", node), why=why)
         else:
             yield _finding(quorum, poll, registration, fetched_at_ms, listed)
 
@@ -104,7 +104,7 @@ def _finding(
     ghost = RegisteredNode(role="controller", registration=registration, running=False)
     supported = ghost.range(METADATA_VERSION)
     return Finding(
-        subject=f"controller {node}",
+        subject=Subject("controller", node),
         severity=Severity.INFO,
         summary=f"Controller {node} is registered, is not a voter and does not fetch. Its last fetch: {last_fetch}. "
         f"Kafka refuses a metadata.version above {supported.highest} because of it.",
@@ -132,8 +132,8 @@ def _finding(
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    node = node_of(subject)
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    node = subject.node
     if node not in quorum.controllers:
         return f"Controller {node} is no longer registered."
     return f"Controller {node} {'is a voter' if quorum.voter(node) else 'fetches the metadata log'}."

@@ -30,6 +30,7 @@ from rules.model.identifiers import Millis
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 STILL = Threshold(
@@ -60,7 +61,7 @@ def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], sinc
     needed, in_sync = majority(len(statuses)), in_sync_count(statuses)
     high_watermark = "unknown" if quorum.high_watermark is None else f"at {quorum.high_watermark}"
     return Finding(
-        subject="quorum",
+        subject=Subject("quorum"),
         severity=Severity.CRITICAL,
         summary=f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
         f"No metadata change takes effect. "
@@ -106,7 +107,7 @@ def _or_unknown(value: int | None) -> str:
     return "an unknown offset" if value is None else str(value)
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     at = "" if quorum.high_watermark is None else f": the high watermark is {quorum.high_watermark}"
     return f"Records are committed{at}. {leads(quorum)}."
 

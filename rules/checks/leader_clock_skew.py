@@ -17,12 +17,13 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
-from rules.analysis.now import leads, node_of
+from rules.analysis.now import leads
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 
 SKEW = Threshold(
     name="skew",
@@ -60,7 +61,7 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
     by = f"at least {ms_text(at_least_ms)} " if at_least_ms else ""
     others = [node for node in sorted({row.key.id for row in poll.voters}) if node != leader]
     return Finding(
-        subject=f"controller {leader}",
+        subject=Subject("controller", leader),
         severity=Severity.WARNING,
         summary=f"The clock of controller {leader}, the leader, is {by}{side} the clock of kraftwatch's host.",
         evidence={
@@ -78,8 +79,8 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    if quorum.leader_id == node_of(subject):
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    if quorum.leader_id == subject.node:
         return f"The clock of {subject} and that of kraftwatch's host agree."
     return f"{leads(quorum)}. The clock of {subject} is not compared while it does not lead."
 

@@ -21,12 +21,12 @@ What not to do
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import plural
 from rules.model.history import OfflineDirectory
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import directory_steps
 
 
@@ -44,7 +44,7 @@ def _finding(quorum: Quorum, broker: NodeId, offline: Sequence[OfflineDirectory]
     replicas, online = sum(one.replicas for one in offline), len(quorum.brokers[broker].log_dirs)
     which = "A log directory" if len(offline) == 1 else f"{len(offline)} log directories"
     return Finding(
-        subject=f"broker {broker}",
+        subject=Subject("broker", broker),
         severity=Severity.WARNING,
         summary=f"{which} of broker {broker} {'is' if len(offline) == 1 else 'are'} offline, with "
         f"{plural(replicas, 'replica')}. Log directories online: {online}.",
@@ -58,8 +58,8 @@ def _finding(quorum: Quorum, broker: NodeId, offline: Sequence[OfflineDirectory]
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    broker = node_of(subject)
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    broker = subject.node
     if broker not in quorum.brokers:
         return f"Broker {broker} is no longer registered."
     if any(one.broker == broker for one in quorum.offline_directories):

@@ -33,12 +33,14 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.damaged_log import damaged_logs, serving_node, sound_copies
+from rules.analysis.votes import voters_that_count
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority
 from rules.model.monitoring import DamagedBatch, FailedObservation
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication, describe_status
 
 
@@ -52,7 +54,7 @@ def _finding(quorum: Quorum, failure: FailedObservation, damage: DamagedBatch) -
     node = serving_node(quorum, failure)
     name = f"the controller at {failure.endpoint}" if node is None else f"controller {node}"
     return Finding(
-        subject=f"log at {failure.endpoint}" if node is None else f"controller {node}",
+        subject=Subject("log at", failure.endpoint) if node is None else Subject("controller", node),
         severity=Severity.CRITICAL,
         summary=f"{name[0].upper()}{name[1:]} serves damaged metadata: {_place(damage)} does not match its checksum. "
         + _consequence(quorum, node, damage),
@@ -69,6 +71,7 @@ def _finding(quorum: Quorum, failure: FailedObservation, damage: DamagedBatch) -
         },
         remedy=tuple(_remedy(quorum, name, node, damage)),
         starts=() if node is None or damage.snapshot is not None else (node,),
+        keep_running=frozenset() if node is None or _may_restart(quorum, node, damage) else frozenset({node}),
     )
 
 
@@ -121,19 +124,18 @@ def _remedy(quorum: Quorum, name: str, node: NodeId | None, damage: DamagedBatch
 
 
 def _restart(quorum: Quorum, name: str, node: NodeId | None, damage: DamagedBatch) -> Iterable[str]:
-    voters = len(quorum.poll.voters) if quorum.poll else len(quorum.voters)
     sound = [row.key.id for row in sound_copies(quorum, node, damage)]
     yield "# Check where the log of each voter ends, and that the followers still fetch"
     yield describe_replication(quorum)
-    if voters and len(sound) >= majority(voters):
+    if _may_restart(quorum, node, damage):
         yield (
             f"# Restart {name}: voters {and_join(sound)} have a sound copy and elect a leader; at its start Kafka "
             'truncates its log at the damaged batch ("Corruption found in segment") and fetches the rest'
         )
     else:
         yield (
-            f"# Do not restart {name} until a majority of {voters or 'the'} voters has fetched beyond this batch "
-            "without it: its start truncates what may be the only copy of committed metadata"
+            f"# Do not restart {name} until a majority of {_voters(quorum) or 'the'} voters has fetched beyond this "
+            "batch without it: its start truncates what may be the only copy of committed metadata"
         )
         yield (
             "# Compare the copies of all controllers and brokers: `kraftwatch rescue plan` prints where each log ends, "
@@ -141,8 +143,19 @@ def _restart(quorum: Quorum, name: str, node: NodeId | None, damage: DamagedBatc
         )
 
 
-def _resolved(_quorum: Quorum, subject: str) -> str:
-    name = subject.replace("log at", "the controller at", 1)
+def _voters(quorum: Quorum) -> int:
+    return len(quorum.poll.voters) if quorum.poll else len(quorum.voters)
+
+
+def _may_restart(quorum: Quorum, node: NodeId | None, damage: DamagedBatch) -> bool:
+    """Returns whether a majority has a sound copy, so that nothing is lost at its start."""
+    count, voters = quorum.derived(voters_that_count), _voters(quorum)
+    sound = [row for row in sound_copies(quorum, node, damage) if count is not None and row.key.id in count]
+    return damage.snapshot is None and bool(voters) and len(sound) >= majority(voters)
+
+
+def _resolved(_quorum: Quorum, subject: Subject) -> str:
+    name = f"the controller at {subject.name}" if subject.kind == "log at" else str(subject)
     return f"{name[0].upper()}{name[1:]} has started again since, or served no damaged batch for an hour."
 
 

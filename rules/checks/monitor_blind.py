@@ -34,15 +34,16 @@ What not to do
     Do not restart controllers because of this alert alone.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rules.analysis.endpoint_status import EndpointStatus, certificate_fault, endpoint_statuses, probe_outcome
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
 from rules.analysis.missing_voter import trust_steps
 from rules.analysis.outdated_settings import OutdatedSettings, outdated_settings
+from rules.analysis.safe_to_restart import known_controllers
 from rules.analysis.silent_controllers import SilentController, silent_controllers
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import Facts, Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.following import following
 from rules.model.identifiers import Millis, NodeId
@@ -55,9 +56,10 @@ from rules.model.monitoring import (
     Vantage,
 )
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import SCRAM_NEEDS_A_LEADER, allow, describe_status
 
-QUORUM_SUBJECT = "quorum"
+QUORUM_SUBJECT = Subject("quorum")
 NOTHING_OBSERVED = "The state of the quorum is unknown"
 """How the summary begins while no data source answers."""
 CONTROLLER_HOLD = Threshold(
@@ -153,9 +155,10 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             why = "no controller leads, and some requests are rejected or not supported"
             yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
-    outdated, rejecting = outdated_settings(quorum), rejecting_voters(quorum) if len(stale) == len(answers) else ()
+    nothing = len(stale) == len(answers)
+    outdated, rejecting = outdated_settings(quorum), rejecting_voters(quorum) if nothing else ()
     # A connection that is rejected shows that the path from outside works.
-    critical = len(stale) == len(answers) and (quorum.vantage is Vantage.INSIDE or bool(rejecting))
+    critical = nothing and (quorum.vantage is Vantage.INSIDE or bool(rejecting))
     yield Finding(
         subject=QUORUM_SUBJECT,
         severity=Severity.CRITICAL if critical else Severity.WARNING,
@@ -171,6 +174,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             **({"rejecting": [*rejecting]} if rejecting else {}),
             "failing": [_failure(each) for each in _oldest(failures)],
         },
+        facts=Facts(unobserved=tuple(sorted({each.reason for each in failures})) if nothing else None),
         remedy=tuple(_remedy(quorum, failures, outdated, rejected=bool(rejecting))),
     )
 
@@ -196,20 +200,6 @@ def _answers(quorum: Quorum) -> dict[ObservationSource, Millis | None]:
 def _stale(quorum: Quorum) -> list[ObservationSource]:
     limit = quorum.ages.answer_ms
     return [source for source, at in _answers(quorum).items() if at is None or quorum.now_ms - at > limit]
-
-
-def observes_nothing(evidence: Mapping[str, Plain]) -> bool:
-    """Returns whether the evidence of a finding says that no source of the quorum has a current answer."""
-    answers = [evidence[key] for key in _EVIDENCE_KEYS.values() if key in evidence]
-    return bool(answers) and _CURRENT not in answers
-
-
-def failing_reasons(evidence: Mapping[str, Plain]) -> frozenset[Reason]:
-    """Returns why the attempts fail, by the evidence of a finding about the quorum."""
-    failing = evidence.get("failing")
-    found = failing if isinstance(failing, list) else []
-    names = {each.get("reason") for each in found if isinstance(each, dict)}
-    return frozenset(reason for reason in Reason if reason.value in names)
 
 
 def _outdated(outdated: OutdatedSettings | None) -> dict[str, Plain]:
@@ -304,7 +294,7 @@ def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]
         if why is None:
             yield _controller_finding(quorum, each, thresholds)
         else:
-            yield UnknownResult(subject=f"controller {each.key.id}", why=why)
+            yield UnknownResult(subject=Subject("controller", each.key.id), why=why)
 
 
 def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Thresholds) -> Finding:
@@ -315,7 +305,7 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
     outdated = outdated_settings(quorum)
     others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
     return Finding(
-        subject=f"controller {node}",
+        subject=Subject("controller", node),
         severity=Severity.WARNING,
         summary=f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It "
         f"fetches, and {others} can be observed. If controller {node} becomes the leader, the quorum is not observed."
@@ -356,7 +346,7 @@ def _new_connections(
     if unanswered and not any(each.answered for each in statuses):
         yield _connection_finding(
             quorum,
-            "connections",
+            Subject("connections"),
             unanswered,
             "No controller answers a new connection of the monitor, while older ones are answered: "
             + and_join((f"{each.endpoint} {probe_outcome(each)}" for each in unanswered), 4)
@@ -369,7 +359,7 @@ def _new_connections(
         if node not in silent and not each.unserved:
             yield _connection_finding(
                 quorum,
-                f"controller {node}",
+                Subject("controller", node),
                 [each],
                 f"Controller {node} answers no new connection of the monitor, while older ones are answered: "
                 f"{each.endpoint} {probe_outcome(each)}. {unknown.format('it', 'its', '')}",
@@ -378,7 +368,7 @@ def _new_connections(
 
 
 def _connection_finding(
-    quorum: Quorum, subject: str, unanswered: Sequence[EndpointStatus], summary: str, thresholds: Thresholds
+    quorum: Quorum, subject: Subject, unanswered: Sequence[EndpointStatus], summary: str, thresholds: Thresholds
 ) -> Finding:
     endpoints = and_join((str(each.endpoint) for each in unanswered), 4)
     return Finding(
@@ -395,6 +385,7 @@ def _connection_finding(
             describe_status(quorum),
         ),
         hold_ms=thresholds.ms(CONTROLLER_HOLD.name),
+        keep_running=known_controllers(quorum),
     )
 
 
@@ -406,13 +397,13 @@ def _names(quorum: Quorum) -> Iterable[RuleResult]:
         if probe.resolution is Resolution.RESOLVER_FAILED and probe.observed_at_ms >= limit
     ]
     if any(probe.observed_at_ms < quorum.watched_since_ms for probe in failed):
-        yield UnknownResult(subject="names", why="not every name was looked up since the newest gap")
+        yield UnknownResult(subject=Subject("names"), why="not every name was looked up since the newest gap")
         return
     if not failed:
         return
     hosts = sorted({probe.endpoint.host for probe in failed})
     yield Finding(
-        subject="names",
+        subject=Subject("names"),
         severity=Severity.WARNING,
         summary=f"Name resolution fails on the monitor's host: {and_join(hosts, 4)}. A voter's name that no longer "
         "exists would not be noticed.",
@@ -474,11 +465,11 @@ def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Ite
     yield from allow(quorum, (option for _, option in missing))
 
 
-def _resolved(_quorum: Quorum, subject: str) -> str:
-    if subject == "names":
+def _resolved(_quorum: Quorum, subject: Subject) -> str:
+    if subject == Subject("names"):
         return "The resolver of the monitor's host answers: the names of all voters are observed."
-    if subject.startswith("rule "):
-        return f"Rule {subject.removeprefix('rule ')} is evaluated."
+    if subject.kind == "rule":
+        return f"Rule {subject.name} is evaluated."
     return "kraftwatch observes the quorum: the controllers answer."
 
 

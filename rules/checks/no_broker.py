@@ -24,6 +24,7 @@ from rules.formatting import ms_text, plural, utc_text
 from rules.model.history import NodeKind, Unregistration
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 NEW_FOR = Threshold(
@@ -56,7 +57,7 @@ def _age_ms(quorum: Quorum) -> Millis:
 def _finding(quorum: Quorum, left: Unregistration | None, age_ms: Millis) -> Finding:
     gone = [one.id for one in quorum.history.unregistrations if one.kind is NodeKind.BROKER]
     return Finding(
-        subject="brokers",
+        subject=Subject("brokers"),
         severity=Severity.CRITICAL if left else Severity.WARNING,
         summary="No broker is registered: the cluster serves no client. "
         + (
@@ -82,7 +83,7 @@ def _finding(quorum: Quorum, left: Unregistration | None, age_ms: Millis) -> Fin
     )
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     alive = sum(each.alive for each in quorum.brokers.values())
     return f"Brokers alive: {alive} of {len(quorum.brokers)} registered."
 

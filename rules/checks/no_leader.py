@@ -56,6 +56,8 @@ from rules.analysis.endpoint_status import (
     EndpointFault,
     EndpointStatus,
     certificate_text,
+    endpoint_kind,
+    faults_text,
     last_known_endpoint_statuses,
     probe_outcome,
 )
@@ -78,6 +80,7 @@ from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
 from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import (
     SCRAM_NEEDS_A_LEADER,
     describe_status,
@@ -92,6 +95,8 @@ _MISSING = {
     Process.NOT_REACHED: "not reached (connections time out or have no route)",
 }
 """The states of a process in which its voter takes part in no election."""
+_NOT_COUNTED = frozenset({*EndpointFault} - {EndpointFault.REGISTRATION_DIFFERS})
+"""The faults with which a voter is not reached: one that moved dials the others, and may win with their votes."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -102,7 +107,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     statuses = last_known_endpoint_statuses(quorum)
     yield Finding(
-        subject="quorum",
+        subject=Subject("quorum"),
         severity=Severity.CRITICAL,
         summary=_summary(quorum, state, statuses),
         evidence=_evidence(quorum, state, statuses),
@@ -175,6 +180,11 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             for one in refused
             if one.probe
         ),
+        *(
+            f"Voter {one.voter.key.id}'s {endpoint_kind(quorum)} endpoint {one.endpoint} {faults_text(one)}."
+            for one in statuses
+            if EndpointFault.OTHER_RESPONDER in one.faults and one.voter.key.id not in missing
+        ),
     ]
     running, needed = _running(quorum, statuses), majority(len(statuses))
     if not sentences:
@@ -196,8 +206,7 @@ def _running(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
     """Returns how many voters run with their recorded disk, as far as is known, and can be reached by the others."""
     replaced = replaced_disks(quorum)
     return sum(
-        one.can_lead
-        and EndpointFault.NAME_NOT_FOUND not in one.faults
+        _NOT_COUNTED.isdisjoint(one.faults)
         and one.voter.key.id not in replaced
         and quorum.process(one.voter.key.id) not in _MISSING
         for one in statuses
@@ -217,7 +226,9 @@ def _without_vote(quorum: Quorum, voters: int) -> Iterable[str]:
 
 
 def _all_accept(statuses: tuple[EndpointStatus, ...]) -> bool:
-    return all(one.probe is not None and one.probe.connection is Connection.ACCEPTED for one in statuses)
+    probes = [one.probe for one in statuses if one.reachable]
+    accepted = [one for one in probes if one is not None and one.connection is Connection.ACCEPTED]
+    return len(accepted) == len(statuses)
 
 
 def _does_not_answer(quorum: Quorum, status: EndpointStatus) -> bool:
@@ -398,9 +409,9 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
         yield from find_host(node, f" at {endpoint}")
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     leader = "A controller leads the metadata quorum" if quorum.leader_id is None else leads(quorum)
-    return f"{leader}: metadata changes are possible. {in_sync_text(quorum)}".rstrip()
+    return f"{leader}. {in_sync_text(quorum)}".rstrip()
 
 
 RULE = Rule(

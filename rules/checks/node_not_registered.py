@@ -25,14 +25,14 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
-from rules.analysis.now import node_of
 from rules.analysis.replica_lag import last_fetch_text
-from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.following import following
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, describe_status
 
 
@@ -56,14 +56,14 @@ def _is_registered(quorum: Quorum, poll: Poll, node: NodeId) -> bool:
 def _finding(quorum: Quorum, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -> Finding:
     left = next((one for one in reversed(quorum.history.unregistrations) if one.id == node), None)
     return Finding(
-        subject=f"node {node}",
+        subject=Subject("node", node),
         severity=Severity.WARNING,
         summary=f"Node {node} fetches the metadata log and is not registered, neither as a broker nor as a controller: "
         "it serves no client. "
         + ("It was unregistered while it ran." if left else "The active controller refuses its registration."),
         evidence={
             "node": node,
-            FAILED_NODES: [node],
+            "failed_nodes": [node],
             "directories": [str(key) for key in keys],
             "last_fetch": last_fetch_text(quorum, poll, keys[0]),
             "unregistered_at_offset": left.offset if left else None,
@@ -85,12 +85,13 @@ def _finding(quorum: Quorum, poll: Poll, node: NodeId, keys: list[ReplicaKey]) -
             describe_features(quorum),
             describe_status(quorum),
         ),
+        facts=Facts(failed_nodes=(node,)),
         starts=(node,),
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    node = node_of(subject)
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    node = subject.node
     roles = [
         role
         for role, there in (

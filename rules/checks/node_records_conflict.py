@@ -27,7 +27,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import needed
-from rules.analysis.now import node_of
 from rules.analysis.replica_lag import last_fetch_text
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, numbered
@@ -36,6 +35,7 @@ from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, a
 from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 
@@ -130,7 +130,7 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
     if len(others) > 1:
         format_it = "delete their metadata directories and format them, controllers with --no-initial-controllers"
     return Finding(
-        subject=f"directory {directory}",
+        subject=Subject("directory", directory),
         severity=Severity.WARNING,
         summary=f"Nodes {nodes} have the same directory id {directory}: a disk was cloned. "
         "Directory ids must be unique.",
@@ -202,10 +202,16 @@ def _other_protocol(
     )
 
 
-def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Mapping[str, Plain]) -> Finding:
+def _listener_finding(
+    quorum: Quorum,
+    voter: Voter,
+    *,
+    summary: str,
+    details: Mapping[str, Plain],
+) -> Finding:
     node, recorded = voter.key.id, voter.endpoints[0]
     return Finding(
-        subject=f"voter {node}",
+        subject=Subject("voter", node),
         severity=Severity.WARNING,
         summary=summary,
         evidence={
@@ -224,14 +230,15 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
             describe_status(quorum, excluding=node),
         ),
         starts=(node,),
+        keep_running=quorum.voter_ids - {node},
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    if subject.startswith("directory "):
-        return f"At most one node has the {subject.replace('directory', 'directory id', 1)}."
-    if quorum.committed and not quorum.voter(node_of(subject)):
-        return f"Controller {node_of(subject)} is not a voter."
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    if subject.kind == "directory":
+        return f"At most one node has the directory id {subject.name}."
+    if quorum.committed and not quorum.voter(subject.node):
+        return f"Controller {subject.node} is not a voter."
     return f"The recorded and the registered listener of {subject} agree."
 
 

@@ -44,9 +44,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from rules.analysis.now import node_of
+from rules.analysis.safe_to_restart import known_controllers
 from rules.finding import (
-    FAILED_NODES,
+    Facts,
     Finding,
     Need,
     Plain,
@@ -63,6 +63,7 @@ from rules.model.history import NodeKind
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 WINDOW = window_of("the starts of a node", "It must run as long for the alert to resolve")
@@ -281,20 +282,22 @@ def _alike(one: int, other: int, window: Millis) -> bool:
 
 
 def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis) -> Finding:
-    name, broker = f"{kind} {node}", quorum.brokers.get(node)
+    subject, broker = Subject(kind, node), quorum.brokers.get(node)
+    is_voter = kind is NodeKind.CONTROLLER and _votes(quorum, node)
+    name = str(subject)
     within = starts[-1].timestamp_ms - starts[0].timestamp_ms <= window
     period = f"within {ms_text(window)}" if within else f"since {utc_text(starts[0].timestamp_ms)}"
     served = starts[0].fencing is None or starts[0].fencing != starts[-1].fencing
     probed = starts[0].offset is None
     return Finding(
-        subject=name,
+        subject=subject,
         severity=Severity.WARNING,
         summary=f"{name.capitalize()} restarts again and again: {len(starts)} starts {period}, the "
         f"last at {utc_text(starts[-1].timestamp_ms)}."
         f"{'' if served else ' It was not unfenced in between: it ends at each start.'}"
         f"{_probed(quorum, node, starts[0]) if probed else ''}{_consequence(quorum, node)}",
         evidence={
-            FAILED_NODES: [node],
+            "failed_nodes": [node],
             "node": name,
             "starts": len(starts),
             "first_start": utc_text(starts[0].timestamp_ms),
@@ -302,6 +305,7 @@ def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Sta
             **({} if broker is None else {"fenced_now": broker.fenced, "served_between_the_starts": served}),
             "leader": quorum.leader_id,
         },
+        facts=Facts(failed_nodes=(node,)),
         remedy=(
             f"# Read the end of each run in the log of {name}: why its process ended",
             f"# Check what the supervisor of {name} says of the exits (systemd: systemctl status SERVICE; Kubernetes: "
@@ -313,6 +317,7 @@ def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Sta
             "# Check which controller is the leader now and which voters follow it",
             describe_status(quorum, excluding=node if kind is NodeKind.CONTROLLER else None),
         ),
+        keep_running=known_controllers(quorum) - {node} if is_voter else frozenset(),
     )
 
 
@@ -350,11 +355,11 @@ def _evidence(one: _Start) -> dict[str, Plain]:
     return {"at": utc_text(one.timestamp_ms), "offset": one.offset, **fenced}
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    known = quorum.controllers if subject.startswith("controller") else quorum.brokers
-    if node_of(subject) not in known:
-        return f"{subject.capitalize()} is no longer registered."
-    return f"{subject.capitalize()} has not started again within the window."
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    known = quorum.controllers if subject.kind == "controller" else quorum.brokers
+    if subject.node not in known:
+        return f"{str(subject).capitalize()} is no longer registered."
+    return f"{str(subject).capitalize()} has not started again within the window."
 
 
 RULE = Rule(

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rules.analysis.freshness import fresh_poll, needed
-from rules.analysis.now import committed_voters, node_of
+from rules.analysis.now import committed_voters
 from rules.analysis.replica_lag import WINDOW, Readiness, readiness
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
@@ -39,6 +39,7 @@ from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import VoterSet, tolerated_failures
 from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
 from rules.model.replica import Poll, Replica
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
 
 READY_LAG = Threshold(
@@ -118,8 +119,8 @@ def _not_listed_yet(quorum: Quorum, committed: VoterSet, poll: Poll) -> list[Rep
     ]
 
 
-def _subject(key: ReplicaKey) -> str:
-    return f"observer {key}"
+def _subject(key: ReplicaKey) -> Subject:
+    return Subject("observer", key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +197,8 @@ def _others(ids: Sequence[NodeId], node: NodeId) -> str:
     return and_join([*shown, f"{more} more"] if more else shown, most + 1)
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    node = node_of(subject)
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    node = subject.node
     if quorum.voter(node):
         return f"Controller {node} is a voter. The voters are {committed_voters(quorum)}."
     poll = fresh_poll(quorum)

@@ -22,7 +22,6 @@ What not to do
 from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import needed
-from rules.analysis.now import node_of
 from rules.analysis.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, last_fetch_text, readiness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import ms_text, utc_text
@@ -31,6 +30,7 @@ from rules.model.identifiers import START, Millis, NodeId, ReplicaKey
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica, ReplicaHistory
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 LAG = Threshold(
@@ -64,7 +64,7 @@ def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, threshol
     served = newest is not None and newest - (broker.alive_since_timestamp_ms or START) > limit
     if not served or not _fetches_no_more(quorum, poll, last, limit):
         why = "the leader does not list it as an observer yet"
-        return UnknownResult(subject=f"broker {broker.id}", why=why)
+        return UnknownResult(subject=Subject("broker", broker.id), why=why)
     row = Replica(
         key=last.key if last else ReplicaKey(id=broker.id),
         log_end_offset=last.last_log_end_offset if last else None,
@@ -115,7 +115,7 @@ def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thres
     unknown = lag is None and not (state is Readiness.LAGGING and (records_behind(poll, row) or 0) > NEAR_RECORDS)
     if fetching and (unknown or catches_up):
         why = "its lag is not known yet" if unknown else "it is catching up"
-        yield UnknownResult(subject=f"broker {row.key.id}", why=why)
+        yield UnknownResult(subject=Subject("broker", row.key.id), why=why)
     else:
         yield _finding(quorum, poll, row, lag, state, fetching=fetching)
 
@@ -128,7 +128,7 @@ def _finding(
     caught_up = "" if lag is None else f" since {utc_text(poll.observed_at_ms - lag)}"
     problem = f"{lags} in the metadata log{caught_up}" if fetching else "does not fetch the metadata log"
     return Finding(
-        subject=f"broker {node}",
+        subject=Subject("broker", node),
         severity=Severity.WARNING,
         summary=f"Broker {node} {problem}: it works with outdated metadata. "
         "It counts as alive and still leads partitions.",
@@ -154,12 +154,12 @@ def _finding(
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    broker = quorum.brokers.get(node_of(subject))
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    broker = quorum.brokers.get(subject.node)
     if broker is None:
-        return f"Broker {node_of(subject)} is no longer registered."
+        return f"Broker {subject.node} is no longer registered."
     now = "follows the metadata log" if broker.alive else "is fenced: it leads no partition"
-    return f"Broker {node_of(subject)} {now}."
+    return f"Broker {subject.node} {now}."
 
 
 RULE = Rule(

@@ -25,6 +25,7 @@ from rules.formatting import plural, utc_text
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 
@@ -40,7 +41,7 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
     name = f"Metadata transaction '{opened.name}'" if opened.name else "A metadata transaction"
     leader = f"controller {quorum.leader_id}" if quorum.leader_id is not None else "the active controller"
     return Finding(
-        subject="metadata log",
+        subject=Subject("metadata log"),
         severity=Severity.WARNING,
         summary=f"{name} has been open since {utc_text(opened.since_timestamp_ms)}. "
         f"It begins at offset {opened.since_offset} and holds "

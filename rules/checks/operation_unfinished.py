@@ -29,17 +29,18 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.analysis.now import node_of, over
+from rules.analysis.now import over
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, first_values, ms_text, numbered, plural, utc_text
 from rules.model.history import Reassignment, ZkMigration, ZkMigrationState
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_features, list_reassignments
 
-REASSIGNMENT = "partition reassignment"
-MIGRATION = "migration from ZooKeeper"
+REASSIGNMENT = Subject("partition reassignment")
+MIGRATION = Subject("migration from ZooKeeper")
 REASSIGNED_FOR = Threshold(
     name="reassigned_for",
     default=86_400.0,
@@ -141,7 +142,7 @@ def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> F
 
 def _shutdown(broker: BrokerRegistration, since: Millis, newest: Millis) -> Finding:
     return Finding(
-        subject=f"broker {broker.id}",
+        subject=Subject("broker", broker.id),
         severity=Severity.WARNING,
         summary=f"Broker {broker.id} has been shutting down since {utc_text(since)} and does not stop: it leads no "
         "partition and still counts as alive.",
@@ -192,16 +193,16 @@ def _migration(quorum: Quorum, migration: ZkMigration, newest: Millis) -> Findin
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
+def _resolved(quorum: Quorum, subject: Subject) -> str:
     if subject == REASSIGNMENT:
         left = len(quorum.reassignments)
         return f"Partitions that are being reassigned: {left}." if left else "No partition is being reassigned."
     if subject == MIGRATION:
         state = quorum.zk_migration.state if quorum.zk_migration else ZkMigrationState.NONE
         return f"The migration from ZooKeeper is in state {state}."
-    broker = quorum.brokers.get(node_of(subject))
+    broker = quorum.brokers.get(subject.node)
     if broker is None:
-        return f"Broker {node_of(subject)} is no longer registered."
+        return f"Broker {subject.node} is no longer registered."
     if broker.fenced:
         return f"Broker {broker.id} has left."
     return over(subject) if broker.in_controlled_shutdown else f"Broker {broker.id} is alive."

@@ -38,6 +38,7 @@ from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
 
 JOIN = Threshold(
@@ -159,7 +160,7 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
     name = topic_text(topic, cases[0].recovery.topic_id)
     others = _by_state([case for case in cases if len(case.recovery.replicas) > 1])
     return Finding(
-        subject=f"topic {name}",
+        subject=Subject("topic", name),
         severity=severity,
         summary=_summary(quorum, name, cases, oldest, others),
         evidence={
@@ -328,7 +329,7 @@ def _ends(brokers: Sequence[NodeId]) -> str:
     return f"the state ends when {'it joins' if len(brokers) == 1 else 'they join'} the ISR"
 
 
-def _resolved(_quorum: Quorum, subject: str) -> str:
+def _resolved(_quorum: Quorum, subject: Subject) -> str:
     return f"No partition of {subject} is RECOVERING. Records that the unclean election lost are not restored."
 
 

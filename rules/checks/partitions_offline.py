@@ -31,9 +31,8 @@ What not to do
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from rules.analysis.now import node_of
 from rules.finding import (
-    FAILED_NODES,
+    Facts,
     Finding,
     Need,
     Rule,
@@ -48,6 +47,7 @@ from rules.formatting import and_join, plural, utc_text
 from rules.model.history import OfflinePartitions, TopicPartition
 from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_offline, directory_steps
 
 RESTART = Threshold(
@@ -56,7 +56,7 @@ RESTART = Threshold(
     meaning="how long partitions may be offline whose broker left by a controlled shutdown, instead of `hold`: each "
     "step of a rolling restart takes partitions with one replica offline, and is finished by then",
 )
-NO_REPLICA = "partitions without an eligible replica"
+NO_REPLICA = Subject("partitions without an eligible replica")
 """The subject of the finding that is about no broker."""
 _ELECT = (
     "Elect another replica with kafka-leader-election.sh --election-type unclean: acknowledged records that it lacks "
@@ -124,9 +124,10 @@ def _finding(
         {holder.directory_id for _, holder, _ in sums if holder is not None and holder.directory_id is not None}
     )
     cause, left = sums[0][0], broker in quorum.derived(_left)
+    failed = () if broker is None or cause is not _Cause.FENCED else (broker,)
     since = f"{'before ' if first.at_least else ''}{utc_text(first.since_timestamp_ms)}"
     return Finding(
-        subject=NO_REPLICA if broker is None else f"broker {broker}",
+        subject=NO_REPLICA if broker is None else Subject("broker", broker),
         severity=Severity.CRITICAL,
         summary=f"{plural(count, 'partition')} {'is' if count == 1 else 'are'} offline: "
         f"{_why(cause, broker, directories, left=left)}. No client is served there since {since}: "
@@ -137,10 +138,11 @@ def _finding(
             "partitions": [_name(each) for each in examples[:_MAX_LISTED]],
             "partitions_not_listed": max(0, count - len(examples[:_MAX_LISTED])),
             "broker": broker,
-            **({FAILED_NODES: [broker]} if broker is not None and cause is _Cause.FENCED else {}),
+            **({"failed_nodes": [*failed]} if failed else {}),
             "log_directories": [*directories],
         },
         remedy=tuple(_remedy(quorum, cause, broker)),
+        facts=Facts(failed_nodes=failed),
         starts=() if broker is None else (broker,),
         condition_age_ms=Millis(max(0, newest - first.since_timestamp_ms)),
         hold_ms=thresholds.ms(RESTART.name) if cause is _Cause.FENCED and left else None,
@@ -189,12 +191,12 @@ def _remedy(quorum: Quorum, cause: _Cause, broker: NodeId | None) -> Iterator[st
     yield f"# {_ELECT}"
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
+def _resolved(quorum: Quorum, subject: Subject) -> str:
     count = sum(one.partitions for one in quorum.offline)
     if subject == NO_REPLICA:
         now = "No partition lacks an eligible replica"
     else:
-        now = f"No partition waits for broker {node_of(subject)}"
+        now = f"No partition waits for broker {subject.node}"
     return f"{now}. Partitions offline: {count}."
 
 

@@ -31,6 +31,7 @@ from rules.model.history import VoterChange
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority, tolerated_failures
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, describe_status
 
 MOST = Threshold(
@@ -133,7 +134,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequen
     failures = plural(tolerated, "failure") if tolerated else "no failure"
     combined = [node for node in voters if node in quorum.brokers]
     return Finding(
-        subject="quorum",
+        subject=Subject("quorum"),
         severity=severity,
         summary=f"The quorum has {plural(n, 'voter')} and tolerates {failures}. {consequence}",
         evidence={
@@ -156,7 +157,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequen
     )
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     if quorum.committed is None:
         return "The number of voters is as it should be."
     n = len(quorum.committed.voters)

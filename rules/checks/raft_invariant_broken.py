@@ -30,6 +30,7 @@ from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresh
 from rules.formatting import utc_text
 from rules.model.monitoring import Invariant, InvariantViolation, Reason
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps
 
 EXPLAINED = Threshold(
@@ -61,13 +62,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if unexplained:
             yield _finding(quorum, invariant, unexplained)
         elif broken:
-            yield UnknownResult(subject=invariant.value, why="a loss of committed metadata explains it")
+            yield UnknownResult(subject=Subject(invariant.value), why="a loss of committed metadata explains it")
 
 
 def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolation]) -> Finding:
     newest = broken[-1]
     return Finding(
-        subject=invariant.value,
+        subject=Subject(invariant.value),
         severity=Severity.CRITICAL,
         summary=f"{_TITLES[invariant]}, which Raft rules out: {newest.detail}. Controllers may disagree about which "
         "records are committed.",
@@ -83,7 +84,7 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
     )
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     return f"No further violation was observed. {leads(quorum)}. Which records are committed was not checked."
 
 

@@ -29,6 +29,7 @@ from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thre
 from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
 
 KEEP_FIRING_FOR = keep_firing_for(3_600.0, "an election ended a recovery")
@@ -84,7 +85,7 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
     replicas = {node for each in quorum.recovering if each.topic_id == first.topic_id for node in each.replicas}
     keep = f"broker {and_join(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
-        subject=f"topic {name}",
+        subject=Subject("topic", name),
         severity=Severity.CRITICAL,
         summary=f"{plural(partitions, 'partition')} of topic {name} violate{'s' * (partitions == 1)} KIP-704 during "
         f"recovery. Partition {first.partition} {violations[0].problem}.",
@@ -112,7 +113,7 @@ def _evidence(violation: _RecoveryViolation) -> dict[str, Plain]:
     return {**evidence, "previous_leader": one.previous_leader, "ended_at_offset": one.offset}
 
 
-def _resolved(_quorum: Quorum, subject: str) -> str:
+def _resolved(_quorum: Quorum, subject: Subject) -> str:
     return f"No partition of {subject} violates KIP-704 during recovery."
 
 

@@ -38,9 +38,10 @@ from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
-SUBJECT = "metadata log"
+SUBJECT = Subject("metadata log")
 AGE = Threshold(
     name="age",
     default=10_800.0,

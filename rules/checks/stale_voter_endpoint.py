@@ -66,7 +66,6 @@ from rules.analysis.endpoint_status import (
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import last_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
-from rules.analysis.now import node_of
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
@@ -74,6 +73,7 @@ from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 
@@ -156,6 +156,11 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
         remedy=tuple(_remedy(endpoints, status)),
         starts=tuple(
             each.voter.key.id for each in endpoints.statuses if each is status or not status.only_its_restart_helps
+        ),
+        keep_running=frozenset(
+            each.voter.key.id
+            for each in endpoints.statuses
+            if each is not status and EndpointFault.NOT_SERVING in status.faults
         ),
     )
 
@@ -309,8 +314,8 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
     yield f"# If its record has not changed after one minute, restart controller {node}"
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    node = node_of(subject)
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    node = subject.node
     quorum = with_dialled_voters(quorum) or quorum
     statuses = {each.voter.key.id: each for each in endpoint_statuses(quorum, fresh_poll(quorum))}
     status = statuses.get(node)

@@ -32,12 +32,14 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.analysis.now import leads
+from rules.analysis.safe_to_restart import known_controllers
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication
 
 _MOST_NAMED = 5
@@ -88,7 +90,7 @@ def _finding(quorum: Quorum, others: list[LeaderView]) -> Finding:
     named = [followed, *(_quorum_text(view.leader_id, view.leader_epoch, view.other_voters) for view in others)]
     joined = "; ".join(named[:4]) if len(named) > 2 else ", and ".join(named)
     return Finding(
-        subject="quorum",
+        subject=Subject("quorum"),
         severity=Severity.CRITICAL,
         summary=f"{len(sets)} quorums{each} have this cluster id: {joined}. kraftwatch follows the first one.",
         evidence={
@@ -98,6 +100,7 @@ def _finding(quorum: Quorum, others: list[LeaderView]) -> Finding:
         },
         remedy=tuple(_remedy(quorum, leader, others, singles=singles)),
         starts=tuple(view.leader_id for view in others if view.leader_id is not None),
+        keep_running=known_controllers(quorum),
     )
 
 
@@ -137,7 +140,7 @@ def _remedy(quorum: Quorum, leader: NodeId | None, others: list[LeaderView], *, 
         yield f"# Start {name} again, which then follows {then}"
 
 
-def _resolved(quorum: Quorum, _subject: str) -> str:
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
     return f"No controller leads another quorum with this cluster id. {leads(quorum)}."
 
 

@@ -35,6 +35,7 @@ from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
 from rules.model.identifiers import TopicId
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_topic
 
 KEEP_FIRING_FOR = keep_firing_for(600.0, "an unclean election, or after it was read if that was later")
@@ -61,7 +62,7 @@ def _recovering(quorum: Quorum) -> Counter[TopicId]:
 def _finding(quorum: Quorum, one: UncleanElections) -> Finding:
     name = topic_text(one.topic, one.topic_id)
     return Finding(
-        subject=f"topic {name}",
+        subject=Subject("topic", name),
         severity=_severity(one),
         summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
         f"{utc_text(one.last_timestamp_ms)}. {_loss(quorum, one)}",
@@ -126,9 +127,8 @@ def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    topic = subject.removeprefix("topic ")
-    recovering = sum(topic in (each.topic, topic_text(None, each.topic_id)) for each in quorum.recovering)
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    recovering = sum(subject.name in (each.topic, topic_text(None, each.topic_id)) for each in quorum.recovering)
     now = f"{plural(recovering, 'partition')} of it still RECOVERING" if recovering else "no partition of it RECOVERING"
     return f"No further unclean election of {subject}; {now}. Records that were lost are not restored."
 

@@ -26,6 +26,7 @@ from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds
 from rules.formatting import and_join, plural
 from rules.model.monitoring import UnknownRecordType
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 
 FACTS: Mapping[str, str] = {
     "RegisterBrokerRecord": "registrations of brokers",
@@ -72,7 +73,7 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
 def _needed(record: str, unknown: list[UnknownRecordType]) -> Finding:
     since = min(each.first_offset for each in unknown)
     return Finding(
-        subject=record,
+        subject=Subject(record),
         severity=Severity.WARNING,
         summary=f"This kraftwatch does not know {_names(unknown)}. Not known from offset {since} on: {FACTS[record]}.",
         evidence={**_evidence(unknown), "unknown_facts": FACTS[record]},
@@ -85,7 +86,7 @@ def _needed(record: str, unknown: list[UnknownRecordType]) -> Finding:
 
 def _others(unknown: list[UnknownRecordType]) -> Finding:
     return Finding(
-        subject="records",
+        subject=Subject("records"),
         severity=Severity.INFO,
         summary=f"The metadata log has records that this kraftwatch does not know: {_names(unknown)}; "
         f"{plural(sum(each.count for each in unknown), 'record')} so far. A newer Kafka's or another product's. "

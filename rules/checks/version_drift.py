@@ -52,6 +52,7 @@ from rules.finding import (
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
 from rules.remedies.unregister import unregister_steps
 
@@ -63,7 +64,7 @@ FINALIZE = Threshold(
     "one before the alert fires. A week leaves time to observe a new version before a downgrade becomes impossible",
 )
 KEEP_FIRING_FOR = keep_firing_for(3_600.0, "a release upgrade that made a static quorum dynamic")
-_BY_RELEASE = "release upgrade"
+_BY_RELEASE = Subject("release upgrade")
 _BOOTSTRAP_SERVERS = "# Replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node"
 _MOST_REMOVED = 8
 _FEATURE_RECORD = "FeatureLevelRecord"
@@ -123,7 +124,7 @@ def _no_metadata_version(quorum: Quorum, nodes: list[RegisteredNode], thresholds
         (upgrade_feature(quorum, METADATA_VERSION, highest),) if 0 < highest >= lowest else (describe_features(quorum),)
     )
     return Finding(
-        subject=METADATA_VERSION,
+        subject=Subject(METADATA_VERSION),
         severity=Severity.WARNING,
         summary=f"The metadata log sets no metadata.version: {works}.",
         evidence={
@@ -157,7 +158,7 @@ def _mixed(nodes: list[RegisteredNode]) -> bool:
 def _unsupported_level(quorum: Quorum, node: RegisteredNode, wrong: list[tuple[str, int]]) -> Finding:
     what = and_join(f"{feature} {level} (it supports {node.range(feature)})" for feature, level in wrong)
     return Finding(
-        subject=node.name,
+        subject=node.subject,
         severity=Severity.WARNING,
         summary=f"{node.name.capitalize()} does not support a finalized feature level: {what}.",
         evidence={
@@ -191,7 +192,7 @@ def _mixed_versions(quorum: Quorum, nodes: list[RegisteredNode]) -> Finding:
     else:
         what = "all support the same metadata.version and differ in other features"
     return Finding(
-        subject="nodes",
+        subject=Subject("nodes"),
         severity=Severity.WARNING,
         summary=f"Nodes of different versions have been registered since {utc_text(since)}: {what}.",
         evidence={
@@ -278,7 +279,7 @@ def _finalizable(
     since = utc_text((quorum.newest_timestamp_ms or age) - age)
     after = () if feature == METADATA_VERSION else (_BOOTSTRAP_SERVERS,)
     return Finding(
-        subject=feature,
+        subject=Subject(feature),
         severity=Severity.INFO,
         summary=f"{feature} was not upgraded: level {in_force} is finalized. Every node has supported "
         f"level {highest} since {since}.",
@@ -332,16 +333,16 @@ def _way_back(in_force: int, highest: int) -> str:
     return "there is no safe way back" if changed else f"{FEATURES_TOOL} downgrade can set level {in_force} again"
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
+def _resolved(quorum: Quorum, subject: Subject) -> str:
     if subject == _BY_RELEASE:
         return f"kraft.version is {quorum.kraft_version}: the quorum stays dynamic."
-    if subject == "nodes":
+    if subject == Subject("nodes"):
         return "All registered nodes support the same feature levels."
     levels = {**quorum.features, "metadata.version": quorum.metadata_version, "kraft.version": quorum.kraft_version}
-    level = levels.get(subject)
+    level = levels.get(subject.kind)
     if level is not None:
         return f"{subject} is finalized at level {level}."
-    return f"{subject.capitalize()} supports every finalized feature level, or is no longer registered."
+    return f"{str(subject).capitalize()} supports every finalized feature level, or is no longer registered."
 
 
 RULE = Rule(

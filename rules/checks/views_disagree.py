@@ -33,7 +33,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rules.analysis.freshness import fresh_poll, fresh_views
-from rules.analysis.leadership import leaders_of_newest_epoch
+from rules.analysis.leadership import disagreeing_views, leaders_of_newest_epoch
 from rules.analysis.now import leads
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, utc_text
@@ -41,6 +41,7 @@ from rules.model.identifiers import Epoch, NodeId
 from rules.model.membership import majority
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps, describe_status
 
 _VOTERS_SETTING = "controller.quorum.voters"
@@ -54,8 +55,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if not views:
         yield UnknownResult(why="no controller has recently reported its leader")
         return
-    poll = fresh_poll(quorum)
-    newest = leaders_of_newest_epoch(views, poll)
+    newest = leaders_of_newest_epoch(views, fresh_poll(quorum))
     if newest is None:
         yield UnknownResult(why="no controller knows a leader")
         return
@@ -63,14 +63,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if len(leaders) > 1:
         yield _two_leaders(quorum, views, epoch, leaders)
         return
-    # A view from before this epoch was known to any controller is not a disagreement.
-    agreeing = [view.since_ms for view in views if _follows(view, epoch)]
-    since = min(agreeing, default=quorum.now_ms if poll is None else poll.observed_at_ms)
-    described: dict[str, Plain] | None = None
-    for view in views:
-        if not _follows(view, epoch) and view.observed_at_ms >= since:
-            described = _views(views) if described is None else described
-            yield _disagreement(quorum, described, view, epoch, leaders[0])
+    disagreeing = disagreeing_views(quorum)
+    described = _views(views) if disagreeing else {}
+    for view in disagreeing:
+        yield _disagreement(quorum, described, view, epoch, leaders[0])
     yield from _voters_without_view(quorum, views)
 
 
@@ -104,7 +100,7 @@ def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
     sentences = [f"{and_join(nodes)} {'has' if len(nodes) == 1 else 'have'} {text}" for text, nodes in grouped.items()]
     consequence = " Two majorities are possible, and with them two leaders." if apart else ""
     yield Finding(
-        subject=_VOTERS_SETTING,
+        subject=Subject(_VOTERS_SETTING),
         severity=Severity.CRITICAL if apart else Severity.WARNING,
         summary=f"Controllers have different {_VOTERS_SETTING}: {'; '.join(sentences[:4])}. Each counts votes by "
         f"its own list.{consequence}",
@@ -120,6 +116,7 @@ def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
             describe_status(quorum),
         ),
         starts=tuple(different),
+        keep_running=led if apart else frozenset(),
     )
 
 
@@ -127,10 +124,6 @@ def _listed(text: str) -> frozenset[tuple[NodeId, int]]:
     """Returns id and port of each voter in a list such as `1@c1:9093,2@c2:9093`; a host has several names."""
     found = (_VOTER.fullmatch(each.strip()) for each in text.split(","))
     return frozenset((NodeId(int(each["id"])), int(each["port"])) for each in found if each)
-
-
-def _follows(view: LeaderView, epoch: Epoch) -> bool:
-    return view.this_cluster and view.leader_epoch == epoch and view.leader_id is not None
 
 
 def _voters(quorum: Quorum) -> frozenset[NodeId]:
@@ -143,11 +136,11 @@ def _voters_without_view(quorum: Quorum, views: list[LeaderView]) -> Iterable[Ru
     for node in sorted(quorum.voter_ids if reporting == {None} else _voters(quorum)):
         if node not in reporting:
             why = f"controller {node} has not recently reported its leader"
-            yield UnknownResult(subject=f"controller {node}", why=why)
+            yield UnknownResult(subject=Subject("controller", node), why=why)
 
 
-def _name(view: LeaderView) -> str:
-    return f"endpoint {view.endpoint}" if view.node is None else f"controller {view.node}"
+def _subject(view: LeaderView) -> Subject:
+    return Subject("endpoint", view.endpoint) if view.node is None else Subject("controller", view.node)
 
 
 def _described(view: LeaderView) -> str:
@@ -158,12 +151,12 @@ def _described(view: LeaderView) -> str:
 
 
 def _views(views: list[LeaderView]) -> dict[str, Plain]:
-    return {_name(view): f"{_described(view)}, since {utc_text(view.since_ms)} or before" for view in views}
+    return {str(_subject(view)): f"{_described(view)}, since {utc_text(view.since_ms)} or before" for view in views}
 
 
 def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders: Sequence[NodeId]) -> Finding:
     return Finding(
-        subject="quorum",
+        subject=Subject("quorum"),
         severity=Severity.CRITICAL,
         summary=f"Epoch {epoch} has {len(leaders)} leaders, {and_join(leaders)}, which Raft rules out. Controllers may "
         "disagree about which records are committed.",
@@ -179,7 +172,8 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
 
 
 def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
-    name = _name(view)
+    subject = _subject(view)
+    name = str(subject)
     is_voter = view.node in _voters(quorum)
     consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if is_voter else ""
     sentence = f"{name} disagrees on the leader: it {_described(view)}, but controller {leader} leads epoch {epoch}."
@@ -187,7 +181,7 @@ def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epo
         place = name if view.node is None else f"{name}'s address {view.endpoint}"
         sentence = f"a node of another cluster answers at {place}."
     return Finding(
-        subject=name,
+        subject=subject,
         severity=Severity.WARNING,
         summary=f"{sentence[0].upper()}{sentence[1:]}{consequence}",
         evidence={
@@ -201,6 +195,7 @@ def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epo
             "views": views,
         },
         remedy=_remedy(quorum, view, leader),
+        keep_running=_voters(quorum) - {view.node} if view.this_cluster and view.node is not None else frozenset(),
         starts=() if view.node is None else (view.node,),
     )
 
@@ -212,26 +207,28 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
             describe_status(quorum, excluding=view.node),
         )
     return (
-        f"# Check in the log of {_name(view)} why it does not hear from controller {leader}: network, name resolution, "
-        "endpoints",
+        f"# Check in the log of {_subject(view)} why it does not hear from controller {leader}: network, name "
+        "resolution, endpoints",
         "# Restart it when it can reach the other controllers; do not restart the others",
         "# Check which replicas fetch from the leader",
         describe_status(quorum, excluding=view.node),
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    if subject == _VOTERS_SETTING:
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    if subject == Subject(_VOTERS_SETTING):
         return f"The controllers that answer have the same {_VOTERS_SETTING}."
-    if subject == "quorum":
+    if subject == Subject("quorum"):
         return f"Every controller agrees on the leader. {leads(quorum)}."
     views = [
-        one for one in quorum.leader_views.values() if subject in (f"controller {one.node}", f"endpoint {one.endpoint}")
+        one
+        for one in quorum.leader_views.values()
+        if subject in (Subject("controller", one.node), Subject("endpoint", one.endpoint))
     ]
     newest = max(views, key=lambda one: one.observed_at_ms, default=None)
     if newest is None or newest.leader_id != quorum.leader_id:
-        return f"{subject.capitalize()} has not reported its leader recently. {leads(quorum)}."
-    return f"{subject.capitalize()} agrees on the leader. {leads(quorum)}."
+        return f"{str(subject).capitalize()} has not reported its leader recently. {leads(quorum)}."
+    return f"{str(subject).capitalize()} agrees on the leader. {leads(quorum)}."
 
 
 RULE = Rule(

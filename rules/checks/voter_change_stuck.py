@@ -40,6 +40,7 @@ from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 WINDOW = window_of("removals of a voter", "The newest 64 changes of the voter set are remembered")
@@ -97,7 +98,7 @@ def _finding(
 ) -> Finding:
     in_sync, needed = in_sync_count(statuses), majority(len(statuses))
     return Finding(
-        subject="quorum",
+        subject=Subject("quorum"),
         severity=Severity.WARNING,
         summary=f"A change of the voter set is not committed: {change}. {in_sync} of the {len(statuses)} voters of "
         f"the new set are in sync; {needed_text(needed)}.",
@@ -149,7 +150,7 @@ def _repeated(quorum: Quorum, node: NodeId, changes: list[VoterChange], fetching
     took = ms_text(Millis(changes[-1].timestamp_ms - changes[0].timestamp_ms))
     twins = len(fetching) > 1
     return Finding(
-        subject=f"controller {node}",
+        subject=Subject("controller", node),
         severity=Severity.WARNING,
         summary=f"Controller {node} was removed from the voters {len(changes)} times within {took}. "
         + (
@@ -192,10 +193,10 @@ def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> I
     yield describe_status(quorum)
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
+def _resolved(quorum: Quorum, subject: Subject) -> str:
     change = "No change of the voter set is pending"
-    if subject != "quorum":
-        change = f"{subject.capitalize()} is no longer removed from the voters again and again"
+    if subject != Subject("quorum"):
+        change = f"{str(subject).capitalize()} is no longer removed from the voters again and again"
     return f"{change}. The voters are {committed_voters(quorum)}."
 
 

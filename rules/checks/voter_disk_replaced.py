@@ -28,7 +28,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rules.analysis.freshness import needed
-from rules.analysis.now import node_of
 from rules.analysis.replica_lag import last_fetch_text
 from rules.analysis.voter_status import HALF_DONE, further_failures_text, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -38,6 +37,7 @@ from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
 
 _LAGGING_MS = 2_000
@@ -91,7 +91,7 @@ def _not_fetching(
             continue
         if _replaced(quorum, committed, poll, key, thresholds):
             found.add(key.id)
-            yield UnknownResult(subject=f"controller {key.id}", why=f"the replacement {key} is not fetching")
+            yield UnknownResult(subject=Subject("controller", key.id), why=f"the replacement {key} is not fetching")
 
 
 def _older(quorum: Quorum, key: ReplicaKey, voter: Voter | None) -> bool:
@@ -110,7 +110,7 @@ def _finding(
     wait = (f"# Wait until {new} has caught up with the leader: a lagging replica cannot be added",)
     remove = (remove_controller(quorum, old),) if removed_at_ms is None else ()
     return Finding(
-        subject=f"controller {new.id}",
+        subject=Subject("controller", new.id),
         severity=Severity.WARNING,
         summary=_summary(committed, replaced, new, fetching),
         evidence={
@@ -163,11 +163,11 @@ def _summary(committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    voter = quorum.voter(node_of(subject))
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    voter = quorum.voter(subject.node)
     if voter is None:
-        return f"Controller {node_of(subject)} is not a voter."
-    return f"Controller {node_of(subject)} is a voter with directory id {voter.key.directory_id}."
+        return f"Controller {subject.node} is not a voter."
+    return f"Controller {subject.node} is a voter with directory id {voter.key.directory_id}."
 
 
 RULE = Rule(

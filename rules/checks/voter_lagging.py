@@ -25,15 +25,16 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
-from rules.analysis.now import in_sync_text, node_of, now_statuses, over
+from rules.analysis.now import in_sync_text, now_statuses, over
 from rules.analysis.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
 from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
-from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import needed_text, utc_text
 from rules.model.following import Following, lag_samples
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 
@@ -43,7 +44,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     statuses = voter_statuses(quorum, poll)
     in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
     for status in statuses:
-        subject = f"voter {status.key.id}"
+        subject = Subject("voter", status.key.id)
         if status.following is Following.IN_SYNC:
             continue
         if status.replaced_by:
@@ -67,16 +68,17 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
     needed = majority(voters)
     endpoint = recorded_endpoint(quorum, status.key.id)
     node, fetched = status.key.id, status.since_last_fetch_ms
+    failed = (node,) if status.following is Following.NOT_FETCHING else ()
     fault = endpoint_sentence(quorum, node) if status.following is Following.NOT_FETCHING else ""
     return Finding(
-        subject=f"voter {node}",
+        subject=Subject("voter", node),
         severity=Severity.WARNING,
         summary=f"{status.sentence}{fault} {in_sync} of {voters} voters are in sync; {needed_text(needed)}.",
         evidence={
             "voter": str(status.key),
             "recorded_endpoint": str(endpoint) if endpoint else None,
             "state": str(status),
-            FAILED_NODES: [node] if status.following is Following.NOT_FETCHING else [],
+            "failed_nodes": [*failed],
             "lag_trend": state.value if status.following is Following.LAGGING else "not fetching",
             "path": status.path,
             "log_end_offset": status.log_end_offset,
@@ -89,18 +91,19 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        starts=(node,) if status.following is Following.NOT_FETCHING else (),
+        facts=Facts(failed_nodes=failed),
+        starts=failed,
         remedy=(*bring_in_sync(quorum, status), "# Check the log end offset of each voter", describe_status(quorum)),
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
+def _resolved(quorum: Quorum, subject: Subject) -> str:
     statuses = {each.key.id: each for each in now_statuses(quorum)}
     if not statuses:
         return over(subject)
-    status = statuses.get(node_of(subject))
+    status = statuses.get(subject.node)
     if status is None:
-        return f"Controller {node_of(subject)} is not a voter."
+        return f"Controller {subject.node} is not a voter."
     now = "is in sync" if status.following is Following.IN_SYNC else "fetches"
     return f"Voter {status.key.id} {now}. {in_sync_text(quorum)}"
 

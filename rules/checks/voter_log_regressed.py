@@ -29,12 +29,12 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
-from rules.analysis.now import node_of
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.model.replica import LogRegression, Poll, Replica
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
 
 KEEP_FIRING_FOR = Threshold(
@@ -67,7 +67,7 @@ def _finding(quorum: Quorum, poll: Poll, row: Replica, regression: LogRegression
         else "Until it has caught up, the failure of another voter can lose committed metadata."
     )
     return Finding(
-        subject=f"voter {key.id}",
+        subject=Subject("voter", key.id),
         severity=Severity.WARNING if caught_up else Severity.CRITICAL,
         summary=f"The log of voter {key} went back: it ended at offset {ended} after it had all records below {had}. "
         f"{now}",
@@ -83,6 +83,7 @@ def _finding(quorum: Quorum, poll: Poll, row: Replica, regression: LogRegression
             "leader_epoch": poll.leader_epoch,
         },
         remedy=tuple(_remedy(quorum, poll, row, caught_up=caught_up)),
+        keep_running=frozenset() if caught_up else frozenset(each.key.id for each in poll.voters if each.key != key),
     )
 
 
@@ -104,9 +105,9 @@ def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Ite
         )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    if quorum.committed and not quorum.voter(node_of(subject)):
-        return f"Controller {node_of(subject)} is not a voter."
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    if quorum.committed and not quorum.voter(subject.node):
+        return f"Controller {subject.node} is not a voter."
     if any(each.reason is Reason.METADATA_LOST for each in quorum.failures):
         return f"Committed metadata was lost: the quorum no longer has the records that {subject} lacked."
     return f"The log of {subject} has all records that were committed before it went back."

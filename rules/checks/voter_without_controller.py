@@ -20,53 +20,26 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
-from rules.analysis.now import node_of
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.analysis.votes import failures_left, runs_no_controller
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
-from rules.model.following import following
 from rules.model.membership import BrokerRegistration, ControllerRegistration, Voter, tolerated_failures
-from rules.model.monitoring import Connection
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from rules.remedies.remedy_commands import remove_controller, wait_for_pending_change
-
-ALONE = Threshold(
-    name="alone",
-    default=60.0,
-    meaning="a node that is both registers both at each start: a broker that registered so much later than the "
-    "controller of its id was started without it",
-)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that runs no controller."""
-    poll, committed = needed(quorum.poll), needed(quorum.committed)
+    committed = needed(quorum.committed)
     # Below metadata.version 3.7 no controller registers.
     for voter in sorted(committed.voters, key=lambda voter: voter.key) if quorum.controllers else ():
         controller, broker = quorum.controllers.get(voter.key.id), quorum.brokers.get(voter.key.id)
-        if controller is not None and not _started_without(quorum, voter, controller, broker, thresholds):
-            continue
-        if broker is None and not following(quorum, poll, voter.key).fetches:
-            # It may be a controller that was never started.
-            yield UnknownResult(subject=f"voter {voter.key.id}", why=f"voter {voter.key} is not fetching")
-        else:
+        if runs_no_controller(quorum, voter):
             yield _finding(quorum, voter, controller, broker)
-
-
-def _started_without(
-    quorum: Quorum,
-    voter: Voter,
-    controller: ControllerRegistration,
-    broker: BrokerRegistration | None,
-    thresholds: Thresholds,
-) -> bool:
-    """Returns whether the node that was a controller once was started as a broker only."""
-    probe = quorum.probe(voter.key.id, voter.endpoint)
-    listens = probe is not None and probe.connection is Connection.ACCEPTED
-    return (
-        broker is not None
-        and not listens
-        and broker.at.timestamp_ms - controller.at.timestamp_ms > thresholds.ms(ALONE.name)
-    )
+        elif controller is None:
+            # It may be a controller that was never started.
+            yield UnknownResult(subject=Subject("voter", voter.key.id), why=f"voter {voter.key} is not fetching")
 
 
 def _finding(
@@ -79,11 +52,12 @@ def _finding(
         cause = "it is registered as a broker only"
     else:
         cause = f"it was started as a broker only at {utc_text(broker.at.timestamp_ms)}"
+    left = failures_left(quorum)
     return Finding(
-        subject=f"voter {node}",
+        subject=Subject("voter", node),
         severity=Severity.WARNING,
         summary=f"Voter {node} runs no controller: {cause}. It grants no vote and cannot lead. Failures tolerated: "
-        f"{max(0, tolerated_failures(voters) - 1)} instead of {tolerated_failures(voters)}.",
+        f"{'unknown' if left is None else max(0, left)} instead of {tolerated_failures(voters)}.",
         evidence={
             "voter": str(voter.key),
             "recorded_endpoint": None if voter.endpoint is None else str(voter.endpoint),
@@ -104,8 +78,8 @@ def _finding(
     )
 
 
-def _resolved(quorum: Quorum, subject: str) -> str:
-    node = node_of(subject)
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    node = subject.node
     return f"Voter {node} runs a controller." if quorum.voter(node) else f"Node {node} is not a voter."
 
 
@@ -113,7 +87,6 @@ RULE = Rule(
     title="A voter without a controller",
     hold=hold(60.0, "a controller registers within seconds of its start, once there is a leader"),
     resolved=_resolved,
-    further_thresholds=(ALONE,),
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("stale-voter-endpoint",),

@@ -26,13 +26,12 @@ What not to do
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, JobRule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import Facts, Finding, JobRule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import AuditedContract, JobState
-from rules.notifications.route import CLUSTERS
+from rules.model.subject import Subject
 
-_PREFIX = "contract "
 _AT_ONCE = frozenset({"every-record-decodes"})
 """Contracts that are checked on every row: `data-contract-broken` reports them."""
 _SECRETS = "secrets-are-blanked"
@@ -53,12 +52,12 @@ def _finding(contract: AuditedContract, at_ms: Millis) -> Finding:
     effect = "A secret may be readable in the checkpoint." if secret else "Alerts may be wrong or missing."
     example = "" if contract.example is None else f" Example: {contract.example}."
     return Finding(
-        subject=_PREFIX + contract.name,
+        subject=Subject("contract", contract.name),
         severity=Severity.CRITICAL if contract.grave else Severity.WARNING,
         summary=f"Recorded data breaks contract {contract.name} in {plural(contract.rows, 'row')}. {effect} The audit "
         f"of {utc_text(at_ms)} checked {plural(contract.checked_rows, 'row')} of {contract.suite}.{example}",
         evidence={
-            **({CLUSTERS: [*contract.clusters]} if contract.clusters else {}),
+            **({"clusters": [*contract.clusters]} if contract.clusters else {}),
             "contract": contract.name,
             "suite": contract.suite,
             "rows": contract.rows,
@@ -66,6 +65,7 @@ def _finding(contract: AuditedContract, at_ms: Millis) -> Finding:
             "example": contract.example,
             "audited_at_ms": at_ms,
         },
+        facts=Facts(clusters=contract.clusters),
         remedy=(
             "# Check all stored data, and read the contract's reason: kraftwatch data audit, with the job's "
             "--checkpoint or --config",
@@ -76,7 +76,7 @@ def _finding(contract: AuditedContract, at_ms: Millis) -> Finding:
     )
 
 
-def _resolved(_job: JobState, subject: str) -> str:
+def _resolved(_job: JobState, subject: Subject) -> str:
     return f"The newest audit did not find {subject} broken."
 
 

@@ -34,18 +34,18 @@ What not to do
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from rules.finding import Finding, JobRule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.finding import Facts, Finding, JobRule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, ms_text, utc_text
 from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster, JobState, MissingDependency, RefusedRows, RelayState, WaitingLog
 from rules.model.monitoring import Reason
-from rules.notifications.route import CLUSTERS
+from rules.model.subject import Subject
 
-CUT_OFF: Final = "clusters"
+CUT_OFF: Final = Subject("clusters")
 """The subject of the alert about clusters that this host does not observe."""
-CLOCK, EVALUATION = "clock", "evaluation"
-RELAY, ROWS, MESSAGES, LOG = "relay of ", "rows of ", "messages of ", "log of "
-"""How the subjects begin that name a cluster or a topic."""
+CLOCK, EVALUATION = Subject("clock"), Subject("evaluation")
+RELAY, ROWS, MESSAGES, LOG = "relay of", "rows of", "messages of", "log of"
+"""The kinds of the subjects that name a cluster or a topic."""
 SETTLED_MS: Final = Millis(60_000)
 """How long fewer than half are blind before the alert resolves: clusters recover one after the other."""
 LATE_MS: Final = Millis(10_000)
@@ -82,7 +82,7 @@ def evaluate(job: JobState, thresholds: Thresholds) -> Iterable[RuleResult]:
     for log in job.waiting:
         yield _waiting(log, thresholds)
     for name in job.not_evaluated:
-        yield UnknownResult(subject=LOG + name, why="the cluster was not evaluated since the job started")
+        yield UnknownResult(subject=Subject(LOG, name), why="the cluster was not evaluated since the job started")
     if job.late_ms >= LATE_MS:
         yield _late(job)
     if job.clock_step is not None:
@@ -118,6 +118,7 @@ def _clusters(job: JobState) -> Iterator[Finding]:
     if not fires:
         return
     names, since_ms = [one.name for one in found], min(one.since_ms for one in found)
+    reported = tuple(sorted({*names, *job.cut_off}))
     example = next((f"{one.name}: {one.alert}" for one in found if one.alert is not None), None)
     yield Finding(
         subject=CUT_OFF,
@@ -125,10 +126,11 @@ def _clusters(job: JobState) -> Iterator[Finding]:
         summary=f"This host cannot observe {len(found)} of {job.monitored} clusters since {utc_text(since_ms)}: "
         f"{and_join(names, _MAX_LISTED)}. Their state is unknown.",
         evidence={
-            CLUSTERS: [*sorted({*names, *job.cut_off})],
+            "clusters": [*reported],
             "clusters_monitored": job.monitored,
             **({} if example is None else {"example": example}),
         },
+        facts=Facts(clusters=reported),
         remedy=(
             "# Check the network of the monitor's host first: routes, firewalls, name resolution, its own addresses",
             "# Query one of the clusters from another host: kraftwatch status",
@@ -142,15 +144,16 @@ def _relay(relay: RelayState, thresholds: Thresholds) -> Iterator[RuleResult]:
     silent_ms = Millis(max(0, relay.read_to_end_ms - relay.newest_row_ms))
     if silent_ms < thresholds.ms("hold"):
         if not relay.has_sent:
-            yield UnknownResult(subject=RELAY + relay.cluster, why="no row has come since the job started")
+            yield UnknownResult(subject=Subject(RELAY, relay.cluster), why="no row has come since the job started")
         return
     name = relay.cluster
     yield Finding(
-        subject=RELAY + name,
+        subject=Subject(RELAY, name),
         severity=Severity.CRITICAL,
         summary=f"No row of cluster {name} has come from its relay since {utc_text(relay.newest_row_ms)}: its state is "
         "unknown.",
-        evidence={CLUSTERS: [name], "cluster": name, "topic": relay.topic, "newest_row_at_ms": relay.newest_row_ms},
+        evidence={"clusters": [name], "cluster": name, "topic": relay.topic, "newest_row_at_ms": relay.newest_row_ms},
+        facts=Facts(clusters=(name,)),
         remedy=(
             f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder",
             "# If it runs: kraftwatch_relay_failing and /healthz of the relay say why the topic accepts no rows",
@@ -170,22 +173,22 @@ _FIX: Final[Mapping[str, str]] = {
 }
 
 
-def refused_subject(refused: RefusedRows) -> str:
+def refused_subject(refused: RefusedRows) -> Subject:
     """Returns the subject of the alert about refused rows."""
     if refused.cluster is None:
-        return f"{MESSAGES}{refused.topic_partition}"
-    return f"{ROWS}{refused.cluster}: {refused.part}"
+        return Subject(MESSAGES, refused.topic_partition)
+    return Subject(ROWS, f"{refused.cluster}: {refused.part}")
 
 
 def _refused(refused: RefusedRows) -> Finding:
-    subject = refused_subject(refused)
+    rows = f"{MESSAGES} {refused.topic_partition}" if refused.cluster is None else f"{ROWS} {refused.cluster}"
     return Finding(
-        subject=subject,
+        subject=refused_subject(refused),
         severity=Severity.WARNING,
-        summary=f"Refused {subject.partition(':')[0]}: {refused.reason} ({refused.topic_partition}, offset "
+        summary=f"Refused {rows}: {refused.reason} ({refused.topic_partition}, offset "
         f"{refused.offset}). No state was changed by it; rows of the right relay are accepted.",
         evidence={
-            **({} if refused.cluster is None else {CLUSTERS: [refused.cluster]}),
+            **({} if refused.cluster is None else {"clusters": [refused.cluster]}),
             "cluster": refused.cluster,
             "refused": refused.part,
             "reason": refused.reason,
@@ -193,6 +196,7 @@ def _refused(refused: RefusedRows) -> Finding:
             "offset": refused.offset,
             "appended_at_ms": refused.appended_at_ms,
         },
+        facts=Facts(clusters=() if refused.cluster is None else (refused.cluster,), refused=refused),
         remedy=(
             *filter(None, [_FIX.get(refused.part)]),
             "# If no relay of yours writes such rows, another program has a credential for the topic: list who may "
@@ -206,12 +210,13 @@ def _refused(refused: RefusedRows) -> Finding:
 def _waiting(log: WaitingLog, thresholds: Thresholds) -> Finding:
     name = log.cluster
     return Finding(
-        subject=LOG + name,
+        subject=Subject(LOG, name),
         severity=Severity.WARNING,
         summary=f"The metadata log of cluster {name} grows faster than kraftwatch evaluates it: what was observed "
         f"since {utc_text(log.since_ms)} is not evaluated yet, and its alerts are late. Those of other clusters are "
         "not.",
-        evidence={CLUSTERS: [name], "cluster": name, "waiting_bytes": log.size, "oldest_waiting_at_ms": log.since_ms},
+        evidence={"clusters": [name], "cluster": name, "waiting_bytes": log.size, "oldest_waiting_at_ms": log.since_ms},
+        facts=Facts(clusters=(name,)),
         remedy=(
             "# Read what the log holds, on a controller: kafka-dump-log.sh --cluster-metadata-decoder --files SEGMENT, "
             "with the newest segment of __cluster_metadata-0; thousands of registrations or features are a fault or an "
@@ -249,6 +254,7 @@ def _clock(job: JobState) -> Finding:
         f"{utc_text(step.after_ms)}. Times in alerts from before are wrong by this, and new ones until it has caught "
         "up.",
         evidence={"clock_before_at_ms": step.before_ms, "clock_now_at_ms": step.after_ms},
+        facts=Facts(clock_step=step),
         remedy=(
             "# Check the time service on this host: timedatectl, or chronyc tracking",
             "# Compare the clocks of the controllers, of Alertmanager and of this host",
@@ -292,7 +298,7 @@ before Spark has started none about it."""
 def _missing(job: JobState, missing: MissingDependency) -> Finding:
     severity, consequence, remedy = _DEPENDENCIES[missing.name]
     return Finding(
-        subject=missing.name,
+        subject=Subject(missing.name),
         severity=severity,
         summary=f"{missing.why[0].upper()}{missing.why[1:]}, since {utc_text(missing.since_ms)}: {consequence}.",
         evidence={"missing": missing.name, "reason": missing.why, "since": utc_text(missing.since_ms)},
@@ -301,8 +307,8 @@ def _missing(job: JobState, missing: MissingDependency) -> Finding:
     )
 
 
-def _resolved(job: JobState, subject: str) -> str:
-    if subject in _DEPENDENCIES:
+def _resolved(job: JobState, subject: Subject) -> str:
+    if subject.kind in _DEPENDENCIES:
         return f"What was missing ({subject}) is there again."
     if subject == CLOCK:
         return f"The clock was not set again for {ms_text(CLOCK_LASTS_MS)}."
@@ -310,12 +316,11 @@ def _resolved(job: JobState, subject: str) -> str:
         return "Observations are evaluated when they are made."
     if subject == CUT_OFF:
         return f"This host observes {job.monitored - len(job.blind)} of {job.monitored} clusters."
-    if subject.startswith(RELAY):
-        name = subject.removeprefix(RELAY)
-        configured = name in {relay.cluster for relay in job.relays}
-        return f"The relay of cluster {name} {'sends rows' if configured else 'is no longer configured'}."
-    if subject.startswith(LOG):
-        return f"No observation of cluster {subject.removeprefix(LOG)} waits to be evaluated."
+    if subject.kind == RELAY:
+        configured = subject.name in {relay.cluster for relay in job.relays}
+        return f"The relay of cluster {subject.name} {'sends rows' if configured else 'is no longer configured'}."
+    if subject.kind == LOG:
+        return f"No observation of cluster {subject.name} waits to be evaluated."
     return f"No further {subject} were refused."
 
 

@@ -24,9 +24,9 @@ from collections.abc import Iterable
 
 from rules.finding import Finding, JobRule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.model.job_state import JobState, SinkState
+from rules.model.subject import Subject
 
 _MAX_LISTED = 10
-_PREFIX = "sink "
 
 
 def evaluate(job: JobState, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -38,9 +38,9 @@ def evaluate(job: JobState, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _finding(sink)
 
 
-def subject_of(name: str) -> str:
+def subject_of(name: str) -> Subject:
     """Returns the subject of an alert about a sink."""
-    return _PREFIX + name
+    return Subject("sink", name)
 
 
 def _finding(sink: SinkState) -> Finding:
@@ -64,11 +64,10 @@ def _finding(sink: SinkState) -> Finding:
     )
 
 
-def _resolved(job: JobState, subject: str) -> str:
-    name = subject.removeprefix(_PREFIX)
-    if name not in {sink.name for sink in job.sinks}:
-        return f"The sink {name} is no longer configured."
-    return f"No delivery to the sink {name} fails."
+def _resolved(job: JobState, subject: Subject) -> str:
+    if subject.name not in {sink.name for sink in job.sinks}:
+        return f"The {subject} is no longer configured."
+    return f"No delivery to the {subject} fails."
 
 
 RULE = JobRule(

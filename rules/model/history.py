@@ -11,13 +11,21 @@ class Recovery:
     """A partition whose LeaderRecoveryState is RECOVERING (KIP-704), and since when by the log's timestamps."""
 
     topic_id: TopicId
+    """Topic id."""
     topic: str | None
+    """Topic name; None if the log does not contain it."""
     partition: int
+    """Partition number."""
     replicas: tuple[NodeId, ...]
+    """Assigned replicas."""
     isr: tuple[NodeId, ...]
+    """In-sync replicas."""
     leader: NodeId | None
+    """Node id of the leader; None if the partition has none."""
     since_offset: Offset
+    """Offset of the record that set the state."""
     since_timestamp_ms: Millis
+    """When the state was written, by the controllers' clock."""
     at_least: bool
     """True if a snapshot contains the state: it began at `since_timestamp_ms` or long before."""
     previous_isr: tuple[NodeId, ...] | None
@@ -38,8 +46,9 @@ class Recovery:
     added_timestamp_ms: Millis | None = None
     """The timestamp of the record that last added one."""
     leader_epoch: int | None = None
-    """The partition's leader epoch; None if the log no longer contains it. The same holds for `partition_epoch`."""
+    """The partition's leader epoch; None if the log no longer contains it."""
     partition_epoch: int | None = None
+    """The partition's partition epoch; None if the log no longer contains it."""
     leader_changes: int = 0
     """How often the log recorded another leader since: each was elected uncleanly too, or the same one came back."""
     elected: bool | None = None
@@ -150,16 +159,21 @@ class Election:
     """A LeaderChangeMessage: a controller won an election, with the log's timestamp."""
 
     leader_id: NodeId
+    """The elected controller."""
     leader_epoch: Epoch
+    """Its leader epoch."""
     offset: Offset
+    """Offset of the LeaderChangeMessage."""
     timestamp_ms: Millis
+    """When it was written, by the controllers' clock."""
     voter_ids: tuple[NodeId, ...] = ()
     """The voters of the leader's voter set then."""
     granting_voter_ids: tuple[NodeId, ...] = ()
     """Those that voted for it."""
     previous_leader_id: NodeId | None = None
-    """The winner of the election before; None if the log no longer contains it. The same holds for `previous_epoch`."""
+    """The winner of the election before; None if the log no longer contains it."""
     previous_epoch: Epoch | None = None
+    """Its leader epoch; None if the log no longer contains it."""
     after_ms: Millis | None = None
     """How long before the election the newest batch of an earlier observation was written, by the log's timestamps."""
 
@@ -169,9 +183,13 @@ class ControllerStart:
     """A RegisterControllerRecord with an incarnation id not registered before: a controller process started."""
 
     id: NodeId
+    """Node id of the controller."""
     incarnation_id: str
+    """Of its process."""
     offset: Offset
+    """Offset of the registration."""
     timestamp_ms: Millis
+    """When it was written, by the controllers' clock."""
     replaced_incarnation_id: str | None = None
     """The process of the controller that was registered before; None for the first one."""
 
@@ -238,12 +256,17 @@ class VoterChange:
     """A VotersRecord that followed another one in the log."""
 
     before: tuple[ReplicaKey, ...]
+    """The voters of the former set."""
     after: tuple[ReplicaKey, ...]
+    """The voters of the later set."""
     moved: tuple[NodeId, ...] = ()
     """The voters whose endpoints changed."""
     offset: Offset
+    """Offset of the later VotersRecord."""
     leader_epoch: Epoch
+    """Leader epoch of its batch."""
     timestamp_ms: Millis
+    """When it was written, by the controllers' clock."""
 
     @property
     def added(self) -> tuple[ReplicaKey, ...]:
@@ -277,8 +300,11 @@ class UncleanElections:
     """Unclean elections of one topic's partitions (KIP-704) within a few minutes, with the log's timestamps."""
 
     topic_id: TopicId
+    """Topic id."""
     topic: str | None
+    """Topic name; None if the log does not contain it."""
     elections: int
+    """Number of elections."""
     partitions: tuple[int, ...]
     """The partitions, sorted; replay bounds their number."""
     leaders: tuple[NodeId, ...]
@@ -289,8 +315,11 @@ class UncleanElections:
     All others if the ELR of a partition without a leader was cleared: the log does not show which they were.
     """
     first_timestamp_ms: Millis
+    """When the first one was written, by the controllers' clock."""
     last_timestamp_ms: Millis
+    """When the last one was written, by the controllers' clock."""
     last_offset: Offset
+    """Offset of the record of the last one."""
     last_leaders: int = 0
     """How many of the elections elected the last leader or the only replica: no other replica's records are lost."""
     most_replicas: int = 0

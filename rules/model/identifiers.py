@@ -47,8 +47,11 @@ class Endpoint:
     """A listener's advertised address."""
 
     listener: str
+    """Name of the listener."""
     host: str
+    """Host name or IP address."""
     port: int
+    """Port."""
     protocol: str | None = field(default=None, compare=False)
     """The security protocol, such as SASL_SSL: registrations contain it, VotersRecord and DescribeQuorum do not."""
 

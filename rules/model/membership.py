@@ -23,8 +23,11 @@ class FeatureRange:
     """The levels of one feature (KIP-584), such as `metadata.version`, that a node supports."""
 
     name: str
+    """Name of the feature."""
     lowest: int
+    """The lowest level that is supported."""
     highest: int
+    """The highest level that is supported."""
 
     def __str__(self) -> str:
         """Returns `metadata.version 7-30`."""
@@ -101,7 +104,9 @@ class Voter:
     """One voter of a VotersRecord. Invariant: the first endpoint is the one that other voters dial."""
 
     key: ReplicaKey
+    """Node id and directory id."""
     endpoints: tuple[Endpoint, ...]
+    """The endpoints in the VotersRecord."""
     kraft_versions: FeatureRange | None = field(default=None, compare=False)
     """The kraft.versions that it supports."""
 
@@ -119,9 +124,13 @@ class VoterSet:
     """
 
     voters: tuple[Voter, ...]
+    """The voters."""
     offset: Offset
+    """Offset of the VotersRecord; -1 for the set that a directory was formatted with."""
     leader_epoch: Epoch | None
+    """Leader epoch of its batch."""
     timestamp_ms: Millis | None
+    """When it was written, by the controllers' clock."""
 
     @property
     def majority(self) -> int:

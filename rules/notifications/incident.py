@@ -2,12 +2,15 @@
 
 An alert joins an open incident of its cluster if a firing alert of that incident has the same rule, if one of the two
 rules explains the other (`Rule.inhibited_by`, `Rule.grouped_with`), or if both name a failed node with the same id
-(`FAILED_NODES`): the controller and the broker of a combined node are one process. Otherwise it opens a new incident.
+(`Facts.failed_nodes`): the controller and the broker of a combined node are one process. Otherwise it opens a new
+incident.
 
 A critical alert has to reach a person who has acknowledged the incident: it joins only what it is part of. That is an
-incident with a rule that explains it; one that began with it or after it; and one that is not critical yet, if the two
-rules are grouped or name the same node. Otherwise it opens a new incident. An incident that becomes critical while it
-is open *escalates*: services that page people get a new page for it (`deduplication_key`).
+incident with a rule that explains it; one that began with it or after it; and one that is not critical yet, if an alert
+of it has the same cause: the two rules are grouped or name the same failed node, and the alert is a warning that is not
+about other nodes. An info says what is no fault, such as a controlled shutdown, and explains no outage an hour later.
+Otherwise it opens a new incident. An incident that becomes critical while it is open *escalates*: services that page
+people get a new page for it (`deduplication_key`).
 
 If too many incidents were opened within a short time (for example, a whole site is down), further alerts of any
 cluster share one incident, the storm incident: one page for two hundred alerts is more useful than two hundred pages.
@@ -19,12 +22,13 @@ deduplicates by a key gets the same one from both. After each escalation the key
 
 import hashlib
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rules.alert import Alert, AlertId, AlertState
-from rules.finding import FAILED_NODES, DeclaredRule, Severity
-from rules.model.identifiers import Millis
+from rules.finding import DeclaredRule, Severity
+from rules.model.identifiers import Millis, NodeId
+from rules.model.subject import NO_NODE
 
 STORM_AT = 20
 """When this many incidents were opened within the window, further ones are merged."""
@@ -48,8 +52,12 @@ class _FiringAlert:
     started_at_ms: Millis
     critical_since_ms: Millis | None
     """None: it is not critical."""
-    failed: frozenset[tuple[str, str]]
+    failed: frozenset[tuple[str, NodeId]]
     """The failed nodes that it names: the cluster's id, and theirs."""
+    about: frozenset[NodeId]
+    """The nodes that it is about; none: it is about the quorum, or a topic."""
+    is_fault: bool
+    """Whether its severity is not info."""
 
 
 @dataclass(slots=True)
@@ -132,6 +140,8 @@ class IncidentGrouper:
                 started_at_ms=alert.started_at_ms,
                 critical_since_ms=since_ms,
                 failed=_failed_nodes(alert),
+                about=_nodes(alert),
+                is_fault=alert.severity is not Severity.INFO,
             )
             self._incident_of[alert.fingerprint] = same_rule[id_] = incident
         else:
@@ -172,20 +182,25 @@ class IncidentGrouper:
             yield from self._firing_by_rule.get((alert.cluster_id, cause), {}).values()
         failed = _failed_nodes(alert)
         for incident, found in self._open.items() if failed else ():
-            same_node = any(not each.failed.isdisjoint(failed) for each in found.firing.values())
-            if same_node and self._is_part_of(alert, found, grouped=True):
+            same_node = [each for each in found.firing.values() if not each.failed.isdisjoint(failed)]
+            if same_node and self._is_part_of(alert, found, same_node):
                 yield incident
         for other in (alert.rule, *self._related.get(alert.rule, ())):
             other_rule = self._rules.get(other)
             is_grouped = other in grouped or (other_rule is not None and alert.rule in other_rule.grouped_with)
-            for incident in self._firing_by_rule.get((alert.cluster_id, other), {}).values():
-                if self._is_part_of(alert, self._open[incident], grouped=is_grouped):
+            for id_, incident in self._firing_by_rule.get((alert.cluster_id, other), {}).items():
+                found = self._open[incident]
+                if self._is_part_of(alert, found, [found.firing[id_]] if is_grouped else []):
                     yield incident
 
-    def _is_part_of(self, alert: Alert, found: _OpenIncident, *, grouped: bool) -> bool:
-        if alert.severity is not Severity.CRITICAL or (grouped and found.critical_since_ms is None):
+    def _is_part_of(self, alert: Alert, found: _OpenIncident, related: Sequence[_FiringAlert]) -> bool:
+        """Returns whether an alert belongs to an open incident. `related`: those of it that may have the same cause."""
+        if alert.severity is not Severity.CRITICAL or alert.started_at_ms - found.reference_ms <= SAME_FAULT_MS:
             return True
-        return alert.started_at_ms - found.reference_ms <= SAME_FAULT_MS
+        about = _nodes(alert)
+        return found.critical_since_ms is None and any(
+            each.is_fault and (not about or not each.about or not each.about.isdisjoint(about)) for each in related
+        )
 
     def _new_incident(self, alert: Alert, at_ms: Millis, keys_in_use: Collection[str]) -> str:
         key = alert.fingerprint
@@ -218,9 +233,13 @@ def _critical_since_ms(alert: Alert, before: _FiringAlert | None) -> Millis | No
     return alert.observed_at_ms if before.critical_since_ms is None else before.critical_since_ms
 
 
-def _failed_nodes(alert: Alert) -> frozenset[tuple[str, str]]:
-    nodes = alert.evidence.get(FAILED_NODES)
-    return frozenset((alert.cluster_id, str(node)) for node in nodes) if isinstance(nodes, list) else frozenset()
+def _failed_nodes(alert: Alert) -> frozenset[tuple[str, NodeId]]:
+    return frozenset((alert.cluster_id, node) for node in alert.facts.failed_nodes)
+
+
+def _nodes(alert: Alert) -> frozenset[NodeId]:
+    node = alert.about.node
+    return frozenset(alert.facts.failed_nodes) | (frozenset() if node == NO_NODE else {node})
 
 
 def _related(rules: Mapping[str, DeclaredRule]) -> Mapping[str, tuple[str, ...]]:

@@ -105,7 +105,8 @@ class Notification:
     """The id of the incident, 16 hex digits; for a sink that keeps a record, the alert's fingerprint."""
     reason: NotifyReason
     alerts: tuple[Alert, ...]
-    """The newest transition of each alert of the incident, the root cause first. Never empty.
+    """The newest transition of each alert of the incident, the worst that fires first, of several the root cause. Never
+    empty.
 
     A resolved alert is listed until the whole incident is resolved.
     """
@@ -127,6 +128,8 @@ class Notification:
     """Of a repeated notification: when the sink was notified before."""
     acknowledgements: tuple[Acknowledgement, ...] = ()
     """Those of its firing alerts."""
+    was: Alert | None = None
+    """The worst that the open incident was, if that is over and the sink was not notified of it."""
 
     @property
     def id(self) -> str:
@@ -143,7 +146,7 @@ class Notification:
 
     @property
     def root(self) -> Alert:
-        """The root cause."""
+        """The worst of the firing alerts, of several the root cause; of a resolved incident, the root cause."""
         return self.alerts[0]
 
     @property
@@ -173,11 +176,15 @@ class Notification:
 
     @property
     def summary(self) -> str:
-        """The conclusion: that of the root cause; of a resolved incident, what is true since its last alert resolved.
+        """The conclusion: that of the worst alert that fires; for a new sink also what was worse before.
 
-        The text of an alert that resolved earlier describes the quorum of that moment.
+        Of a resolved incident, what is true since its last alert resolved: the text of one that resolved earlier
+        describes the quorum of that moment.
         """
-        return self._described.summary
+        now, was = self._described.summary, self.was
+        if was is None:
+            return now
+        return f"{now} Before, the incident was {was.severity} ({was.rule}): {was.summary}"
 
     @property
     def late_ms(self) -> Millis | None:

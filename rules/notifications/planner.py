@@ -14,6 +14,8 @@ Pure: the same records and the same `now` give the same plan.
   still firing then. Until then the incident is not resolved, and nothing new is sent while the quorum recovers.
 - An acknowledged alert is not sent to a sink that was not notified of it, and what was sent is not repeated; its
   changes and its end are sent. A sink that shows acknowledgements is notified when they begin and end.
+- A notification describes the worst alert that fires. A sink that was not notified of an open incident also gets what
+  it was before, if that was worse.
 - An open incident is sent again after each repeat interval; one of which all alerts are silenced or acknowledged only
   to a sink in which it would end by itself, and people would be notified that it resolved.
 - Notifications that failed are sent later, none is lost. An incident that began and ended while the sink was
@@ -22,7 +24,8 @@ Pure: the same records and the same `now` give the same plan.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from rules.alert import Alert, AlertState
 from rules.finding import DeclaredRule, Severity
@@ -124,11 +127,12 @@ class NotificationPlanner:
         last_notified: Mapping[str, Notified],
         holds: Iterable[Hold],
         now_ms: Millis,
+        earlier: Mapping[str, Sequence[Alert]] = MappingProxyType({}),
     ) -> NotificationPlan:
         """Returns what to send now.
 
         `incidents`: by id, the transitions (oldest first, without discarded ones) of each that is firing or has a
-        pending one.
+        pending one. `earlier`: transitions of them from before the sink was added, which it never gets.
         """
         active = [hold for hold in holds if hold.active(now_ms)]
         notifications: list[Notification] = []
@@ -139,6 +143,9 @@ class NotificationPlanner:
             discarded += [alert for one in decisions if one.discarded for alert in one.history.pending]
             silenced += sum(one.silenced and not one.history.resolved for one in decisions)
             notification = self._notification(incident, decisions, last_notified.get(incident), now_ms)
+            if notification is not None and notification.firing and not notification.previously_notified:
+                was = _worst_before(notification, decisions, earlier.get(incident, ()), active)
+                notification = replace(notification, was=was)
             notifications += [notification] if notification else []
         return NotificationPlan(
             notifications=_worst_first(notifications), discarded=tuple(discarded), silenced=silenced
@@ -237,8 +244,8 @@ class NotificationPlanner:
 
     def _root_cause_order(
         self, alert: Alert, rules: Counter[str], ended_ms: Millis
-    ) -> tuple[bool, bool, int, int, Millis]:
-        """Sorts firing before resolved, then by number of explaining alerts, then the worst, then the oldest.
+    ) -> tuple[bool, bool, int, int, int, Millis]:
+        """Sorts firing before resolved, the worst of those first, then by number of explaining alerts, then the oldest.
 
         An alert that resolved long before the newest transition is last: its text says what was true then.
         """
@@ -247,7 +254,18 @@ class NotificationPlanner:
         explained_by = sum(rules[cause] for cause in set(causes))
         resolved = alert.state is AlertState.RESOLVED
         former = resolved and ended_ms - alert.observed_at_ms > RECOVERY_MS
-        return resolved, former, explained_by, -alert.severity.rank, alert.started_at_ms
+        rank = -alert.severity.rank
+        return resolved, former, 0 if resolved else rank, explained_by, rank, alert.started_at_ms
+
+
+def _worst_before(
+    notification: Notification, decisions: Iterable[_AlertDecision], earlier: Iterable[Alert], active: Sequence[Hold]
+) -> Alert | None:
+    """Returns the newest of the worst transitions of an open incident that are worse than what fires; None: none is."""
+    known = [alert for one in decisions if one.sendable for alert in one.history.pending]
+    known += [alert for alert in earlier if not any(hold.matches(alert) for hold in active)]
+    worse = [one for one in known if _fires(one) and one.severity.rank > notification.severity.rank]
+    return max(worse, key=lambda one: (one.severity.rank, one.observed_at_ms), default=None)
 
 
 def _fires(alert: Alert) -> bool:

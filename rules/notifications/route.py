@@ -57,8 +57,6 @@ LONGEST_NAME, LONGEST_COMMENT = 200, 1_000
 """Of who holds alerts back, and why: characters."""
 _NO_NAME = "\0" * 16
 """Only a pattern that matches everything matches it."""
-CLUSTERS = "clusters"
-"""The key of evidence in which an alert about the job lists the clusters that it reports: it is routed like theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +76,10 @@ class Route:
         if alert.severity.rank < self.min_severity.rank:
             return False
         if alert.cluster_id == JOB_CLUSTER_ID:
-            clusters = alert.evidence.get(CLUSTERS)
-            if not isinstance(clusters, list):
+            clusters = alert.facts.clusters
+            if not clusters:
                 return True
-            return any(_any_matches(self.clusters, str(name)) for name in clusters) and self.includes_rule(alert.rule)
+            return any(_any_matches(self.clusters, name) for name in clusters) and self.includes_rule(alert.rule)
         return _any_matches(self.clusters, alert.cluster) and self.includes_rule(alert.rule)
 
     def includes_rule(self, rule: str) -> bool:

@@ -3,6 +3,7 @@
 The states are Spark's own, in the job's checkpoint; its query may be running. They are decoded where the tasks run.
 """
 
+import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ from streaming.pipeline.stored_state import group_states, stored_batches
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import job_cluster_status
-from streaming.status.cluster_status import ClusterStatus, to_bytes
+from streaming.status.cluster_status import ClusterStatus, status_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ _COLUMNS: Final[Mapping[str, tuple[DataType, Callable[[_State], object]]]] = {
     "electable": (BooleanType(), lambda state: state.status.electable),
     "firing": (_CONDITIONS, partial(_conditions, firing=True)),
     "pending": (_CONDITIONS, partial(_conditions, firing=False)),
-    "status": (_TEXT, lambda state: to_bytes(state.status).decode()),
+    "status": (_TEXT, lambda state: json.dumps(status_json(state.status), ensure_ascii=False)),
 }
 CLUSTER_STATE: Final = StructType(
     [

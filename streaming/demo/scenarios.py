@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deploy.lab.lab import Lab
+from rules.model.subject import Subject
 from streaming.demo.job_process import AlertLine, JobProcess
 
 Print = Callable[[str], None]
@@ -106,7 +107,7 @@ def replace_disk(context: ScenarioContext) -> None:
 def run_printed_commands(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
     """Runs exactly the commands that the alert printed."""
     alert = next(each for each in alerts if each.rule == "voter-disk-replaced")
-    node = int(alert.subject.removeprefix("controller "))
+    node = Subject.of(alert.subject).node
     for line in alert.remedy:
         if not line.startswith("#"):
             context.say(f"$ {line}")

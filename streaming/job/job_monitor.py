@@ -12,12 +12,10 @@ from rules.evaluate import BLIND, JOB_RULES, evaluate_job
 from rules.finding import Severity, Thresholds
 from rules.firing import AHEAD_MS, Firing
 from rules.job.monitor_degraded import (
-    CLOCK,
     CLOCK_LASTS_MS,
     CUT_OFF,
-    MESSAGES,
     REFUSED_LASTS_MS,
-    ROWS,
+    RELAY,
     SETTLED_MS,
     cut_off,
     refused_subject,
@@ -36,7 +34,8 @@ from rules.model.job_state import (
     SinkState,
     WaitingLog,
 )
-from rules.notifications.route import CLUSTERS, Silence
+from rules.model.subject import Subject
+from rules.notifications.route import Silence
 from streaming.job.dependencies import Missing
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.topic_files import TopicState
@@ -106,7 +105,7 @@ class JobMonitor:
         self._tracked = TrackedConditions()
         self._notifies_since_ms = self._clock.read()
         self._clock_step: ClockStep | None = None
-        self._refused: dict[str, RefusedRows] = {}
+        self._refused: dict[Subject, RefusedRows] = {}
         """By subject."""
         self._waiting: dict[str, WaitingLog] = {}
         self._evaluated: set[str] = set()
@@ -143,22 +142,13 @@ class JobMonitor:
             self._restore(alert, now_ms)
 
     def _restore(self, alert: Alert, now_ms: Millis) -> None:
-        evidence: Mapping[str, Any] = alert.evidence
-        if alert.subject == CLOCK:
-            before_ms, after_ms = evidence["clock_before_at_ms"], evidence["clock_now_at_ms"]
-            self._clock_step = ClockStep(before_ms=before_ms, after_ms=after_ms, at_ms=now_ms)
-        elif alert.subject.startswith((ROWS, MESSAGES)):
-            self._refused[alert.subject] = RefusedRows(
-                cluster=evidence["cluster"],
-                part=evidence["refused"],
-                reason=evidence["reason"],
-                topic_partition=evidence["topic_partition"],
-                offset=evidence["offset"],
-                appended_at_ms=evidence["appended_at_ms"],
-                newest_ms=now_ms,
-            )
-        elif alert.subject == CUT_OFF:
-            self._held, self._cut_off_at_ms = frozenset(map(str, evidence[CLUSTERS])), now_ms
+        facts = alert.facts
+        if facts.clock_step is not None:
+            self._clock_step = replace(facts.clock_step, at_ms=now_ms)
+        elif facts.refused is not None:
+            self._refused[alert.about] = replace(facts.refused, newest_ms=now_ms)
+        elif alert.about == CUT_OFF:
+            self._held, self._cut_off_at_ms = frozenset(facts.clusters), now_ms
 
     def note_batch(self, batch: DeliveredBatch) -> None:
         """Notes which clusters have rows, which rows were refused or wait, and how late they were evaluated."""
@@ -221,10 +211,10 @@ class JobMonitor:
     @property
     def relay_is_silent(self) -> bool:
         """Whether the alert about a relay fires: no batch may come then, and sinks must be called nevertheless."""
-        return any(one.subject.startswith("relay of ") for one in self._tracked.conditions.values())
+        return any(one.about.kind == RELAY for one in self._tracked.conditions.values())
 
     def _note_cut_off(self, state: JobState, together: Sequence[BlindCluster]) -> None:
-        fires = any(one.subject == CUT_OFF for one in self._tracked.conditions.values())
+        fires = any(one.about == CUT_OFF for one in self._tracked.conditions.values())
         if fires:
             self._held |= {one.name for one in together}
             self._held_until_ms = None
@@ -299,11 +289,12 @@ def _blind(inputs: JobInputs, recorded: Sequence[Alert]) -> list[BlindCluster]:
     names = set(inputs.clusters)
     found = {one.name: one for one in inputs.blind if one.name in names}
     for alert in recorded:
-        if alert.cluster in names and _is_of_quorum(alert) and monitor_blind.observes_nothing(alert.evidence):
+        reasons = alert.facts.unobserved
+        if alert.cluster in names and alert.rule == BLIND and reasons is not None:
             found[alert.cluster] = BlindCluster(
                 name=alert.cluster,
                 since_ms=alert.started_at_ms,
-                reasons=monitor_blind.failing_reasons(alert.evidence),
+                reasons=frozenset(reasons),
                 alert=alert.summary,
                 critical=alert.severity is Severity.CRITICAL,
             )
@@ -312,5 +303,4 @@ def _blind(inputs: JobInputs, recorded: Sequence[Alert]) -> list[BlindCluster]:
 
 def _is_of_quorum(alert: Alert) -> bool:
     """Returns whether an alert is `monitor-blind` of a cluster's quorum."""
-    subject = (alert.rule, alert.subject)
-    return subject == (BLIND, monitor_blind.QUORUM_SUBJECT) and alert.cluster_id != JOB_CLUSTER_ID
+    return (alert.rule, alert.about) == (BLIND, monitor_blind.QUORUM_SUBJECT) and alert.cluster_id != JOB_CLUSTER_ID

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from streaming.metrics.rates import Rates, node_of
 from streaming.status.cluster_status import ClusterStatus, StatusSource
-from streaming.status.status_parts import ReplicaRole, ReplicaStatus
+from streaming.status.voters import ReplicaRole, ReplicaStatus
 
 PREFIX = "kraftwatch_"
 CLUSTER = "cluster"

@@ -20,8 +20,8 @@ from streaming.metrics.metric_spec import (
     while_polled,
 )
 from streaming.metrics.rates import Rates, node_of
-from streaming.status.cluster_status import ClusterStatus, QuorumMode
-from streaming.status.status_parts import BrokerCounts, PendingVoters
+from streaming.status.cluster_status import BrokerCounts, ClusterStatus, QuorumMode
+from streaming.status.voters import PendingVoters
 
 
 def _states(sample: ClusterSample) -> Values:
@@ -39,7 +39,7 @@ def _pending(of: Callable[[PendingVoters], bool]) -> Read:
 
 def _boot_times(sample: ClusterSample) -> Values:
     times = sample.status.registered_at_ms
-    return {(str(node),): at_ms / 1000 for node, at_ms in times.items() if at_ms is not None}
+    return {(str(node),): at_ms / 1000 for node, at_ms in times.items()}
 
 
 def _average(of: Callable[[Rates], tuple[float, float] | None]) -> Read:

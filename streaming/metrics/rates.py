@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from rules.model.membership import majority
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.status_parts import ReplicaRole, ReplicaStatus
+from streaming.status.voters import ReplicaRole, ReplicaStatus
 
 WINDOW_MS = 60_000
 """How far back rates and commit waits reach: twice Kafka's window of 30 s, because a poll happens once a second."""
@@ -94,9 +94,9 @@ class Rates:
 
     def _add_elections(self, status: ClusterStatus, offset: int, time_ms: int) -> None:
         fresh = [
-            _TimedElection(at_ms=one.at_ms, took_ms=one.at_ms - time_ms)
+            _TimedElection(at_ms=one.timestamp_ms, took_ms=one.timestamp_ms - time_ms)
             for one in status.elections
-            if offset < one.offset <= offset + 1 + _RECORDS_BEFORE_ELECTION and one.at_ms >= time_ms
+            if offset < one.offset <= offset + 1 + _RECORDS_BEFORE_ELECTION and one.timestamp_ms >= time_ms
         ][:1]
         now_ms = status.newest_timestamp_ms or time_ms
         self._elections = tuple(one for one in (*self._elections, *fresh) if now_ms - one.at_ms <= ELECTIONS_MS)

@@ -18,7 +18,6 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
-from rules.checks import monitor_blind
 from rules.evaluate import BLIND
 from rules.firing import AHEAD_MS, Firing
 from rules.lifecycle import TrackedCondition, TrackedConditions, notified_conditions
@@ -106,9 +105,7 @@ class EarlyCluster:
     def blind(self) -> TrackedCondition | None:
         """The condition that no data source of the quorum answers, pending or firing; None: one does."""
         conditions = self._monitor.tracked.conditions.values()
-        return next(
-            (one for one in conditions if one.rule == BLIND and monitor_blind.observes_nothing(one.evidence)), None
-        )
+        return next((one for one in conditions if one.rule == BLIND and one.facts.unobserved is not None), None)
 
     def is_superseded(self, evaluated_ms: Millis) -> bool:
         """Returns whether the step, by its newest status, has evaluated what was evaluated here at its first one."""
@@ -161,7 +158,7 @@ class EarlyEvaluation:
             BlindCluster(
                 name=name,
                 since_ms=found.started_at_ms,
-                reasons=monitor_blind.failing_reasons(found.evidence),
+                reasons=frozenset(found.facts.unobserved or ()),
                 alert=None,
                 critical=True,
             )

@@ -26,7 +26,6 @@ from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_reason
-from streaming.replay.copied import copied
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.machine import Machine
 from streaming.replay.rule_evaluator import RuleEvaluator
@@ -414,4 +413,11 @@ def _undecodable(row: DecodedRow) -> Iterator[RefusedRow]:
 
 
 def _part(row: DecodedRow, ordinal: int, event: Undecodable) -> RefusedRow:
-    return copied(RefusedRow, event, sequence=row.sequence, observed_at_ms=row.observed_at_ms, ordinal=ordinal)
+    return RefusedRow(
+        sequence=row.sequence,
+        observed_at_ms=row.observed_at_ms,
+        ordinal=ordinal,
+        offset=event.offset,
+        length=event.length,
+        reason=event.reason,
+    )

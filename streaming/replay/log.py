@@ -32,7 +32,6 @@ from rules.model.history import NodeKind, ZkMigration
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
-from streaming.replay.copied import copied
 from streaming.replay.image import Image, changed_broker, registered_broker, registered_controller, with_unknown
 from streaming.replay.partitions import PartitionOrTopic, Partitions
 
@@ -192,7 +191,12 @@ class Log:
                 image = replace(image, kraft_version=record.version)
             case VotersReplaced():
                 # A snapshot's set gets its last contained offset, as in Kafka's KRaftControlRecordStateMachine.
-                committed = copied(VoterSet, origin, voters=record.voters)
+                committed = VoterSet(
+                    voters=record.voters,
+                    offset=origin.offset,
+                    leader_epoch=origin.leader_epoch,
+                    timestamp_ms=origin.timestamp_ms,
+                )
                 if self.origin is None:
                     image = replace(
                         image, history=recent_history.with_voters(image.history, image.committed, committed, record.at)

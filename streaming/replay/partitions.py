@@ -24,7 +24,6 @@ from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, OfflineDirectory, OfflinePartitions, Reassignment, Recovery
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
-from streaming.replay.copied import copied
 from streaming.replay.directory_numbers import DirectoryNumbers
 from streaming.replay.offline_sums import OfflineSums
 from streaming.replay.recent_history import UncleanElection
@@ -462,9 +461,10 @@ class Partitions:
         if event.leader is None or event.leader == known.leader or event.replicas is not None:
             return
         self.elected_recovered.append(
-            copied(
-                ElectedRecovered,
-                known,
+            ElectedRecovered(
+                topic_id=known.topic_id,
+                topic=known.topic,
+                partition=known.partition,
                 leader=event.leader,
                 previous_leader=known.leader,
                 offset=origin.offset,

@@ -23,7 +23,6 @@ from rules.model.history import (
 )
 from rules.model.identifiers import Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
-from streaming.replay.copied import copied
 from streaming.replay.image import Image
 
 REMEMBERED_MS = Millis(3_600_000)
@@ -73,12 +72,13 @@ class UncleanElection(NamedTuple):
 def with_leader_change(image: Image, event: LeaderChanged) -> RecentHistory:
     """Adds a LeaderChangeMessage to the history of the image before it; the caller skips re-read ones."""
     at, previous_ms = event.at, image.newest_timestamp_ms
-    one = copied(
-        Election,
-        event,
+    one = Election(
+        leader_id=event.leader_id,
         leader_epoch=at.leader_epoch,
         offset=at.offset,
         timestamp_ms=at.timestamp_ms,
+        voter_ids=event.voter_ids,
+        granting_voter_ids=event.granting_voter_ids,
         previous_leader_id=image.leader_id,
         previous_epoch=image.leader_epoch,
         after_ms=None if previous_ms is None else Millis(max(0, at.timestamp_ms - previous_ms)),

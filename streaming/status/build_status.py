@@ -2,24 +2,22 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
 
-from connectors.logdir.log_dir_files import ElectionState
-from connectors.logdir.log_dir_reader import VoterSetInFile
+from rules.analysis.electability import electable
 from rules.analysis.leadership import current_leader, leaderless
+from rules.analysis.votes import failures_left
 from rules.evaluate import evaluate
 from rules.finding import Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions
-from rules.model.history import Recovery, UncleanElections, VoterChange
+from rules.model.history import Recovery
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
-from streaming.replay.copied import copied
-from streaming.status import build_voters
-from streaming.status import status_parts as parts
-from streaming.status.build_voters import recorded_voters
+from streaming.status import voters
 from streaming.status.cluster_status import (
+    BrokerCounts,
     ChangedSeverity,
     ClusterState,
     ClusterStatus,
@@ -27,9 +25,11 @@ from streaming.status.cluster_status import (
     FindingStatus,
     PendingCondition,
     QuorumMode,
+    RecoveringPartition,
+    TopicRecovery,
+    UnknownStatus,
 )
 from streaming.status.event_history import oldest_by_topic
-from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import worst_first
 
 RECOVERING_LIMIT = 2_000
@@ -73,44 +73,15 @@ def cluster_status(
         tracked: the cluster's tracked conditions, for `pending`; None where no job runs.
         recovering_limit: how many recovering partitions are named; None: all.
     """
-    quorum, evaluation, history = state.quorum, state.evaluation, state.quorum.history
+    quorum, poll, evaluation, history = state.quorum, state.quorum.poll, state.evaluation, state.quorum.history
     longest = sorted(
         quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition)
     )
-    return replace(
-        _present_state(state),
-        elections=tuple(copied(parts.ElectionStatus, one, at_ms=one.timestamp_ms) for one in history.elections),
-        voter_changes=tuple(
-            copied(parts.VoterChangeStatus, one, at_ms=one.timestamp_ms) for one in history.voter_changes
-        ),
-        findings=tuple(
-            copied(FindingStatus, one, hold_s=one.hold(state.thresholds[one.rule]) / 1000)
-            for one in worst_first(evaluation.findings)
-        ),
-        unknown=tuple(evaluation.unknown),
-        failing=_failing(quorum),
-        recovering=tuple(_recovering_partition(quorum, one) for one in longest[:recovering_limit]),
-        recoveries=_topic_recoveries(longest),
-        reconfigurations=tuple(map(_forced_reconfiguration, history.reconfigurations)),
-        starts=tuple(copied(parts.ControllerStartStatus, one, at_ms=one.timestamp_ms) for one in history.starts),
-        unclean=tuple(map(_unclean_elections, history.unclean)),
-        pending=_pending(tracked) if tracked else (),
-        not_applicable=tuple(evaluation.not_applicable),
-        changed_severities=tuple(
-            ChangedSeverity(rule=rule, severity=one.severity)
-            for rule, one in state.thresholds.items()
-            if one.severity is not None and one.enabled
-        ),
-    )
-
-
-def _present_state(state: ClusterState) -> ClusterStatus:
-    """Returns the status without history and evaluation."""
-    quorum, poll, newest_ms = state.quorum, state.quorum.poll, state.quorum.newest_timestamp_ms
-    endpoints = build_voters.analysed_endpoints(state)
-    lag, lag_time_ms = build_voters.max_follower_lag(state)
-    voters, needed, fetching = build_voters.votes(state)
-    kraft = quorum.kraft_version
+    endpoints = voters.analysed_endpoints(quorum)
+    lag, lag_time_ms = voters.max_follower_lag(quorum)
+    number, needed, fetching = voters.votes(quorum)
+    kraft, newest_ms = quorum.kraft_version, quorum.newest_timestamp_ms
+    fenced = tuple(sorted(broker.id for broker in quorum.brokers.values() if broker.fenced))
     return ClusterStatus(
         cluster=quorum.cluster,
         cluster_id=quorum.cluster_id,
@@ -123,36 +94,61 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         high_watermark=quorum.high_watermark,
         max_follower_lag=lag,
         max_follower_lag_time_ms=lag_time_ms,
-        current_voters=build_voters.current_voters(poll),
+        current_voters=voters.current_voters(poll),
         current_observers=tuple(row.key for row in poll.observers) if poll else (),
-        could_be_voters=build_voters.possible_voters(state),
-        committed_voters=build_voters.committed_voters(quorum),
-        pending_voters=build_voters.pending_voters(quorum),
+        could_be_voters=voters.possible_voters(quorum),
+        committed_voters=voters.committed_voters(quorum.committed),
+        pending_voters=voters.pending_voters(quorum),
         initial_controllers=initial_controllers(quorum.committed.voters) if quorum.committed else None,
-        endpoints=tuple(build_voters.endpoint_status(each) for each in endpoints),
-        certificates=build_voters.certificates(quorum),
-        registrations_without_voter=build_voters.registrations_without_voter(quorum),
-        voters=voters,
+        endpoints=tuple(voters.endpoint_status(each) for each in endpoints),
+        certificates=voters.certificates(quorum),
+        registrations_without_voter=voters.registrations_without_voter(quorum),
+        voters=number,
         votes_needed=needed,
         voters_fetching=fetching,
-        failures_tolerated=None if voters is None or needed is None else voters - needed,
-        failures_left=None if needed is None or fetching is None else fetching - needed,
+        failures_tolerated=None if number is None or needed is None else number - needed,
+        failures_left=failures_left(quorum),
         # A log directory holds no probes, so it cannot show whether the endpoints work.
-        electable=build_voters.electable(quorum, endpoints) if endpoints and state.log_dir is None else None,
+        electable=electable(quorum, endpoints) if endpoints and state.log_dir is None else None,
         recovering_partitions=None if quorum.last_offset is None else len(quorum.recovering),
-        brokers=build_voters.broker_counts(quorum),
+        brokers=None if quorum.last_offset is None else BrokerCounts(registered=len(quorum.brokers), fenced=fenced),
         mode=None if kraft is None else QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC,
         kraft_version=kraft,
         metadata_version=quorum.metadata_version,
         last_offset=quorum.last_offset,
-        log_dir=None if state.log_dir is None else log_dir_status(state.log_dir),
+        log_dir=state.log_dir,
         now_ms=quorum.now_ms,
         described_at_ms=poll.observed_at_ms if poll else None,
         log_fetched_at_ms=quorum.log_fetched_at_ms,
         newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms - quorum.idle_ms),
-        leaderless=leaderless(quorum) is not None,
+        leaderless=quorum.derived(leaderless) is not None,
         registered_at_ms={node: one.at.timestamp_ms for node, one in quorum.controllers.items()},
-        replicas=build_voters.replicas(state),
+        replicas=voters.replicas(quorum),
+        elections=history.elections,
+        voter_changes=history.voter_changes,
+        findings=tuple(
+            FindingStatus(
+                rule=one.rule,
+                subject=str(one.subject),
+                severity=one.severity,
+                summary=one.summary,
+                hold_s=one.hold(state.thresholds[one.rule]) / 1000,
+            )
+            for one in worst_first(evaluation.findings)
+        ),
+        unknown=tuple(map(UnknownStatus.of, evaluation.unknown)),
+        failing=_failing(quorum),
+        recovering=tuple(_recovering_partition(quorum, one) for one in longest[:recovering_limit]),
+        recoveries=_topic_recoveries(longest),
+        starts=history.starts,
+        unclean=history.unclean,
+        pending=_pending(tracked) if tracked else (),
+        not_applicable=tuple(evaluation.not_applicable),
+        changed_severities=tuple(
+            ChangedSeverity(rule=rule, severity=one.severity)
+            for rule, one in state.thresholds.items()
+            if one.severity is not None and one.enabled
+        ),
     )
 
 
@@ -170,73 +166,37 @@ def _pending(tracked: TrackedConditions) -> tuple[PendingCondition, ...]:
     pending = sorted(
         (one for one in tracked.conditions.values() if one.notified_severity is None), key=lambda one: one.due_at_ms
     )
-    return tuple(copied(PendingCondition, one) for one in pending[:PENDING_LIMIT])
+    return tuple(
+        PendingCondition(
+            rule=one.rule,
+            subject=one.subject,
+            summary=one.summary,
+            started_at_ms=one.started_at_ms,
+            due_at_ms=one.due_at_ms,
+        )
+        for one in pending[:PENDING_LIMIT]
+    )
 
 
-def _forced_reconfiguration(one: VoterChange) -> parts.ForcedReconfigurationStatus:
-    before, after = (tuple(key.id for key in keys) for keys in (one.before, one.after))
-    return copied(parts.ForcedReconfigurationStatus, one, at_ms=one.timestamp_ms, before=before, after=after)
-
-
-def _unclean_elections(one: UncleanElections) -> parts.UncleanElectionStatus:
-    times = {"first_at_ms": one.first_timestamp_ms, "last_at_ms": one.last_timestamp_ms}
-    return copied(parts.UncleanElectionStatus, one, **times)
-
-
-def _recovering_partition(quorum: Quorum, one: Recovery) -> parts.RecoveringPartition:
+def _recovering_partition(quorum: Quorum, one: Recovery) -> RecoveringPartition:
     """Returns one recovering partition and which of its replicas' brokers are alive."""
     newest = quorum.newest_timestamp_ms
-    return copied(
-        parts.RecoveringPartition,
-        one,
-        since_ms=one.since_timestamp_ms,
+    return RecoveringPartition(
+        **{each.name: getattr(one, each.name) for each in fields(one)},
         for_ms=None if newest is None else Millis(max(0, newest - one.since_timestamp_ms)),
         replicas_alive=tuple(node for node in one.replicas if node in quorum.brokers and quorum.brokers[node].alive),
     )
 
 
-def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[parts.TopicRecovery, ...]:
+def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[TopicRecovery, ...]:
     counts, oldest = Counter(one.topic_id for one in longest), oldest_by_topic(longest)
     return tuple(
-        copied(parts.TopicRecovery, one, since_ms=one.since_timestamp_ms, partitions=counts[one.topic_id])
+        TopicRecovery(
+            topic=one.topic,
+            topic_id=one.topic_id,
+            since_ms=one.since_timestamp_ms,
+            at_least=one.at_least,
+            partitions=counts[one.topic_id],
+        )
         for one in [*oldest.values()][:TOPIC_LIMIT]
-    )
-
-
-def log_dir_status(contents: LogDirContents) -> parts.LogDirStatus:
-    """Returns the `log_dir` of a cluster status."""
-    meta, election = contents.meta_properties, contents.election
-    return copied(
-        parts.LogDirStatus,
-        contents,
-        folder=str(contents.folder),
-        node_id=meta.node_id if meta else None,
-        directory_id=meta.directory_id if meta else None,
-        quorum_state=None if isinstance(election, str) else _quorum_state(election),
-        log_end_offset=contents.end_offset,
-        last_epoch=contents.epoch,
-        voter_sets=tuple(_voter_set(one) for one in contents.voter_sets),
-        not_read=tuple(copied(parts.UnreadBytes, one) for one in contents.damaged),
-    )
-
-
-def _quorum_state(election: ElectionState) -> parts.QuorumStateFile:
-    voted = election.voted
-    return copied(
-        parts.QuorumStateFile,
-        election,
-        voted_id=voted.id if voted else None,
-        voted_directory_id=voted.directory_id if voted else None,
-    )
-
-
-def _voter_set(one: VoterSetInFile) -> parts.VotersRecordStatus:
-    recorded = one.voters
-    return copied(
-        parts.VotersRecordStatus,
-        one,
-        offset=recorded.offset,
-        leader_epoch=recorded.leader_epoch,
-        written_at_ms=recorded.timestamp_ms,
-        voters=recorded_voters(recorded),
     )

@@ -13,8 +13,7 @@ from rules.formatting import and_join, needed_text, visible
 from rules.model.identifiers import NodeId
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
-from streaming.status.build_voters import ENDPOINT_RULE
-from streaming.status.cluster_status import ClusterState, StatusSource, selected_json
+from streaming.status.cluster_status import ClusterState, StatusSource, UnknownStatus, status_json
 from streaming.status.health import health, records_at_risk, worst_first
 
 _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seconds (a restart, an election)"
@@ -25,12 +24,12 @@ def check_json(state: ClusterState) -> dict[str, Plain]:
     status = cluster_status(state)
     verdict = health(status)
     return {
-        **selected_json(status, ("cluster", "cluster_id")),
+        **status_json(status, ("cluster", "cluster_id")),
         "health": verdict.value,
         "exit_code": verdict.exit_code,
         "holds_applied": False,
         "findings": [_finding(state, one) for one in worst_first(state.evaluation.findings)],
-        **selected_json(status, ("observed_at_ms", "unknown", "not_applicable", "missing", "source", "age_ms")),
+        **status_json(status, ("observed_at_ms", "unknown", "not_applicable", "missing", "source", "age_ms")),
     }
 
 
@@ -47,12 +46,12 @@ def check_text(state: ClusterState) -> Text:
         text.append(f"  {at_risk}\n", "bold")
     for one in worst_first(evaluation.findings):
         hold = status_tables.hold_text(one.hold(state.thresholds[one.rule]) / 1000)
-        text.append(f"  {one.severity} {one.rule} · {visible(one.subject)}{hold}\n", "bold")
+        text.append(f"  {one.severity} {one.rule} · {visible(str(one.subject))}{hold}\n", "bold")
         text.append(f"    {visible(one.summary)}\n")
         for step in one.remedy:
             line, style = status_tables.remedy_line(step)
             text.append(f"    {line}\n", style)
-    for unknown in status_tables.unknown_lines(evaluation.unknown):
+    for unknown in status_tables.unknown_lines(map(UnknownStatus.of, evaluation.unknown)):
         text.append_text(unknown).append("\n")
     for each in state.missing:
         text.append(f"  missing: {visible(each)}\n", "magenta")
@@ -77,8 +76,10 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
             f"node {node} is {what}; the controllers of cluster {quorum.cluster}: {and_join(sorted(nodes), 20)}"
         )
     # The thresholds of the two rules whose conditions make a restart unsafe.
-    disk, endpoint = state.thresholds["voter-disk-replaced"], state.thresholds[ENDPOINT_RULE]
-    answer = safe_to_restart(quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}))
+    disk, endpoint = state.thresholds["voter-disk-replaced"], state.thresholds["stale-voter-endpoint"]
+    answer = safe_to_restart(
+        quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}), state.evaluation.findings
+    )
     unobserved = [one.summary for one in state.evaluation.findings if one.rule == BLIND]
     return replace(answer, notes=(*answer.notes, *unobserved))
 
@@ -107,7 +108,7 @@ def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
 def _finding(state: ClusterState, one: Finding) -> dict[str, Plain]:
     return {
         "rule": one.rule,
-        "subject": one.subject,
+        "subject": str(one.subject),
         "severity": one.severity.value,
         "summary": one.summary,
         "evidence": json_safe(one.evidence),

@@ -1,30 +1,40 @@
 """`ClusterStatus`: the state of one cluster's quorum, as the CLI, the page, the metrics and the API show it.
 
-`build_status.cluster_status` makes it from a `ClusterState`. Programs rely on its JSON: that of `status`,
-`replication` and `partitions --json`, `/api/clusters` and the step's output. The schema is docs/status.schema.json.
+`build_status.cluster_status` makes it from a `ClusterState`. What it only repeats are the model's own dataclasses.
+Programs rely on its JSON: that of `status`, `replication` and `partitions --json`, and `/api/clusters`. The schema is
+docs/status.schema.json. A time is ISO 8601 there, under its name without `_ms`; in Python it is in milliseconds.
 Values that `kafka-metadata-quorum describe` prints have its name in snake_case and its meaning
 (MetadataQuorumCommand); its -1 is null here.
 """
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from functools import cache, lru_cache
+from typing import Any, ClassVar
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from rules.alert import Alert
 from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.formatting import iso
+from rules.model.history import ControllerStart, Election, Recovery, UncleanElections, VoterChange
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from rules.notifications.acknowledgement import Acknowledgement, by_until
-from streaming.status import status_parts as parts
-
-if TYPE_CHECKING:
-    from streaming.status.from_log_dir import LogDirContents
+from streaming.status.from_log_dir import LogDirContents, LogDirStatus
+from streaming.status.voters import (
+    CertificateStatus,
+    CommittedVoters,
+    PendingVoters,
+    RegistrationWithoutVoter,
+    ReplicaStatus,
+    VoterEndpoints,
+    VoterEndpointStatus,
+)
 
 
 class StatusSource(StrEnum):
@@ -60,6 +70,24 @@ class FindingStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownStatus:
+    """The rule cannot be evaluated now. Its firing alerts keep firing until it can be evaluated again."""
+
+    rule: str
+    """Rule id."""
+    subject: str | None
+    """The one subject whose state is unknown; without it, all subjects of the rule."""
+    why: str
+    """One sentence: what is not observed, and since when."""
+
+    @classmethod
+    def of(cls, result: UnknownResult) -> "UnknownStatus":
+        """Returns an unknown result with its subject as text."""
+        subject = None if result.subject is None else str(result.subject)
+        return cls(rule=result.rule, subject=subject, why=result.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSeverity:
     """A rule whose severity the configuration changes. A rule that it disables is not applicable."""
 
@@ -83,7 +111,7 @@ class FailingObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCondition:
-    """A condition whose hold has not expired: it becomes an alert at `due_at_ms`."""
+    """A condition whose hold has not expired: it becomes an alert at `due_at`."""
 
     rule: str
     """Rule id."""
@@ -107,9 +135,9 @@ class AcknowledgedAlert:
     """What the alert is about."""
     by: str
     """The person, or the service in which the person acknowledged it."""
-    at_ms: Annotated[parts.UtcTime, Field(alias="at")]
+    at_ms: Millis
     """When it was acknowledged."""
-    until_ms: Annotated[parts.UtcTime | None, Field(alias="until")]
+    until_ms: Millis | None
     """When the acknowledgement ends; null: when the alert resolves."""
     comment: str
     """The person's note."""
@@ -133,11 +161,47 @@ class AcknowledgedAlert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerCounts:
+    """Registered and fenced brokers."""
+
+    registered: int
+    """Number of registered brokers."""
+    fenced: tuple[NodeId, ...]
+    """Node ids of the registered brokers that are fenced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveringPartition(Recovery):
+    """A partition whose LeaderRecoveryState is RECOVERING (KIP-704), with what else the quorum shows of it."""
+
+    for_ms: Millis | None
+    """Time from `since_timestamp` to the newest record of the log."""
+    replicas_alive: tuple[NodeId, ...]
+    """Assigned replicas whose broker is registered and not fenced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecovery:
+    """The recovering partitions of one topic."""
+
+    topic: str | None
+    """Topic name; null where the log does not hold it."""
+    topic_id: str
+    """Topic id."""
+    since_ms: Millis
+    """Since when the topic's oldest recovering partition is RECOVERING, by the controllers' clock."""
+    at_least: bool
+    """That partition was RECOVERING already at `since`: the beginning is unknown."""
+    partitions: int
+    """Number of recovering partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """The state of one cluster's metadata quorum at one time. Unknown is null, never 0 or -1."""
 
     # It holds for the dataclasses of the fields too. A field's docstring is its description in docs/status.schema.json.
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
     cluster: str
     """Name of the cluster in the configuration; the folder where `--log-dir` was read."""
@@ -148,7 +212,7 @@ class ClusterStatus:
     disk; none: no leader answers and nothing was recorded."""
     age_ms: Millis
     """Age of a recorded state; 0 for a live one."""
-    observed_at_ms: Annotated[parts.UtcTime | None, Field(alias="observed_at")]
+    observed_at_ms: Millis | None
     """Time of the newest observation, by the monitor's clock."""
     missing: tuple[str, ...]
     """Data that was requested and did not arrive, as text."""
@@ -162,23 +226,23 @@ class ClusterStatus:
     """Records that the voter with the shortest log lacks; null without a leader or a current poll."""
     max_follower_lag_time_ms: Millis | None
     """Time since that voter was last caught up, by the leader's clock."""
-    current_voters: tuple[parts.VoterEndpoints, ...]
+    current_voters: tuple[VoterEndpoints, ...]
     """The leader's voter set, committed or not."""
     current_observers: tuple[ReplicaKey, ...]
     """Observers, brokers included."""
-    could_be_voters: tuple[parts.PossibleVoter, ...]
+    could_be_voters: tuple[ReplicaKey, ...]
     """Observers that can be added to the voters: registered controllers with a directory id."""
-    committed_voters: parts.CommittedVoters | None
+    committed_voters: CommittedVoters | None
     """The newest committed voter set; null where the log holds none."""
-    pending_voters: parts.PendingVoters | None
+    pending_voters: PendingVoters | None
     """Voter change that is not committed; null where one of the two sets is unknown."""
     initial_controllers: str | None
     """The committed voters as an argument of `kafka-storage format --initial-controllers`."""
-    endpoints: tuple[parts.VoterEndpointStatus, ...]
+    endpoints: tuple[VoterEndpointStatus, ...]
     """The endpoint of each voter: recorded in the log, or of a static quorum the leader's configured one."""
-    certificates: tuple[parts.CertificateStatus, ...] = ()
+    certificates: tuple[CertificateStatus, ...] = ()
     """The certificate that each controller presents, by node id; empty without TLS."""
-    registrations_without_voter: tuple[parts.RegistrationWithoutVoter, ...]
+    registrations_without_voter: tuple[RegistrationWithoutVoter, ...]
     """Registered controllers that are not committed voters."""
     voters: int | None
     """Number of voters: of the committed set, or of the leader's where the log holds none."""
@@ -189,12 +253,12 @@ class ClusterStatus:
     failures_tolerated: int | None
     """How many voters may fail when all are active."""
     failures_left: int | None
-    """How many more voters may fail now; below 0 the majority is lost."""
+    """How many more voters may fail now: in sync, with a vote and reachable are left; below 0 without a majority."""
     electable: bool | None
     """Whether a leader could be elected if all controllers restarted now, by the endpoints that they dial."""
     recovering_partitions: int | None
     """Number of partitions whose LeaderRecoveryState is RECOVERING (KIP-704)."""
-    brokers: parts.BrokerCounts | None
+    brokers: BrokerCounts | None
     """Registered and fenced brokers."""
     mode: QuorumMode | None
     """dynamic: voters are records of the log (KIP-853); static: voters are set by controller.quorum.voters."""
@@ -204,15 +268,15 @@ class ClusterStatus:
     """Finalized level of metadata.version."""
     last_offset: Offset | None
     """Offset of the newest record that was applied."""
-    elections: tuple[parts.ElectionStatus, ...] = ()
+    elections: tuple[Election, ...] = ()
     """Elections of the hour before the newest one, oldest first; a snapshot holds none."""
-    voter_changes: tuple[parts.VoterChangeStatus, ...] = ()
+    voter_changes: tuple[VoterChange, ...] = ()
     """Changes of the voter set that were read in the log, oldest first."""
-    log_dir: parts.LogDirStatus | None
+    log_dir: LogDirStatus | None
     """The log directory; null unless `--log-dir` was read."""
     findings: tuple[FindingStatus, ...] = ()
     """What the rules find now, most severe first."""
-    unknown: tuple[UnknownResult, ...] = ()
+    unknown: tuple[UnknownStatus, ...] = ()
     """Rules whose result is unknown."""
     failing: tuple[FailingObservation, ...] = ()
     """Data sources that fail now."""
@@ -226,19 +290,17 @@ class ClusterStatus:
     """Timestamp of the newest record that was applied, by the controllers' clock."""
     leaderless: bool
     """Nodes report that no controller leads, or all controllers refuse connections."""
-    registered_at_ms: Mapping[NodeId, Millis | None]
+    registered_at_ms: Mapping[NodeId, Millis]
     """When each controller last registered, by node id and the controllers' clock."""
-    replicas: tuple[parts.ReplicaStatus, ...]
+    replicas: tuple[ReplicaStatus, ...]
     """The rows of the newest DescribeQuorum: leader, other voters, observers."""
-    recovering: tuple[parts.RecoveringPartition, ...] = ()
+    recovering: tuple[RecoveringPartition, ...] = ()
     """Recovering partitions, longest first: at most 2,000 except in `partitions --json`."""
-    recoveries: tuple[parts.TopicRecovery, ...] = ()
+    recoveries: tuple[TopicRecovery, ...] = ()
     """Recovering partitions by topic, longest first: at most 200 topics."""
-    reconfigurations: tuple[parts.ForcedReconfigurationStatus, ...] = ()
-    """Voter sets that were replaced by force, oldest first."""
-    starts: tuple[parts.ControllerStartStatus, ...] = ()
+    starts: tuple[ControllerStart, ...] = ()
     """Starts of controllers, oldest first."""
-    unclean: tuple[parts.UncleanElectionStatus, ...] = ()
+    unclean: tuple[UncleanElections, ...] = ()
     """Unclean leader elections by topic, oldest first."""
     pending: tuple[PendingCondition, ...] = ()
     """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""
@@ -267,7 +329,7 @@ class ClusterState:
     """Time of the newest recorded row; None where no journal was read."""
     missing: tuple[str, ...]
     """Data that was requested and did not arrive, as text."""
-    log_dir: "LogDirContents | None" = None
+    log_dir: LogDirContents | None = None
     """The log directory that was read; None where a cluster was queried or a journal was read."""
 
     @property
@@ -294,6 +356,9 @@ class ClusterState:
         return Millis(max(0, self.taken_at_ms - self.recorded_at_ms))
 
 
+_TIME = re.compile(r"(?:^|_)(?:at|since|until|timestamp)_ms$")
+"""The names of times; any other `_ms` is a duration, and `now_ms` the time of the newest observation as a number."""
+_TIME_TYPES = '"type": "integer"', '"format": "date-time", "type": "string"'
 _HEAD = ("cluster", "cluster_id", "source", "age_ms", "observed_at_ms", "missing")
 """Fields of `ClusterStatus` that `replication` and `partitions` share with `status`."""
 
@@ -304,16 +369,48 @@ def status_adapter() -> TypeAdapter[ClusterStatus]:
     return TypeAdapter(ClusterStatus)
 
 
-def status_json(status: ClusterStatus) -> dict[str, Plain]:
-    """Returns the whole status as plain data: `status --json` and `/api/clusters/NAME`."""
-    plain: dict[str, Plain] = status_adapter().dump_python(status, mode="json")
+def status_json(status: ClusterStatus, fields: Iterable[str] | None = None) -> dict[str, Plain]:
+    """Returns the status as plain data: `status --json` and `/api/clusters/NAME`.
+
+    Args:
+        fields: which of `ClusterStatus` by name, in its order; None: all.
+    """
+    include = None if fields is None else set(fields)
+    plain: dict[str, Plain] = _with_iso_times(status_adapter().dump_python(status, mode="json", include=include))
     return plain
 
 
-def selected_json(status: ClusterStatus, fields: Iterable[str]) -> dict[str, Plain]:
-    """Returns some fields of the status as plain data."""
-    plain: dict[str, Plain] = status_adapter().dump_python(status, mode="json", include=set(fields))
-    return plain
+@lru_cache(1_024)
+def json_name(name: str) -> str:
+    """Returns the name in JSON: a time is ISO 8601 UTC text there, under its name without `_ms`."""
+    return name.removesuffix("_ms") if _TIME.search(name) else name
+
+
+def _with_iso_times(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_iso_times(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        (new := json_name(name)): _with_iso_times(one) if new == name else _iso_time(one) for name, one in value.items()
+    }
+
+
+def _iso_time(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _iso_time(one) for key, one in value.items()}
+    return None if value is None else iso(value)
+
+
+def schema_with_iso_times(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns the JSON Schema of an object with its times as `status_json` writes them."""
+    if "properties" not in schema:
+        return schema
+    properties = {
+        (new := json_name(name)): one if new == name else json.loads(json.dumps(one).replace(*_TIME_TYPES))
+        for name, one in schema["properties"].items()
+    }
+    return {**schema, "properties": properties, "required": [*map(json_name, schema.get("required", ()))]}
 
 
 def with_acknowledged(
@@ -331,21 +428,16 @@ def with_acknowledged(
 
 def replication_json(status: ClusterStatus) -> dict[str, Plain]:
     """Returns the fields of `replication --json`."""
-    described_at_ms = status.described_at_ms
-    return {
-        **selected_json(status, (*_HEAD, "leader_id", "leader_epoch")),
-        "described_at": None if described_at_ms is None else iso(described_at_ms),
-        **selected_json(status, ("replicas",)),
-    }
+    return status_json(status, (*_HEAD, "leader_id", "leader_epoch", "described_at_ms", "replicas"))
 
 
 def partitions_json(status: ClusterStatus) -> dict[str, Plain]:
     """Returns the fields of `partitions --json`."""
-    return selected_json(status, (*_HEAD, "recovering"))
+    return status_json(status, (*_HEAD, "recovering"))
 
 
 def to_bytes(status: ClusterStatus) -> bytes:
-    """Returns the whole status as UTF-8 JSON."""
+    """Returns the whole status as UTF-8 JSON for `from_json`: its times are milliseconds."""
     return status_adapter().dump_json(status)
 
 

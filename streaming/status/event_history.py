@@ -8,16 +8,15 @@ from typing import Any
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import and_join, iso, late_text, ms_text, plural, topic_text
-from rules.model.history import Election, RecentHistory, Recovery, VoterChange
+from rules.model.history import Election, RecentHistory, Recovery, UncleanElections, VoterChange
 from rules.model.identifiers import Millis, TopicId
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
-from streaming.status.status_parts import ElectionStatus, VoterChangeStatus
 from streaming.status.status_store import EndedRecovery
 
 GAP_MS = 30_000
 """Without a row for longer than this, the cluster was not observed: a quiet cluster has several rows a second."""
-_BY_OFFSET = ("elections", "starts", "interruptions", "voter_changes")
+_KINDS = ("elections", "starts", "interruptions", "voter_changes", "unclean")
 
 
 class EventHistory:
@@ -35,8 +34,8 @@ class EventHistory:
         """Time of the newest row."""
         self.sequence = -1
         """The newest observation of which the events are known."""
-        self._kept: dict[str, dict[Any, Any]] = {kind: {} for kind in (*_BY_OFFSET, "unclean")}
-        """By the name of the history's field, and by offset and time: of a log that was rewritten both remain."""
+        self._kept: dict[str, dict[Any, Any]] = {kind: {} for kind in _KINDS}
+        """By the name of the history's field, and by `event_key`."""
         self._newest_history: RecentHistory | None = None
         self._recovering: tuple[Recovery, ...] = ()
         self._topics: dict[TopicId, Recovery] = {}
@@ -54,7 +53,8 @@ class EventHistory:
         history = machine.log.image.history
         if history is not self._newest_history:
             self._newest_history = history
-            self._keep(history)
+            for kind, kept in self._kept.items():
+                kept.update((event_key(one), one) for one in getattr(history, kind))
         if machine.visible_image.recovering is not self._recovering:
             self._recovering = machine.visible_image.recovering
             self._compare_recoveries(machine.now_ms)
@@ -63,12 +63,6 @@ class EventHistory:
         """Returns the quorum with the whole history instead of the last hour's."""
         kept: dict[str, Any] = {kind: tuple(each.values()) for kind, each in self._kept.items()}
         return replace(quorum, history=replace(quorum.history, **kept))
-
-    def _keep(self, history: RecentHistory) -> None:
-        for kind in _BY_OFFSET:
-            self._kept[kind].update({(one.offset, one.timestamp_ms): one for one in getattr(history, kind)})
-        # Unclean elections of a topic are aggregated: the newest aggregate with the same beginning holds all of them.
-        self._kept["unclean"].update({(one.topic_id, one.first_timestamp_ms): one for one in history.unclean})
 
     def _compare_recoveries(self, now_ms: Millis) -> None:
         """Records topics that are no longer recovering; a topic's oldest partition gives the beginning."""
@@ -79,6 +73,16 @@ class EventHistory:
                 EndedRecovery(topic=ended.topic, topic_id=topic_id, since_ms=ended.since_timestamp_ms, ended_ms=now_ms)
             )
         self._topics = {topic_id: self._topics.get(topic_id, one) for topic_id, one in topics.items()}
+
+
+def event_key(one: Any) -> tuple[object, Millis]:
+    """Returns what identifies an event of a `RecentHistory`: of a log that was rewritten, both of an offset remain.
+
+    Unclean elections of a topic are aggregated: the newest aggregate with the same beginning holds all of them.
+    """
+    if isinstance(one, UncleanElections):
+        return one.topic_id, one.first_timestamp_ms
+    return one.offset, one.timestamp_ms
 
 
 def oldest_by_topic(recovering: Iterable[Recovery]) -> dict[TopicId, Recovery]:
@@ -161,14 +165,14 @@ def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
         yield _entry(EntryKind.UNCLEAN_ELECTION, unclean.first_timestamp_ms, text, unclean.last_offset)
 
 
-def election_text(one: Election | ElectionStatus) -> str:
+def election_text(one: Election) -> str:
     """Returns who was elected, and by whose votes, as a sentence."""
     votes, of = one.granting_voter_ids, f" of {len(one.voter_ids)}" if one.voter_ids else ""
     counted = f", {len(votes)}{of} votes: {and_join(votes)}" if votes else ""
     return f"controller {one.leader_id} was elected, epoch {one.leader_epoch}{counted}"
 
 
-def voter_change_text(change: VoterChange | VoterChangeStatus) -> str:
+def voter_change_text(change: VoterChange) -> str:
     """Returns a change of the voter set in words."""
     parts = [f"{key} added" for key in change.added] + [f"{key} removed" for key in change.removed]
     return and_join([*parts, *(f"endpoint of {node} changed" for node in change.moved)], 8)

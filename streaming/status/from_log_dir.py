@@ -20,33 +20,42 @@ from streaming.status.as_of import events_upto, require_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirContents:
-    """What a log directory holds, and the state that its log adds up to."""
+class LogDirStatus:
+    """What a metadata log directory holds beside the quorum's state."""
 
-    machine: Machine = field(repr=False)
-    newest_ms: Millis
-    """Timestamp of the newest record."""
     folder: Path
+    """Path of the directory."""
     meta_properties: log_dir_files.MetaProperties | None
+    """The file `meta.properties`; None if it cannot be read."""
     election: log_dir_files.ElectionState | str
-    """`quorum-state`, or why it cannot be read."""
+    """The file `quorum-state`, or why it cannot be read."""
     snapshot: str | None
     """The `.checkpoint` file that the replay began with."""
     committed_below: Offset | None
     """Records below this offset are committed, by that snapshot; later records may be uncommitted."""
     first_offset: Offset
-    """Of the first record that was read from the log."""
+    """Offset of the first record that was read from the log."""
     end_offset: Offset
     """The offset after the last record that was read."""
     epoch: Epoch | None
-    """Of the last record that was read; None where no record was read."""
+    """Leader epoch of the last record that was read; None if no record was read."""
     voter_sets: tuple[log_dir_reader.VoterSetInFile, ...]
-    log_from: Offset
-    """The oldest offset that the directory's segments still hold."""
+    """Every voter set in the directory, oldest first."""
     damaged: tuple[log_dir_reader.DamagedFile, ...]
     """Where files are torn or damaged: what follows in the file is not read."""
     whole: bool
     """The state reaches back to the log's beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirContents(LogDirStatus):
+    """A log directory, and the state that its log adds up to."""
+
+    machine: Machine = field(repr=False)
+    newest_ms: Millis
+    """Timestamp of the newest record."""
+    log_from: Offset
+    """The oldest offset that the directory's segments still hold."""
 
     @property
     def key(self) -> ReplicaKey:

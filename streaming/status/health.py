@@ -89,7 +89,7 @@ def unobserved_quorum(findings: Iterable[FindingStatus]) -> FindingStatus | None
         (
             one
             for one in findings
-            if (one.rule, one.subject) == (BLIND, QUORUM_SUBJECT) and one.summary.startswith(NOTHING_OBSERVED)
+            if (one.rule, one.subject) == (BLIND, str(QUORUM_SUBJECT)) and one.summary.startswith(NOTHING_OBSERVED)
         ),
         None,
     )

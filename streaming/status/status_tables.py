@@ -4,28 +4,28 @@ Text from outside is printed as data: never as markup, never as a terminal's con
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from connectors.logdir.log_dir_files import ElectionState
 from rules.evaluate import INHIBITED
-from rules.finding import UnknownResult
 from rules.formatting import and_join, duration, iso, ms_text, needed_text, plural, utc_text, visible
 from rules.model.following import Following
-from rules.model.identifiers import Millis, ReplicaKey
-from streaming.status.cluster_status import ClusterStatus, QuorumMode, StatusSource
-from streaming.status.health import Health, health, records_at_risk
-from streaming.status.status_parts import (
+from rules.model.identifiers import Millis
+from rules.model.membership import Voter
+from streaming.status.cluster_status import (
     BrokerCounts,
-    LogDirStatus,
-    PossibleVoter,
-    QuorumStateFile,
+    ClusterStatus,
+    QuorumMode,
     RecoveringPartition,
-    VoterEndpoints,
+    StatusSource,
+    UnknownStatus,
 )
+from streaming.status.from_log_dir import LogDirStatus
+from streaming.status.health import Health, health, records_at_risk
 
 NONE = "–"
 BADGES = {
@@ -94,7 +94,7 @@ _PARTITION_COLUMNS: Mapping[str, Callable[[RecoveringPartition], object]] = {
     "Topic": lambda one: one.topic or one.topic_id,
     "Partition": lambda one: one.partition,
     "For": lambda one: f"{'at least ' if one.at_least else ''}{duration_text(one.for_ms)}",
-    "Since (UTC)": lambda one: utc_text(one.since_ms).removesuffix(" UTC"),
+    "Since (UTC)": lambda one: utc_text(one.since_timestamp_ms).removesuffix(" UTC"),
     "Leader": lambda one: one.leader,
     "ISR": lambda one: node_ids(one.isr),
     "Replicas": lambda one: node_ids(one.replicas),
@@ -116,7 +116,7 @@ def partitions_table(status: ClusterStatus) -> RenderableType:
     return Group(_headline(status), Text(), table, Text())
 
 
-def unknown_lines(unknown: Iterable[UnknownResult], most: int = 20) -> Iterable[Text]:
+def unknown_lines(unknown: Iterable[UnknownStatus], most: int = 20) -> Iterable[Text]:
     """Yields one line for each reason that rules are unknown; a line names at most so many rules."""
     by_why: dict[str, list[str]] = {}
     listed_already: set[str] = set()
@@ -200,27 +200,23 @@ def _voters(status: ClusterStatus) -> RenderableType:
 
 def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
     pending = status.pending_voters
-    lists: tuple[tuple[str, Sequence[Any], str], ...] = (
+    silent = {(row.node_id, row.directory_id) for row in status.replicas if row.following is Following.NOT_FETCHING}
+    possible = (f"{key}{' (not fetching)' * ((key.id, key.directory_id) in silent)}" for key in status.could_be_voters)
+    others = (one.id for one in status.registrations_without_voter)
+    lists: tuple[tuple[str, Iterable[object], str], ...] = (
         ("observers", status.current_observers, ""),
-        ("could be voters", status.could_be_voters, "yellow"),
+        ("could be voters", possible, "yellow"),
         ("voters to be added, not committed yet", pending.added if pending else (), "yellow"),
         ("voters to be removed, not committed yet", pending.removed if pending else (), "yellow"),
-        ("registered controllers that are not voters", status.registrations_without_voter, "yellow"),
+        ("registered controllers that are not voters", others, "yellow"),
     )
     for name, rows, style in lists:
-        if rows:
-            yield Text(f"  {name}: {', '.join(_replica(row) for row in rows)}", style)
+        if named := ", ".join(map(str, rows)):
+            yield Text(f"  {name}: {visible(named)}", style)
     if pending and pending.moved:
         yield Text(f"  voters with a new endpoint, not committed yet: {', '.join(map(str, pending.moved))}", "yellow")
     if status.source is not StatusSource.LIVE and status.initial_controllers:
         yield Text(f"  the recorded voters as --initial-controllers: {visible(status.initial_controllers)}")
-
-
-def _replica(row: Any) -> str:
-    silent = isinstance(row, PossibleVoter) and row.following is Following.NOT_FETCHING
-    directory_id = getattr(row, "directory_id", None)
-    key = visible(f"{row.id}-{directory_id}") if directory_id else str(row.id)
-    return f"{key} (not fetching)" if silent else key
 
 
 def _findings(status: ClusterStatus) -> Iterable[RenderableType]:
@@ -307,9 +303,10 @@ def _votes(status: ClusterStatus) -> str | Text:
         return "the voters are unknown"
     left, tolerated = status.failures_left, status.failures_tolerated
     if left is None or tolerated is None:
-        return f"{status.voters} voters, {status.votes_needed} votes needed; how many voters are active is unknown"
+        return f"{status.voters} voters, {status.votes_needed} votes needed; how many voters count now is unknown"
     more = "no further voter may fail" if left <= 0 else f"{left} more may fail"
-    text = f"{status.voters_fetching} of {status.voters} voters are active, {status.votes_needed} votes needed: {more}"
+    count = left + (status.votes_needed or 0)
+    text = f"{count} of {status.voters} voters count now, {status.votes_needed} votes needed: {more}"
     return Text(text, "" if left >= tolerated else "yellow")
 
 
@@ -331,35 +328,34 @@ def _election(status: ClusterStatus) -> str | Text:
 
 def log_dir_lines(status: LogDirStatus) -> Iterable[tuple[str, str | Text]]:
     """Yields name and value of each line that `status --log-dir` prints."""
-    node = "unknown" if status.node_id is None else f"{status.node_id}-{status.directory_id or 'no directory id'}"
+    key = status.meta_properties.key if status.meta_properties else None
+    node = f"{key.id}-{key.directory_id or 'no directory id'}" if key else "unknown"
     yield "Disk of", visible(f"{node} ({status.folder})")
-    yield "Quorum state", _last_vote(status.quorum_state)
-    held = f"offsets {status.first_offset} to {status.log_end_offset - 1}, epoch {or_unknown(status.last_epoch)}"
-    ends = held if status.log_end_offset > status.first_offset else "no records"
+    yield "Quorum state", _last_vote(status.election)
+    held = f"offsets {status.first_offset} to {status.end_offset - 1}, epoch {or_unknown(status.epoch)}"
+    ends = held if status.end_offset > status.first_offset else "no records"
     yield "Log", f"{ends}, after {status.snapshot}" if status.snapshot else ends
     below = status.committed_below
     committed = f"records below offset {below}, by the snapshot; of the others" if below else "of this log's records"
     yield "Committed", Text(f"{committed} unknown from one disk", "magenta")
     sets = status.voter_sets
-    yield "Voter sets", f"{len(sets)} on this disk, the latest at offset {sets[-1].offset}" if sets else "none"
+    yield "Voter sets", f"{len(sets)} on this disk, the latest at offset {sets[-1].voters.offset}" if sets else "none"
     for one in sets[-_VOTER_SETS_SHOWN:]:
         where = f"{one.file}, up to offset" if one.in_snapshot else "offset"
-        voters = and_join((_voter(voter) for voter in one.voters), 9)
-        yield "", visible(f"{where} {one.offset}, epoch {or_unknown(one.leader_epoch)}: {voters}")
+        recorded = one.voters
+        voters = and_join((_voter(voter) for voter in sorted(recorded.voters, key=lambda voter: voter.key.id)), 9)
+        yield "", visible(f"{where} {recorded.offset}, epoch {or_unknown(recorded.leader_epoch)}: {voters}")
 
 
-def _voter(voter: VoterEndpoints) -> str:
-    key = ReplicaKey(id=voter.id, directory_id=voter.directory_id)
-    return f"{key} at {voter.endpoints[0].partition('://')[2]}" if voter.endpoints else str(key)
+def _voter(voter: Voter) -> str:
+    return f"{voter.key} at {voter.endpoint}" if voter.endpoint else str(voter.key)
 
 
-def _last_vote(state: QuorumStateFile | None) -> str:
-    if state is None:
+def _last_vote(state: ElectionState | str) -> str:
+    if isinstance(state, str):
         return "unknown"
     leader = "no leader known" if state.leader_id is None else f"leader {state.leader_id}"
-    voted = "no vote"
-    if state.voted_id is not None:
-        voted = f"voted for {ReplicaKey(id=state.voted_id, directory_id=state.voted_directory_id)}"
+    voted = "no vote" if state.voted is None else f"voted for {state.voted}"
     static = f", voters by its configuration: {and_join(state.static_voters)}" if state.static_voters else ""
     return f"epoch {state.leader_epoch}, {leader}, {voted}{static} (version {state.version})"
 

@@ -1,23 +1,27 @@
 """`kraftwatch what-if`: could a leader be elected after controllers were moved, lost or restarted?"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rich.text import Text
 
 from connectors.errors import UsageError
 from rules.analysis.electability import (
+    NO_ELECTION,
     CandidateForecast,
     ElectionForecast,
     LastElection,
     RestartedController,
+    doubtful,
     forecast_election,
     restarted_voters,
-    without_unverified_voters,
+    without_doubtful,
+    without_refusing_voters,
 )
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
+from rules.analysis.leadership import current_leader, leaderless
 from rules.finding import Plain
-from rules.formatting import and_join, plural, visible
+from rules.formatting import and_join, numbered, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet
 from rules.model.quorum import Quorum
@@ -51,10 +55,8 @@ class Controllers:
     """What is not known and was assumed, as sentences."""
     unobserved: str | None = None
     """Why nothing can be predicted, as a sentence; None if something can."""
-    unverified: frozenset[NodeId] = frozenset()
-    """The controllers whose certificates the monitor does not accept; whether the others do is unknown."""
-    unanswered: frozenset[NodeId] = frozenset()
-    """The controllers that answer no new connection of the monitor; whether they answer the others is unknown."""
+    doubtful: Mapping[NodeId, str] = field(default_factory=dict)
+    """The controllers of which it is unknown whether the others reach them, or they take part, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,17 +122,21 @@ def controllers_of_quorum(quorum: Quorum) -> Controllers:
     """Returns the controllers as a query or a journal shows them: a voter that does not fetch counts as down."""
     voters = quorum.committed
     if voters is None:
-        return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=quorum.leader_id)
+        return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=current_leader(quorum))
     statuses = last_known_endpoint_statuses(quorum)
     members = restarted_voters(quorum, statuses)
+    unobserved = None
+    if leaderless(quorum) is not None:
+        members = without_refusing_voters(members, statuses)
+        unobserved = NO_ELECTION if forecast_election(members).electable else None
     return Controllers(
         cluster=quorum.cluster,
         members=members,
         voters=voters,
-        leader=quorum.leader_id,
+        leader=current_leader(quorum),
+        unobserved=unobserved,
         assumed=tuple(_assumed(members, statuses)),
-        unverified=frozenset(status.voter.key.id for status in statuses if status.unverified),
-        unanswered=frozenset(status.voter.key.id for status in statuses if status.unanswered),
+        doubtful=doubtful(quorum, statuses),
     )
 
 
@@ -175,14 +181,14 @@ def _undecided(
     forecast: ElectionForecast, controllers: Controllers, after: Sequence[RestartedController]
 ) -> str | None:
     """Returns the sentence about what is unknown and decides the outcome; None if nothing does."""
-    doubtful = controllers.unverified | controllers.unanswered
-    if not forecast.electable or forecast_election(without_unverified_voters(after, doubtful)).electable:
+    without = without_doubtful(after, controllers.doubtful.keys())
+    if not forecast.electable or forecast_election(without).electable:
         return None
-    if controllers.unanswered:
-        nodes = and_join(sorted(controllers.unanswered))
-        return f"{nodes} answer no new connection of the monitor: whether they answer the other controllers is unknown"
-    nodes = and_join(sorted(controllers.unverified))
-    return f"the monitor does not accept the certificates of {nodes}: whether the other controllers do is unknown"
+    nodes: dict[str, list[NodeId]] = {}
+    for node, why in sorted(controllers.doubtful.items()):
+        nodes.setdefault(why, []).append(node)
+    reasons = (f"{why} ({numbered('controller', those)})" for why, those in nodes.items())
+    return f"whether all take part is unknown: {'; '.join(reasons)}"
 
 
 def _changed(one: RestartedController, change: Change) -> RestartedController:
@@ -206,7 +212,7 @@ def _staying_leader(controllers: Controllers, change: Change, after: Sequence[Re
         return None
     # Open connections outlast a certificate: a voter that is restarted cannot connect to such a leader again, nor to
     # one that serves no new connection.
-    can_lead = {one.key.id for one in after if one.can_lead} - controllers.unanswered
+    can_lead = {one.key.id for one in after if one.can_lead} - controllers.doubtful.keys()
     alive = [one.key.id for one in after if one.alive and (leader in can_lead or one.key.id not in change.restarted)]
     return leader if leader in alive and len(alive) >= controllers.voters.majority else None
 

@@ -28,6 +28,7 @@ from rules.model.identifiers import Millis
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import LONGEST_MS, Silence, matches_any_name
+from streaming.status.cluster_status import schema_with_iso_times, status_adapter
 from streaming.web import api_objects as objects
 from streaming.web.application import add_response_headers
 from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json
@@ -291,6 +292,7 @@ def openapi() -> dict[str, Any]:
     problem = ("problem", "serialization", TypeAdapter(objects.Problem))
     found, shared = TypeAdapter.json_schemas([*adapters, problem], ref_template=_SCHEMAS)  # type: ignore[list-item]
     schemas = {key: schema for (key, _), schema in found.items()}
+    defs, parts = shared.get("$defs", {}), {"ClusterStatus", *status_adapter().json_schema()["$defs"]}
     paths: dict[str, Any] = {}
     for at, one in enumerate(OPERATIONS):
         codes = (*one.refuses, 401, 421, *([413] if one.body else []))
@@ -319,7 +321,7 @@ def openapi() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": shared.get("$defs", {}),
+            "schemas": {name: schema_with_iso_times(one) if name in parts else one for name, one in defs.items()},
         },
     }
 

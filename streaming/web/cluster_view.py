@@ -12,9 +12,8 @@ from functools import cached_property
 
 from connectors.alert_json import silence_to_json, to_object
 from rules.alert import Alert, AlertState
-from rules.checks.monitor_blind import observes_nothing
 from rules.evaluate import BLIND, INHIBITED
-from rules.finding import Plain, Severity, UnknownResult
+from rules.finding import Plain, Severity
 from rules.formatting import duration, iso, ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
@@ -23,7 +22,7 @@ from streaming.status.cluster_status import (
     ClusterStatus,
     PendingCondition,
     StatusSource,
-    selected_json,
+    UnknownStatus,
     status_json,
     with_acknowledged,
 )
@@ -100,7 +99,7 @@ class ClusterView:
     @property
     def _observed(self) -> bool:
         """Whether anything is observed now: an open warning says what was true before."""
-        blind = any(each.rule == BLIND and observes_nothing(each.evidence) for each in self.firing)
+        blind = any(each.rule == BLIND and each.facts.unobserved is not None for each in self.firing)
         return not blind and not self.stale
 
     @property
@@ -202,9 +201,9 @@ class ClusterView:
         return {(one.rule, one.subject): one.summary for one in (self.status.findings if self.status else ())}
 
     @property
-    def unknown_by_reason(self) -> Mapping[str, Sequence[UnknownResult]]:
+    def unknown_by_reason(self) -> Mapping[str, Sequence[UnknownStatus]]:
         """The rules whose result is unknown, by reason."""
-        by_why: dict[str, list[UnknownResult]] = {}
+        by_why: dict[str, list[UnknownStatus]] = {}
         for one in self.status.unknown if self.status else ():
             by_why.setdefault(one.why, []).append(one)
         return by_why
@@ -225,7 +224,7 @@ class ClusterView:
     def row_json(self) -> dict[str, Plain]:
         """Returns an item of `/api/clusters`: docs/page.md."""
         counts = Counter(alert.severity for alert in self.firing)
-        plain = {} if self.status is None else selected_json(self.status, _ROW_FIELDS)
+        plain = {} if self.status is None else status_json(self.status, _ROW_FIELDS)
         return {
             "name": self.name,
             "health": self.health.value,

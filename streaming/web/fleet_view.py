@@ -17,9 +17,9 @@ from rules.formatting import LATEST_MS
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import Silence
+from streaming.status.event_history import event_key
 from streaming.status.health import Health
 from streaming.status.past_replay import PastState
-from streaming.status.status_parts import UncleanElectionStatus
 from streaming.status.status_store import StatusStore
 from streaming.web.cluster_view import ClusterView, worst_first
 from streaming.web.past_states import PastStates
@@ -119,17 +119,9 @@ def _with_known_events(now: ClusterView, past: PastState) -> ClusterView:
         return replace(now, received=replace(past.shown, status=past.events, ended_recoveries=()))
     older, newer = past.events, now.received.status
     merged: dict[str, Any] = {}
-    for name in ("elections", "voter_changes", "reconfigurations", "starts", "unclean"):
-        merged[name] = tuple({_place(one): one for one in (*getattr(older, name), *getattr(newer, name))}.values())
+    for name in ("elections", "voter_changes", "starts", "unclean"):
+        merged[name] = tuple({event_key(one): one for one in (*getattr(older, name), *getattr(newer, name))}.values())
     return replace(now, received=replace(now.received, status=replace(newer, **merged)))
-
-
-def _place(one: Any) -> tuple[object, Millis]:
-    """Returns what identifies an event: of unclean elections, which are aggregated, their beginning."""
-    if isinstance(one, UncleanElectionStatus):
-        return one.topic_id, one.first_at_ms
-    # Of a log that was rewritten, both events of an offset remain.
-    return one.offset, one.at_ms
 
 
 def fleet_json(view: FleetView) -> dict[str, Plain]:

@@ -21,8 +21,8 @@ from rules.evidence_text import evidence_lines
 from rules.formatting import duration, iso, late_text, utc_text, visible
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
+from streaming.status.cluster_status import RecoveringPartition
 from streaming.status.event_history import voter_change_text
-from streaming.status.status_parts import RecoveringPartition
 from streaming.web.cluster_view import ClusterView
 from streaming.web.timeline import time_control, timeline
 

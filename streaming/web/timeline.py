@@ -174,24 +174,22 @@ def _log_lanes(view: ClusterView, ahead_ms: Millis) -> Iterable[TimelineLane]:
 def _log_marks(status: ClusterStatus) -> Iterable[TimelineMark]:
     for one in status.elections:
         label = str(one.leader_id)
-        yield TimelineMark(at_ms=one.at_ms, shape=Shape.ELECTION, text=election_text(one), label=label)
-    forced_offsets = {one.offset for one in status.reconfigurations}
+        yield TimelineMark(at_ms=one.timestamp_ms, shape=Shape.ELECTION, text=election_text(one), label=label)
     for change in status.voter_changes:
-        forced = change.offset in forced_offsets
-        how = "changed by force" if forced else "changed"
+        how = "changed by force" if change.forced else "changed"
         signs = (*(f"+{key.id}" for key in change.added), *(f"\u2212{key.id}" for key in change.removed))
         yield TimelineMark(
-            at_ms=change.at_ms,
-            shape=Shape.FORCED if forced else Shape.VOTERS,
+            at_ms=change.timestamp_ms,
+            shape=Shape.FORCED if change.forced else Shape.VOTERS,
             text=f"voter set {how}: {voter_change_text(change)}, at offset {change.offset}",
             label=" ".join(signs)[:12],
         )
     for start in status.starts:
         text, label = f"controller {start.id} started", str(start.id)
-        yield TimelineMark(at_ms=start.at_ms, shape=Shape.START, text=text, label=label)
+        yield TimelineMark(at_ms=start.timestamp_ms, shape=Shape.START, text=text, label=label)
     for unclean in status.unclean:
         text = f"{plural(unclean.elections, 'unclean election')} in topic {topic_text(unclean.topic, unclean.topic_id)}"
-        yield TimelineMark(at_ms=unclean.first_at_ms, shape=Shape.UNCLEAN, text=text)
+        yield TimelineMark(at_ms=unclean.first_timestamp_ms, shape=Shape.UNCLEAN, text=text)
 
 
 def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:

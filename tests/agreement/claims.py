@@ -71,7 +71,7 @@ def _number_in(subject: str) -> int | None:
 
 def _of_reported(outputs: Outputs, reader: Reader) -> Iterator[Claim]:
     for one in outputs.reported:
-        own = reader.of(f"{one.rule} {one.subject}", _number_in(one.subject))
+        own = reader.of(f"{one.rule} {one.subject}", _number_in(str(one.subject)))
         yield from read(one.summary, own)
         for step in one.remedy:
             if step.startswith("# "):

@@ -10,6 +10,7 @@ from rules.finding import Evaluation, Finding, Thresholds
 from rules.lifecycle import TrackedConditions, advance, firing
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from streaming.status.build_status import LIVE_MS, cluster_status
 from streaming.status.check_output import evaluate_restart
 from streaming.status.cluster_status import ClusterState, ClusterStatus
@@ -65,7 +66,7 @@ def outputs_of(
         recorded_at_ms=quorum.now_ms,
         missing=(),
     )
-    found = {(one.rule, one.subject) for one in evaluation.findings}
+    found = {(one.rule, str(one.subject)) for one in evaluation.findings}
     nodes = sorted(known_controllers(quorum))
     return Outputs(
         quorum=quorum,
@@ -104,13 +105,13 @@ def _what_ifs(controllers: Controllers) -> dict[str, tuple[NodeId | None, WhatIf
 
 def _resolved(quorum: Quorum, evaluation: Evaluation, nodes: Iterable[NodeId]) -> dict[str, str]:
     absent = {one.rule for one in evaluation.not_applicable}
-    found = {(one.rule, one.subject) for one in evaluation.findings}
+    found = {(one.rule, str(one.subject)) for one in evaluation.findings}
     subjects = [
         *((rule, "quorum") for rule in _OF_THE_QUORUM),
         *((rule, f"voter {node}") for rule in _OF_VOTERS for node in nodes),
     ]
     return {
-        f"{rule} {subject}": resolved_text(rule, subject, quorum)
+        f"{rule} {subject}": resolved_text(rule, Subject.of(subject), quorum)
         for rule, subject in subjects
         if rule not in absent and (rule, subject) not in found and evaluation.knows(rule, subject)
     }

@@ -103,7 +103,7 @@ def _resolved(alert: Alert, *, after_ms: int) -> Alert:
     return replace(
         alert,
         state=AlertState.RESOLVED,
-        summary=resolved_summary(resolved_text(alert.rule, alert.subject, situation()), over_at_ms),
+        summary=resolved_summary(resolved_text(alert.rule, alert.about, situation()), over_at_ms),
         observed_at_ms=Millis(over_at_ms + thresholds_for({})[alert.rule].ms(CLEAR)),
     )
 

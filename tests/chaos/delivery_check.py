@@ -174,7 +174,7 @@ class PeopleSinkCheck:
         alert = self._by_key[key]
         if alert.cluster_id == JOB_CLUSTER_ID:
             return True
-        if alert.rule == BLIND and any(each.subject == CUT_OFF for each in self.alerts):
+        if alert.rule == BLIND and any(each.about == CUT_OFF for each in self.alerts):
             return True
         fired = {each.rule for each in self.alerts if each.cluster_id == alert.cluster_id}
         return bool(fired & set(ALL_RULES[alert.rule].inhibited_by))

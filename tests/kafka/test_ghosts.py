@@ -134,7 +134,7 @@ def registered(monitor: MonitoredCluster) -> list[int]:
 def remedy(monitor: MonitoredCluster, rule: str, subject: str) -> Sequence[str]:
     """Returns the steps that are printed now."""
     found: list[Finding] = [*evaluate(monitor.machine.quorum(), monitor.monitor.settings.thresholds).findings]
-    (finding,) = (one for one in found if (one.rule, one.subject) == (rule, subject))
+    (finding,) = (one for one in found if (one.rule, str(one.subject)) == (rule, subject))
     return finding.remedy
 
 

@@ -16,6 +16,8 @@ from typer.testing import Result
 
 from connectors.observations.observation import ObservationKind
 from rules.analysis.safe_to_restart import RestartSafety
+from rules.formatting import from_iso, iso
+from rules.model.identifiers import Millis
 from streaming.cli import cluster_query, options
 from streaming.status import check_output
 from streaming.status.build_status import cluster_status
@@ -115,11 +117,13 @@ def test_status_has_every_value_of_describe_status(lab: Lab, described: Describe
         # The lag of the voter with the shortest log; the next test compares its inputs with Kafka's own.
         voters = [row for row in rows_of(state) if row["status"] != "Observer"]
         (leader,) = (row for row in voters if row["status"] == "Leader")
-        end, caught_up = "log_end_offset", "last_caught_up_timestamp_ms"
+        end, caught_up = "log_end_offset", "last_caught_up_timestamp"
         last = [row for row in voters if row[end] == min(one[end] for one in voters)]
         ours = status(state)
         assert ours["max_follower_lag"] == leader[end] - last[0][end] >= 0
-        assert ours["max_follower_lag_time_ms"] in {max(0, leader[caught_up] - row[caught_up]) for row in last}
+        assert ours["max_follower_lag_time_ms"] in {
+            max(0, from_iso(leader[caught_up]) - from_iso(row[caught_up])) for row in last
+        }
     assert before["high_watermark"] <= int(theirs["HighWatermark"]) <= after["high_watermark"]
     assert before["high_watermark"] < after["high_watermark"], "the log moves, so the bounds are meaningful"
 
@@ -149,10 +153,10 @@ def test_replication_has_every_row_of_describe_replication(described: Described)
         assert all(row["lag"] == end - row["log_end_offset"] >= 0 for row in ours)
     for early, row, late in zip(before, theirs, after, strict=True):
         assert early["log_end_offset"] <= int(row["LogEndOffset"]) <= late["log_end_offset"]
-        moment = "last_fetch_timestamp_ms"
-        assert early[moment] <= int(row["LastFetchTimestamp"]) <= late[moment]
-        moment = "last_caught_up_timestamp_ms"
-        assert early[moment] <= int(row["LastCaughtUpTimestamp"]) <= late[moment]
+        moment = "last_fetch_timestamp"
+        assert early[moment] <= iso(Millis(int(row["LastFetchTimestamp"]))) <= late[moment]
+        moment = "last_caught_up_timestamp"
+        assert early[moment] <= iso(Millis(int(row["LastCaughtUpTimestamp"]))) <= late[moment]
 
 
 def test_healthy_quorum_has_exit_code_0_and_is_safe_to_restart(lab: Lab) -> None:
@@ -201,12 +205,13 @@ def test_log_directory_of_a_running_controller_agrees_with_the_quorum(lab: Lab) 
         fields = json.loads(program.kraftwatch("status", "--json", "--log-dir", str(lab.node(node).data)).stdout)
 
         assert fields["source"] == "log-dir"
-        assert (fields["log_dir"]["node_id"], fields["log_dir"]["directory_id"]) == (node, lab.node(node).directory_id)
-        assert (fields["log_dir"]["quorum_state"]["leader_id"], fields["leader_id"]) == (live["leader_id"],) * 2
+        meta = fields["log_dir"]["meta_properties"]
+        assert (meta["node_id"], meta["directory_id"]) == (node, lab.node(node).directory_id)
+        assert (fields["log_dir"]["election"]["leader_id"], fields["leader_id"]) == (live["leader_id"],) * 2
         recorded = ("cluster_id", "leader_epoch", "committed_voters", "kraft_version", "metadata_version", "brokers")
         assert {name: fields[name] for name in recorded} == {name: live[name] for name in recorded}
-        assert fields["log_dir"]["log_end_offset"] >= live["high_watermark"] - 4
-        assert fields["log_dir"]["not_read"] == []
+        assert fields["log_dir"]["end_offset"] >= live["high_watermark"] - 4
+        assert fields["log_dir"]["damaged"] == []
         assert program.kraftwatch("check", "--log-dir", str(lab.node(node).data)).exit_code == 3, "unknown"
 
     eventually(recorded, within_s=30)

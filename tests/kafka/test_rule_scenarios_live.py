@@ -50,9 +50,7 @@ def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredClus
 def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:
     leader, followers = lab.leader, lab.followers
     # The hold is two seconds longer than `silent`: also a late poll shows that the voters do not fetch.
-    monitor.start_scenario(
-        {"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "ages.fetch": 1}
-    )
+    monitor.start_scenario({"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "ages.fetch": 1})
 
     with pause_nodes(lab, *followers[:3]):
         fired = monitor.wait_for("high-watermark-stalled")

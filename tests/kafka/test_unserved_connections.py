@@ -39,7 +39,7 @@ def test_a_leader_that_serves_no_new_connection_is_named_and_not_counted(lab: Ma
         assert alert.evidence["stale_because"] == ["not-serving"]
         quorum_now = monitor.machine.quorum()
         assert quorum_now.leader_id == leader, "its older connections are served"
-        safety = safe_to_restart(quorum_now, NodeId(other), thresholds)
+        safety = safe_to_restart(quorum_now, NodeId(other), thresholds, ())
         assert not safety.safe
         statuses = endpoint_statuses(quorum_now, fresh_poll(quorum_now))
         forecast = forecast_election(restarted_voters(quorum_now, statuses))

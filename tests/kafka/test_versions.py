@@ -102,7 +102,7 @@ def assert_disk_is_read(node: Node, levels: Mapping[str, int]) -> None:
     """Asserts that every record on the disk is read, in the form in which this Kafka formatted it."""
     shown = json.loads(kraftwatch("status", "--json", "--log-dir", node.data).stdout)
     assert {name: shown[name] for name in levels} == levels
-    assert (shown["log_dir"]["whole"], shown["log_dir"]["not_read"]) == (True, [])
+    assert (shown["log_dir"]["whole"], shown["log_dir"]["damaged"]) == (True, [])
     files = [path for path in node.metadata_log.iterdir() if is_log_file(path.name)]
     assert {path.name: kraftwatch("data", "decode", path).exit_code for path in files} == {
         path.name: 0 for path in files

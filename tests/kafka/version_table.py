@@ -131,7 +131,7 @@ FACTS = (
         "last fetch and last caught-up timestamps",
         "yes",
         "yes",
-        lambda seen: _replicas(seen, "last_fetch_timestamp_ms", "last_caught_up_timestamp_ms"),
+        lambda seen: _replicas(seen, "last_fetch_timestamp", "last_caught_up_timestamp"),
     ),
     _row(
         "directory ids of voters",

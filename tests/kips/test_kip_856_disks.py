@@ -15,7 +15,6 @@ from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset, ReplicaK
 from rules.model.membership import Voter, VoterSet
 from rules.rescue.node_decisions import DiskSurvival, NodeAction, StoppedDisk, disk_survival, node_decisions
 from streaming.rescue.rescue_plan import make_plan
-from streaming.status.build_status import log_dir_status
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.status_tables import log_dir_lines
 from streaming.status.what_if import Change, controllers_of_disks, what_if
@@ -82,11 +81,10 @@ def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path, voted: int) 
     state = {"data_version": 1, "leaderId": -1, "leaderEpoch": 9, "votedId": voted, "votedDirectoryId": directory}
     write_quorum_state(folder, **state)
 
-    status = log_dir_status(replay_log_dir(folder))
+    status = replay_log_dir(folder)
 
-    assert status.quorum_state
-    found = (status.quorum_state.leader_epoch, status.quorum_state.voted_id, status.quorum_state.voted_directory_id)
-    assert found == (9, voted, directory)
+    assert isinstance(status.election, ElectionState)
+    assert (status.election.leader_epoch, str(status.election.voted)) == (9, f"{voted}-{directory}")
     shown = {name: str(value) for name, value in log_dir_lines(status)}
     assert f"epoch 9, no leader known, voted for {voted}-{directory}" in shown["Quorum state"]
     assert json.loads((folder / PARTITION / "quorum-state").read_text()) == state, "it is only read"
@@ -101,7 +99,6 @@ def test_meta_properties_identify_a_metadata_log_dir(tmp_path: Path) -> None:
     assert of_disk.machine.cluster_id == of_disk.meta_properties.cluster_id is not None
     assert f"directory.id={of_disk.meta_properties.directory_id}" in properties.read_text().splitlines()
 
-    assert log_dir_status(of_disk).directory_id == of_disk.meta_properties.directory_id
     for directory in ("-_MwV-qnTvyuNU_bIKMYFQ", "AaorEeDFTeqhbYUKWjaZFw"):
         properties.write_text(f"node.id=2\ndirectory.id={directory}\n")
         assert replay_log_dir(folder).meta_properties == replace(

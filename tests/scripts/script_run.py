@@ -190,7 +190,7 @@ class ScriptRun:
         """remedy voter 2: prints the remedy of each finding about this subject."""
         monitor = self.started_monitor()
         for one in evaluate(monitor.machine.quorum(), monitor.settings.thresholds).findings:
-            if one.subject == " ".join(subject):
+            if str(one.subject) == " ".join(subject):
                 yield from one.remedy
 
     def noops(self, state: str) -> None:

@@ -31,6 +31,7 @@ from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from tests.scripts.script_text import commands_of
 from tests.scripts.script_words import milliseconds
 from tests.situation import commands, job_commands
@@ -146,7 +147,8 @@ def alerts_of(observed: Quorum | JobState) -> tuple[Alert, ...]:
     """Returns the alerts that fire after what is observed has lasted for each rule's hold."""
     at_once = {f"{rule}.hold": 0.0 for rule in ALL_RULES}
     fired = advance(TrackedConditions(), evaluated(observed, at_once), observed, thresholds_for(at_once))[1]
-    held_ms = {rule: thresholds.ms("hold") for rule, thresholds in thresholds_for({}).items()}
+    thresholds = thresholds_for({})
+    held_ms = {rule: thresholds[rule].ms("hold") for rule in ALL_RULES}
     return tuple(replace(one, started_at_ms=Millis(one.observed_at_ms - held_ms[one.rule])) for one in fired)
 
 
@@ -165,7 +167,7 @@ def _output(rule: str, word: str, lines: Sequence[str]) -> Iterator[str]:
     for output in outputs:
         if output.startswith("resolved "):
             subject = output.partition(" ")[2]
-            yield f"{first}resolved {subject}: {resolved_text(rule, subject, observed)}"
+            yield f"{first}resolved {subject}: {resolved_text(rule, Subject.of(subject), observed)}"
             continue
         if output == "hold":
             yield from (f"{first}{line}" for line in _holds(rule, evaluated(observed, thresholds), thresholds, about))
@@ -185,12 +187,12 @@ def _results(rule: str, evaluation: Evaluation, output: str, about: str | None) 
     for finding in evaluation.findings:
         if output == "findings":
             yield f"{finding.severity} {finding.rule} {finding.subject}"
-        elif finding.rule == rule and about in (None, finding.subject):
+        elif finding.rule == rule and about in (None, str(finding.subject)):
             yield from _finding(finding, output)
     if output == "findings":
         return
     for gap in evaluation.unknown:
-        if gap.rule == rule and about in (None, gap.subject):
+        if gap.rule == rule and (about is None or gap.subject == Subject.of(about)):
             yield f"unknown{f' {gap.subject}' if gap.subject else ''}: {gap.why}"
     for one in evaluation.not_applicable:
         if one.rule == rule:
@@ -199,7 +201,7 @@ def _results(rule: str, evaluation: Evaluation, output: str, about: str | None) 
 
 def _holds(rule: str, evaluation: Evaluation, thresholds: dict[str, float], about: str | None) -> Iterator[str]:
     for finding in evaluation.findings:
-        if finding.rule == rule and about in (None, finding.subject):
+        if finding.rule == rule and about in (None, str(finding.subject)):
             hold_ms = finding.hold(thresholds_for(thresholds)[rule])
             yield f"{finding.severity} {finding.subject} fires after {ms_text(hold_ms)}"
 

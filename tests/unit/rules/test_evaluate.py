@@ -26,6 +26,7 @@ from rules.formatting import MOST_ENTRIES
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from tests.situation.case import evaluated
 from tests.situation.commands import situation
 
@@ -37,7 +38,7 @@ def finding_lines(quorum: Quorum) -> list[str]:
 
 def unknown(quorum: Quorum) -> list[tuple[str, str | None]]:
     """Returns all unknown results as (rule, subject)."""
-    return [(gap.rule, gap.subject) for gap in evaluated(quorum).unknown]
+    return [(gap.rule, None if gap.subject is None else str(gap.subject)) for gap in evaluated(quorum).unknown]
 
 
 def test_each_file_in_checks_is_a_rule_with_its_name_as_id() -> None:
@@ -118,7 +119,9 @@ def test_no_leader_inhibits_its_consequences() -> None:
 
 
 def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
-    yield Finding(rule="broken", subject="x", severity=Severity.INFO, summary="half a sentence", evidence={}, remedy=())
+    yield Finding(
+        rule="broken", subject=Subject("x"), severity=Severity.INFO, summary="half a sentence", evidence={}, remedy=()
+    )
     raise KeyError("voters")
 
 
@@ -127,7 +130,7 @@ def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
     thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
     evaluation = evaluate(situation("probe 1 name-not-found"), thresholds, [rule, *RULES.values()])
 
-    assert [(each.rule, each.subject, each.severity) for each in evaluation.findings] == [
+    assert [(each.rule, str(each.subject), each.severity) for each in evaluation.findings] == [
         ("monitor-blind", "rule broken", Severity.WARNING),
         ("stale-voter-endpoint", "voter 1", Severity.WARNING),
     ]
@@ -195,10 +198,11 @@ def test_resolved_text_needs_no_observation(rule: str) -> None:
     """Nothing but the name of the cluster is known: the text must not fail, or the alert would not resolve."""
     for quorum in (UNKNOWN, situation(), replace(situation(), poll=None, committed=None)):
         for subject in ("quorum", "voter 2", "topic orders", "observer 4-dir", "x"):
-            text = resolved_text(rule, subject, quorum)
+            text = resolved_text(rule, Subject.of(subject), quorum)
             assert text.endswith(".")
             assert "None" not in text
-    assert resolved_text("a-rule-of-an-older-version", "voter 2", UNKNOWN) == "The condition is over: voter 2."
+    former = resolved_text("a-rule-of-an-older-version", Subject("voter", 2), UNKNOWN)
+    assert former == "The condition is over: voter 2."
 
 
 def test_a_threshold_may_be_0() -> None:

@@ -6,6 +6,7 @@ from rules.evaluate import resolved_text
 from rules.finding import Finding
 from rules.formatting import printable_step, visible
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from tests.situation.case import Case, all_cases, evaluated
 from tests.situation.commands import situation
 from tests.unit.rules.hidden_text import EVIL, LINE_BREAKS, fired, texts, with_hosts
@@ -50,9 +51,9 @@ def test_a_command_without_a_hidden_character_is_unchanged() -> None:
 @pytest.mark.parametrize("hidden", LINE_BREAKS, ids=ascii)
 def test_the_text_of_a_resolved_alert_stays_on_its_line(hidden: str) -> None:
     hostile = with_hosts(situation(), hidden)
-    assert f"c2{visible(hidden)}" in resolved_text("stale-voter-endpoint", "voter 2", hostile)
+    assert f"c2{visible(hidden)}" in resolved_text("stale-voter-endpoint", Subject("voter", 2), hostile)
     for rule in ("no-leader", "views-disagree", "unclean-election", "partition-stuck-recovering", "broker-fenced"):
-        text = resolved_text(rule, f"topic a{hidden}b", hostile)
+        text = resolved_text(rule, Subject("topic", f"a{hidden}b"), hostile)
         assert text == visible(text)
 
 

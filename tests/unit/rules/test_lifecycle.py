@@ -9,6 +9,7 @@ from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResu
 from rules.lifecycle import TrackedConditions, advance, interrupted, next_due
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from tests.situation.commands import situation
 
 START = 1_790_000_000_000
@@ -26,7 +27,8 @@ class ConditionTracker:
 
     def at(self, second: float, *findings: Finding, unknown: str | None = "-") -> list[str]:
         """Returns the alerts of this second as `STATE severity +START due +DUE`; `unknown`: a subject, None for all."""
-        unknown_results = () if unknown == "-" else (UnknownResult(rule="r", subject=unknown, why="no poll"),)
+        subject = None if unknown is None else Subject(unknown)
+        unknown_results = () if unknown == "-" else (UnknownResult(rule="r", subject=subject, why="no poll"),)
         alerts = self.step(second, Evaluation(findings=findings, unknown=unknown_results))
         return [
             f"{alert.state} {alert.severity} +{(alert.started_at_ms - START) / 1000:g}"
@@ -53,7 +55,7 @@ def quorum_at(second: float) -> Quorum:
 def finding(severity: Severity = Severity.WARNING, *, subject: str = "x", age_s: float | None = None) -> Finding:
     return Finding(
         rule="r",
-        subject=subject,
+        subject=Subject(subject),
         severity=severity,
         summary=f"{subject} fails",
         evidence={"n": [1, 2.5, None, {"deep": True}]},
@@ -210,7 +212,7 @@ def test_condition_that_was_pending_before_its_cause_begins_when_the_cause_resol
 
 
 def test_consequence_does_not_fire_before_its_hold_has_passed_since_its_cause_resolved() -> None:
-    cause = replace(finding(Severity.CRITICAL), rule="no-leader", subject="quorum")
+    cause = replace(finding(Severity.CRITICAL), rule="no-leader", subject=Subject("quorum"))
     consequence = replace(finding(), rule="stale-voter-endpoint")
     tracker = ConditionTracker()
     tracker.thresholds = {
@@ -225,8 +227,8 @@ def test_consequence_does_not_fire_before_its_hold_has_passed_since_its_cause_re
     assert tracker.at(36, consequence) == ["firing warning +31 due +36"]
 
 
-OUTAGE = replace(finding(Severity.CRITICAL), rule="no-leader", subject="quorum")
-NO_RESERVE = replace(finding(), rule="failure-tolerance", subject="quorum")
+OUTAGE = replace(finding(Severity.CRITICAL), rule="no-leader", subject=Subject("quorum"))
+NO_RESERVE = replace(finding(), rule="failure-tolerance", subject=Subject("quorum"))
 
 
 def tracker_in_an_outage(*findings: Finding) -> ConditionTracker:
@@ -250,7 +252,7 @@ def test_condition_that_outlives_its_cause_fires_before_the_cause_resolves() -> 
         "firing failure-tolerance +30",
         "resolved no-leader +0",
     ]
-    assert tracker.alerts[-1].summary.startswith("Controller 3 leads in epoch 7: metadata changes are possible.")
+    assert tracker.alerts[-1].summary.startswith("Controller 3 leads in epoch 7. ")
     assert tracker.at(31, NO_RESERVE) == []
     assert tracker.at(40) == []
     assert tracker.at(50) == ["resolved warning +30 due +50"]

@@ -8,10 +8,11 @@ from rules.analysis.freshness import UnmetNeedError, needed
 from rules.evaluate import evaluate_rule
 from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from tests.situation.commands import situation
 
 THRESHOLDS = Thresholds()
-FOUND = Finding(rule="r", subject="x", severity=Severity.INFO, summary="", evidence={}, remedy=())
+FOUND = Finding(rule="r", subject=Subject("x"), severity=Severity.INFO, summary="", evidence={}, remedy=())
 
 
 def result(*commands: str, needs: Iterable[Need]) -> RuleResult:

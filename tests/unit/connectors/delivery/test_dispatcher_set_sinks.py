@@ -1,5 +1,6 @@
 """Sinks are added and removed while the job runs: nothing is sent twice, and a new sink receives what is firing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.sinks.sink import DeliveryMode
 from connectors.store.tables import job_database
+from rules.alert import AlertState
+from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.route import Route
 from tests.eventually import eventually
@@ -101,3 +104,23 @@ def test_two_sinks_with_the_same_name_change_nothing(tmp_path: Path) -> None:
 
     dispatcher.deliver([FIRST], NOON_MS)
     assert before.transitions == [FIRST]
+
+
+def test_a_sink_that_is_added_to_an_open_incident_also_gets_what_it_was(tmp_path: Path) -> None:
+    people = DeliveryMode.INCIDENTS
+    outage = alert("quorum", summary="No leader elected.", severity=Severity.CRITICAL)
+    left = alert("quorum", rule="failure-tolerance", summary="Voter 3 is not fetching.", severity=Severity.WARNING)
+    first, record = RecordingSink("first", people), RecordingSink("record")
+    dispatcher = dispatcher_with(tmp_path, first)
+    over = replace(outage, state=AlertState.RESOLVED, observed_at_ms=Millis(NOON_MS + 60_000))
+    for second, transitions in enumerate(([outage], [left], [over])):
+        dispatcher.deliver(transitions, Millis(NOON_MS + 60_000 * second))
+
+    added, other = RecordingSink("added", people), RecordingSink("other", people, route=Route(rules=("failure-*",)))
+    dispatcher.dispatcher.set_sinks([first, record, added, other])
+    dispatcher.deliver([], Millis(NOON_MS + 600_000))
+
+    before = "Voter 3 is not fetching. Before, the incident was critical (no-leader): No leader elected."
+    assert [one.summary for one in added.notifications] == [before]
+    assert [one.summary for one in other.notifications] == [left.summary], "its route excludes the other alert"
+    assert (added.transitions, other.transitions, record.transitions) == ([left], [left], [left])

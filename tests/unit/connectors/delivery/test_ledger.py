@@ -10,17 +10,19 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, update
 
 from connectors.delivery.ledger import Ledger, stored_alerts
 from connectors.errors import StoreError
 from connectors.store.alert_store import AlertStore
 from connectors.store.database import Database
-from connectors.store.tables import job_database
+from connectors.store.tables import ALERTS, job_database
 from rules.alert import Alert, AlertState
-from rules.finding import Severity
+from rules.finding import Facts, Severity
 from rules.firing import Firing
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
+from rules.model.job_state import ClockStep
+from rules.model.monitoring import Reason
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notified
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -55,6 +57,23 @@ def test_an_alert_is_read_as_it_was_recorded(text: str, number: float, offset: i
     with TemporaryDirectory() as folder:
         opened(Path(folder)).record([recorded], NOON_MS)
         assert stored_alerts(job_database(Path(folder), read_only=True)) == (recorded,)
+
+
+def test_an_alert_that_was_stored_without_a_later_field_is_read(tmp_path: Path) -> None:
+    facts = Facts(
+        failed_nodes=(NodeId(4),),
+        clusters=("a", "b"),
+        unobserved=(Reason.TIMED_OUT,),
+        clock_step=ClockStep(before_ms=Millis(1), after_ms=Millis(2), at_ms=Millis(3)),
+    )
+    opened(tmp_path).record([replace(FIRST, facts=facts)], NOON_MS)
+    database = job_database(tmp_path)
+    assert opened(tmp_path).firing()[0].facts == facts
+    with database.transaction() as connection:
+        stored = dict(connection.scalars(select(ALERTS.c.alert)).one())
+        del stored["facts"]
+        connection.execute(update(ALERTS).values(alert=stored))
+    assert opened(tmp_path).firing() == [FIRST]
 
 
 def test_a_number_that_json_does_not_have_loses_no_alert(tmp_path: Path) -> None:

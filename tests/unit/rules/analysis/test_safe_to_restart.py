@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rules.analysis.safe_to_restart import known_controllers, safe_to_restart
-from rules.evaluate import thresholds_for
+from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -28,9 +28,10 @@ def answers(case: Case) -> Iterator[str]:
 
 
 def answer(quorum: Quorum, node: int, prefix: str) -> Iterator[str]:
-    defaults = thresholds_for({})
-    values = {**defaults["voter-disk-replaced"].values, **defaults["stale-voter-endpoint"].values}
-    result = safe_to_restart(quorum, NodeId(node), Thresholds(values=values))
+    thresholds = thresholds_for({})
+    values = {**thresholds["voter-disk-replaced"].values, **thresholds["stale-voter-endpoint"].values}
+    findings = evaluate(quorum, thresholds).findings
+    result = safe_to_restart(quorum, NodeId(node), Thresholds(values=values), findings)
     yield f"{prefix}restart {result.node}: {'safe' if result.safe else 'not safe'}"
     yield from (f"  - {why}" for why in result.against)
     yield from (f"  note: {note}" for note in result.notes)

@@ -7,8 +7,8 @@ import pytest
 
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
-from rules.finding import FAILED_NODES, Severity
-from rules.model.identifiers import Millis
+from rules.finding import Facts, Severity
+from rules.model.identifiers import Millis, NodeId
 from rules.notifications.incident import STORM_AT, STORM_WINDOW_MS, IncidentGrouper
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -246,8 +246,8 @@ def test_the_number_of_escalations_is_known_again_although_older_alerts_were_dro
 
 
 def of_node(rule: str, subject: str, node: int, **changed: Any) -> Alert:
-    evidence = {FAILED_NODES: [node]}
-    return alert(subject, rule=rule, evidence=evidence, **{"severity": Severity.WARNING, **changed})
+    facts = Facts(failed_nodes=(NodeId(node),))
+    return alert(subject, rule=rule, facts=facts, **{"severity": Severity.WARNING, **changed})
 
 
 TOLERANCE = of_node("failure-tolerance", "quorum", 3)
@@ -266,7 +266,7 @@ def test_a_controller_and_another_broker_that_fail_are_two_incidents(grouper: In
     others = [
         of_node("broker-fenced", "broker 4", 4),
         of_node("broker-fenced", "broker 3", 3, cluster_id="another"),
-        alert("broker 3", rule="broker-fenced", severity=Severity.WARNING, evidence={FAILED_NODES: None}),
+        alert("broker 3", rule="broker-fenced", severity=Severity.WARNING),
     ]
     assert incident not in {incident_of(grouper, each) for each in others}
 
@@ -295,3 +295,43 @@ def test_a_critical_alert_joins_its_rules_warnings_only_if_it_began_with_the_fir
     incident = incident_of(grouper, warning("broker-fenced", "broker 4", 0))
     incident_of(grouper, warning("broker-fenced", "broker 5", 60))
     assert incident_of(grouper, firing("broker-fenced", "broker 6", 65)) != incident
+
+
+def offline(node: int, at_s: int) -> Alert:
+    facts = Facts(failed_nodes=(NodeId(node),))
+    return alert(f"broker {node}", rule="partitions-offline", facts=facts, started_at_ms=NOON_MS + 1_000 * at_s)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        # It left by a controlled shutdown, which is no fault.
+        of_node("broker-fenced", "broker 4", 4, severity=Severity.INFO),
+        of_node("broker-fenced", "broker 5", 5),
+        alert("broker 5", rule="log-directory-offline", severity=Severity.WARNING),
+    ],
+    ids=lambda before: f"{before.severity} {before.rule} {before.subject}",
+)
+def test_a_critical_alert_does_not_join_an_older_incident_of_another_fault(
+    grouper: IncidentGrouper, before: Alert
+) -> None:
+    opened = incident_of(grouper, before)
+    assert incident_of(grouper, offline(4, 3_600)) != opened
+    assert grouper.escalations(opened) == 0
+
+    grouper = IncidentGrouper(RULES)
+    assert incident_of(grouper, before) == incident_of(grouper, offline(4, 10)), "they began together"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        of_node("broker-fenced", "broker 4", 4),
+        alert("broker 4", rule="log-directory-offline", severity=Severity.WARNING),
+    ],
+    ids=lambda before: str(before.rule),
+)
+def test_a_critical_alert_joins_the_warning_about_its_own_broker(grouper: IncidentGrouper, before: Alert) -> None:
+    opened = incident_of(grouper, before)
+    assert incident_of(grouper, offline(4, 3_600)) == opened
+    assert grouper.escalations(opened) == 1

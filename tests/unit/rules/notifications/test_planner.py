@@ -127,9 +127,65 @@ def test_minor_changes_are_collected_and_a_worse_severity_is_sent_immediately(si
     assert sink.step(worse, after_ms=1_000) == ["changed critical: +voter1 voter3 voter2"]
 
 
-def test_the_root_cause_is_listed_first_in_either_order() -> None:
-    tolerance = alert("quorum", rule="failure-tolerance", severity=Severity.CRITICAL)
-    assert SimulatedSink().step(tolerance, stale(1)) == ["firing critical: +voter1 +quorum"]
+def test_of_alerts_as_severe_the_root_cause_is_listed_first_in_either_order() -> None:
+    tolerance = alert("quorum", rule="failure-tolerance", severity=Severity.WARNING)
+    for order in ((tolerance, stale(1)), (stale(1), tolerance)):
+        assert SimulatedSink().step(*order) == ["firing warning: +voter1 +quorum"]
+
+
+@pytest.mark.parametrize("mild", [Severity.INFO, Severity.WARNING])
+def test_a_notification_describes_the_worst_alert_that_fires(sink: SimulatedSink, mild: Severity) -> None:
+    older = alert("broker 4", rule="broker-fenced", severity=mild, summary="Broker 4 is fenced.")
+    sink.step(older)
+    worse = alert("broker 4", rule="partitions-offline", summary="7 partitions are offline.", started_at_ms=NOON_MS + 1)
+    assert sink.step(worse, after_ms=1_000) == ["changed critical: +broker 4 broker 4"]
+    assert (sink.sent[0].root, sink.sent[0].summary) == (worse, "7 partitions are offline.")
+
+
+def left(*, at_ms: int = MINUTE) -> Alert:
+    return alert(
+        "quorum",
+        rule="failure-tolerance",
+        severity=Severity.WARNING,
+        observed_at_ms=Millis(NOON_MS + at_ms),
+        summary="Voter 3 is not fetching.",
+    )
+
+
+NO_LEADER_BEFORE = "Voter 3 is not fetching. Before, the incident was critical (no-leader): No leader elected."
+
+
+def test_a_sink_that_gets_an_incident_late_also_gets_what_it_was(sink: SimulatedSink) -> None:
+    sink.step(no_leader(), reached=False)
+    sink.step(left(), no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE, reached=False)
+    assert sink.step(after_ms=RECOVERY_MS, reached=False) == ["firing warning: +quorum +cluster"]
+    assert sink.step(after_ms=MINUTE) == ["firing warning: +quorum +cluster"]
+    assert sink.sent[0].summary == NO_LEADER_BEFORE
+    sink.step(after_ms=4 * HOUR)
+    assert sink.sent[0].summary == left().summary, "the sink knows it"
+
+
+def test_a_sink_that_was_notified_of_an_incident_does_not_get_again_what_it_was(sink: SimulatedSink) -> None:
+    sink.step(no_leader())
+    sink.step(left(), no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE)
+    assert sink.step(after_ms=UPDATE_INTERVAL_MS) == ["changed warning: +quorum +cluster"]
+    assert sink.sent[0].summary == left().summary
+
+
+def test_a_sink_that_gets_an_alert_late_also_gets_that_it_was_worse(sink: SimulatedSink) -> None:
+    sink.step(stale(1, severity=Severity.CRITICAL), reached=False)
+    assert sink.step(replace(stale(1, at_ms=MINUTE), summary="It is better."), after_ms=MINUTE) == [
+        "firing warning: +voter1"
+    ]
+    before = "Before, the incident was critical (stale-voter-endpoint): No leader elected."
+    assert sink.sent[0].summary == f"It is better. {before}"
+
+
+def test_what_a_silence_holds_back_is_not_what_an_incident_was(sink: SimulatedSink) -> None:
+    sink.silence(rule="stale-voter-endpoint")
+    sink.step(stale(1, severity=Severity.CRITICAL))
+    assert sink.step(left(), after_ms=1) == ["firing warning: +quorum"]
+    assert sink.sent[0].was is None
 
 
 def test_a_resolved_cause_explains_no_firing_alert(sink: SimulatedSink) -> None:

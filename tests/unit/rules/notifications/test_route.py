@@ -3,10 +3,10 @@
 import pytest
 
 from rules.alert import Alert
-from rules.finding import Severity
+from rules.finding import Facts, Severity
 from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.notification import AlertHistory, TransitionStatus
-from rules.notifications.route import CLUSTERS, Route
+from rules.notifications.route import Route
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 SERIOUS = Route(min_severity=Severity.WARNING)
@@ -16,7 +16,7 @@ ABOUT_CLUSTERS = alert(
     cluster_id=JOB_CLUSTER_ID,
     rule="monitor-blind",
     severity=Severity.WARNING,
-    evidence={CLUSTERS: ["staging", "prod-eu"]},
+    facts=Facts(clusters=("staging", "prod-eu")),
 )
 
 

@@ -12,7 +12,7 @@ from connectors.store.audit_results import AuditResults
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
-from rules.finding import Severity
+from rules.finding import Facts, Severity
 from rules.firing import Firing
 from rules.model.identifiers import Millis
 from rules.model.job_state import BlindCluster
@@ -151,11 +151,7 @@ class MonitoredJob:
                         cluster=name,
                         cluster_id=f"id of {name}",
                         severity=severity,
-                        evidence={
-                            "metadata_log_last_answer": "never",
-                            "describe_quorum_last_answer": "never",
-                            "failing": [{"reason": one.value} for one in self.reasons],
-                        },
+                        facts=Facts(unobserved=tuple(self.reasons)),
                         started_at_ms=self.at(since),
                         observed_at_ms=Millis(self.wall_ms),
                     ),

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from rules.model.history import Election
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from streaming.metrics.quorum_metrics import KIP_METRICS
 from streaming.metrics.rates import ELECTIONS_MS, WINDOW_MS, Rates
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.status_parts import ElectionStatus, ReplicaRole
+from streaming.status.voters import ReplicaRole
 from tests.metric_page import HIDDEN_METRICS
 from tests.present import present
 from tests.situation.case import evaluated
@@ -218,7 +219,7 @@ def test_commit_latency_is_exported(tmp_path: Path) -> None:
 
 
 def with_election(status: ClusterStatus, *, at_ms: int, offset: int) -> ClusterStatus:
-    election = ElectionStatus(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(offset), at_ms=Millis(at_ms))
+    election = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(offset), timestamp_ms=Millis(at_ms))
     return replace(status, elections=(election,))
 
 
@@ -233,7 +234,7 @@ def test_election_lasts_from_the_last_record_before_it() -> None:
     rates.add(with_election(polled(20, 105, 105, 105, leader=3), at_ms=15_800, offset=104))
     assert rates.elections_s() == (2, 3.2), "the longest, also if it was not the last"
     newer = with_election(polled(30, 108, 108, 108), at_ms=26_000, offset=106)
-    next_one = replace(newer.elections[0], offset=Offset(107), at_ms=Millis(29_000))
+    next_one = replace(newer.elections[0], offset=Offset(107), timestamp_ms=Millis(29_000))
     rates.add(replace(newer, elections=(*newer.elections, next_one)))
     average, longest = present(rates.elections_s())
     assert (round(average, 3), longest) == (3.333, 6), "of two at once, only the first: it began at a known time"

@@ -74,7 +74,7 @@ def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invar
         epoch,
         f"offset 2 of the log is a VotersRecord of epoch {epoch}, before the LeaderChangeMessage of that epoch",
     )
-    subjects = [one.subject for one in evaluated(quorum).findings if one.rule == "raft-invariant-broken"]
+    subjects = [str(one.subject) for one in evaluated(quorum).findings if one.rule == "raft-invariant-broken"]
     assert subjects == ["voters-before-leader"]
 
 

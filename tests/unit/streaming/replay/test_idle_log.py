@@ -2,6 +2,7 @@
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.quorum import Quorum
+from rules.model.subject import Subject
 from streaming.replay.machine import Machine
 from tests.scripts.log_script import LogScript, again, apply, machine, poll, replica
 
@@ -33,7 +34,7 @@ def idle(script: LogScript, replay: Machine, seconds: int, *, end: int | None = 
 
 def found(quorum: Quorum) -> set[tuple[str, str]]:
     findings = evaluate(quorum, thresholds_for({})).findings
-    return {(one.rule, str(one.severity)) for one in findings if one.subject == "topic orders"}
+    return {(one.rule, str(one.severity)) for one in findings if one.subject == Subject("topic", "orders")}
 
 
 def test_a_partition_that_no_replica_joins_becomes_critical_and_the_election_is_over_after_ten_minutes() -> None:

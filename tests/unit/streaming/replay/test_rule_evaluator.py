@@ -15,6 +15,7 @@ from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.model.replica import Outage, Poll, Replica
+from rules.model.subject import Subject
 from streaming.replay.rule_evaluator import RuleEvaluator, moving_numbers
 from tests.present import present
 from tests.situation.commands import situation
@@ -271,7 +272,9 @@ def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_c
 ) -> None:
     def even(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if quorum.now_ms // 1_000 % 2 == 0:
-            yield Finding(rule="new", subject="second", severity=Severity.INFO, summary="even", evidence={}, remedy=())
+            yield Finding(
+                rule="new", subject=Subject("second"), severity=Severity.INFO, summary="even", evidence={}, remedy=()
+            )
 
     def recent(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         for node, broker in quorum.brokers.items():
@@ -280,7 +283,12 @@ def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_c
                 age = quorum.newest_timestamp_ms - since
                 if 3_601_000 < age <= 3_604_000:
                     yield Finding(
-                        rule="new", subject=f"{node}", severity=Severity.INFO, summary="recent", evidence={}, remedy=()
+                        rule="new",
+                        subject=Subject("node", node),
+                        severity=Severity.INFO,
+                        summary="recent",
+                        evidence={},
+                        remedy=(),
                     )
 
     for rule in (even, recent):
@@ -369,7 +377,9 @@ def test_another_order_of_equal_mappings_evaluates_the_rules(monkeypatch: pytest
     def first(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         nodes = quorum.poll.nodes if quorum.poll else {}
         order = f"broker {next(iter(quorum.brokers))} and controller {next(iter(nodes))}"
-        yield Finding(rule="new", subject="first", severity=Severity.INFO, summary=order, evidence={}, remedy=())
+        yield Finding(
+            rule="new", subject=Subject("first"), severity=Severity.INFO, summary=order, evidence={}, remedy=()
+        )
 
     new = Rule(id="new", title="New", text="", hold=hold(0), evaluate=first)
     monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)

@@ -74,7 +74,7 @@ def test_records_of_another_product_are_one_information_and_every_verdict_is_as_
     }
     mixed_results, plain_results = (evaluate(quorum, thresholds_for({})) for quorum in (of_mixed, of_plain))
     added = [one for one in mixed_results.findings if one not in plain_results.findings]
-    assert [(one.subject, one.severity) for one in added] == [("records", "info")]
+    assert [(str(one.subject), one.severity) for one in added] == [("records", "info")]
     assert [one for one in mixed_results.findings if one not in added] == list(plain_results.findings)
 
 

@@ -10,7 +10,7 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.cluster_status import ClusterState, ClusterStatus, partitions_json, replication_json, status_json
-from streaming.status.status_parts import ReplicaRole, ReplicaStatus
+from streaming.status.voters import ReplicaRole, ReplicaStatus
 from tests.situation.situation import NOW
 
 NO_OBSERVATION: ClusterStatus = job_cluster_status(

@@ -81,7 +81,7 @@ def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unkno
     answer = what_if(controllers_of_quorum(quorum), change)
     assert (answer.electable, answer.unknown) == (
         None,
-        "the monitor does not accept the certificates of 1, 2 and 3: whether the other controllers do is unknown",
+        "whether all take part is unknown: the monitor does not accept the certificate (controllers 1, 2 and 3)",
     )
 
 
@@ -101,5 +101,5 @@ def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: str)
     lost = what_if(controllers, Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None))
     assert lost.electable is None
     assert lost.unknown is not None
-    assert "answer no new connection of the monitor" in lost.unknown
+    assert "no new connection of the monitor is answered (controller 1)" in lost.unknown
     assert what_if(controllers, Change(moved={}, lost=frozenset(), restarted=None)).electable

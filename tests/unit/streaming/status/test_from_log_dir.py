@@ -12,7 +12,7 @@ from connectors.observations.point_in_time import AtOffset, AtTime
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
 from streaming.status import check_output
-from streaming.status.build_status import cluster_status, log_dir_status
+from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, status_json
 from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from streaming.status.health import Health, health
@@ -55,7 +55,7 @@ def test_static_quorum_without_a_kraft_version_record_is_recognised(tmp_path: Pa
 
 
 def test_all_voter_sets_of_a_log_directory_are_counted(stopped: Path) -> None:
-    found = log_dir_status(replay_log_dir(stopped / "node-2"))
+    found = replay_log_dir(stopped / "node-2")
     repeated = replace(found, voter_sets=found.voter_sets * 2)
 
     shown = [str(dict(log_dir_lines(one))["Voter sets"]) for one in (found, repeated)]
@@ -97,7 +97,7 @@ def test_the_current_vote_of_the_disk_is_shown(tmp_path: Path, content: dict[str
     made = present(status.log_dir)
     assert status.leader_epoch == 9, "the newer one"
     assert dict(log_dir_lines(made))["Quorum state"] == f"epoch 9, no leader known, {shown}"
-    assert made.last_epoch == 1, "that of its newest record"
+    assert made.epoch == 1, "that of its newest record"
 
 
 def test_the_first_epoch_is_0_and_an_empty_log_has_none(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_the_first_epoch_is_0_and_an_empty_log_has_none(tmp_path: Path) -> None:
     read = {name: replay_log_dir(write_log_dir(tmp_path / name, {0: log})) for name, log in logs.items()}
 
     assert (read["first"].epoch, read["empty"].epoch) == (0, None)
-    shown = {name: dict(log_dir_lines(log_dir_status(one)))["Log"] for name, one in read.items()}
+    shown = {name: dict(log_dir_lines(one))["Log"] for name, one in read.items()}
     assert shown == {"first": "offsets 0 to 0, epoch 0", "empty": "no records"}
     write_quorum_state(tmp_path / "first", leaderId=-1, leaderEpoch=0, votedId=-1, data_version=1)
     election = replay_log_dir(tmp_path / "first").election

@@ -4,6 +4,7 @@ import pytest
 
 from rules.evaluate import evaluate, thresholds_for, with_overrides
 from rules.finding import Severity, Thresholds
+from rules.formatting import iso
 from rules.lifecycle import TrackedCondition, TrackedConditions, advance
 from rules.model.identifiers import Millis
 from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
@@ -23,7 +24,7 @@ def test_healthy_cluster_is_live() -> None:
 
 def test_cluster_without_an_answer_keeps_its_last_state() -> None:
     status = job_status(situation("leaderless 1,2 for 60s"))
-    assert (status["source"], status["now_ms"], status["described_at_ms"]) == ("journal", NOW, NOW - 60_000)
+    assert (status["source"], status["now_ms"], status["described_at"]) == ("journal", NOW, iso(Millis(NOW - 60_000)))
 
 
 def test_recovering_partitions_beyond_the_limit_are_counted() -> None:
@@ -33,7 +34,7 @@ def test_recovering_partitions_beyond_the_limit_are_counted() -> None:
         {
             "topic": "orders",
             "topic_id": "id-of-orders",
-            "since_ms": NOW - 45_000,
+            "since": iso(Millis(NOW - 45_000)),
             "at_least": False,
             "partitions": 2_005,
         }

@@ -45,37 +45,41 @@ def test_json_of_a_log_directory_has_its_files_and_every_voter_set(stopped: Path
     assert (fields["source"], fields["electable"], fields["voters_fetching"]) == ("log-dir", None, None)
     assert shown == {
         "folder": str(stopped / "node-2" / "__cluster_metadata-0"),
-        "node_id": 2,
-        "directory_id": "wPvHPGZoRSmdGaO9smPpMQ",
-        "quorum_state": {
+        "meta_properties": {
+            "version": 1,
+            "cluster_id": "vUKL8329QBu98AEWDcwiEw",
+            "node_id": 2,
+            "directory_id": "wPvHPGZoRSmdGaO9smPpMQ",
+        },
+        "election": {
             "version": 1,
             "leader_epoch": 1,
             "leader_id": 2,
-            "voted_id": None,
-            "voted_directory_id": None,
+            "voted": None,
             "static_voters": [],
         },
         "snapshot": "00000000000000000037-0000000001.checkpoint",
         "committed_below": 37,
         "first_offset": 37,
-        "log_end_offset": 61,
-        "last_epoch": 1,
+        "end_offset": 61,
+        "epoch": 1,
+        "damaged": [],
         "whole": True,
-        "not_read": [],
     }
-    columns = ("offset", "leader_epoch", "written_at", "file", "in_snapshot")
-    assert [[one[name] for name in columns] for one in voter_sets] == [
+    recorded = ("offset", "leader_epoch", "timestamp")
+    assert [[*(one["voters"][name] for name in recorded), one["file"], one["in_snapshot"]] for one in voter_sets] == [
         [-1, 0, None, "00000000000000000000-0000000000.checkpoint", True],
         [2, 1, "2026-11-20T08:23:43.791Z", "00000000000000000000.log", False],
         [36, 1, "2026-11-20T08:23:50.460Z", "00000000000000000000.log", False],
         [36, 1, None, "00000000000000000037-0000000001.checkpoint", True],
     ]
-    assert voter_sets[3]["voters"] == fields["committed_voters"]["voters"]
+    keys = [voter["key"] for voter in voter_sets[3]["voters"]["voters"]]
+    assert keys == [{name: one[name] for name in keys[0]} for one in fields["committed_voters"]["voters"]]
 
 
 def test_json_of_a_log_directory_has_the_vote_of_its_node(stopped: Path) -> None:
     state = recorded_state(replay_log_dir(stopped / "node-1"), thresholds_for({}))
 
-    vote = present(present(cluster_status(state).log_dir).quorum_state)
+    fields: dict[str, Any] = status_json(cluster_status(state))
 
-    assert (vote.voted_id, vote.voted_directory_id) == (2, "wPvHPGZoRSmdGaO9smPpMQ")
+    assert fields["log_dir"]["election"]["voted"] == {"id": 2, "directory_id": "wPvHPGZoRSmdGaO9smPpMQ"}

@@ -56,4 +56,4 @@ def test_status_of_a_log_directory_satisfies_the_schema(tmp_path: Path) -> None:
     state = recorded_state(replayed, thresholds_for({}))
     made = cluster_status(state)
     Draft202012Validator(SCHEMA).validate(status_json(made))
-    assert from_json(to_bytes(made)) == made
+    assert status_json(from_json(to_bytes(made))) == status_json(made)

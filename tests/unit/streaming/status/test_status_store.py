@@ -8,9 +8,8 @@ from connectors.delivery.delivery_report import DeliveryReport
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from streaming.status.cluster_status import ClusterStatus, FindingStatus
+from streaming.status.cluster_status import ClusterStatus, FindingStatus, TopicRecovery
 from streaming.status.health import unobserved_quorum
-from streaming.status.status_parts import TopicRecovery
 from streaming.status.status_store import ENDED_RECOVERIES_KEPT, StatusStore
 from tests.present import present
 from tests.situation.commands import situation
@@ -122,7 +121,7 @@ def test_a_job_observes_while_one_cluster_answers(statuses: list[ClusterStatus],
 )
 def test_an_outage_that_controllers_report_is_observed(commands: tuple[str, ...], observed: bool) -> None:
     findings = [
-        FindingStatus(rule=one.rule, subject=one.subject, severity=one.severity, summary=one.summary)
+        FindingStatus(rule=one.rule, subject=str(one.subject), severity=one.severity, summary=one.summary)
         for one in evaluate(situation(*commands), thresholds_for({})).findings
     ]
     assert (unobserved_quorum(findings) is None) is observed

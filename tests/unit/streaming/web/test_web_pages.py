@@ -18,8 +18,8 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.status.cluster_status import ClusterStatus, StatusSource
-from streaming.status.status_parts import PendingVoters
 from streaming.status.status_store import ReceivedStatus, StatusStore
+from streaming.status.voters import PendingVoters
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
 from streaming.web.templating import render_cluster

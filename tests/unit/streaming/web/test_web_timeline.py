@@ -8,15 +8,9 @@ import pytest
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.formatting import from_iso
-from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
-from streaming.status.status_parts import (
-    ControllerStartStatus,
-    ElectionStatus,
-    ForcedReconfigurationStatus,
-    TopicRecovery,
-    UncleanElectionStatus,
-    VoterChangeStatus,
-)
+from rules.model.history import ControllerStart, Election, UncleanElections, VoterChange
+from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from streaming.status.cluster_status import TopicRecovery
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from streaming.web.timeline import ALERTS_SHOWN, Shape, timeline
@@ -32,8 +26,8 @@ def view(*history: Alert, ended: tuple[EndedRecovery, ...] = (), **fields: Any) 
     return ClusterView(name="prod", now_ms=TO, received=received, history=history)
 
 
-def election(at_ms: int) -> ElectionStatus:
-    return ElectionStatus(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), at_ms=Millis(at_ms))
+def election(at_ms: int) -> Election:
+    return Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(at_ms))
 
 
 def fired(at: int, *, started: int, subject: str = "controller 1", **changed: Any) -> Alert:
@@ -97,7 +91,17 @@ def test_controllers_clock_that_is_ahead_is_subtracted(
 
 
 def test_ended_and_open_recoveries_are_spans_and_unclean_elections_a_mark() -> None:
-    elections = UncleanElectionStatus(topic="b", topic_id="tb", elections=3, first_at_ms=NOON_MS, last_at_ms=TO)
+    elections = UncleanElections(
+        topic_id=TopicId("tb"),
+        topic="b",
+        elections=3,
+        partitions=(0, 1, 2),
+        leaders=(NodeId(101),),
+        passed_over=(),
+        first_timestamp_ms=NOON_MS,
+        last_timestamp_ms=TO,
+        last_offset=Offset(70),
+    )
     over = EndedRecovery(topic="a", topic_id="ta", since_ms=Millis(NOON_MS - 20_000), ended_ms=NOON_MS)
     still_open = TopicRecovery(topic="b", topic_id="tb", since_ms=NOON_MS, at_least=False, partitions=3)
     recent = view(ended=(over,), recoveries=(still_open,), unclean=(elections,), now_ms=TO)
@@ -125,16 +129,14 @@ def test_ticks_are_at_round_times() -> None:
 
 
 def test_forced_voter_change_has_its_own_shape() -> None:
-    change = VoterChangeStatus(
-        added=(replica_id(4),),
-        removed=(replica_id(1), replica_id(2)),
-        moved=(),
+    change = VoterChange(
+        before=(replica_id(1), replica_id(2), replica_id(3)),
+        after=(replica_id(3), replica_id(4)),
         leader_epoch=Epoch(3),
         offset=Offset(77),
-        at_ms=from_iso("2026-11-20T05:01:02.345Z"),
+        timestamp_ms=from_iso("2026-11-20T05:01:02.345Z"),
     )
-    forced = ForcedReconfigurationStatus(at_ms=change.at_ms, offset=Offset(77), before=(), after=())
-    line = timeline(view(voter_changes=(change,), reconfigurations=(forced,)), FROM, TO)
+    line = timeline(view(voter_changes=(change,)), FROM, TO)
     (mark,) = line.lanes[1].marks
     assert (mark.shape, mark.label) == (Shape.FORCED, "+4 −1 −2")
     assert mark.text == "voter set changed by force: 4-d4 added, 1-d1 removed and 2-d2 removed, at offset 77"
@@ -147,7 +149,9 @@ def test_a_label_is_left_out_where_it_would_cover_the_next_mark(
     seconds_to_the_next: int, expected: tuple[str, bool]
 ) -> None:
     starts = [
-        ControllerStartStatus(id=NodeId(node), offset=Offset(70), at_ms=Millis(NOON_MS + after * 1000))
+        ControllerStart(
+            id=NodeId(node), incarnation_id="", offset=Offset(70), timestamp_ms=Millis(NOON_MS + after * 1000)
+        )
         for node, after in ((2, 0), (3, seconds_to_the_next))
     ]
     first = timeline(view(starts=tuple(starts)), FROM, TO).lanes[2].marks[0]

@@ -33,7 +33,6 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.damaged_log import damaged_logs, serving_node, sound_copies
-from rules.analysis.votes import voters_that_count
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import NodeId
@@ -149,8 +148,8 @@ def _voters(quorum: Quorum) -> int:
 
 def _may_restart(quorum: Quorum, node: NodeId | None, damage: DamagedBatch) -> bool:
     """Returns whether a majority has a sound copy, so that nothing is lost at its start."""
-    count, voters = quorum.derived(voters_that_count), _voters(quorum)
-    sound = [row for row in sound_copies(quorum, node, damage) if count is not None and row.key.id in count]
+    voters = _voters(quorum)
+    sound = [row for row in sound_copies(quorum, node, damage) if quorum.nodes[row.key.id].following.fetches]
     return damage.snapshot is None and bool(voters) and len(sound) >= majority(voters)
 
 

@@ -223,7 +223,7 @@ def restarted_voters(
     A voter of unknown liveness counts as alive. `use_probes`: whether faults that a probe found count against an
     endpoint, or only those that the log shows.
     """
-    no_vote = without_vote(quorum)
+    no_vote = quorum.derived(without_vote)
     return tuple(
         RestartedController(
             key=status.voter.key,
@@ -248,8 +248,7 @@ def electable(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> bool | None
     """Returns whether a leader could be elected if all controllers restarted now; without a leader, by those that run.
 
     Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down. None if it
-    depends on voters that are `doubtful`; and if enough
-    voters run, but no leader is elected.
+    depends on `doubtful` voters, and if no leader is elected although enough voters run.
     """
     voters = restarted_voters(with_dialled_voters(quorum) or quorum, statuses)
     without_leader = leaderless(quorum) is not None
@@ -273,7 +272,7 @@ def without_refusing_voters(
 
 def doubtful(quorum: Quorum, statuses: Iterable[EndpointStatus]) -> Mapping[NodeId, str]:
     """Returns the voters of which it is unknown whether others reach them, or they take part, and why."""
-    found = {node: f"it {why}" for node, why in in_doubt(quorum).items()}
+    found = {node: f"it {why}" for node, why in quorum.derived(in_doubt).items()}
     for one in statuses:
         if one.unanswered:
             found[one.voter.key.id] = "no new connection of the monitor is answered"

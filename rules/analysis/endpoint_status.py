@@ -24,16 +24,15 @@ from enum import StrEnum
 from rules.analysis.freshness import fresh_probe
 from rules.analysis.replica_lag import fetching_replacement
 from rules.formatting import utc_text
-from rules.model.following import Following, following, since_last_fetch_ms
+from rules.model.following import Following, following
 from rules.model.identifiers import Endpoint, Offset, at_listener
 from rules.model.membership import Voter, VoterSet
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage
+from rules.model.node_facts import fetched_since
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
 
-_POLL_LATENCY_MS = 500
-"""How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
 _SEVERAL, _RESTARTED_MS = 2, 600_000
 """How often and how long ago the process of an endpoint that refuses connections may have started."""
 _OLDER_MS = 15_000
@@ -214,7 +213,7 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter) -> Endpoint
     refused = probe is not None and probe.connection is Connection.REFUSED
     unserved = probe is not None and _unserved(quorum, probe)
     silent = refused or unserved
-    fetched_since = silent and alive.fetches and _fetched_since(quorum, poll, voter, probe)
+    fetches_still = silent and alive.fetches and fetched_since(quorum, poll, voter.key, probe)
     others_answer = unserved and any(_answers(quorum, one) for one in quorum.voters if one is not voter)
     replaced = fetching_replacement(quorum, poll, voter.key) is not None
     # The list of a static quorum may name a controller otherwise than its registration does.
@@ -222,10 +221,10 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter) -> Endpoint
     registration = quorum.controllers.get(voter.key.id) if compared else None
     registered = at_listener(registration.endpoints, endpoint.listener) if registration else None
     unverified = None if probe is None else _unverified(quorum, probe, alive)
-    faults = _faults(endpoint, registered, probe, fetched_since=fetched_since)
+    faults = _faults(endpoint, registered, probe, fetched_since=fetches_still)
     if unverified is None and probe is not None and certificate_fault(probe) is not None:
         faults = (*faults, EndpointFault.CERTIFICATE)
-    if fetched_since and others_answer:
+    if fetches_still and others_answer:
         faults = (*faults, EndpointFault.NOT_SERVING)
     return EndpointStatus(
         voter=voter,
@@ -237,7 +236,7 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter) -> Endpoint
         unserved=unserved and others_answer,
         unknown_reason=_unobserved(probe, quorum.vantage)
         or unverified
-        or _undecided(probe, alive, fetched_since=fetched_since)
+        or _undecided(probe, alive, fetched_since=fetches_still)
         or (_unknown_silence(probe, alive, others_answer=others_answer) if not faults else None),
     )
 
@@ -278,13 +277,6 @@ def _unknown_silence(probe: Probe | None, alive: Following, *, others_answer: bo
         return None
     why = "it is not known yet whether the voter still fetches" if others_answer else "no other voter answers either"
     return f"{probe.endpoint} accepts connections and does not answer, and {why}"
-
-
-def _fetched_since(quorum: Quorum, poll: Poll | None, voter: Voter, probe: Probe | None) -> bool:
-    age = since_last_fetch_ms(quorum, poll, voter.key) if poll else None
-    if poll is None or probe is None or age is None:
-        return False
-    return poll.observed_at_ms - age > probe.observed_at_ms + _POLL_LATENCY_MS
 
 
 def _faults(

@@ -74,8 +74,8 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
     }
     problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
     needed = majority(len(voters))
-    no_vote = without_vote(quorum)
-    problems |= {other: why for other, why in {**in_doubt(quorum), **no_vote}.items() if other in problems}
+    useless = {**quorum.derived(in_doubt), **quorum.derived(without_vote)}
+    problems |= {other: why for other, why in useless.items() if other in problems}
     remaining = [other for other, problem in problems.items() if problem is None]
     forbidden = [*_forbidden(quorum, node, findings)]
     if node in {key.id for key in voters}:

@@ -16,8 +16,6 @@ from rules.model.quorum import Quorum
 ALONE_MS = Millis(60_000)
 """A node that is both registers both at each start: a broker that registered so much later than the controller of its
 id was started without it."""
-
-
 _REJECTING = frozenset({Reason.DENIED, Reason.NOT_AUTHENTICATED})
 """A controller that rejects the monitor, while others do not, may reject the other controllers too."""
 
@@ -70,7 +68,7 @@ def voters_that_count(quorum: Quorum) -> frozenset[NodeId] | None:
     faulty = {
         one.voter.key.id for one in endpoint_statuses(dialled, poll) if not CURED_BY_RESTART.isdisjoint(one.faults)
     }
-    lost = {*quorum.derived(without_vote), *in_doubt(quorum), *faulty}
+    lost = {*quorum.derived(without_vote), *quorum.derived(in_doubt), *faulty}
     in_sync = {row.key.id for row in poll.voters if quorum.nodes[row.key.id].following is Following.IN_SYNC}
     return frozenset(in_sync - lost)
 

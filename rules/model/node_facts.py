@@ -23,12 +23,12 @@ from rules.model.monitoring import (
     Vantage,
     probe_key,
 )
-from rules.model.replica import Replica
+from rules.model.replica import Poll, Replica
 
 if TYPE_CHECKING:
     from rules.model.quorum import Quorum
 
-POLL_LATENCY_MS = 500
+_POLL_LATENCY_MS = 500
 """How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""
 
 
@@ -100,11 +100,7 @@ class NodeFacts:
     @cached_property
     def fetched_since_probe(self) -> bool:
         """Whether it fetched later than its endpoint was probed: what the probe found does not keep it from running."""
-        poll = self.quorum.poll
-        if self.probe is None or poll is None or not self.following.fetches:
-            return False
-        age = since_last_fetch_ms(self.quorum, poll, self.key)
-        return age is not None and poll.observed_at_ms - age > self.probe.observed_at_ms + POLL_LATENCY_MS
+        return self.following.fetches and fetched_since(self.quorum, self.quorum.poll, self.key, self.probe)
 
     @property
     def served_by_another(self) -> bool:
@@ -117,6 +113,14 @@ class NodeFacts:
             one.reason is reason and one.source is not ObservationSource.PROBE and one.last_at_ms >= since_ms
             for one in self.failures
         )
+
+
+def fetched_since(quorum: "Quorum", poll: Poll | None, key: ReplicaKey, probe: Probe | None) -> bool:
+    """Returns whether this poll shows a fetch of a replica that is later than a probe; False without one of both."""
+    age = since_last_fetch_ms(quorum, poll, key) if poll else None
+    if poll is None or probe is None or age is None:
+        return False
+    return poll.observed_at_ms - age > probe.observed_at_ms + _POLL_LATENCY_MS
 
 
 def answers_as_another(probe: Probe) -> bool:

@@ -61,19 +61,22 @@ def fails(made: Situation, words: Words) -> None:
 @command("leaderless")
 def leaderless(made: Situation, words: Words) -> None:
     """leaderless 1,2 [for 14s]: these controllers answer that they know no leader; the leader answered 14 s ago."""
-    lasts = words.option("for") or "14s"
-    made.log_until_ms = made.polls_until_ms = NOW - milliseconds(lasts)
-    shorter = f"{milliseconds(lasts) - 1}ms"
-    run(made, f"fails log no-leader {words.word()} for {shorter} detail no-leader")
+    lasts_ms = _without_leader(made, words)
+    run(made, f"fails log no-leader {words.word()} for {lasts_ms}ms detail no-leader")
 
 
 @command("all-refuse")
 def all_refuse(made: Situation, words: Words) -> None:
     """all-refuse [for 14s]: every controller refuses connections, and the leader answered 14 s ago."""
-    lasts = words.option("for") or "14s"
-    made.log_until_ms = made.polls_until_ms = NOW - milliseconds(lasts)
-    shorter = f"{milliseconds(lasts) - 1}ms"
-    run(made, f"fails log refused {','.join(map(str, made.voters))} for {shorter}")
+    lasts_ms = _without_leader(made, words)
+    run(made, f"fails log refused {','.join(map(str, made.voters))} for {lasts_ms}ms")
+
+
+def _without_leader(made: Situation, words: Words) -> int:
+    """Ends the leader's answers `for` so long ago; returns for how many ms the failures have lasted since."""
+    lasts_ms = milliseconds(words.option("for") or "14s")
+    made.log_until_ms = made.polls_until_ms = NOW - lasts_ms
+    return lasts_ms - 1
 
 
 @command("gap")

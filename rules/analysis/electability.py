@@ -23,14 +23,16 @@ the last leader (2 of 3 such starts elected a leader, with every endpoint moved)
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TypeAlias
 
-from rules.analysis.endpoint_status import EndpointStatus, with_dialled_voters
+from rules.analysis.endpoint_status import EndpointStatus, EndpointVerdict, endpoint_statuses, with_dialled_voters
+from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
-from rules.analysis.votes import in_doubt, without_vote
+from rules.analysis.votes import in_doubt, voters_that_count, without_vote
 from rules.model.following import Following, lag_ms, replica_row
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import Voter, VoterSet
+from rules.model.membership import Voter, VoterSet, majority
 from rules.model.quorum import Quorum
 
 Position: TypeAlias = tuple[Epoch, Offset]
@@ -94,9 +96,9 @@ class CandidateForecast:
         """Whether it would get enough votes."""
         return len(self.reached) >= self.needed
 
-    def wins_without(self, lost: ReplicaKey) -> bool:
-        """Returns whether it would get enough votes without this controller."""
-        return self.key != lost and len(self.reached) - (lost in self.reached) >= self.needed
+    def wins_without(self, lost: Collection[NodeId]) -> bool:
+        """Returns whether it would get enough votes without these controllers."""
+        return self.key.id not in lost and sum(key.id not in lost for key in self.reached) >= self.needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ class ElectionForecast:
         """The controllers without any one of which none would win; none if there is no winner with all of them."""
         winners = [one for one in self.candidates if one.wins]
         keys = [one.key for one in self.candidates] if winners else []
-        return tuple(key for key in keys if not any(one.wins_without(key) for one in winners))
+        return tuple(key for key in keys if not any(one.wins_without({key.id}) for one in winners))
 
     @property
     def uncertain(self) -> tuple[CandidateForecast, ...]:
@@ -286,6 +288,39 @@ def without_doubtful(
 ) -> tuple[RestartedController, ...]:
     """Returns the same voters, as if no other controller could connect to these, or accepted their certificates."""
     return tuple(replace(one, unreachable=True, can_lead=False) if one.key.id in nodes else one for one in controllers)
+
+
+def failures_left(quorum: Quorum) -> int | None:
+    """Returns how many more of the voters may fail now, whichever they are; negative without a majority.
+
+    So many are left that acknowledge records, and could elect another leader by the endpoints that they dial. None if
+    it is not known, or depends on voters of which it is unknown whether others reach them.
+    """
+    counted, poll = quorum.derived(voters_that_count), fresh_poll(quorum)
+    if counted is None or poll is None:
+        return None
+    left = len(counted) - majority(len(poll.voters))
+    dialled = with_dialled_voters(quorum) or quorum
+    statuses = endpoint_statuses(dialled, poll)
+    if left <= 0 or all(one.verdict is EndpointVerdict.OK for one in statuses):
+        return left
+    voters = restarted_voters(dialled, statuses)
+    if not voters:
+        return left
+    survived = _losses_survived(forecast_election(voters), poll.leader_id, counted, left)
+    proved = without_doubtful(voters, doubtful(dialled, statuses))
+    sure = _losses_survived(forecast_election(proved), poll.leader_id, counted, left)
+    return survived if survived == sure else None
+
+
+def _losses_survived(forecast: ElectionForecast, leader: NodeId, counted: Collection[NodeId], most: int) -> int:
+    """Returns how many voters may be lost, whichever they are, and the leader with them: others are elected then."""
+    others = sorted({*counted} - {leader})
+    for left in range(most, 0, -1):
+        losses = (frozenset({leader, *lost}) for lost in combinations(others, left - 1))
+        if all(any(one.wins_without(lost) for one in forecast.candidates) for lost in losses):
+            return left
+    return 0
 
 
 def _position(quorum: Quorum, key: ReplicaKey) -> Position | None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from rules.analysis.freshness import fresh_probe
+from rules.analysis.freshness import fresh_poll, fresh_probe
 from rules.analysis.replica_lag import fetching_replacement
 from rules.formatting import utc_text
 from rules.model.following import Following, following
@@ -191,7 +191,10 @@ def endpoint_statuses(quorum: Quorum, poll: Poll | None) -> tuple[EndpointStatus
 
 
 def last_known_endpoint_statuses(quorum: Quorum) -> tuple[EndpointStatus, ...]:
-    """Returns the endpoint statuses by the newest probes, and each voter's liveness by the newest poll of any age."""
+    """Returns the endpoint statuses; without a current poll each with how its voter followed at the newest one."""
+    poll = fresh_poll(quorum)
+    if poll is not None:
+        return endpoint_statuses(quorum, poll)
     return tuple(
         replace(status, following=following(quorum, quorum.poll, status.voter.key))
         for status in endpoint_statuses(quorum, None)

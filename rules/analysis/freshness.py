@@ -12,6 +12,7 @@ from rules.model.ages import Ages
 from rules.model.identifiers import Millis
 from rules.model.membership import Voter
 from rules.model.monitoring import VIEW_EVERY_MS, LeaderView, Probe
+from rules.model.node_facts import newest_probe
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 
@@ -78,16 +79,17 @@ def poll_problem(quorum: Quorum) -> str:
     """Returns why the newest poll cannot be used; call it only if that is so."""
     if quorum.poll is None:
         return "DescribeQuorum has not been answered yet"
+    if quorum.leader_epoch is not None and quorum.poll.leader_epoch < quorum.leader_epoch:
+        return f"the leader of epoch {quorum.leader_epoch} has not answered DescribeQuorum yet"
     missing = "" if quorum.poll.leader else ", without a row of the leader, to whose clock the other rows are compared"
     return f"DescribeQuorum was last answered at {utc_text(quorum.poll.observed_at_ms)}{missing}"
 
 
 def fresh_probe(quorum: Quorum, voter: Voter) -> Probe | None:
-    """Returns the newest probe of the voter's recorded endpoint; None if older than `ages.probe`, or than a gap."""
-    probe = quorum.probe(voter.key.id, voter.endpoint)
-    if probe is None or not quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms):
-        return None
-    return probe
+    """Returns what is at the voter's recorded endpoint; None if nothing as new as `ages.probe` and the newest gap is
+    known of it.
+    """
+    return newest_probe(quorum, voter.key.id, voter.endpoint)
 
 
 def log_read_problem(quorum: Quorum) -> str | None:

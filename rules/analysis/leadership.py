@@ -33,6 +33,8 @@ _FIRST_ROUNDS_MS = 2_000
 """So long after a gap in the observations, reports of no leader count only if every controller has answered. In the
 first rounds of requests a leader on a busy host may answer too late, and a healthy follower answers that it does not
 lead."""
+_REJECTED_REASONS = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.DENIED})
+"""What a controller that runs answers to a login, a certificate or a principal that it does not accept."""
 _SILENT_REASONS = frozenset({Reason.TIMED_OUT, Reason.UNREACHABLE})
 _RECENT_MS = Millis(10_000)
 """A failure older than this is ignored: attempts are repeated every few seconds."""
@@ -41,13 +43,13 @@ _UNREACHABLE_MS = 60_000
 _UNREACHABLE_REASONS = frozenset(
     {
         *(Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TIMED_OUT, Reason.UNREACHABLE, Reason.CLOSED),
-        *(Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL, Reason.REFUSED),
+        *(Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL),
         *(Reason.WRONG_CLUSTER, Reason.UNSUPPORTED, Reason.UNDECODABLE, Reason.INVALID_RESPONSE),
         Reason.TOO_FEW_DESCRIPTORS,
     }
 )
-"""Failures with which a controller may still lead: a firewall may also refuse connections of the monitor alone, and
-something else may answer it at the address."""
+"""Failures with which a controller may still lead. One that refuses connections is down: its followers remember it, and
+name it until they hear of a newer epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class Leaderless:
     """HOST:PORT of the nodes that answered that they know no leader; empty if all controllers refuse connections."""
     refused: tuple[str, ...]
     """HOST:PORT of the controllers that refuse connections."""
+    rejecting: tuple[str, ...] = ()
+    """HOST:PORT of the voters that started after the last answer of a leader, and reject the monitor's login or TLS."""
     failures: tuple[FailedObservation, ...]
     """The failed observations that are the evidence."""
 
@@ -125,15 +129,21 @@ def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> t
 def disagreeing_views(quorum: Quorum) -> tuple[LeaderView, ...]:
     """Returns what controllers reported that do not follow the only leader of the newest epoch.
 
-    None while an epoch has two leaders. A report from before a controller knew this epoch is not a disagreement.
+    None while an epoch has two leaders, and while the leader of the newest one has neither answered nor a majority. A
+    report from before a controller knew this epoch is not a disagreement.
     """
     views, poll = fresh_views(quorum), fresh_poll(quorum)
     newest = leaders_of_newest_epoch(views, poll)
-    if newest is None or len(newest[1]) > 1:
+    if newest is None or len(newest[1]) > 1 or is_newer(quorum, newest[0]):
         return ()
     agreeing = [view.since_ms for view in views if _follows(view, newest[0])]
     since = min(agreeing, default=quorum.now_ms if poll is None else poll.observed_at_ms)
     return tuple(view for view in views if not _follows(view, newest[0]) and view.observed_at_ms >= since)
+
+
+def is_newer(quorum: Quorum, epoch: Epoch) -> bool:
+    """Returns whether an epoch that is reported is newer than that of the known leader: its own is not known yet."""
+    return quorum.leader_epoch is not None and epoch > quorum.leader_epoch
 
 
 def _follows(view: LeaderView, epoch: Epoch) -> bool:
@@ -159,12 +169,18 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     leader: that, like a refused connection, counts only for its own voter. There is no leader if no voter is left that
     may lead (`_may_lead`), where it is recorded.
 
+    So there is if a majority of the voters started after a leader last answered, and reject the monitor since: nothing
+    shows that they accept each other.
+
     None means: a leader has answered since, or the monitor cannot observe the quorum (time-outs, name resolution,
     permissions), or a majority of the voters reject the monitor's login, or only the leader does not answer the monitor
     (`unreachable_leader`), or a controller has not answered yet since a gap (`_FIRST_ROUNDS_MS`).
     """
     reporting = _failures_since_leader(quorum, NO_LEADER_REASONS)
     refusing = _failures_since_leader(quorum, {Reason.REFUSED})
+    if rejecting := _started_and_rejecting(quorum):
+        endpoints = tuple(sorted({one.endpoint for one in rejecting}))
+        return Leaderless(answered=(), refused=(), rejecting=endpoints, failures=rejecting)
     if not reporting and not refusing:
         return None
     answered = tuple(sorted({failure.endpoint for failure in reporting}))
@@ -229,9 +245,30 @@ def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
     if states:
         running = sum(one in (_VoterState.FOLLOWS, _VoterState.MAY_LEAD) for one in states.values())
         return _VoterState.MAY_LEAD in states.values() and running >= majority(len(states))
+    if quorum.poll is None:
+        # Nothing has shown who votes: the leader may not be configured, unless it is the one that refuses.
+        refused = _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
+        return not refused or not {*quorum.bootstrap} <= {*answered} | refused
     # Where the voters listen is not recorded: all of them must be configured, as far as their number is known.
     silent = _failing(quorum, {Reason.REFUSED, *_SILENT_REASONS}, _RECENT_MS) if _path_worked(quorum) else set()
     return len({*answered} | silent - quorum.broker_addresses) < number_of_voters(quorum)
+
+
+def _started_and_rejecting(quorum: Quorum) -> tuple[FailedObservation, ...]:
+    """Returns what failed at the voters that started after a leader last answered, and reject the monitor since.
+
+    None unless they are a majority: the quorum was without a leader when they were down.
+    """
+    answered = _leader_answers_ms(quorum)
+    probes = [one.probe for one in quorum.nodes.values() if one.probe is not None and one.probe.returned_at_ms]
+    # Times are compared only where processes started: the rules are evaluated again when a comparison changes.
+    if not answered or len(probes) < _majority(quorum):
+        return ()
+    voters = quorum.voter_ids or {row.key.id for row in (quorum.poll.voters if quorum.poll else ())}
+    last_ms = max(answered)
+    started = {str(one.endpoint) for one in probes if one.node in voters and one.returned_at_ms[-1] > last_ms}
+    failures = [one for one in _failures_since_leader(quorum, _REJECTED_REASONS) if one.endpoint in started]
+    return tuple(failures) if len({one.endpoint for one in failures}) >= _majority(quorum) else ()
 
 
 def _all_refuse(quorum: Quorum) -> bool:
@@ -324,6 +361,8 @@ def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -
     if len(leaders) != 1 or any(view.node == leaders[0] for view in views if view.endpoint in answered):
         return None
     leader = leaders[0]
+    if quorum.process(leader) is Process.DOWN:
+        return None
     current = {*answered} - _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
     following = [
         view

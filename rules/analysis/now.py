@@ -1,5 +1,6 @@
 """What is true of a quorum now, in words: for the sentence with which an alert resolves (`Rule.resolved`)."""
 
+from rules.analysis.electability import failures_left
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.voter_status import (
     VoterStatus,
@@ -7,7 +8,7 @@ from rules.analysis.voter_status import (
     in_sync_count,
     voter_statuses,
 )
-from rules.analysis.votes import failures_left
+from rules.analysis.votes import voters_that_count
 from rules.formatting import and_join, plural
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
@@ -44,11 +45,12 @@ def in_sync_text(quorum: Quorum) -> str:
     statuses, left = now_statuses(quorum), failures_left(quorum)
     if not statuses or left is None:
         return ""
-    in_sync = in_sync_count(statuses)
+    in_sync, counted = in_sync_count(statuses), len(quorum.derived(voters_that_count) or ())
     verb = "is" if len(statuses) == 1 else "are"
-    useless = in_sync - left - majority(len(statuses))
+    useless, unreached = in_sync - counted, counted - majority(len(statuses)) - left
     but = f", but {useless} of them cannot vote or be reached" if useless else ""
+    why = ": by their endpoints the others could elect no leader" if unreached else ""
     return (
         f"{in_sync} of {plural(len(statuses), 'voter')} {verb} in sync{but}; the quorum tolerates "
-        f"{further_failures_text(left)}."
+        f"{further_failures_text(left)}{why}."
     )

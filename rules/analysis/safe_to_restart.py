@@ -26,7 +26,7 @@ from rules.analysis.voter_status import half_done
 from rules.analysis.votes import in_doubt, without_vote
 from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
-from rules.model.following import Following, following, since_caught_up_ms
+from rules.model.following import Following, following, same_replica, since_caught_up_ms
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
@@ -118,6 +118,8 @@ def _usable_poll(quorum: Quorum) -> Poll | str:
     poll = fresh_poll(quorum)
     if poll is None:
         return f"unknown: {poll_problem(quorum)}"
+    if quorum.leader_id is None:
+        return "unknown: no controller is known to lead now"
     if quorum.committed is None and quorum.kraft_version:
         return f"unknown: {NO_VOTERS_RECORD}"
     return poll
@@ -131,7 +133,9 @@ def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey) -> str | None:
             lag = since_caught_up_ms(quorum, poll, key)
             return "is not known to have caught up" if lag is None else f"is {ms_text(lag)} behind the leader"
         case Following.NOT_FETCHING | Following.UNKNOWN:
-            return "does not fetch"
+            rows = (row.key for row in poll.rows_by_id.get(key.id, ()) if not same_replica(row.key, key))
+            other = next((one for one in rows if following(quorum, poll, one).fetches), None)
+            return "does not fetch" if other is None else f"fetches as {other}, with another directory"
 
 
 def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, needed: int, voters: int) -> Iterable[str]:

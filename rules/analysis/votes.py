@@ -9,7 +9,7 @@ from rules.analysis.missing_voter import replaced_disks
 from rules.analysis.silent_controllers import silent_controllers
 from rules.model.following import Following
 from rules.model.identifiers import Millis, NodeId
-from rules.model.membership import Voter, majority
+from rules.model.membership import Voter
 from rules.model.monitoring import Connection, Reason
 from rules.model.quorum import Quorum
 
@@ -71,9 +71,3 @@ def voters_that_count(quorum: Quorum) -> frozenset[NodeId] | None:
     lost = {*quorum.derived(without_vote), *quorum.derived(in_doubt), *faulty}
     in_sync = {row.key.id for row in poll.voters if quorum.nodes[row.key.id].following is Following.IN_SYNC}
     return frozenset(in_sync - lost)
-
-
-def failures_left(quorum: Quorum) -> int | None:
-    """Returns how many more of the voters may fail now; negative without a majority, None if it is not known."""
-    count, poll = voters_that_count(quorum), fresh_poll(quorum)
-    return None if count is None or poll is None else len(count) - majority(len(poll.voters))

@@ -109,6 +109,8 @@ def _or_unknown(value: int | None) -> str:
 
 def _resolved(quorum: Quorum, _subject: Subject) -> str:
     at = "" if quorum.high_watermark is None else f": the high watermark is {quorum.high_watermark}"
+    if quorum.silent_ms:
+        return f"All records that the leader has appended are committed{at}. It appends no more. {leads(quorum)}."
     return f"Records are committed{at}. {leads(quorum)}."
 
 

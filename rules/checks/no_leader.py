@@ -13,6 +13,9 @@ What it means
     a majority of the controllers reject kraftwatch's login. If a majority of the voters follow a leader, the quorum has
     one, even if that leader does not answer kraftwatch: this alert does not fire, or it resolves.
 
+    If a majority of the voters started after a leader last answered, and reject kraftwatch's login since, they may
+    reject each other too: the alert fires, or goes on, and says so.
+
     If connections to a majority of the voters time out, where they were accepted before, this alert may fire although
     one of them leads.
 
@@ -138,6 +141,12 @@ def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, 
         since = f" at least since {utc_text(quorum.watched_since_ms)}"
     leader = last_leader(quorum)
     last = "" if leader is None else f" The last leader was controller {leader}."
+    if state.rejecting:
+        reasons = and_join(sorted({one.reason for one in state.failures}))
+        return (
+            f"No leader is known{since}: the controllers at {and_join(state.rejecting, 4)} were down, run again, and "
+            f"reject the monitor ({reasons}). If they reject each other as well, none of them is elected.{last}"
+        )
     voters = f"{_voters(quorum, state, statuses)}{_uncommitted_voters(quorum)}"
     return f"No leader{since}: no metadata change is possible. {voters}{last}"
 
@@ -186,7 +195,7 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             if EndpointFault.OTHER_RESPONDER in one.faults and one.voter.key.id not in missing
         ),
     ]
-    running, needed = _running(quorum, statuses), majority(len(statuses))
+    running, needed = _reached(quorum, statuses), majority(len(statuses))
     if not sentences:
         if len(statuses) == 1:
             return f"The only voter {'accepts connections and ' if _all_accept(statuses) else ''}wins no election."
@@ -202,8 +211,13 @@ def _lost_names(nodes: list[NodeId]) -> str:
     return f"The recorded {names} of {numbered('controller', nodes)} {do} not resolve."
 
 
+def _reached(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
+    """Returns how many voters run with their recorded disk, and can be reached where the others dial them."""
+    return _running(quorum, tuple(one for one in statuses if EndpointFault.REGISTRATION_DIFFERS not in one.faults))
+
+
 def _running(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
-    """Returns how many voters run with their recorded disk, as far as is known, and can be reached by the others."""
+    """Returns how many voters run with their recorded disk, as far as is known, and may win an election."""
     replaced = replaced_disks(quorum)
     return sum(
         _NOT_COUNTED.isdisjoint(one.faults)
@@ -247,6 +261,7 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),
         "connections_refused_by": [*sorted({*state.refused, *(str(one.endpoint) for one in _down(quorum, statuses))})],
+        **({"started_and_rejecting": [*state.rejecting]} if state.rejecting else {}),
         "last_leader": last_leader(quorum),
         "last_leader_epoch": quorum.leader_epoch,
         "last_leader_answer_at_ms": at,
@@ -278,6 +293,15 @@ def _voter(quorum: Quorum, status: EndpointStatus) -> dict[str, Plain]:
 
 def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> tuple[str, ...]:
     steps = [step for status in statuses for step in _step(quorum, status)]
+    if state.rejecting:
+        steps += [
+            "# Read in the controllers' logs whether they reject each other (failed authentication, "
+            "ClusterAuthorizationException, SSLHandshakeException)",
+            "# If they do, give all of them, one after the other, credentials and certificates that the others accept, "
+            "and add their principals to super.users",
+            SCRAM_NEEDS_A_LEADER,
+        ]
+        return (*steps, "# Check which controller is the leader", describe_status(quorum))
     if not statuses and state.refused:
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         controllers = "controller" if len(state.refused) == 1 else "controllers"

@@ -183,6 +183,7 @@ def _dials_in_vain(quorum: Quorum, voter: Voter, listener: str, lacking: list[No
         summary=f"Voter {node} dials listener {listener}, which {have} have. It cannot connect to {them} after "
         "a restart.",
         details={"dialled_listener": listener, "voters_without_it": [*lacking], **_names(quorum, node)},
+        keep_running=frozenset({node}),
     )
 
 
@@ -199,6 +200,7 @@ def _other_protocol(
         summary=f"Voter {voter.key.id} registered listener {endpoint.listener} with protocol {endpoint.protocol}, "
         f"other voters with {usual}. They cannot connect to each other after a restart.",
         details={"registered_protocols": {str(node): protocol for node, protocol in sorted(protocols.items())}},
+        keep_running=quorum.voter_ids,
     )
 
 
@@ -208,7 +210,9 @@ def _listener_finding(
     *,
     summary: str,
     details: Mapping[str, Plain],
+    keep_running: frozenset[NodeId] | None = None,
 ) -> Finding:
+    """`keep_running`: the voters that must not restart with their settings; None: all others."""
     node, recorded = voter.key.id, voter.endpoints[0]
     return Finding(
         subject=Subject("voter", node),
@@ -230,7 +234,7 @@ def _listener_finding(
             describe_status(quorum, excluding=node),
         ),
         starts=(node,),
-        keep_running=quorum.voter_ids - {node},
+        keep_running=quorum.voter_ids - {node} if keep_running is None else keep_running,
     )
 
 

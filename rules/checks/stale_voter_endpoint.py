@@ -56,6 +56,7 @@ from rules.analysis.endpoint_status import (
     CURED_BY_RESTART,
     EndpointFault,
     EndpointStatus,
+    EndpointVerdict,
     endpoint_kind,
     endpoint_statuses,
     faults_text,
@@ -322,7 +323,7 @@ def _resolved(quorum: Quorum, subject: Subject) -> str:
     if status is None:
         return f"Controller {node} is not a voter."
     endpoint = f"{endpoint_kind(quorum)} endpoint {status.endpoint}"
-    if status.refused or _is_down_with_its_name(status):
+    if status.verdict is EndpointVerdict.DOWN or _is_down_with_its_name(status):
         return f"Controller {node} is down. Its {endpoint} is not known to be wrong."
     if not _works(status):
         return f"Voter {node}'s {endpoint} is not known to be wrong ({probe_outcome(status)})."

@@ -33,7 +33,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rules.analysis.freshness import fresh_poll, fresh_views
-from rules.analysis.leadership import disagreeing_views, leaders_of_newest_epoch
+from rules.analysis.leadership import disagreeing_views, is_newer, leaders_of_newest_epoch
 from rules.analysis.now import leads
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, utc_text
@@ -62,6 +62,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     epoch, leaders = newest
     if len(leaders) > 1:
         yield _two_leaders(quorum, views, epoch, leaders)
+        return
+    if is_newer(quorum, epoch):
+        yield UnknownResult(why=f"the leader of epoch {epoch} has not answered yet")
         return
     disagreeing = disagreeing_views(quorum)
     described = _views(views) if disagreeing else {}
@@ -175,7 +178,10 @@ def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epo
     subject = _subject(view)
     name = str(subject)
     is_voter = view.node in _voters(quorum)
-    consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if is_voter else ""
+    facts = None if view.node is None else quorum.nodes.get(view.node)
+    elsewhere = not view.this_cluster and facts is not None and facts.following.fetches
+    missing = is_voter and not elsewhere
+    consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if missing else ""
     sentence = f"{name} disagrees on the leader: it {_described(view)}, but controller {leader} leads epoch {epoch}."
     if not view.this_cluster:
         place = name if view.node is None else f"{name}'s address {view.endpoint}"
@@ -195,7 +201,9 @@ def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epo
             "views": views,
         },
         remedy=_remedy(quorum, view, leader),
-        keep_running=_voters(quorum) - {view.node} if view.this_cluster and view.node is not None else frozenset(),
+        keep_running=frozenset(one for one in _voters(quorum) if one != view.node)
+        if view.this_cluster
+        else frozenset(),
         starts=() if view.node is None else (view.node,),
     )
 

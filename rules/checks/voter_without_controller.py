@@ -19,8 +19,9 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.analysis.electability import failures_left
 from rules.analysis.freshness import needed
-from rules.analysis.votes import failures_left, runs_no_controller
+from rules.analysis.votes import runs_no_controller
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.membership import BrokerRegistration, ControllerRegistration, Voter, tolerated_failures

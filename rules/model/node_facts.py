@@ -5,7 +5,7 @@ than `Quorum.ages` allow, or from before a gap, are not known here.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ from rules.model.monitoring import (
     ObservationSource,
     Probe,
     Reason,
+    Resolution,
     Vantage,
-    probe_key,
 )
 from rules.model.replica import Poll, Replica
 
@@ -62,7 +62,7 @@ class NodeFacts:
     others: tuple[Replica, ...]
     """The rows of its other directories there."""
     probe: Probe | None
-    """The newest probe of that endpoint, if it is current."""
+    """What is there by the newest observation of that endpoint, if it is current: see `newest_probe`."""
     view: LeaderView | None
     """What it answers there who leads, if that is current."""
     failures: tuple[FailedObservation, ...]
@@ -80,8 +80,6 @@ class NodeFacts:
         probe = self.probe
         if self.fetched_since_probe:
             return Process.RUNNING
-        if self._failed(Reason.REFUSED, since_ms=-1 if probe is None else probe.observed_at_ms):
-            return Process.DOWN
         if probe is None:
             return Process.UNKNOWN
         if probe.connection is Connection.REFUSED:
@@ -92,7 +90,7 @@ class NodeFacts:
             return Process.UNKNOWN
         if probe.answer is Answer.NO_ANSWER:
             return Process.HUNG
-        if self._failed(Reason.TIMED_OUT, since_ms=-1):
+        if self._timed_out:
             # From outside the network the path may be the reason.
             return Process.HUNG if self.quorum.vantage is Vantage.INSIDE else Process.UNKNOWN
         return Process.RUNNING if probe.answer is Answer.THIS_CLUSTER else Process.UNKNOWN
@@ -107,12 +105,45 @@ class NodeFacts:
         """Whether another process answers where the others dial it."""
         return self.probe is not None and answers_as_another(self.probe)
 
-    def _failed(self, reason: Reason, *, since_ms: int) -> bool:
-        """Returns whether a request for the log or a poll failed there for this reason, at this time or later."""
+    @property
+    def _timed_out(self) -> bool:
+        """Whether a request for the log or a poll timed out there."""
         return any(
-            one.reason is reason and one.source is not ObservationSource.PROBE and one.last_at_ms >= since_ms
-            for one in self.failures
+            one.reason is Reason.TIMED_OUT and one.source is not ObservationSource.PROBE for one in self.failures
         )
+
+
+def newest_probe(quorum: "Quorum", node: NodeId, endpoint: Endpoint | None) -> Probe | None:
+    """Returns what is at an endpoint of a node now: its newest probe, with what later requests to it met.
+
+    A probe is made every five seconds, and identifies the node every half minute. A request that is refused later, or
+    that a node of another cluster answers, shows more. None if nothing current is known.
+    """
+    if endpoint is None:
+        return None
+    probe, place = quorum.probe(node, endpoint), str(endpoint)
+    if probe is not None and not quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms):
+        probe = None
+    view = quorum.leader_views.get(place)
+    other = view is not None and not view.this_cluster and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms)
+    if other and probe is not None and probe.connection not in (Connection.REFUSED, Connection.NOT_TRIED):
+        probe = replace(probe, connection=Connection.ACCEPTED, answer=Answer.OTHER_CLUSTER)
+    refused = [one for one in quorum.failures if one.endpoint == place and one.reason is Reason.REFUSED]
+    at_ms = max((one.last_at_ms for one in refused if one.source is not ObservationSource.PROBE), default=None)
+    if at_ms is None or not quorum.is_current(at_ms, quorum.ages.probe_ms):
+        return probe
+    if probe is not None and probe.observed_at_ms > at_ms:
+        return probe
+    if probe is None:
+        probe = Probe(
+            node=node,
+            endpoint=endpoint,
+            resolution=Resolution.RESOLVED,
+            addresses=quorum.addresses.get(endpoint.host, ()),
+            connection=Connection.REFUSED,
+            answer=Answer.NOT_ASKED,
+        )
+    return replace(probe, observed_at_ms=at_ms, connection=Connection.REFUSED, answer=Answer.NOT_ASKED)
 
 
 def fetched_since(quorum: "Quorum", poll: Poll | None, key: ReplicaKey, probe: Probe | None) -> bool:
@@ -147,7 +178,6 @@ def _facts(quorum: "Quorum", node: NodeId, voting: ReplicaKey | None, rows: Iter
     row = next((one for one in rows if same_replica(one.key, key)), None)
     endpoint = _dialled(quorum, node)
     place = "" if endpoint is None else str(endpoint)
-    probe = None if endpoint is None else quorum.probes.get(probe_key(node, endpoint))
     view = quorum.leader_views.get(place)
     return NodeFacts(
         quorum=quorum,
@@ -156,7 +186,7 @@ def _facts(quorum: "Quorum", node: NodeId, voting: ReplicaKey | None, rows: Iter
         endpoint=endpoint,
         row=row,
         others=tuple(one for one in rows if one is not row),
-        probe=probe if probe and quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms) else None,
+        probe=newest_probe(quorum, node, endpoint),
         view=view if view and quorum.is_current(view.observed_at_ms, quorum.ages.view_ms) else None,
         failures=tuple(
             one

@@ -176,8 +176,11 @@ class Quorum:
 
     @property
     def has_current_poll(self) -> bool:
-        """Whether the newest DescribeQuorum answer is not too old, and from after every gap."""
-        return self.poll is not None and self.is_current(self.poll.observed_at_ms, self.ages.poll_ms)
+        """Whether the newest DescribeQuorum answer is not too old, from after every gap, and of the newest leader."""
+        poll = self.poll
+        if poll is None or (self.leader_epoch is not None and poll.leader_epoch < self.leader_epoch):
+            return False
+        return self.is_current(poll.observed_at_ms, self.ages.poll_ms)
 
     def is_current(self, observed_at_ms: Millis, age_ms: Millis) -> bool:
         """Returns whether an observation is not older than this, and was made since the newest gap."""

@@ -44,7 +44,7 @@ from connectors.observations.log_event import LogAdvanced, SnapshotBegan, Snapsh
 from connectors.observations.observation import Event
 from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Endpoint, Epoch, Millis, Offset, ReplicaKey
-from rules.model.membership import RecordPosition, Voter
+from rules.model.membership import RecordPosition, Voter, majority
 from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe, Reason, Snapshot
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
@@ -199,6 +199,7 @@ class Machine(MachineState):
                 self.probe_state.endpoint_probed(event, self.now_ms)
             case LeaderView():
                 self.probe_state.leader_view_polled(event, self.now_ms)
+                self._follow_majority(event)
                 if event.log is not None and event.log.snapshot is not None:
                     self._apply_overridden_voters(event.log.snapshot)
             case FailedObservation():
@@ -387,6 +388,20 @@ class Machine(MachineState):
                 self.probe_state.fetched_again(node, self.now_ms)
             self.poll_history.add(event, self.now_ms, voter_ids | {removal.key.id for removal in self.removals})
             self._keep_known_endpoints()
+
+    def _follow_majority(self, view: LeaderView) -> None:
+        """Takes the leader of a newer epoch as elected if a majority of the voters name it, answered or not."""
+        known, poll, committed = self.leadership.epoch, self.poll_history.newest, self.visible_image.committed
+        if view.leader_id is None or view.leader_epoch is None or known is None or view.leader_epoch <= known:
+            return
+        voters = (
+            committed.ids if committed is not None else {row.key.id for row in poll.voters} if poll else frozenset()
+        )
+        named = view.leader_epoch, view.leader_id
+        views = self.probe_state.leader_views.values()
+        naming = {one.node for one in views if one.this_cluster and (one.leader_epoch, one.leader_id) == named}
+        if voters and len(naming & voters) >= majority(len(voters)):
+            self.leadership.apply_leader_change(leader=view.leader_id, epoch=view.leader_epoch)
 
     def _apply_failure(self, event: FailedObservation) -> None:
         if event.reason is Reason.METADATA_LOST:

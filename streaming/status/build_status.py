@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
-from rules.analysis.electability import electable
+from rules.analysis.electability import electable, failures_left
 from rules.analysis.leadership import current_leader, leaderless
-from rules.analysis.votes import failures_left
 from rules.evaluate import evaluate
 from rules.finding import Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions

@@ -8,7 +8,6 @@ from rules.analysis.endpoint_status import (
     EndpointFault,
     EndpointStatus,
     EndpointVerdict,
-    endpoint_statuses,
     last_known_endpoint_statuses,
     probe_outcome,
     with_dialled_voters,
@@ -237,9 +236,7 @@ def registrations_without_voter(quorum: Quorum) -> tuple[RegistrationWithoutVote
 
 def analysed_endpoints(quorum: Quorum) -> tuple[EndpointStatus, ...]:
     """Returns the analysis of the endpoint that each voter is dialled at."""
-    quorum = _dialled(quorum)
-    poll = fresh_poll(quorum)
-    return last_known_endpoint_statuses(quorum) if poll is None else endpoint_statuses(quorum, poll)
+    return last_known_endpoint_statuses(_dialled(quorum))
 
 
 def endpoint_status(endpoint: EndpointStatus) -> VoterEndpointStatus:

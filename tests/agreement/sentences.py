@@ -208,7 +208,7 @@ _ALL: tuple[tuple[str, _Meaning], ...] = (
     (r"controller (\d+) serves no new connection at", _of_node(_NO_VOTE)),
     # What a person is to do.
     (r"(?:Do not|do not) (?:stop or |start or |start, )?restart (.*)", _not_restarted),
-    (r"Restart (no other controller)", _not_restarted),
+    (r"Restart (no other controller)(?! while these run)", _not_restarted),
     (r"^Restart controller (\d+)(?:$|[:,])", _of_node((About.ADVISED, one_of(YES)))),
     (r"(?:It|They) cannot connect to (?:it|them|each other) after a restart", _cannot_connect),
     (r"Other voters cannot dial it after a restart", _cannot_connect),

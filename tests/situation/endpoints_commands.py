@@ -80,11 +80,11 @@ def listens(made: Situation, words: Words) -> None:
 
 @command("returned")
 def returned(made: Situation, words: Words) -> None:
-    """returned 1 600s 90s: its endpoint accepted connections again at these times, after it had refused them."""
-    node = int(words.word())
+    """returned 1,2 600s 90s: their endpoints accepted connections again at these times, after they had refused them."""
+    nodes = words.word()
     for ago in map(milliseconds, words.rest()):
-        run(made, f"probe {node} refused ago {ago + SECOND}ms")
-        run(made, f"probe {node} ok ago {ago}ms")
+        run(made, f"probe {nodes} refused ago {ago + SECOND}ms")
+        run(made, f"probe {nodes} ok ago {ago}ms")
 
 
 @command("certificates")

@@ -1,0 +1,76 @@
+"""Who leads a real quorum, where no leader answers the monitor: controllers that reject it, and one that is not known.
+
+What a follower remembers is no leader: see `rules.analysis.leadership`.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rules.alert import Alert
+from tests.cli.program import kraftwatch
+from tests.eventually import eventually
+from tests.kafka.conftest import MakeLab
+from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
+from tests.kafka.monitored_cluster import monitored_cluster_of
+from tests.lab_security import ADMIN
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+
+
+def test_controllers_that_start_again_and_reject_each_other_are_no_leader_with_that_cause(
+    lab: MakeLab, tmp_path: Path
+) -> None:
+    quorum = lab(controllers=3, brokers=0, users=[])
+    passwords = quorum.security.passwords
+    login = {
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(quorum.security.ca_file),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": ADMIN,
+        "sasl_plain_password": passwords[ADMIN],
+    }
+    with run_gatherer(tmp_path, cluster_of(quorum, options=login)) as gatherer:
+        monitor = monitored_cluster_of(quorum, gatherer)
+        monitor.start_scenario({"no-leader.hold": 5})
+        monitor.wait_for_quorum(lambda seen: len(seen.probes) == len(quorum.controllers))
+        files = {node: quorum.node(node).properties_file for node in quorum.controllers}
+        whole = {node: file.read_text(encoding="utf-8") for node, file in files.items()}
+
+        quorum.kill(*quorum.controllers)
+        down = monitor.wait_for("no-leader", within_s=60)
+        for node, file in files.items():
+            assert f'user_{ADMIN}="{passwords[ADMIN]}"' in whole[node]
+            changed = whole[node].replace(f'user_{ADMIN}="{passwords[ADMIN]}"', f'user_{ADMIN}="changed"')
+            file.write_text(changed, encoding="utf-8")
+        quorum.start(*quorum.controllers, wait=False)
+
+        def says_that_they_reject() -> Alert:
+            assert monitor.rules == {"no-leader"}
+            (alert,) = (one for one in monitor.monitor.firing(None, ()).alerts if one.rule == "no-leader")
+            assert "were down, run again, and reject the monitor (not-authenticated)" in alert.summary, alert.summary
+            return alert
+
+        rejecting = eventually(says_that_they_reject, within_s=90)
+        monitor.assert_outputs_agree()
+        assert "Controllers 1, 2 and 3 are down (connections are refused)." in down.summary
+        assert rejecting.started_at_ms == down.started_at_ms
+        assert any("reject each other" in step for step in rejecting.remedy)
+
+        quorum.kill(*quorum.controllers)
+        for node, file in files.items():
+            file.write_text(whole[node], encoding="utf-8")
+        quorum.start(*quorum.controllers)
+        monitor.wait_for("no-leader", "resolved", within_s=90)
+
+
+def test_a_check_that_knows_one_follower_of_an_old_healthy_quorum_is_unknown_and_no_page(lab: MakeLab) -> None:
+    quorum = lab(controllers=3, brokers=0, static=True, version="3.7.2")
+    follower = quorum.node(quorum.followers[0]).endpoint
+
+    shown = kraftwatch("check", "--cluster", f"{NAME}={follower}", "--json")
+
+    (finding,) = json.loads(shown.stdout)["findings"]
+    assert (shown.exit_code, finding["rule"]) == (3, "monitor-blind"), shown.stdout
+    assert finding["remedy"][0].startswith("# Add the addresses of all controllers to bootstrap")

@@ -199,10 +199,13 @@ def _visible(result: RuleResult) -> RuleResult:
                 facts=_visible_facts(result.facts),
             )
         case UnknownResult():
-            subject = None if result.subject is None else _visible_subject(result.subject)
-            return replace(result, subject=subject, why=visible(result.why))
+            subject, why = None if result.subject is None else _visible_subject(result.subject), visible(result.why)
+            return (
+                result if (subject, why) == (result.subject, result.why) else replace(result, subject=subject, why=why)
+            )
         case NotApplicable():
-            return replace(result, why=visible(result.why))
+            why = visible(result.why)
+            return result if why == result.why else replace(result, why=why)
 
 
 def _visible_subject(subject: Subject) -> Subject:

@@ -164,9 +164,11 @@ def with_dialled_voters(quorum: Quorum) -> Quorum | None:
     The log of a static quorum has none: each voter dials the endpoints of its own controller.quorum.voters. From Kafka
     3.9 on DescribeQuorum has those of the leader.
     """
+    return quorum if quorum.committed is not None else quorum.derived(_with_configured_voters)
+
+
+def _with_configured_voters(quorum: Quorum) -> Quorum | None:
     poll = quorum.poll
-    if quorum.committed is not None:
-        return quorum
     if poll is None or not all(poll.nodes.get(row.key.id) for row in poll.voters):
         return None
     voters = tuple(Voter(key=row.key, endpoints=poll.nodes[row.key.id]) for row in poll.voters)

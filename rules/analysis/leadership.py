@@ -126,24 +126,35 @@ def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> t
     return newest, tuple(sorted(leader for epoch, leader in reported if epoch == newest and leader is not None))
 
 
-def disagreeing_views(quorum: Quorum) -> tuple[LeaderView, ...]:
-    """Returns what controllers reported that do not follow the only leader of the newest epoch.
+def reported_leaders(quorum: Quorum) -> tuple[Epoch, tuple[NodeId, ...]] | str:
+    """Returns the epoch with which every controller should agree, and its leaders; why it is not known, as text.
 
-    None while an epoch has two leaders, and while the leader of the newest one has neither answered nor a majority. A
-    report from before a controller knew this epoch is not a disagreement.
+    That is the newest one that is reported: see `leaders_of_newest_epoch`. If it is newer than that of the known
+    leader, who still answers, only a minority reports it: the known leader is compared with.
+    """
+    poll = fresh_poll(quorum)
+    newest = leaders_of_newest_epoch(fresh_views(quorum), poll)
+    if newest is None:
+        return "no controller knows a leader"
+    if quorum.leader_epoch is None or quorum.leader_id is None or newest[0] <= quorum.leader_epoch:
+        return newest
+    if poll is None or poll.leader_id != quorum.leader_id:
+        return f"the leader of epoch {newest[0]} has not answered yet"
+    return quorum.leader_epoch, (quorum.leader_id,)
+
+
+def disagreeing_views(quorum: Quorum) -> tuple[LeaderView, ...]:
+    """Returns what controllers reported that do not follow the only leader of the epoch of `reported_leaders`.
+
+    None while an epoch has two leaders. A report from before a controller knew this epoch is not a disagreement.
     """
     views, poll = fresh_views(quorum), fresh_poll(quorum)
-    newest = leaders_of_newest_epoch(views, poll)
-    if newest is None or len(newest[1]) > 1 or is_newer(quorum, newest[0]):
+    newest = reported_leaders(quorum)
+    if isinstance(newest, str) or len(newest[1]) > 1:
         return ()
     agreeing = [view.since_ms for view in views if _follows(view, newest[0])]
     since = min(agreeing, default=quorum.now_ms if poll is None else poll.observed_at_ms)
     return tuple(view for view in views if not _follows(view, newest[0]) and view.observed_at_ms >= since)
-
-
-def is_newer(quorum: Quorum, epoch: Epoch) -> bool:
-    """Returns whether an epoch that is reported is newer than that of the known leader: its own is not known yet."""
-    return quorum.leader_epoch is not None and epoch > quorum.leader_epoch
 
 
 def _follows(view: LeaderView, epoch: Epoch) -> bool:

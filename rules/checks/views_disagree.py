@@ -33,7 +33,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rules.analysis.freshness import fresh_poll, fresh_views
-from rules.analysis.leadership import disagreeing_views, is_newer, leaders_of_newest_epoch
+from rules.analysis.leadership import disagreeing_views, reported_leaders
 from rules.analysis.now import leads
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, utc_text
@@ -55,16 +55,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if not views:
         yield UnknownResult(why="no controller has recently reported its leader")
         return
-    newest = leaders_of_newest_epoch(views, fresh_poll(quorum))
-    if newest is None:
-        yield UnknownResult(why="no controller knows a leader")
+    newest = reported_leaders(quorum)
+    if isinstance(newest, str):
+        yield UnknownResult(why=newest)
         return
     epoch, leaders = newest
     if len(leaders) > 1:
         yield _two_leaders(quorum, views, epoch, leaders)
-        return
-    if is_newer(quorum, epoch):
-        yield UnknownResult(why=f"the leader of epoch {epoch} has not answered yet")
         return
     disagreeing = disagreeing_views(quorum)
     described = _views(views) if disagreeing else {}

@@ -36,13 +36,19 @@ class ClusterGatherer:
         publisher: Publisher,
         rate_limiter: RateLimiter,
         start: FetchPosition,
-        last_observed_ms: int | None,
+        last_observed_ms: int | None = None,
+        not_before_ms: int = 0,
         known_endpoints: KnownEndpoints,
         reads_again: bool = False,
     ) -> None:
         """Connects to nothing yet.
 
-        `reads_again`: the log was recorded before, by a build that knew other records; it is read from `start` again.
+        Args:
+            last_observed_ms: the time of the newest recorded row, after which nothing was observed; None: no gap is
+                written.
+            not_before_ms: the time of the rows is not before it.
+            reads_again: the log was recorded before, by a build that knew other records or not whole; it is read from
+                `start` again.
         """
         self._cluster = cluster
         self._loop = loop
@@ -51,7 +57,7 @@ class ClusterGatherer:
         self.nodes = NodeDirectory(
             configured=configured, cluster_id=cluster.cluster_id, known_endpoints=known_endpoints
         )
-        clock = RowClock(not_before_ms=last_observed_ms or 0)
+        clock = RowClock(not_before_ms=max(not_before_ms, last_observed_ms or 0))
         self.writer = ObservationWriter(cluster.name, publisher, self.nodes, clock=clock)
         self._last_observed_ms = last_observed_ms
         self._start = start

@@ -3,28 +3,23 @@
 An invalid option raises UsageError.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import typer
 from rich.console import Group, RenderableType
 
-from connectors.errors import JournalError, StoreError, UsageError
+from connectors.errors import StoreError, UsageError
 from streaming.cli import config_from_options
 from streaming.cli.options import ClusterOptions, LookBackOptions, RecordedOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
-    from connectors.gather.node_directory import KnownEndpoints
     from rules.finding import Plain
-    from streaming.config import ClustersConfig, Config
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.status.cluster_status import ClusterState, ClusterStatus
     from streaming.status.from_log_dir import LogDirContents
-    from streaming.status.query_target import QueryTarget
-    from streaming.status.recording import Recording, ReplayedJournal
 
 INTERRUPTED = 130
 """The exit code of a query that ^C ended."""
@@ -45,12 +40,20 @@ def query(
     if states is not None:
         each(states)
         return states
-    journal = opts.journal if isinstance(opts, LookBackOptions) else None
-    targets = _targets(opts, journal)
     # Imported here: kafka-python takes as long to load as everything else together.
+    from streaming.cli.recorded_states import job_recording, recorded_states
     from streaming.status.live import query_clusters
+    from streaming.status.query_target import QueryTarget
 
-    return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
+    job = None if opts.config is None else config_from_options.resolve_config(opts)
+    config = config_from_options.resolve_clusters(opts) if job is None else job
+    source = job_recording(opts, job)
+    targets = [
+        QueryTarget(cluster=section.cluster(), settings=partial(config.cluster_settings, section))
+        for section in config.watched
+    ]
+    recorded = partial(recorded_states, source=source) if source is not None else None
+    return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, recorded=recorded, each=each)
 
 
 def query_once(opts: ClusterOptions) -> "Sequence[ClusterState]":
@@ -162,65 +165,3 @@ def _recorded_states(opts: LookBackOptions) -> "Sequence[ClusterState] | None":
         raise UsageError(f"{recorded.place} holds no rows of that time")
     config_from_options.check_only(only, sorted(names))
     return [one.state() for one in replayed.values()]
-
-
-def _targets(opts: ClusterOptions, journal: Path | None) -> "list[QueryTarget]":
-    """Returns the clusters to query. What a job recorded of them is read only if one does not answer.
-
-    Args:
-        opts: name the clusters.
-        journal: that of the job; None: what the job of the configuration file recorded, if there is one.
-    """
-    from streaming.status.query_target import QueryTarget
-
-    job = None if opts.config is None else config_from_options.resolve_config(opts)
-    config = config_from_options.resolve_clusters(opts) if job is None else job
-    read_recorded, endpoints = _recorded_of_query(config, job, journal, opts.config)
-    return [
-        QueryTarget(
-            cluster=section.cluster(),
-            settings=partial(config.cluster_settings, section),
-            read_recorded=partial(read_recorded, section.name),
-            known_endpoints=endpoints.get(section.name),
-        )
-        for section in config.watched
-    ]
-
-
-def _recorded_of_query(
-    config: "ClustersConfig", job: "Config | None", journal: Path | None, file: Path | None
-) -> "tuple[Callable[[str], ReplayedJournal | None], Mapping[str, KnownEndpoints]]":
-    """Returns a function that reads the recorded state of a cluster, and the recorded endpoints of each cluster."""
-    folder = job.folder if job is not None and journal is None else journal
-    if folder is None:
-        return lambda _: None, {}
-    from streaming.cli.recorded_job import RecordedJob
-    from streaming.status.recording import has_journal, open_journal, recorded_endpoints, replay_recording
-
-    sections = {section.name: section for section in config.watched}
-    given = None if journal is None else open_journal(journal, print_progress)
-
-    def settings_of(name: str) -> "ClusterSettings | None":
-        return config.cluster_settings(sections[name]) if name in sections else None
-
-    @cache
-    def recorded() -> "Mapping[str, ReplayedJournal]":
-        found: Recording | None = given
-        try:
-            if found is None and job is not None and (job.source == "kafka" or has_journal(job.folder)):
-                found = RecordedJob(RecordedOptions(config=file), [*sections]).recording()
-            if found is None:
-                return {}
-            print_progress(f"no leader answers: reading the recorded state in {found.place}")
-            return replay_recording(found, settings_of)
-        except (UsageError, JournalError) as problem:
-            # The brokers may be down as well, or the journal be another user's: what the query knows is printed.
-            print_progress(f"the recorded state cannot be read: {problem}")
-            return {}
-
-    def read_recorded(name: str) -> "ReplayedJournal | None":
-        if journal is not None and name not in recorded():
-            print_progress(f"{journal} has no rows of cluster {name}")
-        return recorded().get(name)
-
-    return read_recorded, recorded_endpoints(folder)

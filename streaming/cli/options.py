@@ -149,8 +149,8 @@ class LookBackOptions(ClusterOptions):
     journal: Annotated[
         Path | None,
         typer.Option(
-            help="The --checkpoint folder of `kraftwatch run`. Its recorded state is shown if no leader answers, or if "
-            "no cluster is given. With --config, the default is the checkpoint of that configuration.",
+            help="The --checkpoint folder of `kraftwatch run`. The query continues its recorded state, which alone is shown "
+            "if no cluster is given. Default: of the job that runs on this machine, else of the job of --config.",
             metavar="DIR",
         ),
     ] = None

@@ -19,8 +19,8 @@ def status(opts: StatusOptions) -> None:
     controllers that could be voters, committed and pending voter sets, every
     recorded endpoint with its probe result, registrations without a vote, the
     failure tolerance, and recovering partitions. Works without a leader: every
-    controller is queried, and with --journal (or --config) the recorded state
-    is shown with its age. Works without any controller: --log-dir reads a disk.
+    controller is queried, after what a job on this machine (or of --journal or
+    --config) has recorded. Works without any controller: --log-dir reads a disk.
 
     Exit codes: 0 the status was printed, whatever it is; 2 invalid usage. For
     an exit code by health: kraftwatch check.

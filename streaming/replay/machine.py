@@ -166,6 +166,11 @@ class Machine(MachineState):
         if rows.offsets is not None and 0 < rows.offsets[0] <= self.log.position + 1:
             self.log.end_observation(last_offset=Offset(rows.offsets[1]))
 
+    def begin_again(self, since_ms: Millis) -> None:
+        """Takes what was observed before this time as history: nothing was, from then until now."""
+        self._quorum = None
+        self.probe_state.watched_since_ms = since_ms
+
     def record_failure(self, contract: str, reason: str) -> None:
         """Keeps a violation of one of the contracts that the replay itself checks."""
         self._quorum = None

@@ -87,6 +87,7 @@ def cluster_status(
         source=state.source,
         age_ms=state.age_ms,
         observed_at_ms=quorum.now_ms or None,
+        recorded_at_ms=None if state.log_dir is not None else state.recorded_at_ms,
         missing=state.missing,
         leader_id=current_leader(quorum),
         leader_epoch=quorum.leader_epoch,

@@ -18,6 +18,11 @@ from streaming.status.health import health, records_at_risk, worst_first
 
 _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seconds (a restart, an election)"
 
+_NOT_ANSWERED = (
+    "unknown: no leader has answered this command, and what a job recorded may be from before another controller "
+    "stopped"
+)
+
 
 def check_json(state: ClusterState) -> dict[str, Plain]:
     """Returns the fields of `check --json`: every finding with evidence and remedy."""
@@ -29,7 +34,9 @@ def check_json(state: ClusterState) -> dict[str, Plain]:
         "exit_code": verdict.exit_code,
         "holds_applied": False,
         "findings": [_finding(state, one) for one in worst_first(state.evaluation.findings)],
-        **status_json(status, ("observed_at_ms", "unknown", "not_applicable", "missing", "source", "age_ms")),
+        **status_json(
+            status, ("observed_at_ms", "recorded_at_ms", "unknown", "not_applicable", "missing", "source", "age_ms")
+        ),
     }
 
 
@@ -38,10 +45,7 @@ def check_text(state: ClusterState) -> Text:
     status, evaluation = cluster_status(state), state.evaluation
     text = Text.assemble(status_tables.BADGES[health(status)], (f" {visible(status.cluster)}\n", "bold"))
     at_risk = records_at_risk(status)
-    if state.source is StatusSource.JOURNAL:
-        text.append(f"  {status_tables.recorded_note(state.age_ms, state.missing)}\n", "bold magenta")
-    if state.source is StatusSource.NONE:
-        text.append(f"{status_tables.ASK_DOCTOR}\n", "bold magenta")
+    text.append_text(_source_note(state))
     if at_risk is not None:
         text.append(f"  {at_risk}\n", "bold")
     for one in worst_first(evaluation.findings):
@@ -63,6 +67,19 @@ def check_text(state: ClusterState) -> Text:
     return text
 
 
+def _source_note(state: ClusterState) -> Text:
+    """Returns from when the state is, as a line; empty for one that this query alone has observed."""
+    match state.source:
+        case StatusSource.JOURNAL:
+            return Text(f"  {status_tables.recorded_note(state.age_ms, state.missing)}\n", "bold magenta")
+        case StatusSource.NONE:
+            return Text(f"{status_tables.ASK_DOCTOR}\n", "bold magenta")
+        case StatusSource.LIVE if state.recorded_at_ms is not None:
+            return Text(f"  {status_tables.continued_note(state.recorded_at_ms)}\n", "dim")
+        case _:
+            return Text()
+
+
 def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     """Returns whether this node may be restarted; UsageError if it is not a controller of this cluster.
 
@@ -80,6 +97,8 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     answer = safe_to_restart(
         quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}), state.evaluation.findings
     )
+    if answer.safe and state.queried_since_ms is not None and not state.answered:
+        answer = replace(answer, against=(_NOT_ANSWERED,))
     unobserved = [one.summary for one in state.evaluation.findings if one.rule == BLIND]
     return replace(answer, notes=(*answer.notes, *unobserved))
 

@@ -214,6 +214,9 @@ class ClusterStatus:
     """Age of a recorded state; 0 for a live one."""
     observed_at_ms: Millis | None
     """Time of the newest observation, by the monitor's clock."""
+    recorded_at_ms: Millis | None = None
+    """Time of the newest observation of a job in this state: what is older is the job's; null: no job's state is known,
+    or a disk was read."""
     missing: tuple[str, ...]
     """Data that was requested and did not arrive, as text."""
     leader_id: NodeId | None
@@ -359,7 +362,7 @@ class ClusterState:
 _TIME = re.compile(r"(?:^|_)(?:at|since|until|timestamp)_ms$")
 """The names of times; any other `_ms` is a duration, and `now_ms` the time of the newest observation as a number."""
 _TIME_TYPES = '"type": "integer"', '"format": "date-time", "type": "string"'
-_HEAD = ("cluster", "cluster_id", "source", "age_ms", "observed_at_ms", "missing")
+_HEAD = ("cluster", "cluster_id", "source", "age_ms", "observed_at_ms", "recorded_at_ms", "missing")
 """Fields of `ClusterStatus` that `replication` and `partitions` share with `status`."""
 
 

@@ -1,9 +1,9 @@
 """Queries clusters for some seconds: the gatherer's own code in this process, replayed and evaluated, nothing written.
 
-Observations go to the same machine and the same rules as in the streaming job, but holds do not apply: a finding is
-what is true now. A query ends when the log is read to its high watermark, DescribeQuorum is answered, every voter's
-recorded endpoint is probed and no rule is unknown; or when no controller leads for as long as `no-leader` holds; or
-when the time is up. Then `missing` lists what did not arrive.
+Observations go to the same machine and the same rules as in the streaming job, after those that a job has recorded;
+but holds do not apply: a finding is what is true now. A query ends when the log is read to its high watermark,
+DescribeQuorum is answered, every voter's recorded endpoint is probed and no rule is unknown; or when no controller
+leads for as long as `no-leader` holds; or when the time is up. Then `missing` lists what did not arrive.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from connectors.observations.observation import Observation
     from streaming.status.cluster_status import ClusterState
     from streaming.status.live_cluster import LiveCluster
+    from streaming.status.recording import ReplayedJournal
 
 IDENTIFY_S = 3.0
 IDENTIFY_AGAIN_S = 1.0
@@ -40,6 +41,7 @@ def query_clusters(
     *,
     timeout_s: float,
     say: Say = lambda _: None,
+    recorded: "Callable[[Sequence[QueryTarget]], Mapping[str, ReplayedJournal]] | None" = None,
     each: "Callable[[Sequence[ClusterState]], bool]" = lambda _: False,
 ) -> "Sequence[ClusterState]":
     """Queries clusters side by side; returns the last state of each target, in their order.
@@ -47,6 +49,7 @@ def query_clusters(
     Args:
         timeout_s: how long to wait for data that is missing.
         say: prints what is missing, when that takes more than two seconds.
+        recorded: reads the recorded states with which the query begins, by the names of the targets.
         each: receives the state of all clusters; True requests them again, one second later.
 
     Raises:
@@ -59,8 +62,9 @@ def query_clusters(
         from streaming.status.live_cluster import LiveCluster
 
         identified = list(answers)
+    states = {} if recorded is None else recorded(identified)
     loop = EventLoop()
-    clusters = {target.cluster.name: LiveCluster(target) for target in identified}
+    clusters = {target.cluster.name: LiveCluster(target, states.get(target.cluster.name)) for target in identified}
     publisher = Publisher(_ReplayAppender(clusters), loop, on_failure=loop.stop)
     gatherers = [clusters[target.cluster.name].gatherer(loop, publisher) for target in identified]
 

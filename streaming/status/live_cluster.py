@@ -1,10 +1,14 @@
-"""One cluster while it is queried: the rows of its gatherer are replayed and evaluated as they arrive."""
+"""One cluster while it is queried: the rows of its gatherer are replayed and evaluated as they arrive.
 
-from collections import deque
+The query continues the state that a job has recorded, if there is one, as a job that is restarted continues it: so the
+same observations give the same answer as in the job.
+"""
+
 from collections.abc import Iterable
 from dataclasses import replace
 
 from connectors.gather.cluster_gatherer import ClusterGatherer
+from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import START
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.gather.publisher import Publisher
@@ -28,47 +32,49 @@ _DECIDE_MS = 6_000
 answered is repeated within this time."""
 _MOVES_MS = 2_000
 """A log position that has not moved for this long means that the log is not being read."""
-_ROWS_KEPT = 1_000
-"""Rows that are kept while no node answers: some minutes of failed observations."""
 
 
 class LiveCluster:
     """One cluster's monitor while it is queried. Not for use by several threads."""
 
-    def __init__(self, target: QueryTarget) -> None:
+    def __init__(self, target: QueryTarget, recorded: ReplayedJournal | None = None) -> None:
+        """`recorded`: the state that a job has recorded of the cluster, with which the query begins."""
         self.name = target.cluster.name
         self._target = target
         # The query has asked the nodes for an id that is not configured.
         settings = replace(target.settings(), cluster_id=target.cluster.cluster_id)
-        self._monitor = ClusterMonitor(settings, evaluates_from_ms=None)
-        self._recorded: ReplayedJournal | None = None
-        """The recorded state, once no node has answered, with the rows of the query."""
-        self._unanswered: deque[Observation] | None = deque(maxlen=_ROWS_KEPT)
-        """Rows from before any node answered, until the recorded state is read."""
-        self._since_ms = Millis(wall_ms())
+        self._monitor = ClusterMonitor(settings, evaluates_from_ms=None) if recorded is None else recorded.monitor
+        self._known_endpoints = KnownEndpoints() if recorded is None else recorded.known_endpoints
+        self._recorded_at_ms = None if recorded is None else recorded.newest_ms
+        # The clock of the job's host may be ahead.
+        self._since_ms = Millis(max(wall_ms(), self._monitor.machine.now_ms + 1))
+        if recorded is not None and self._since_ms - recorded.newest_ms > FAILURE_MS:
+            # The job does not run: nothing was observed until the query, whose rows have no mark of that gap.
+            self._monitor.machine.begin_again(self._since_ms)
         self._complete_at_ms: Millis | None = None
         self._read_at_ms = self._since_ms
         self._position = self._monitor.machine.log.position
 
     def gatherer(self, loop: EventLoop, publisher: Publisher) -> ClusterGatherer:
-        """Returns the gatherer of this cluster."""
+        """Returns the gatherer of this cluster, which continues where the recorded state ends."""
+        log = self._monitor.machine.log
+        continues = log.image.complete and log.position >= 0
         return ClusterGatherer(
             self._target.cluster,
             loop=loop,
             publisher=publisher,
             rate_limiter=RateLimiter(),
-            start=START,
-            last_observed_ms=None,
-            known_endpoints=self._target.known_endpoints or KnownEndpoints(),
+            start=FetchPosition(offset=log.position + 1, epoch=log.epoch) if continues else START,
+            reads_again=not continues and log.position >= 0,
+            not_before_ms=self._since_ms,
+            known_endpoints=self._known_endpoints,
         )
 
     def apply(self, row: Observation) -> None:
         """Applies one row as it arrives."""
-        _apply_next(self._monitor, row)
-        if self._recorded is not None:
-            _apply_next(self._recorded.monitor, row)
-        elif self._unanswered is not None:
-            self._unanswered.append(row)
+        machine = self._monitor.machine
+        # No journal has numbered it.
+        self._monitor.apply((replace(row, sequence=machine.sequence + 1),))
         machine = self._monitor.machine
         if machine.log.position != self._position or machine.loading is not None:
             self._position, self._read_at_ms = machine.log.position, Millis(row.observed_at_ms)
@@ -87,7 +93,7 @@ class LiveCluster:
             if leaderless(quorum) is None:
                 return False
             # Failures of all nodes at the same time may be a reconnection; the oldest failure gives the duration.
-            first_ms = min(failure.first_at_ms for failure in quorum.failures)
+            first_ms = min((failure.first_at_ms for failure in quorum.failures), default=self._since_ms)
             return quorum.now_ms - max(first_ms, self._since_ms) >= _LEADERLESS_MS
         if self._complete_at_ms is None:
             self._complete_at_ms = quorum.now_ms
@@ -98,33 +104,16 @@ class LiveCluster:
         return tuple(self._missing())
 
     def state(self) -> ClusterState:
-        """Returns what is known now; the recorded state while no node has answered."""
-        machine = self._monitor.machine
-        unanswered = machine.log_fetched_at_ms is None and machine.poll_history.newest is None
-        if unanswered:
-            self._use_recorded()
-        shown = self._recorded.monitor if unanswered and self._recorded is not None else self._monitor
+        """Returns what is known now: where no node has answered, what was recorded and why none answers."""
         return ClusterState(
-            quorum=shown.machine.quorum(),
-            evaluation=shown.evaluation(),
-            thresholds=shown.settings.thresholds,
+            quorum=self._monitor.machine.quorum(),
+            evaluation=self._monitor.evaluation(),
+            thresholds=self._monitor.settings.thresholds,
             taken_at_ms=Millis(wall_ms()),
             queried_since_ms=self._since_ms,
-            recorded_at_ms=self._recorded.newest_ms if self._recorded else None,
+            recorded_at_ms=self._recorded_at_ms,
             missing=self.missing(),
         )
-
-    def _use_recorded(self) -> None:
-        """Reads the recorded state, once, and applies the rows since the query began to it."""
-        rows, self._unanswered = self._unanswered, None
-        self._recorded = self._recorded if rows is None else self._target.read_recorded()
-        if self._recorded is None or rows is None:
-            return
-        if self._since_ms - self._recorded.newest_ms > FAILURE_MS:
-            # The job does not run: nothing was observed until the query, whose rows have no mark of that gap.
-            self._recorded.machine.probe_state.watched_since_ms = self._since_ms
-        for row in rows:
-            _apply_next(self._recorded.monitor, row)
 
     def _missing(self) -> Iterable[str]:
         machine, log = self._monitor.machine, self._target.cluster.log
@@ -139,8 +128,3 @@ class LiveCluster:
             probe = quorum.probes.get(probe_key(voter.key.id, voter.endpoints[0])) if voter.endpoints else None
             if voter.endpoints and (probe is None or probe.observed_at_ms < self._since_ms):
                 yield f"voter {voter.key.id}'s endpoint {voter.endpoints[0]} was not probed"
-
-
-def _apply_next(monitor: ClusterMonitor, row: Observation) -> None:
-    """Applies a row that no journal has numbered."""
-    monitor.apply((replace(row, sequence=monitor.machine.sequence + 1),))

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from connectors.kafka.cluster_connection import ClusterConnection
 
 if TYPE_CHECKING:
-    from connectors.gather.node_directory import KnownEndpoints
     from streaming.replay.cluster_settings import ClusterSettings
-    from streaming.status.recording import ReplayedJournal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +16,3 @@ class QueryTarget:
 
     cluster: ClusterConnection
     settings: "Callable[[], ClusterSettings]"
-    read_recorded: "Callable[[], ReplayedJournal | None]" = lambda: None
-    """Reads its recorded state, which is shown while no node answers; None: there is none."""
-    known_endpoints: "KnownEndpoints | None" = None
-    """The endpoints that its nodes were last reported at."""

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from connectors.errors import JournalError, UsageError
+from connectors.errors import UsageError
 from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
 from connectors.observations.observation import Observation
 from connectors.observations.point_in_time import AtOffset, PointInTime
@@ -59,6 +59,10 @@ class JournalRecording:
         self.place = place
         self._say = say
         self._restarted_at = reader.restarted_at()
+
+    def endpoints(self) -> Mapping[str, KnownEndpoints]:
+        """Returns the endpoints of each cluster that the gatherer has noted: its rows may no longer hold them."""
+        return {name: stored_endpoints(text) for name, text in self.reader.endpoints().items()}
 
     def newest_ms(self) -> Millis:
         """Returns the time of the newest row; 0 if there is none."""
@@ -149,15 +153,6 @@ def _journal(folder: Path) -> JournalReader | None:
     return next((one for one in places if one.created), None)
 
 
-def recorded_endpoints(folder: Path) -> Mapping[str, KnownEndpoints]:
-    """Returns the endpoints of each cluster in a journal; none where there is no journal, or it cannot be read."""
-    try:
-        found = open_journal(folder).reader.endpoints()
-    except (UsageError, JournalError):
-        return {}
-    return {name: stored_endpoints(text) for name, text in found.items()}
-
-
 def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
     """Returns the times of the first and the newest row of a journal; None where it has none."""
     first, end = journal.first_sequence(), journal.published_end()
@@ -176,6 +171,8 @@ class ReplayedJournal:
         """What the rows brought about."""
         self.newest_ms = Millis(0)
         """observed_at of the newest row that was applied; 0 if there is none."""
+        self.noted_endpoints: KnownEndpoints | None = None
+        """The endpoints that the job's gatherer has noted: its rows may no longer hold them."""
         self._upto = upto
         self._ended = False
         self._held: tuple[int, int] | None = None
@@ -185,6 +182,19 @@ class ReplayedJournal:
     def machine(self) -> Machine:
         """The state after the rows."""
         return self.monitor.machine
+
+    @property
+    def known_endpoints(self) -> KnownEndpoints:
+        """The endpoints of the nodes, of which none reports them while the quorum is down."""
+        if self.noted_endpoints is not None:
+            return self.noted_endpoints
+        quorum = self.machine.quorum()
+        return KnownEndpoints(
+            voters={voter.key.id: voter.endpoints for voter in quorum.voters},
+            registered={node: each.endpoints for node, each in quorum.controllers.items()},
+            polled={} if quorum.poll is None else quorum.poll.nodes,
+            quorum=() if quorum.poll is None else tuple(sorted(quorum.poll.voter_keys)),
+        )
 
     def apply(self, row: Observation, left_out: LeftOut | None = None) -> tuple[Alert, ...]:
         """Applies a row, unless it is later than the point in time, and returns the alerts after it.

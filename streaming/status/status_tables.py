@@ -160,6 +160,8 @@ def _headline(status: ClusterStatus) -> Text:
             f"{ASK_DOCTOR}\n",
             "bold magenta",
         )
+    elif status.recorded_at_ms is not None:
+        text.append(f"  {continued_note(status.recorded_at_ms)}\n", "dim")
     for each in status.missing:
         text.append(f"  missing: {visible(each)}\n", "magenta")
     at_risk = records_at_risk(status)
@@ -167,6 +169,11 @@ def _headline(status: ClusterStatus) -> Text:
         text.append(f"  {at_risk}\n", "bold")
     text.rstrip()
     return text
+
+
+def continued_note(recorded_at_ms: Millis) -> str:
+    """Returns that a query has continued the state that a job recorded until a time."""
+    return f"known from a job's record until {utc_text(recorded_at_ms)}, and from this query"
 
 
 def recorded_note(age_ms: int, missing: Iterable[str]) -> str:

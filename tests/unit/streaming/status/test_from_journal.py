@@ -231,26 +231,40 @@ def test_offset_that_a_snapshot_covers_is_refused(tmp_path: Path) -> None:
         replay_journal(journal(tmp_path / "journal", rows), settings_of, upto=AtOffset(offset=Offset(20)))
 
 
-def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Path) -> None:
-    calls: list[str] = []
+def recorded_until(tmp_path: Path, at_ms: int) -> ReplayedJournal:
+    return replay_journal(journal(tmp_path / "journal", [observed(polled(7), at_ms)]), settings_of)["a"]
 
-    def read_recorded() -> ReplayedJournal | None:
-        calls.append("read")
-        return replay_journal(journal(tmp_path / "journal", [observed(polled(7), AT)]), settings_of)["a"]
 
-    answered = LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS, read_recorded=read_recorded))
-    answered.apply(observed(polled(9), wall_ms() + 100))
-    assert (answered.state().source, calls) == ("live", [])
+def test_query_continues_what_a_running_job_has_recorded(tmp_path: Path) -> None:
+    recorded_ms = wall_ms() - 2_000
+    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS), recorded_until(tmp_path, recorded_ms))
+    at = query_began_ms(live)
 
-    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS, read_recorded=read_recorded))
-    live.apply(observed(failed(Reason.NO_LEADER, PLACE), wall_ms() + 100))
+    live.apply(observed(failed(Reason.NO_LEADER, PLACE), at + 100))
     state = live.state()
 
-    assert (state.source, state.quorum.leader_epoch, state.quorum.leader_id) == ("journal", 7, None)
-    assert [one.reason for one in state.quorum.failures] == [Reason.NO_LEADER], (
-        "observations of the query are applied to the recorded state"
-    )
-    live.state()
-    assert calls == ["read"], "once"
-    live.apply(observed(polled(9), wall_ms() + 5_000))
-    assert live.state().source == "live"
+    assert (state.source, state.recorded_at_ms) == ("journal", recorded_ms)
+    assert (state.quorum.leader_epoch, state.quorum.leader_id) == (7, None)
+    assert [one.reason for one in state.quorum.failures] == [Reason.NO_LEADER]
+    assert present(state.quorum.poll).observed_at_ms >= state.quorum.watched_since_ms, "the job observed until now"
+
+    live.apply(observed(polled(9), at + 5_000))
+    state = live.state()
+    assert (state.source, state.recorded_at_ms, state.quorum.leader_epoch) == ("live", recorded_ms, 9)
+
+
+def test_what_a_job_recorded_that_has_ended_is_history(tmp_path: Path) -> None:
+    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS), recorded_until(tmp_path, AT))
+
+    quorum = live.state().quorum
+
+    assert quorum.watched_since_ms == query_began_ms(live) > present(quorum.poll).observed_at_ms
+    assert not quorum.has_current_poll
+
+
+def test_answers_of_a_query_are_later_than_the_record_of_a_job_whose_clock_is_ahead(tmp_path: Path) -> None:
+    ahead_ms = wall_ms() + 3_000
+    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS), recorded_until(tmp_path, ahead_ms))
+
+    assert live.state().source == "journal", "the record is no answer to this query"
+    assert query_began_ms(live) == ahead_ms + 1

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from rules.model.identifiers import Millis
 from streaming.status.build_status import cluster_status
+from streaming.status.check_output import evaluate_restart
 from streaming.status.health import Health, health, worst
 from tests.situation.commands import situation
+from tests.situation.situation import NOW
 from tests.unit.streaming.status.statuses import state_of
 
 
@@ -35,6 +38,15 @@ def test_health_and_its_exit_code(commands: tuple[str, ...], verdict: Health, co
 def test_missing_data_is_unknown_health() -> None:
     state = replace(state_of(situation()), missing=("DescribeQuorum was not answered",))
     assert health(cluster_status(state)) is Health.UNKNOWN
+
+
+def test_restart_is_not_safe_by_what_a_job_recorded_before_the_command() -> None:
+    answered = state_of(situation(), recorded_ago_ms=2_000)
+    unanswered = replace(answered, queried_since_ms=Millis(NOW + 1))
+
+    assert evaluate_restart(answered, 2).safe
+    (why,) = evaluate_restart(unanswered, 2).against
+    assert why.startswith("unknown: no leader has answered this command")
 
 
 def test_worst_health_of_several_clusters() -> None:

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from streaming.status.check_output import check_text
 from tests.golden_file import assert_golden
 from tests.situation.commands import situation
-from tests.unit.streaming.status.printed_status import printed
+from tests.unit.streaming.status.printed_status import printed, printed_state
 from tests.unit.streaming.status.status_situations import SITUATIONS
+from tests.unit.streaming.status.statuses import state_of
 
 TABLES = Path(__file__).parent / "tables"
 """What is printed of each situation: `make goldens` rewrites them."""
@@ -24,6 +26,15 @@ def test_status_table_of_a_recorded_state_shows_its_age() -> None:
     shown = printed(SITUATIONS["five-voters"], width=160, recorded_ago_ms=90_000, live=False)
 
     assert_golden(TABLES / "recorded.txt", shown)
+
+
+def test_status_of_a_query_says_until_when_it_is_known_from_a_job() -> None:
+    state = state_of(situation(), recorded_ago_ms=2_000)
+    note = "  known from a job's record until 2026-09-21 14:13:18 UTC, and from this query"
+
+    assert note in printed_state(state)
+    assert note in check_text(state).plain
+    assert "known from a job" not in printed(situation())
 
 
 @pytest.mark.parametrize("refusing", ["1", "1,3"])

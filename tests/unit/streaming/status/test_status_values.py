@@ -73,7 +73,7 @@ def test_failure_without_an_address_has_no_endpoint() -> None:
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_replication_and_partitions_have_the_values_of_the_whole_status(name: str) -> None:
     whole = status(SITUATIONS[name])
-    head = ["cluster", "cluster_id", "source", "age_ms", "observed_at", "missing"]
+    head = ["cluster", "cluster_id", "source", "age_ms", "observed_at", "recorded_at", "missing"]
 
     for of_part, own in (
         (replication(SITUATIONS[name]), ["leader_id", "leader_epoch", "described_at", "replicas"]),

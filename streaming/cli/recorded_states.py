@@ -1,0 +1,172 @@
+"""What a job has recorded of the clusters that a command queries: the query continues it and knows what the job knows.
+
+It is, in this order: what `--journal` names; what a job records that runs on this machine, in the configured checkpoint
+or in that of the service; what the job of the configuration file recorded before it ended.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from connectors.errors import JournalError, StoreError, UsageError
+from rules.formatting import utc_text
+from streaming.cli.options import ClusterOptions, LookBackOptions, RecordedOptions
+from streaming.cli.output import print_progress
+from streaming.cli.recorded_job import RecordedJob
+
+if TYPE_CHECKING:
+    from streaming.config import Config
+    from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.replay.cluster_settings import ClusterSettings
+    from streaming.status.query_target import QueryTarget
+    from streaming.status.recording import Recording, ReplayedJournal, SettingsOf
+
+SERVICE_CHECKPOINT: Final = Path("/var/lib/kraftwatch/checkpoint")
+"""Of the systemd unit and of the container image."""
+_UNREADABLE: Final = "the recorded state cannot be read: {problem}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRecording:
+    """What one job has recorded."""
+
+    read: "Callable[[SettingsOf], Mapping[str, ReplayedJournal]]"
+    """Returns the states of the clusters that have settings, by the names in these; settings are asked for by the job's
+    names. UsageError, JournalError: none can be read."""
+    place: str
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    """By the job's name of the cluster; none where they cannot be read."""
+    given: bool = False
+    """Whether an option names it: then it is said if it has nothing of a cluster."""
+
+
+def job_recording(opts: ClusterOptions, job: "Config | None") -> JobRecording | None:
+    """Returns what a job has recorded of the clusters that options name; None if no job is known.
+
+    `job`: the configuration, if a file is given. Raises UsageError if `--journal` names no journal.
+    """
+    from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.status.recording import open_journal
+
+    journal = opts.journal if isinstance(opts, LookBackOptions) else None
+    if journal is not None:
+        opened = open_journal(journal, print_progress)
+        checkpoint = journal.parent if journal.name == "journal" else journal
+        ids = {} if journal.is_file() else _cluster_ids(Checkpoint(folder=checkpoint))
+        return JobRecording(read=partial(_states, opened), place=str(journal), cluster_ids=ids, given=True)
+    try:
+        return _running(job) or (None if job is None else _ended(job, opts))
+    except JournalError as problem:
+        print_progress(_UNREADABLE.format(problem=problem))
+        return None
+
+
+def recorded_states(targets: "Sequence[QueryTarget]", source: JobRecording) -> "Mapping[str, ReplayedJournal]":
+    """Returns the recorded states of clusters, by the names of the targets; none of what cannot be read.
+
+    `targets`: with the cluster ids that the nodes have reported.
+    """
+    found = _names(targets, source)
+
+    def settings_of(name: str) -> "ClusterSettings | None":
+        target = found.get(name)
+        if target is None:
+            return None
+        return replace(target.settings(), cluster_id=target.cluster.cluster_id or source.cluster_ids.get(name))
+
+    try:
+        states = source.read(settings_of) if found else {}
+    except (UsageError, JournalError) as problem:
+        # The brokers may be down as well, or the journal be another user's: what the query finds is printed.
+        print_progress(_UNREADABLE.format(problem=problem))
+        return {}
+    for target in targets:
+        name = target.cluster.name
+        if name in states and not source.given:
+            until = utc_text(states[name].newest_ms)
+            print_progress(f"cluster {name}: known from the job in {source.place} until {until}")
+        elif name not in states and source.given:
+            print_progress(f"{source.place} has no rows of cluster {name}")
+    return states
+
+
+def _running(job: "Config | None") -> JobRecording | None:
+    """Returns what a job records that runs on this machine, in the configured checkpoint or in that of the service."""
+    from streaming.config import Config
+    from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.status.recording import has_journal
+
+    own = Path(Config.model_fields["checkpoint"].default) if job is None else job.folder
+    for folder in dict.fromkeys((own, SERVICE_CHECKPOINT)):
+        checkpoint = Checkpoint(folder=folder, store=None if job is None else job.server)
+        held = checkpoint.is_held()
+        if held is None:
+            print_progress(f"this user cannot read the checkpoint {folder}: run as the job's user to use what it knows")
+        elif held and has_journal(folder):
+            return _of_checkpoint(checkpoint)
+    return None
+
+
+def _ended(job: "Config", opts: ClusterOptions) -> JobRecording | None:
+    """Returns what the job of a configuration recorded here or, by relays, in a topic; None if it never ran."""
+    from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.status.recording import has_journal
+
+    if job.source == "kafka":
+        recorded = RecordedJob(RecordedOptions(config=opts.config), [section.name for section in job.watched])
+        return JobRecording(read=lambda settings_of: _states(recorded.recording(), settings_of), place=recorded.place)
+    return _of_checkpoint(Checkpoint(folder=job.folder, store=job.server)) if has_journal(job.folder) else None
+
+
+def _of_checkpoint(checkpoint: "Checkpoint") -> JobRecording:
+    from streaming.status.recording import open_journal
+
+    def read(settings_of: "SettingsOf") -> "Mapping[str, ReplayedJournal]":
+        return _states(open_journal(checkpoint.folder, print_progress), settings_of)
+
+    return JobRecording(read=read, place=str(checkpoint.folder), cluster_ids=_cluster_ids(checkpoint))
+
+
+def _states(recording: "Recording", settings_of: "SettingsOf") -> "Mapping[str, ReplayedJournal]":
+    """Returns the newest states in a recording, by the names in their settings."""
+    from streaming.status.recording import JournalRecording, replay_recording
+
+    recorded_names: dict[str, str] = {}
+
+    def noting_name(name: str) -> "ClusterSettings | None":
+        settings = settings_of(name)
+        if settings is not None:
+            recorded_names[settings.name] = name
+        return settings
+
+    states = replay_recording(recording, noting_name)
+    noted = recording.endpoints() if isinstance(recording, JournalRecording) else {}
+    for name, one in states.items():
+        one.noted_endpoints = noted.get(recorded_names[name])
+    return states
+
+
+def _names(targets: "Sequence[QueryTarget]", source: JobRecording) -> "Mapping[str, QueryTarget]":
+    """Returns each target by the job's name of its cluster: that of its cluster id, where both are known."""
+    found: dict[str, QueryTarget] = {}
+    for target in targets:
+        name, own_id = target.cluster.name, target.cluster.cluster_id
+        named = next((name for name, each in source.cluster_ids.items() if each == own_id), name)
+        recorded_id = source.cluster_ids.get(named)
+        if None in (own_id, recorded_id) or own_id == recorded_id:
+            found[named] = target
+        else:
+            print_progress(
+                f"cluster {name} has the id {own_id}, and the job in {source.place} knows it as {recorded_id}: what it "
+                "recorded is of another cluster and is not used"
+            )
+    return found
+
+
+def _cluster_ids(checkpoint: "Checkpoint") -> Mapping[str, str]:
+    try:
+        return checkpoint.cluster_ids()
+    except (UsageError, StoreError):
+        return {}

@@ -41,19 +41,16 @@ def query(
         each(states)
         return states
     # Imported here: kafka-python takes as long to load as everything else together.
-    from streaming.cli.recorded_states import job_recording, recorded_states
+    from streaming.cli.recorded_states import job_recording, query_targets, recorded_states
     from streaming.status.live import query_clusters
-    from streaming.status.query_target import QueryTarget
 
     job = None if opts.config is None else config_from_options.resolve_config(opts)
     config = config_from_options.resolve_clusters(opts) if job is None else job
     source = job_recording(opts, job)
-    targets = [
-        QueryTarget(cluster=section.cluster(), settings=partial(config.cluster_settings, section))
-        for section in config.watched
-    ]
     recorded = partial(recorded_states, source=source) if source is not None else None
-    return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, recorded=recorded, each=each)
+    return query_clusters(
+        query_targets(config), timeout_s=opts.timeout, say=print_progress, recorded=recorded, each=each
+    )
 
 
 def query_once(opts: ClusterOptions) -> "Sequence[ClusterState]":

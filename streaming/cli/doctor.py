@@ -53,13 +53,36 @@ def doctor(opts: ClusterOptions) -> None:
 
     config = resolve_config(opts)
     host = [*check_host(config), *check_exposure(config, opts.config), *check_heartbeat(config), *check_otlp(config)]
-    results = [*_check_clusters(config, opts.timeout), *host, *check_topics(config), *check_sinks(config)]
+    clusters = [*_known_from_job(opts, config), *_check_clusters(config, opts.timeout)]
+    results = [*clusters, *host, *check_topics(config), *check_sinks(config)]
     status = worst_status(results)
     if opts.as_json:
         print_json({"verdict": status.value, "checks": [one.plain() for one in results]})
     else:
         stdout_console().print(_report(results))
     raise typer.Exit(status.exit_code)
+
+
+def _known_from_job(opts: ClusterOptions, config: "Config") -> "Iterator[CheckResult]":
+    """Yields what a running job finds critical: then what fails here may be no fault of the connection."""
+    from connectors.wall_clock import wall_ms
+    from rules.evaluate import BLIND
+    from rules.finding import Severity
+    from rules.formatting import utc_text
+    from streaming.cli.recorded_states import job_recording, query_targets, recorded_states
+    from streaming.doctor.check_result import WARNING, check_result
+    from streaming.replay.probe_state import FAILURE_MS
+
+    source = job_recording(opts, None if opts.config is None else config)
+    states = {} if source is None else recorded_states(query_targets(config), source)
+    for name, one in states.items():
+        if wall_ms() - one.newest_ms > FAILURE_MS:
+            continue
+        known = f"by the job, which knows it until {utc_text(one.newest_ms)}"
+        for finding in one.monitor.evaluation().findings:
+            if finding.severity is Severity.CRITICAL and finding.rule != BLIND:
+                message = f"{finding.subject}, {known}: {finding.summary}"
+                yield check_result(name, finding.rule, "finding", WARNING, message, *finding.remedy)
 
 
 def _check_clusters(config: "Config", timeout_s: float) -> "Iterator[CheckResult]":

@@ -149,8 +149,8 @@ class LookBackOptions(ClusterOptions):
     journal: Annotated[
         Path | None,
         typer.Option(
-            help="The --checkpoint folder of `kraftwatch run`. The query continues its recorded state, which alone is shown "
-            "if no cluster is given. Default: of the job that runs on this machine, else of the job of --config.",
+            help="The --checkpoint folder of `kraftwatch run`. The query continues its recorded state; without a "
+            "cluster, that is shown. Default: of the job that runs on this machine, else of the job of --config.",
             metavar="DIR",
         ),
     ] = None

@@ -17,7 +17,7 @@ from streaming.cli.output import print_progress
 from streaming.cli.recorded_job import RecordedJob
 
 if TYPE_CHECKING:
-    from streaming.config import Config
+    from streaming.config import ClustersConfig, Config
     from streaming.pipeline.checkpoint import Checkpoint
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.status.query_target import QueryTarget
@@ -61,6 +61,16 @@ def job_recording(opts: ClusterOptions, job: "Config | None") -> JobRecording | 
     except JournalError as problem:
         print_progress(_UNREADABLE.format(problem=problem))
         return None
+
+
+def query_targets(config: "ClustersConfig") -> "list[QueryTarget]":
+    """Returns the clusters of a configuration to query."""
+    from streaming.status.query_target import QueryTarget
+
+    return [
+        QueryTarget(cluster=section.cluster(), settings=partial(config.cluster_settings, section))
+        for section in config.watched
+    ]
 
 
 def recorded_states(targets: "Sequence[QueryTarget]", source: JobRecording) -> "Mapping[str, ReplayedJournal]":

@@ -41,6 +41,7 @@ def test_commands_name_an_outage_as_the_running_job_does(
         fired = monitor.wait_for("no-leader")
         checked, status = answer("check"), answer("status")
         restart = answer("safe-to-restart", str(quorum.controllers[0]))
+        doctor = {one["subject"]: one["said"] for one in answer("doctor")["checks"] if one["of"] == NAME}
         prediction = answer("what-if", "--lose", str(quorum.controllers[0]))
         monitor.wait_for_quorum(lambda _: True)
         job = monitor.monitor.evaluation().findings
@@ -50,6 +51,7 @@ def test_commands_name_an_outage_as_the_running_job_does(
     assert (checked["source"], checked["exit_code"]) == ("journal", 2)
     assert rules(checked) == rules(status) == sorted((one.rule, str(one.subject)) for one in job)
     assert ("no-leader", "quorum") in rules(checked)
+    assert doctor["no-leader"].startswith("quorum, by the job, which knows it until ")
     assert (prediction["exit_code"], prediction["electable"]) == (2, False), "no voter listens"
     assert restart["exit_code"] == 2
     assert restart["against"] == ["no controller leads the quorum (all refuse connections): fix that first"]

@@ -3,8 +3,8 @@
 An invalid option raises UsageError.
 """
 
+import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import typer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from streaming.status.cluster_status import ClusterState, ClusterStatus
     from streaming.status.from_log_dir import LogDirContents
 
+_REPEAT_S = 1.0
 INTERRUPTED = 130
 """The exit code of a query that ^C ended."""
 
@@ -36,21 +37,39 @@ def query(
     Args:
         each: called with every result; True requests another query one second later, if clusters are queried.
     """
+    if opts.job is not None and not opts.live:
+        return _states_of_page(opts, each)
     states = _recorded_states(opts) if isinstance(opts, LookBackOptions) else None
     if states is not None:
         each(states)
         return states
     # Imported here: kafka-python takes as long to load as everything else together.
-    from streaming.cli.recorded_states import job_recording, query_targets, recorded_states
+    from streaming.cli.recorded_states import query_targets, recorded_reader
     from streaming.status.live import query_clusters
 
     job = None if opts.config is None else config_from_options.resolve_config(opts)
     config = config_from_options.resolve_clusters(opts) if job is None else job
-    source = job_recording(opts, job)
-    recorded = partial(recorded_states, source=source) if source is not None else None
+    recorded = recorded_reader(opts, job)
     return query_clusters(
         query_targets(config), timeout_s=opts.timeout, say=print_progress, recorded=recorded, each=each
     )
+
+
+def _states_of_page(opts: ClusterOptions, each: "Callable[[Sequence[ClusterState]], bool]") -> "Sequence[ClusterState]":
+    """Returns what the job of `--job` knows now of its clusters, evaluated with its own thresholds."""
+    from streaming.cli.recorded_states import job_page
+
+    if opts.setting:
+        raise UsageError("--job: the job's own thresholds are used; give --cluster or --config too to use --set")
+    page, only = job_page(opts), config_from_options.patterns(opts.only)
+    known = [*page.cluster_ids()]
+    config_from_options.check_only(only, known)
+    names = [name for name in known if config_from_options.selected(name, only)]
+    states = page.current_states(names)
+    while each(states):
+        time.sleep(_REPEAT_S)
+        states = page.current_states(names)
+    return states
 
 
 def query_once(opts: ClusterOptions) -> "Sequence[ClusterState]":

@@ -69,12 +69,11 @@ def _known_from_job(opts: ClusterOptions, config: "Config") -> "Iterator[CheckRe
     from rules.evaluate import BLIND
     from rules.finding import Severity
     from rules.formatting import utc_text
-    from streaming.cli.recorded_states import job_recording, query_targets, recorded_states
+    from streaming.cli.recorded_states import query_targets, recorded_reader
     from streaming.doctor.check_result import WARNING, check_result
     from streaming.replay.probe_state import FAILURE_MS
 
-    source = job_recording(opts, None if opts.config is None else config)
-    states = {} if source is None else recorded_states(query_targets(config), source)
+    states = recorded_reader(opts, None if opts.config is None else config)(query_targets(config))
     for name, one in states.items():
         if wall_ms() - one.newest_ms > FAILURE_MS:
             continue

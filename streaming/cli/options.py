@@ -117,6 +117,18 @@ class ClusterOptions(ConfigOptions):
         ),
     ] = TIMEOUT_S
     as_json: AsJson = False
+    job: Annotated[
+        str | None,
+        typer.Option(
+            help="The page of a running job, such as https://kraftwatch.example.com:9847: the query continues what the "
+            "job knows; without a cluster, that is shown. Default: the job that runs on this machine.",
+            metavar="URL",
+        ),
+    ] = None
+    job_token_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with the token of that page: its listen_token_file.", metavar="FILE"),
+    ] = None
 
     @property
     def live(self) -> bool:

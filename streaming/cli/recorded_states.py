@@ -1,7 +1,7 @@
 """What a job has recorded of the clusters that a command queries: the query continues it and knows what the job knows.
 
-It is, in this order: what `--journal` names; what a job records that runs on this machine, in the configured checkpoint
-or in that of the service; what the job of the configuration file recorded before it ended.
+It is, in this order: what `--job` or `--journal` names; what a job records that runs on this machine, in the configured
+checkpoint or in that of the service; what the job of the configuration file recorded before it ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from connectors.errors import JournalError, StoreError, UsageError
 from rules.formatting import utc_text
+from streaming.cli.job_page import JobPage, JobPageError
 from streaming.cli.options import ClusterOptions, LookBackOptions, RecordedOptions
 from streaming.cli.output import print_progress
-from streaming.cli.recorded_job import RecordedJob
 
 if TYPE_CHECKING:
     from streaming.config import ClustersConfig, Config
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from streaming.status.query_target import QueryTarget
     from streaming.status.recording import Recording, ReplayedJournal, SettingsOf
 
+DEFAULT_CHECKPOINT: Final = Path("kraftwatch-checkpoint")
+"""The default of `checkpoint` in the configuration."""
 SERVICE_CHECKPOINT: Final = Path("/var/lib/kraftwatch/checkpoint")
 """Of the systemd unit and of the container image."""
 _UNREADABLE: Final = "the recorded state cannot be read: {problem}"
@@ -42,25 +44,31 @@ class JobRecording:
     """Whether an option names it: then it is said if it has nothing of a cluster."""
 
 
-def job_recording(opts: ClusterOptions, job: "Config | None") -> JobRecording | None:
-    """Returns what a job has recorded of the clusters that options name; None if no job is known.
+def recorded_reader(
+    opts: ClusterOptions, job: "Config | None"
+) -> "Callable[[Sequence[QueryTarget]], Mapping[str, ReplayedJournal]]":
+    """Returns a function that reads the recorded states of clusters, by the names of the targets.
 
-    `job`: the configuration, if a file is given. Raises UsageError if `--journal` names no journal.
+    It takes the targets with the cluster ids that the nodes have reported. What cannot be read is said.
+
+    Args:
+        opts: name the clusters, and perhaps what is recorded of them.
+        job: the configuration, if a file is given.
+
+    Raises:
+        UsageError: `--journal` names no journal, or `--job` no page.
     """
-    from streaming.pipeline.checkpoint import Checkpoint
-    from streaming.status.recording import open_journal
+    given = _given(opts)
 
-    journal = opts.journal if isinstance(opts, LookBackOptions) else None
-    if journal is not None:
-        opened = open_journal(journal, print_progress)
-        checkpoint = journal.parent if journal.name == "journal" else journal
-        ids = {} if journal.is_file() else _cluster_ids(Checkpoint(folder=checkpoint))
-        return JobRecording(read=partial(_states, opened), place=str(journal), cluster_ids=ids, given=True)
-    try:
-        return _running(job) or (None if job is None else _ended(job, opts))
-    except JournalError as problem:
-        print_progress(_UNREADABLE.format(problem=problem))
-        return None
+    def read(targets: "Sequence[QueryTarget]") -> "Mapping[str, ReplayedJournal]":
+        try:
+            source = given or _running(job) or (None if job is None else _ended(job, opts))
+        except JournalError as problem:
+            print_progress(_UNREADABLE.format(problem=problem))
+            source = None
+        return {} if source is None else _recorded_states(targets, source)
+
+    return read
 
 
 def query_targets(config: "ClustersConfig") -> "list[QueryTarget]":
@@ -73,11 +81,8 @@ def query_targets(config: "ClustersConfig") -> "list[QueryTarget]":
     ]
 
 
-def recorded_states(targets: "Sequence[QueryTarget]", source: JobRecording) -> "Mapping[str, ReplayedJournal]":
-    """Returns the recorded states of clusters, by the names of the targets; none of what cannot be read.
-
-    `targets`: with the cluster ids that the nodes have reported.
-    """
+def _recorded_states(targets: "Sequence[QueryTarget]", source: JobRecording) -> "Mapping[str, ReplayedJournal]":
+    """Returns the recorded states of clusters, by the names of the targets; none of what cannot be read."""
     found = _names(targets, source)
 
     def settings_of(name: str) -> "ClusterSettings | None":
@@ -88,7 +93,7 @@ def recorded_states(targets: "Sequence[QueryTarget]", source: JobRecording) -> "
 
     try:
         states = source.read(settings_of) if found else {}
-    except (UsageError, JournalError) as problem:
+    except (UsageError, JournalError, JobPageError) as problem:
         # The brokers may be down as well, or the journal be another user's: what the query finds is printed.
         print_progress(_UNREADABLE.format(problem=problem))
         return {}
@@ -102,14 +107,48 @@ def recorded_states(targets: "Sequence[QueryTarget]", source: JobRecording) -> "
     return states
 
 
+def job_page(opts: ClusterOptions) -> JobPage:
+    """Returns the page that `--job` names. Raises UsageError if other options name what a job recorded."""
+    look_back = opts if isinstance(opts, LookBackOptions) else None
+    if opts.job is None or (look_back is not None and (look_back.journal or look_back.log_dir or look_back.at)):
+        raise UsageError(
+            "--job shows what a running job knows now: do not combine it with --journal, --log-dir or --at"
+        )
+    return JobPage(opts.job, opts.job_token_file, timeout_s=opts.timeout)
+
+
+def _given(opts: ClusterOptions) -> JobRecording | None:
+    """Returns what an option names; None without one."""
+    journal = opts.journal if isinstance(opts, LookBackOptions) else None
+    if opts.job is not None:
+        return _of_page(job_page(opts))
+    if journal is None:
+        return None
+    from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.status.recording import open_journal
+
+    opened = open_journal(journal, print_progress)
+    checkpoint = journal.parent if journal.name == "journal" else journal
+    ids = {} if journal.is_file() else _cluster_ids(Checkpoint(folder=checkpoint))
+    return JobRecording(read=partial(_states, opened), place=str(journal), cluster_ids=ids, given=True)
+
+
+def _of_page(page: JobPage) -> JobRecording | None:
+    try:
+        ids = {name: cluster_id for name, cluster_id in page.cluster_ids().items() if cluster_id is not None}
+    except JobPageError as problem:
+        print_progress(_UNREADABLE.format(problem=problem))
+        return None
+    return JobRecording(read=page.states, place=page.url, cluster_ids=ids, given=True)
+
+
 def _running(job: "Config | None") -> JobRecording | None:
     """Returns what a job records that runs on this machine, in the configured checkpoint or in that of the service."""
-    from streaming.config import Config
-    from streaming.pipeline.checkpoint import Checkpoint
-    from streaming.status.recording import has_journal
+    own = DEFAULT_CHECKPOINT if job is None else job.folder
+    for folder in filter(_may_be_locked, dict.fromkeys((own, SERVICE_CHECKPOINT))):
+        from streaming.pipeline.checkpoint import Checkpoint
+        from streaming.status.recording import has_journal
 
-    own = Path(Config.model_fields["checkpoint"].default) if job is None else job.folder
-    for folder in dict.fromkeys((own, SERVICE_CHECKPOINT)):
         checkpoint = Checkpoint(folder=folder, store=None if job is None else job.server)
         held = checkpoint.is_held()
         if held is None:
@@ -119,12 +158,22 @@ def _running(job: "Config | None") -> JobRecording | None:
     return None
 
 
+def _may_be_locked(folder: Path) -> bool:
+    """Returns whether a job has ever locked a folder, or this user may not know: without an import."""
+    try:
+        return (folder / "lock").exists()
+    except PermissionError:
+        return True
+
+
 def _ended(job: "Config", opts: ClusterOptions) -> JobRecording | None:
     """Returns what the job of a configuration recorded here or, by relays, in a topic; None if it never ran."""
     from streaming.pipeline.checkpoint import Checkpoint
     from streaming.status.recording import has_journal
 
     if job.source == "kafka":
+        from streaming.cli.recorded_job import RecordedJob
+
         recorded = RecordedJob(RecordedOptions(config=opts.config), [section.name for section in job.watched])
         return JobRecording(read=lambda settings_of: _states(recorded.recording(), settings_of), place=recorded.place)
     return _of_checkpoint(Checkpoint(folder=job.folder, store=job.server)) if has_journal(job.folder) else None

@@ -1,7 +1,8 @@
 """Replays one cluster's rows of a journal to any time, again and again, from the nearest position that it kept.
 
 The state at a position is kept as the blob that the job's checkpoint would hold, so a replay that goes on from it gives
-the same state as one from the journal's beginning.
+the same state as one from the journal's beginning. The newest state is also given as this blob: a command on another
+machine continues it (`--job URL`).
 
 `python -m streaming.status.past_replay` is the process that replays journals for the job's page. It reads a
 `PastRequest` from each line of stdin and writes `PastReply`s to stdout. It has the lowest priority of the machine, and
@@ -18,19 +19,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import Base64UrlBytes, TypeAdapter
 
 from connectors.errors import KraftwatchError, UsageError
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate
 from rules.formatting import iso
 from rules.model.identifiers import Millis
-from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.event_history import EventHistory
-from streaming.status.recording import ReplayedJournal
+from streaming.status.recording import JournalRecording, ReplayedJournal, replay_recording
 from streaming.status.status_store import ReceivedStatus
 
 KEPT_BYTES = 64 << 20
@@ -47,6 +47,8 @@ class PastRequest:
     """The journal's folder."""
     cluster: ClusterSettings
     at_ms: Millis
+    continues: bool = False
+    """Asks for the state after the newest row instead, so that a query continues it; the time is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,18 @@ class PastState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCluster:
+    """The newest state of a cluster in the form of a checkpoint, to be continued. It holds no secret."""
+
+    settings: ClusterSettings
+    """With which the job replays and evaluates it."""
+    newest_ms: Millis
+    """Time of the newest row in it."""
+    state: Base64UrlBytes
+    """`ClusterMonitor.stored`, readable by a kraftwatch with the same version of this form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PastReply:
     """One line of the process: progress, or the result."""
 
@@ -69,6 +83,8 @@ class PastReply:
     """Why there is no such state, as a sentence."""
     state: PastState | None = None
     """The result, after which no reply follows, as after a refusal."""
+    stored: StoredCluster | None = None
+    """The result for a request that continues the state."""
 
 
 REQUESTS: TypeAdapter[PastRequest] = TypeAdapter(PastRequest)
@@ -95,6 +111,31 @@ class PastReplay:
         self._kept: list[KeptState] = []
         """By time."""
         self._events = EventHistory()
+        self._newest: KeptState | None = None
+        """The newest state that was asked for to be continued."""
+
+    def newest(self) -> KeptState:
+        """Returns the state after the newest row.
+
+        Raises:
+            UsageError: the journal holds no row of the cluster.
+            JournalError: the journal is damaged.
+        """
+        name, kept = self._cluster.name, self._newest
+        end = self._reader.published_end()
+        if kept is None or kept.next_sequence < self._reader.first_sequence():
+            recording = JournalRecording(self._reader, str(self._reader.directory))
+            states = replay_recording(recording, lambda other: self._cluster if other == name else None)
+            if name not in states:
+                raise UsageError(f"the journal holds no observation of {name}")
+            one = states[name]
+        else:
+            one = self._restored(kept)
+            for row in self._reader.read(kept.next_sequence, end):
+                if row.cluster == name:
+                    one.apply(row)
+        self._newest = KeptState(newest_ms=one.newest_ms, next_sequence=end, blob=one.monitor.to_bytes())
+        return self._newest
 
     def state_at(self, at_ms: Millis, report: Callable[[float], None] = lambda _: None) -> PastState:
         """Returns the state with all rows up to a time; `report` receives how much is replayed, from 0 to 1.
@@ -132,15 +173,13 @@ class PastReplay:
         """Returns the newest kept state up to a time, and the next row."""
         # What follows a position whose rows are deleted can no longer be read.
         self._kept = [one for one in self._kept if one.next_sequence >= first]
-        found = ReplayedJournal(self._cluster, None, None)
-        found.history = self._events
         at = bisect_right(self._kept, at_ms, key=lambda one: one.newest_ms) - 1
-        if at < 0:
-            return found, first
-        kept = self._kept[at]
-        found.monitor = ClusterMonitor.restored(kept.blob, self._cluster, evaluates_from_ms=None)
-        found.newest_ms = kept.newest_ms
-        return found, kept.next_sequence
+        found = ReplayedJournal(self._cluster, None, None) if at < 0 else self._restored(self._kept[at])
+        found.history = self._events
+        return found, first if at < 0 else self._kept[at].next_sequence
+
+    def _restored(self, kept: KeptState) -> ReplayedJournal:
+        return ReplayedJournal.restored(kept.blob, self._cluster, kept.newest_ms)
 
     def _keep(self, one: ReplayedJournal, next_sequence: int) -> None:
         one.monitor.apply((), store=True)
@@ -189,7 +228,11 @@ def _replay_of(of_any_time: bytes) -> PastReplay:
 
 def _reply(request: PastRequest) -> PastReply:
     try:
-        replay = _replay_of(REQUESTS.dump_json(replace(request, at_ms=Millis(0))))
+        replay = _replay_of(REQUESTS.dump_json(replace(request, at_ms=Millis(0), continues=False)))
+        if request.continues:
+            newest = replay.newest()
+            stored = StoredCluster(settings=request.cluster, newest_ms=newest.newest_ms, state=newest.blob)
+            return PastReply(stored=stored)
         state = replay.state_at(request.at_ms, lambda done: _write(PastReply(progress=round(done, 3))))
         return PastReply(state=state)
     except KraftwatchError as problem:

@@ -178,6 +178,14 @@ class ReplayedJournal:
         self._held: tuple[int, int] | None = None
         """The first and last offset or time of the rows, also of those after the point in time."""
 
+    @classmethod
+    def restored(cls, blob: bytes, settings: ClusterSettings, newest_ms: Millis) -> "ReplayedJournal":
+        """Returns what was replayed up to a row of this time and stored; errors as of `ClusterMonitor.restored`."""
+        found = cls(settings, None, None)
+        found.monitor = ClusterMonitor.restored(blob, settings, evaluates_from_ms=None)
+        found.newest_ms = newest_ms
+        return found
+
     @property
     def machine(self) -> Machine:
         """The state after the rows."""

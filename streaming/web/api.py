@@ -29,6 +29,7 @@ from rules.model.job_state import JOB_CLUSTER_ID
 from rules.notifications.acknowledgement import Acknowledgement
 from rules.notifications.route import LONGEST_MS, Silence, matches_any_name
 from streaming.status.cluster_status import schema_with_iso_times, status_adapter
+from streaming.status.past_replay import StoredCluster
 from streaming.web import api_objects as objects
 from streaming.web.application import add_response_headers
 from streaming.web.fleet_view import NO_CLUSTER, FleetView, fleet_json
@@ -93,9 +94,19 @@ class Api:
         try:
             found = self.view.requested(name)
         except ReplayingError as problem:
-            # The same request succeeds later.
-            return {"status": str(problem), "progress": problem.progress}, 503, {"Retry-After": "1"}
+            return _replaying(problem)
         return (NO_CLUSTER, 404) if found is None else found[0].to_json()
+
+    def recorded(self, name: str) -> ResponseReturnValue:
+        """Returns what the job has recorded of one cluster, for a command that continues it."""
+        if self.view.past is None or name not in self.view.store.names:
+            return NO_CLUSTER, 404
+        try:
+            found = self.view.past.newest(name)
+        except ReplayingError as problem:
+            return _replaying(problem)
+        stored: dict[str, Plain] = TypeAdapter(StoredCluster).dump_python(found, mode="json")
+        return stored
 
     def acknowledgements(self) -> ResponseReturnValue:
         """Returns those of firing alerts."""
@@ -201,6 +212,14 @@ OPERATIONS: Final[Sequence[Operation]] = (
         answer=objects.ClusterObject,
         does=Api.cluster,
         query={"at": "A past time that the journal holds: ISO 8601, or milliseconds since the epoch"},
+        refuses=(400, 404, 503),
+    ),
+    Operation(
+        method="get",
+        path="/api/recorded/{name}",
+        summary="What the job has recorded of one cluster, for `kraftwatch` commands with --job",
+        answer=objects.RecordedObject,
+        does=Api.recorded,
         refuses=(400, 404, 503),
     ),
     Operation(
@@ -356,6 +375,11 @@ def _end_ms(end: datetime, now_ms: Millis) -> Millis:
     if not 0 < end_ms - now_ms <= LONGEST_MS:
         raise UsageError("the end must be in the future, at most 366 days from now")
     return end_ms
+
+
+def _replaying(problem: ReplayingError) -> ResponseReturnValue:
+    """Returns that the same request succeeds later."""
+    return {"status": str(problem), "progress": problem.progress}, 503, {"Retry-After": "1"}
 
 
 def _no_alert(fingerprint: str) -> ResponseReturnValue:

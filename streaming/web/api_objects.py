@@ -204,6 +204,17 @@ class ClusterObject(ClusterRow):
     """Active and future silences that may match alerts of this cluster."""
 
 
+class RecordedObject(_Object):
+    """What the job has recorded of one cluster. It holds no secret; only kraftwatch reads it."""
+
+    settings: dict[str, Any]
+    """Name, addresses and thresholds with which the job evaluates it."""
+    newest_ms: int
+    """Time of the newest observation in it, in milliseconds."""
+    state: str
+    """The state in the form of a checkpoint, base64: of use to the same version of kraftwatch only."""
+
+
 class SinkObject(_Object):
     """The delivery to one sink."""
 

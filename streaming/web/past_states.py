@@ -19,12 +19,17 @@ from connectors.store.journal_reader import JournalReader
 from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.past_replay import REPLIES, REQUESTS, PastReply, PastRequest, PastState
+from streaming.status.past_replay import REPLIES, REQUESTS, PastReply, PastRequest, PastState, StoredCluster
 from streaming.status.recording import journal_span
 
 WAIT_S = 0.3
 """How long a request waits for its state, in a thread of the server."""
+NEWEST_WAIT_S = 2.0
+"""The same for the newest state: a command waits for it, which is not repeated for the same time."""
+_NEWEST_MS = 5_000
+"""How much older than the newest row a state may be that was replayed for another request."""
 _END_S = 2.0
+_NO_JOURNAL = "this job has no journal of the cluster: no past state is known"
 _FAILED = "the replay of the journal failed: ask again"
 _RECENT = 64
 """States that are kept, the newest ones."""
@@ -71,7 +76,7 @@ class PastStates:
         """
         span, cluster = self.span(), self._cluster(name)
         if span is None or cluster is None:
-            raise UsageError("this job has no journal of the cluster: no past state is known")
+            raise UsageError(_NO_JOURNAL)
         if not span[0] <= at_ms <= span[1]:
             raise UsageError(f"at={iso(at_ms)}: the journal holds {iso(span[0])} to {iso(span[1])}")
         request = PastRequest(journal=str(self._journal), cluster=cluster, at_ms=at_ms)
@@ -79,6 +84,20 @@ class PastStates:
         if reply.state is None:
             raise UsageError(f"at={iso(at_ms)}: {reply.refusal}")
         return reply.state
+
+    def newest(self, name: str) -> StoredCluster:
+        """Returns the newest state of a configured cluster, to be continued by a query; errors as of `at`."""
+        span, cluster = self.span(), self._cluster(name)
+        if span is None or cluster is None:
+            raise UsageError(_NO_JOURNAL)
+        request = PastRequest(journal=str(self._journal), cluster=cluster, at_ms=Millis(0), continues=True)
+        # A client that no longer waited for it left it.
+        self._forget(request, before_ms=Millis(span[1] - _NEWEST_MS))
+        reply = self._reply(request, wait_s=NEWEST_WAIT_S)
+        self._forget(request)
+        if reply.stored is None:
+            raise UsageError(f"cluster {name}: {reply.refusal}")
+        return reply.stored
 
     def __enter__(self) -> "PastStates":
         return self
@@ -94,7 +113,7 @@ class PastStates:
             wait(replays, _END_S)
             _end(process)
 
-    def _reply(self, request: PastRequest) -> PastReply:
+    def _reply(self, request: PastRequest, wait_s: float = WAIT_S) -> PastReply:
         """Returns the reply to a request, if it is known, or if no other one is replayed and it is known soon."""
         key = REQUESTS.dump_json(request)
         with self._lock:
@@ -104,11 +123,12 @@ class PastStates:
                 while len(self._recent) > _RECENT:
                     del self._recent[next(iter(self._recent))]
         known = self._recent.get(key)
-        if known is None or not wait([known], WAIT_S).done:
+        if known is None or not wait([known], wait_s).done:
             assert self._newest is not None, "this request or another one is replayed"
             replayed, progress = self._newest[0], self._newest[1].progress
+            upto = "its end" if replayed.continues else iso(replayed.at_ms)
             raise ReplayingError(
-                f"the journal is being replayed up to {iso(replayed.at_ms)} for {replayed.cluster.name}, "
+                f"the journal is being replayed up to {upto} for {replayed.cluster.name}, "
                 f"{100 * progress:.0f} % done: ask again",
                 progress,
             )
@@ -116,6 +136,20 @@ class PastStates:
             with self._lock:
                 self._recent.pop(key, None)
         return known.result()
+
+    def _forget(self, request: PastRequest, before_ms: Millis | None = None) -> None:
+        """Drops the reply to a request for the newest state: it is large, and soon no longer the newest.
+
+        `before_ms`: only if its state is older; None: whatever it is.
+        """
+        key = REQUESTS.dump_json(request)
+        with self._lock:
+            known = self._recent.get(key)
+            if known is None or not known.done():
+                return
+            stored = known.result().stored
+            if before_ms is None or stored is None or stored.newest_ms < before_ms:
+                del self._recent[key]
 
     def _replay(self, request: PastRequest) -> PastReply:
         try:
@@ -128,7 +162,7 @@ class PastStates:
                 # An ended process gives an empty line, which is no reply.
                 reply = REPLIES.validate_json(process.stdout.readline())
                 self._newest = (request, reply)
-                if reply.state is not None or reply.refusal is not None:
+                if reply != PastReply(progress=reply.progress):
                     return reply
         except (OSError, ValueError, ValidationError):
             with self._lock:

@@ -1,6 +1,7 @@
 """Commands on the machine of a running job, of whose cluster no controller runs any more."""
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,24 +9,42 @@ from typing import Any
 
 import pytest
 
+from connectors.secret import Secret
+from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from rules.model.identifiers import Endpoint, NodeId
+from rules.model.replica import Poll
 from streaming.cli import recorded_states
+from streaming.cli.job_page import JobPageError
+from streaming.config import Config
 from streaming.pipeline.checkpoint import Checkpoint
-from tests.cli.program import kraftwatch
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.status.status_store import StatusStore
+from streaming.web.api import api
+from streaming.web.fleet_view import FleetView
+from streaming.web.page_access import PageAccess
+from streaming.web.past_states import PastStates
+from streaming.web.server import Server
+from tests.cli.program import kraftwatch, usage_error
+from tests.sinks.server import serving
 from tests.unit.streaming.status.status_journal import journal, observed, polled
 
-CLUSTER_ID = "cluster-id"
+CLUSTER_ID, TOKEN = "cluster-id", "canary-token-7d1e"
+SETTINGS = ClusterSettings(name="a", cluster_id=CLUSTER_ID, bootstrap=("127.0.0.1:1",))
 
 
 @pytest.fixture
 def job(folder: Path) -> Checkpoint:
     """The checkpoint of a job, in the working directory: two seconds ago controller 1 led in epoch 7."""
     checkpoint = Checkpoint(folder=folder / "kraftwatch-checkpoint")
-    nodes = {NodeId(node): (Endpoint(listener="CONTROLLER", host="127.0.0.1", port=node),) for node in (1, 2)}
-    journal(checkpoint.journal, [observed(replace(polled(7), nodes=nodes), wall_ms() - 2_000)])
+    journal(checkpoint.journal, [observed(answer_of_leader(), wall_ms() - 2_000)])
     checkpoint.record_cluster_ids({"a": CLUSTER_ID})
     return checkpoint
+
+
+def answer_of_leader() -> Poll:
+    nodes = {NodeId(node): (Endpoint(listener="CONTROLLER", host="127.0.0.1", port=node),) for node in (1, 2)}
+    return replace(polled(7), nodes=nodes)
 
 
 @pytest.fixture
@@ -93,3 +112,83 @@ def test_the_checkpoint_of_the_service_is_found_from_any_folder(
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
 
     assert "no-leader" in rules(answer("check"))
+
+
+class Page(Server):
+    """The API of a job that is not on this machine."""
+
+    def __init__(self, journal: Path) -> None:
+        self._past = PastStates(journal, lambda name: SETTINGS if name == "a" else None)
+        view = FleetView(store=StatusStore(["a"]), past=self._past)
+        super().__init__(("127.0.0.1", 0), [api(view)], access=PageAccess(token=Secret(text=TOKEN)))
+
+    def __exit__(self, *_: object) -> None:
+        self._past.__exit__()
+        super().__exit__()
+
+
+@pytest.fixture
+def page(job: Checkpoint, folder: Path) -> Iterator[tuple[str, ...]]:
+    """The options that name the page."""
+    (folder / "token").write_text(TOKEN)
+    with Page(job.journal) as server:
+        yield "--job", f"http://127.0.0.1:{server.port}", "--job-token-file", str(folder / "token")
+
+
+def test_a_query_continues_what_the_job_at_a_page_knows(page: tuple[str, ...]) -> None:
+    checked = answer("check", *page)
+
+    assert (checked["exit_code"], checked["source"]) == (2, "journal")
+    assert "no-leader" in rules(checked)
+
+
+def test_without_a_cluster_the_job_alone_is_asked_for_what_it_has_observed_since(
+    page: tuple[str, ...], job: Checkpoint
+) -> None:
+    ended = threading.Event()
+
+    def observe() -> None:
+        with JournalWriter(job.journal) as writer:
+            while not ended.wait(0.5):
+                writer.append([observed(answer_of_leader(), wall_ms())])
+                writer.publish()
+
+    thread = threading.Thread(target=observe)
+    thread.start()
+    try:
+        status = json.loads(kraftwatch("status", *page, "--json").stdout)
+        restart = json.loads(kraftwatch("safe-to-restart", "1", *page, "--json").stdout)
+    finally:
+        ended.set()
+        thread.join()
+
+    assert (status["cluster"], status["leader_epoch"]) == ("a", 7)
+    assert status["missing"] == ["the metadata log was not answered"], "the job of this test reads none"
+    assert restart["against"] == ["unknown: nothing of the metadata log has been read yet"]
+
+
+def test_a_job_that_has_observed_nothing_since_is_no_answer(page: tuple[str, ...]) -> None:
+    ended = kraftwatch("check", *page, "--timeout", "2")
+
+    assert isinstance(ended.exception, JobPageError)
+    assert "the job has recorded nothing of cluster a since 20" in str(ended.exception)
+
+
+def test_the_token_of_a_page_is_required(page: tuple[str, ...]) -> None:
+    assert usage_error("status", *page[:2]).endswith("the page needs its token: give --job-token-file FILE")
+
+
+def test_a_server_that_is_no_job_is_named_and_the_query_goes_on(folder: Path) -> None:
+    with serving() as server:
+        checked = answer("check", "--job", server.url, "--timeout", "1")
+
+    assert checked["source"] == "none"
+    assert "the answer is not that of a job of this version: check the URL" in checked["stderr"]
+
+
+def test_a_page_is_not_combined_with_a_past_state(folder: Path) -> None:
+    assert "do not combine it with --journal" in usage_error("status", "--job", "http://h", "--journal", folder)
+
+
+def test_the_default_checkpoint_is_that_of_a_job() -> None:
+    assert str(recorded_states.DEFAULT_CHECKPOINT) == Config.model_fields["checkpoint"].default

@@ -1,0 +1,171 @@
+"""The page of a running job, `--job URL`: what the job knows of its clusters, to be continued or shown.
+
+Only the newest state is read, by GET requests with the token of the page. No proxy's login page or foreign server is
+taken for a job: the answer must be one of its API.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from connectors.errors import KraftwatchError, UsageError
+from connectors.secret import Secret
+from connectors.settings import url_problem
+from connectors.wall_clock import wall_ms
+from rules.formatting import utc_text
+from rules.model.identifiers import Millis
+from streaming.cli.output import print_progress
+
+if TYPE_CHECKING:
+    from rules.model.quorum import Quorum
+    from streaming.replay.cluster_settings import ClusterSettings
+    from streaming.status.cluster_status import ClusterState
+    from streaming.status.past_replay import StoredCluster
+    from streaming.status.recording import ReplayedJournal, SettingsOf
+
+_REQUEST_S: Final = 10.0
+_REPEAT_S: Final = 1.0
+_REPLAYING_TIMES: Final = 6
+"""While the job replays its journal, a request may take this many times the time limit."""
+_BYTES: Final = 256 << 20
+"""Of a state, at most: that of millions of partitions."""
+
+
+class JobPageError(KraftwatchError):
+    """The page of the job does not answer as one, or not in time."""
+
+
+class JobPage:
+    """The page of one job."""
+
+    def __init__(self, url: str, token_file: Path | None, *, timeout_s: float) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            url: of the page; a path of it, such as that of a proxy, is kept.
+            token_file: a file with the page's token; None: it has none.
+            timeout_s: how long a state may take.
+
+        Raises:
+            UsageError: the URL is none.
+        """
+        if (problem := url_problem(url)) is not None:
+            raise UsageError(f"--job: {problem}")
+        self.url = url.rstrip("/")
+        self._token = None if token_file is None else Secret(file=token_file)
+        self._timeout_s = timeout_s
+
+    def cluster_ids(self) -> Mapping[str, str | None]:
+        """Returns the cluster id of each cluster by its name; None where it is not known yet."""
+        match self._get("/api/clusters"):
+            case {"clusters": [*rows]} if all(isinstance(row, dict) and "name" in row for row in rows):
+                return {str(row["name"]): row.get("cluster_id") for row in rows}
+            case _:
+                raise self._foreign()
+
+    def stored(self, name: str) -> "StoredCluster":
+        """Returns the newest state of a cluster, once the job has replayed its journal; prints what it waits for."""
+        from pydantic import TypeAdapter, ValidationError
+
+        from streaming.status.past_replay import StoredCluster
+
+        answer = self._get(f"/api/recorded/{quote(name, safe='')}")
+        try:
+            return TypeAdapter(StoredCluster).validate_python(answer)
+        except ValidationError:
+            raise self._foreign() from None
+
+    def states(self, settings_of: "SettingsOf") -> "Mapping[str, ReplayedJournal]":
+        """Returns the states of the clusters that have settings, by the names in these."""
+        found = {}
+        for name in self.cluster_ids():
+            if (settings := settings_of(name)) is not None:
+                found[settings.name] = _restored(self.stored(name), settings)
+        return found
+
+    def current_states(self, names: Iterable[str]) -> "Sequence[ClusterState]":
+        """Returns the states of clusters, each with answers from after the first request.
+
+        What the job knew at the first request may be from before something that has just been done.
+        """
+        return [self._current(name) for name in names]
+
+    def _current(self, name: str) -> "ClusterState":
+        from rules.analysis.leadership import leaderless
+
+        stored = self.stored(name)
+        since_ms, until = Millis(stored.newest_ms + 1), time.monotonic() + self._timeout_s
+        while True:
+            one = _restored(stored, stored.settings)
+            quorum = one.machine.quorum()
+            observed = quorum.now_ms >= since_ms
+            if time.monotonic() > until or (observed and (leaderless(quorum) or not _missing(quorum, since_ms))):
+                break
+            time.sleep(_REPEAT_S)
+            stored = self.stored(name)
+        if one.newest_ms < since_ms:
+            raise JobPageError(
+                f"--job {self.url}: the job has recorded nothing of cluster {name} since {utc_text(one.newest_ms)}: "
+                "its gatherer does not run"
+            )
+        return _state(one, since_ms)
+
+    def _get(self, path: str) -> Any:
+        """Returns the JSON of an answer; while the job replays, it is asked again."""
+        from connectors.sinks.http_request import get
+        from connectors.sinks.sink import Retry
+
+        headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.read()}"}
+        until, said = time.monotonic() + self._timeout_s * _REPLAYING_TIMES, ""
+        while True:
+            answer = get(self.url + path, seconds=_REQUEST_S, headers=headers, ca_file=None, answer_bytes=_BYTES)
+            if isinstance(answer, Retry):
+                raise JobPageError(f"--job {self.url}: {answer.reason}")
+            body = answer.json
+            status = str(body["status"]) if isinstance(body, dict) and isinstance(body.get("status"), str) else ""
+            if answer.accepts and body is not None:
+                return body
+            if answer.status == 401:
+                raise UsageError(f"--job {self.url}: the page needs its token: give --job-token-file FILE")
+            if not status:
+                raise self._foreign()
+            if answer.status != 503 or time.monotonic() > until:
+                raise JobPageError(f"--job {self.url}: {status}")
+            if status != said:
+                print_progress(f"waiting for the job: {status}")
+                said = status
+            time.sleep(_REPEAT_S)
+
+    def _foreign(self) -> JobPageError:
+        return JobPageError(f"--job {self.url}: the answer is not that of a job of this version: check the URL")
+
+
+def _restored(stored: "StoredCluster", settings: "ClusterSettings") -> "ReplayedJournal":
+    from streaming.status.recording import ReplayedJournal
+
+    return ReplayedJournal.restored(stored.state, settings, stored.newest_ms)
+
+
+def _missing(quorum: "Quorum", since_ms: Millis) -> tuple[str, ...]:
+    """Returns what the job has not observed since a time, as text."""
+    log_ms, poll = quorum.log_fetched_at_ms, quorum.poll
+    unread = quorum.access.log and (log_ms is None or log_ms < since_ms)
+    unpolled = poll is None or poll.observed_at_ms < since_ms
+    texts = {"the metadata log was not answered": unread, "DescribeQuorum was not answered": unpolled}
+    return tuple(text for text, is_missing in texts.items() if is_missing)
+
+
+def _state(one: "ReplayedJournal", since_ms: Millis) -> "ClusterState":
+    from streaming.status.cluster_status import ClusterState
+
+    return ClusterState(
+        quorum=one.machine.quorum(),
+        evaluation=one.monitor.evaluation(),
+        thresholds=one.monitor.settings.thresholds,
+        taken_at_ms=Millis(wall_ms()),
+        queried_since_ms=since_ms,
+        recorded_at_ms=one.newest_ms,
+        missing=_missing(one.machine.quorum(), since_ms),
+    )

@@ -10,18 +10,21 @@ from typing import Any
 
 import pytest
 import requests
+from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from connectors.delivery.ledger import stored_alerts
 from connectors.secret import Secret
 from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.formatting import iso
 from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.recording import journal_span
+from streaming.status.past_replay import PastReplay, StoredCluster
+from streaming.status.recording import ReplayedJournal, journal_span, open_journal, replay_recording
 from streaming.status.status_store import NewestDelivery, StatusStore
 from streaming.web.fleet_view import FleetView
 from streaming.web.page_access import PageAccess
@@ -118,6 +121,43 @@ def test_schema_is_that_of_the_present_state_and_alerts_are_those_of_the_time(pa
     assert past["age_ms"] < 10_000, "the age is relative to the time"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_newest_state_that_a_command_continues_is_that_of_the_whole_journal(page: PastPage, name: str) -> None:
+    answers: list[requests.Response] = []
+
+    def answered() -> None:
+        answers.append(page.get(f"/api/recorded/{name}"))
+        assert answers[-1].status_code == 200, answers[-1].text
+
+    eventually(answered, within_s=WITHIN_S)
+    stored = TypeAdapter(StoredCluster).validate_python(answers[-1].json())
+    restored = ReplayedJournal.restored(stored.state, stored.settings, stored.newest_ms)
+    whole = replay_recording(open_journal(page.checkpoint), monitored)[name]
+
+    assert (stored.settings, stored.newest_ms) == (present(monitored(name)), whole.newest_ms)
+    assert restored.machine.quorum() == whole.machine.quorum()
+    assert restored.known_endpoints == whole.known_endpoints
+    assert page.past._recent == {} or all(one.result().stored is None for one in page.past._recent.values()), (
+        "it is large: no copy stays"
+    )
+
+
+def test_newest_state_follows_the_journal(checkpoint: Path, tmp_path: Path) -> None:
+    """The first one is of selected rows, the next ones continue it."""
+    rows = [*JournalReader(checkpoint / "journal").read(0, 600)]
+    with JournalWriter(tmp_path) as writer:
+        replay = PastReplay(tmp_path, present(monitored("prod")))
+        for part in (rows[:400], rows[400:]):
+            writer.append(part)
+            writer.publish()
+            newest = replay.newest()
+            one = ReplayedJournal.restored(newest.blob, present(monitored("prod")), newest.newest_ms)
+            whole = replay_recording(open_journal(tmp_path), monitored)["prod"]
+            assert one.newest_ms == whole.newest_ms
+            assert one.machine.quorum().now_ms == whole.machine.quorum().now_ms
+            assert one.machine.log.position == whole.machine.log.position
+
+
 @pytest.mark.parametrize(
     ("at", "reason"),
     [
@@ -143,15 +183,17 @@ def test_time_that_is_not_held_is_one_sentence_with_the_range(page: PastPage, at
 def test_unknown_cluster_is_not_found(page: PastPage) -> None:
     assert page.get(f"/api/clusters/other?at={page.last_ms}").status_code == 404
     assert page.get(f"/clusters/other?at={page.last_ms}").status_code == 404
+    assert page.get("/api/recorded/other").status_code == 404
 
 
 def test_job_without_a_journal_has_no_past_states(tmp_path: Path) -> None:
     past = PastStates(tmp_path / "journal", monitored)
     view = FleetView(store=StatusStore(NAMES), past=past)
     with ServedPages(view) as server:
-        answer = server.get("/api/clusters/prod?at=1")
-        assert answer.status_code == 400
-        assert "no journal" in answer.json()["status"]
+        for path in ("/api/clusters/prod?at=1", "/api/recorded/prod"):
+            answer = server.get(path)
+            assert answer.status_code == 400
+            assert "no journal" in answer.json()["status"]
         assert 'id="at"' not in server.get("/clusters/prod").text
 
 
@@ -182,7 +224,7 @@ def test_past_states_need_the_token(checkpoint: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("canary-token\n")
     with PastPage(checkpoint, access=PageAccess(token=Secret(file=token))) as page:
-        for path in ("/api/clusters/prod", "/clusters/prod"):
+        for path in ("/api/clusters/prod", "/clusters/prod", "/api/recorded/prod"):
             assert page.get(f"{path}?at={page.last_ms}").status_code == 401
         assert page.past._process is None
         allowed = page.get(f"/api/clusters/prod?at={page.last_ms}", Authorization="Bearer canary-token")

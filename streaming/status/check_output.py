@@ -18,11 +18,6 @@ from streaming.status.health import health, records_at_risk, worst_first
 
 _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seconds (a restart, an election)"
 
-_NOT_ANSWERED = (
-    "unknown: no leader has answered this command, and what a job recorded may be from before another controller "
-    "stopped"
-)
-
 
 def check_json(state: ClusterState) -> dict[str, Plain]:
     """Returns the fields of `check --json`: every finding with evidence and remedy."""
@@ -75,7 +70,7 @@ def _source_note(state: ClusterState) -> Text:
         case StatusSource.NONE:
             return Text(f"{status_tables.ASK_DOCTOR}\n", "bold magenta")
         case StatusSource.LIVE if state.recorded_at_ms is not None:
-            return Text(f"  {status_tables.continued_note(state.recorded_at_ms)}\n", "dim")
+            return Text(f"  {status_tables.continued_note(state.recorded_at_ms, state.quorum.now_ms)}\n", "dim")
         case _:
             return Text()
 
@@ -97,8 +92,9 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     answer = safe_to_restart(
         quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}), state.evaluation.findings
     )
-    if answer.safe and state.queried_since_ms is not None and not state.answered:
-        answer = replace(answer, against=(_NOT_ANSWERED,))
+    if answer.safe and state.queried_since_ms is not None and state.missing:
+        # What a job recorded before may be from before another controller stopped.
+        answer = replace(answer, against=(f"unknown: {and_join(state.missing, 5)} since this command began",))
     unobserved = [one.summary for one in state.evaluation.findings if one.rule == BLIND]
     return replace(answer, notes=(*answer.notes, *unobserved))
 

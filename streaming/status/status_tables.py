@@ -161,7 +161,7 @@ def _headline(status: ClusterStatus) -> Text:
             "bold magenta",
         )
     elif status.recorded_at_ms is not None:
-        text.append(f"  {continued_note(status.recorded_at_ms)}\n", "dim")
+        text.append(f"  {continued_note(status.recorded_at_ms, status.observed_at_ms)}\n", "dim")
     for each in status.missing:
         text.append(f"  missing: {visible(each)}\n", "magenta")
     at_risk = records_at_risk(status)
@@ -171,9 +171,10 @@ def _headline(status: ClusterStatus) -> Text:
     return text
 
 
-def continued_note(recorded_at_ms: Millis) -> str:
-    """Returns that a query has continued the state that a job recorded until a time."""
-    return f"known from a job's record until {utc_text(recorded_at_ms)}, and from this query"
+def continued_note(recorded_at_ms: Millis, observed_at_ms: Millis | None) -> str:
+    """Returns until when a state was recorded by a job, and whether a query has continued it."""
+    later = "" if observed_at_ms == recorded_at_ms else ", and by this command since"
+    return f"observed by the job until {utc_text(recorded_at_ms)}{later}"
 
 
 def recorded_note(age_ms: int, missing: Iterable[str]) -> str:

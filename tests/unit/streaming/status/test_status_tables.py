@@ -30,11 +30,15 @@ def test_status_table_of_a_recorded_state_shows_its_age() -> None:
 
 def test_status_of_a_query_says_until_when_it_is_known_from_a_job() -> None:
     state = state_of(situation(), recorded_ago_ms=2_000)
-    note = "  known from a job's record until 2026-09-21 14:13:18 UTC, and from this query"
+    note = "  observed by the job until 2026-09-21 14:13:18 UTC, and by this command since"
 
     assert note in printed_state(state)
     assert note in check_text(state).plain
-    assert "known from a job" not in printed(situation())
+    assert "by the job" not in printed(situation())
+    alone = printed(situation(), recorded_ago_ms=0)
+    assert "  observed by the job until 2026-09-21 14:13:20 UTC\n" in "".join(
+        f"{one.rstrip()}\n" for one in alone.split("\n")
+    )
 
 
 @pytest.mark.parametrize("refusing", ["1", "1,3"])

@@ -17,6 +17,7 @@ from streaming.cli.options import ClusterOptions, LookBackOptions, RecordedOptio
 from streaming.cli.output import print_progress
 
 if TYPE_CHECKING:
+    from connectors.gather.node_directory import KnownEndpoints
     from streaming.config import ClustersConfig, Config
     from streaming.pipeline.checkpoint import Checkpoint
     from streaming.replay.cluster_settings import ClusterSettings
@@ -40,6 +41,8 @@ class JobRecording:
     place: str
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
     """By the job's name of the cluster; none where they cannot be read."""
+    addresses: Mapping[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    """Host and port of each endpoint that was recorded of a cluster, by the same name."""
     given: bool = False
     """Whether an option names it: then it is said if it has nothing of a cluster."""
 
@@ -182,10 +185,18 @@ def _ended(job: "Config", opts: ClusterOptions) -> JobRecording | None:
 def _of_checkpoint(checkpoint: "Checkpoint") -> JobRecording:
     from streaming.status.recording import open_journal
 
-    def read(settings_of: "SettingsOf") -> "Mapping[str, ReplayedJournal]":
-        return _states(open_journal(checkpoint.folder, print_progress), settings_of)
+    recording = open_journal(checkpoint.folder, print_progress)
+    return JobRecording(
+        read=partial(_states, recording),
+        place=str(checkpoint.folder),
+        cluster_ids=_cluster_ids(checkpoint),
+        addresses={name: _addresses(known) for name, known in recording.endpoints().items()},
+    )
 
-    return JobRecording(read=read, place=str(checkpoint.folder), cluster_ids=_cluster_ids(checkpoint))
+
+def _addresses(known: "KnownEndpoints") -> frozenset[tuple[str, int]]:
+    listed = (*known.voters.values(), *known.registered.values(), *known.polled.values())
+    return frozenset((endpoint.host, endpoint.port) for endpoints in listed for endpoint in endpoints)
 
 
 def _states(recording: "Recording", settings_of: "SettingsOf") -> "Mapping[str, ReplayedJournal]":
@@ -208,11 +219,19 @@ def _states(recording: "Recording", settings_of: "SettingsOf") -> "Mapping[str, 
 
 
 def _names(targets: "Sequence[QueryTarget]", source: JobRecording) -> "Mapping[str, QueryTarget]":
-    """Returns each target by the job's name of its cluster: that of its cluster id, where both are known."""
+    """Returns each target by the job's name of its cluster.
+
+    That is the cluster with its id; if no node reports one now, the cluster of its name, or else one that it shares an
+    address with.
+    """
     found: dict[str, QueryTarget] = {}
     for target in targets:
         name, own_id = target.cluster.name, target.cluster.cluster_id
         named = next((name for name, each in source.cluster_ids.items() if each == own_id), name)
+        if own_id is None and name not in source.cluster_ids:
+            named = next(
+                (each for each, known in source.addresses.items() if known & {*target.cluster.bootstrap}), name
+            )
         recorded_id = source.cluster_ids.get(named)
         if None in (own_id, recorded_id) or own_id == recorded_id:
             found[named] = target

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from connectors.gather.node_directory import KnownEndpoints, endpoints_json
 from connectors.secret import Secret
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
@@ -94,6 +95,16 @@ def test_a_cluster_that_the_job_knows_by_another_name_is_found_by_its_id(
 
     assert (checked["cluster"], checked["source"]) == ("other", "journal")
     assert "no-leader" in rules(checked)
+
+
+def test_a_cluster_whose_id_no_node_reports_is_found_by_a_recorded_address(runs: Checkpoint) -> None:
+    known = KnownEndpoints(polled=answer_of_leader().nodes)
+    with JournalWriter(runs.journal) as writer:
+        writer.append([observed(answer_of_leader(), wall_ms())])
+        writer.note_endpoints({"a": endpoints_json().dump_json(known).decode()})
+        writer.publish()
+
+    assert "no-leader" in rules(answer("check", cluster="other=127.0.0.1:2"))
 
 
 def test_what_a_job_recorded_of_another_cluster_is_not_used(runs: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:

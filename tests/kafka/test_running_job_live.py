@@ -2,13 +2,19 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.status.status_store import StatusStore
+from streaming.web.fleet_view import FleetView
+from streaming.web.past_states import PastStates
+from tests.browser.page_fixture import ServedPages
 from tests.cli import program
+from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import NAME
 from tests.kafka.monitored_cluster import monitor_cluster
@@ -57,3 +63,35 @@ def test_commands_name_an_outage_as_the_running_job_does(
     assert restart["against"] == ["no controller leads the quorum (all refuse connections): fix that first"]
     assert healthy["recorded_at"] is not None
     assert f"known from the job in {checkpoint.folder} until " in checked["stderr"]
+
+
+def test_a_controller_that_has_just_stopped_does_not_count_by_what_the_job_knew(
+    lab: MakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next controller of a rolling restart is asked for at once: the job's record is from before the stop."""
+    quorum = lab(controllers=3)
+    monkeypatch.chdir(tmp_path)
+    checkpoint = Checkpoint(folder=Path("kraftwatch-checkpoint").absolute())
+    stopped, other = quorum.followers
+
+    def safe(*options: str) -> bool:
+        found: dict[str, Any] = json.loads(program.kraftwatch("safe-to-restart", str(other), *options, "--json").stdout)
+        return bool(found["safe"])
+
+    with checkpoint.held(), monitor_cluster(quorum, checkpoint.folder) as monitor:
+        settings = monitor.monitor.settings
+        with PastStates(checkpoint.journal, lambda _: settings) as past:
+            view = FleetView(store=StatusStore([NAME]), past=past)
+            with ServedPages(view) as page:
+                at_cluster = ("--cluster", f"{NAME}={','.join(quorum.bootstrap)}")
+                at_page = ("--job", page.url().rstrip("/"))
+                for options in (at_cluster, at_page):
+                    eventually(partial(safe, *options), within_s=60)
+                answers = []
+                for options in (at_cluster, at_page):
+                    quorum.kill(stopped)
+                    answers.append(safe(*options))
+                    quorum.start(stopped)
+                    eventually(partial(safe, *at_cluster), within_s=60)
+
+    assert answers == [False, False]

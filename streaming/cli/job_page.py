@@ -19,7 +19,6 @@ from rules.model.identifiers import Millis
 from streaming.cli.output import print_progress
 
 if TYPE_CHECKING:
-    from rules.model.quorum import Quorum
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.status.cluster_status import ClusterState
     from streaming.status.past_replay import StoredCluster
@@ -29,6 +28,9 @@ _REQUEST_S: Final = 10.0
 _REPEAT_S: Final = 1.0
 _REPLAYING_TIMES: Final = 6
 """While the job replays its journal, a request may take this many times the time limit."""
+_OBSERVING_TIMES: Final = 2
+"""The same until it has observed everything once: it probes every five seconds, and rows that change nothing wait."""
+_REPORT_AFTER_S: Final = 2.0
 _BYTES: Final = 256 << 20
 """Of a state, at most: that of millions of partitions."""
 
@@ -86,31 +88,37 @@ class JobPage:
         return found
 
     def current_states(self, names: Iterable[str]) -> "Sequence[ClusterState]":
-        """Returns the states of clusters, each with answers from after the first request.
+        """Returns the states of clusters, each with what the job observes from now on, by its host's clock.
 
-        What the job knew at the first request may be from before something that has just been done.
+        What it knows already may be from before something that has just been done.
         """
-        return [self._current(name) for name in names]
+        match self._get("/api/clusters"):
+            case {"now_ms": int(now_ms)}:
+                return [self._current(name, Millis(now_ms)) for name in names]
+            case _:
+                raise self._foreign()
 
-    def _current(self, name: str) -> "ClusterState":
+    def _current(self, name: str, since_ms: Millis) -> "ClusterState":
         from rules.analysis.leadership import leaderless
 
-        stored = self.stored(name)
-        since_ms, until = Millis(stored.newest_ms + 1), time.monotonic() + self._timeout_s
+        began, said = time.monotonic(), ""
         while True:
-            one = _restored(stored, stored.settings)
-            quorum = one.machine.quorum()
-            observed = quorum.now_ms >= since_ms
-            if time.monotonic() > until or (observed and (leaderless(quorum) or not _missing(quorum, since_ms))):
-                break
-            time.sleep(_REPEAT_S)
             stored = self.stored(name)
+            one = _restored(stored, stored.settings)
+            state = _state(one, since_ms)
+            decided = not state.missing or leaderless(state.quorum) is not None
+            passed_s = time.monotonic() - began
+            if (decided and one.newest_ms >= since_ms) or passed_s > self._timeout_s * _OBSERVING_TIMES:
+                break
+            if passed_s > _REPORT_AFTER_S and said != (said := ", ".join(state.missing)):
+                print_progress(f"still waiting for what the job observes of {name}: {said}")
+            time.sleep(_REPEAT_S)
         if one.newest_ms < since_ms:
             raise JobPageError(
                 f"--job {self.url}: the job has recorded nothing of cluster {name} since {utc_text(one.newest_ms)}: "
                 "its gatherer does not run"
             )
-        return _state(one, since_ms)
+        return state
 
     def _get(self, path: str) -> Any:
         """Returns the JSON of an answer; while the job replays, it is asked again."""
@@ -148,17 +156,9 @@ def _restored(stored: "StoredCluster", settings: "ClusterSettings") -> "Replayed
     return ReplayedJournal.restored(stored.state, settings, stored.newest_ms)
 
 
-def _missing(quorum: "Quorum", since_ms: Millis) -> tuple[str, ...]:
-    """Returns what the job has not observed since a time, as text."""
-    log_ms, poll = quorum.log_fetched_at_ms, quorum.poll
-    unread = quorum.access.log and (log_ms is None or log_ms < since_ms)
-    unpolled = poll is None or poll.observed_at_ms < since_ms
-    texts = {"the metadata log was not answered": unread, "DescribeQuorum was not answered": unpolled}
-    return tuple(text for text, is_missing in texts.items() if is_missing)
-
-
 def _state(one: "ReplayedJournal", since_ms: Millis) -> "ClusterState":
     from streaming.status.cluster_status import ClusterState
+    from streaming.status.recording import missing_since
 
     return ClusterState(
         quorum=one.machine.quorum(),
@@ -167,5 +167,5 @@ def _state(one: "ReplayedJournal", since_ms: Millis) -> "ClusterState":
         taken_at_ms=Millis(wall_ms()),
         queried_since_ms=since_ms,
         recorded_at_ms=one.newest_ms,
-        missing=_missing(one.machine.quorum(), since_ms),
+        missing=tuple(missing_since(one.machine, since_ms, log=one.monitor.settings.access.log)),
     )

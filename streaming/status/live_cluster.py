@@ -4,7 +4,6 @@ The query continues the state that a job has recorded, if there is one, as a job
 same observations give the same answer as in the job.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from connectors.gather.cluster_gatherer import ClusterGatherer
@@ -18,12 +17,11 @@ from connectors.observations.observation import Observation
 from connectors.wall_clock import wall_ms
 from rules.analysis.leadership import leaderless
 from rules.model.identifiers import Millis
-from rules.model.monitoring import probe_key
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.probe_state import FAILURE_MS
 from streaming.status.cluster_status import ClusterState
 from streaming.status.query_target import QueryTarget
-from streaming.status.recording import ReplayedJournal
+from streaming.status.recording import ReplayedJournal, missing_since
 
 _LEADERLESS_MS = 5_000
 """An election takes one or two seconds: the default hold of `no-leader`."""
@@ -101,7 +99,7 @@ class LiveCluster:
 
     def missing(self) -> tuple[str, ...]:
         """Data that was requested and has not arrived, as text."""
-        return tuple(self._missing())
+        return tuple(missing_since(self._monitor.machine, self._since_ms, log=self._target.cluster.log))
 
     def state(self) -> ClusterState:
         """Returns what is known now: where no node has answered, what was recorded and why none answers."""
@@ -114,17 +112,3 @@ class LiveCluster:
             recorded_at_ms=self._recorded_at_ms,
             missing=self.missing(),
         )
-
-    def _missing(self) -> Iterable[str]:
-        machine, log = self._monitor.machine, self._target.cluster.log
-        quorum = machine.quorum()
-        if log and (quorum.log_fetched_at_ms is None or quorum.log_fetched_at_ms < self._since_ms):
-            yield "the metadata log was not answered"
-        elif log and (machine.behind or quorum.last_offset is None):
-            yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
-        if quorum.poll is None or quorum.poll.observed_at_ms < self._since_ms:
-            yield "DescribeQuorum was not answered"
-        for voter in quorum.committed.voters if quorum.committed and log else ():
-            probe = quorum.probes.get(probe_key(voter.key.id, voter.endpoints[0])) if voter.endpoints else None
-            if voter.endpoints and (probe is None or probe.observed_at_ms < self._since_ms):
-                yield f"voter {voter.key.id}'s endpoint {voter.endpoints[0]} was not probed"

@@ -319,3 +319,22 @@ def recorded_state(read: ReplayedJournal | LogDirContents, thresholds: Mapping[s
         missing=read.missing,
         log_dir=log_dir,
     )
+
+
+def missing_since(machine: Machine, since_ms: Millis, *, log: bool) -> Iterator[str]:
+    """Yields what was not observed of a cluster since a time, as text; `log`: whether its log is read."""
+    quorum = machine.quorum()
+    if log and (quorum.log_fetched_at_ms is None or quorum.log_fetched_at_ms < since_ms):
+        yield "the metadata log was not answered"
+    elif log and (machine.behind or quorum.last_offset is None):
+        yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
+    if quorum.poll is None or quorum.poll.observed_at_ms < since_ms:
+        yield "DescribeQuorum was not answered"
+    polled = () if quorum.poll is None else quorum.poll.voter_keys
+    for node in sorted(quorum.voter_ids or {key.id for key in polled}) if log else ():
+        endpoint = quorum.nodes[node].endpoint
+        probe = quorum.probe(node, endpoint)
+        # A static voter may have no endpoint that can be probed.
+        unprobed = bool(quorum.voter_ids) if probe is None else probe.observed_at_ms < since_ms
+        if endpoint is not None and unprobed:
+            yield f"voter {node}'s endpoint {endpoint} was not probed"

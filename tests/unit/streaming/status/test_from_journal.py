@@ -16,7 +16,7 @@ from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
-from rules.model.identifiers import Millis, Offset
+from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
@@ -36,7 +36,7 @@ from streaming.status.recording import (
 )
 from streaming.status.status_tables import status_table
 from tests.present import present
-from tests.scripts.log_script import failed
+from tests.scripts.log_script import endpoint, failed, probed
 from tests.unit.streaming.status.status_journal import AT, PLACE, journal, observed, polled, records
 
 
@@ -260,6 +260,20 @@ def test_what_a_job_recorded_that_has_ended_is_history(tmp_path: Path) -> None:
 
     assert quorum.watched_since_ms == query_began_ms(live) > present(quorum.poll).observed_at_ms
     assert not quorum.has_current_poll
+
+
+def test_what_the_job_probed_before_the_query_is_probed_again(tmp_path: Path) -> None:
+    """Also of a static quorum, whose voters the leader's answer names: one may have stopped since."""
+    recorded_ms = wall_ms() - 2_000
+    nodes = {NodeId(node): (endpoint(node),) for node in (1, 2)}
+    rows = [observed(each, recorded_ms) for each in (replace(polled(7), nodes=nodes), probed(1, "10.0.0.1"))]
+    recorded = replay_journal(journal(tmp_path, rows), settings_of)["a"]
+    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=lambda: SETTINGS), recorded)
+    unprobed = "voter 1's endpoint c1:9093 was not probed"
+    assert unprobed in live.missing()
+
+    live.apply(observed(probed(1, "10.0.0.1"), query_began_ms(live) + 100))
+    assert unprobed not in live.missing()
 
 
 def test_answers_of_a_query_are_later_than_the_record_of_a_job_whose_clock_is_ahead(tmp_path: Path) -> None:

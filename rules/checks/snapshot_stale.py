@@ -58,9 +58,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if view is None or view.log is None:
         yield UnknownResult(why="no leader has recently reported the start of its log")
         return
-    if quorum.leader_epoch is not None and (view.leader_epoch or 0) < quorum.leader_epoch:
-        yield UnknownResult(why="the leader of the newest epoch has not reported the start of its log yet")
-        return
     if view.log.snapshot is None and not view.log.tells_absence:
         why = "this Kafka version reports a snapshot only after it has deleted log segments before it, and it has not"
         yield NotApplicable(why=why)
@@ -72,7 +69,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     # SnapshotGenerator measures its interval from the process start: after a long stop an old snapshot is no fault.
     # It takes one when a record is written: none while the log is idle.
     age = Millis(newest - quorum.idle_ms - max(since, _started(quorum, view.leader_id)))
-    if age > thresholds.ms(AGE.name):
+    if age <= thresholds.ms(AGE.name):
+        return
+    if quorum.leader_epoch is not None and (view.leader_epoch or 0) < quorum.leader_epoch:
+        yield UnknownResult(why="the leader of the newest epoch has not reported the start of its log yet")
+    else:
         yield _finding(quorum, view, view.log, age)
 
 

@@ -96,7 +96,7 @@ def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_cert
 
 @pytest.mark.parametrize("result", ["no-answer", "timed-out", "unreachable"])
 def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: str) -> None:
-    """2 needs the vote of controller 1 once 3 is lost: it gives none, or that is unknown if the path may be at fault."""
+    """2 needs the vote of controller 1 once 3 is lost: 1 gives none, or that is unknown if it may be the path."""
     controllers = controllers_of_quorum(situation(f"probe 1 {result}"))
     lost = what_if(controllers, Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None))
     if result == "unreachable":

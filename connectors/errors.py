@@ -54,8 +54,8 @@ class UndecodableError(KraftwatchError):
     """Bytes that cannot be decoded; they are quarantined with their offset and the reason."""
 
 
-class DamagedLogError(UndecodableError):
-    """A leader serves a batch that does not match its checksum, and that does not show where the next one begins."""
+class DamagedLogError(KraftwatchError):
+    """A leader's log is damaged at the offset that is fetched, and does not show where the next sound batch begins."""
 
     def __init__(self, why: str, damage: "DamagedBatch") -> None:
         super().__init__(why)

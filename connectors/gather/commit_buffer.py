@@ -7,14 +7,16 @@ which Kafka itself does not report.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.errors import DamagedLogError, UndecodableError
+from connectors.errors import DamagedLogError
+from connectors.gather.fetched_batches import Damage, FetchedBatch, fetched_batches, require_batch_size
 from connectors.kafka.messages import FetchResult
-from connectors.kafka.response_limits import MAX_BATCH_BYTES, invalid
-from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
-from rules.model.identifiers import Epoch, Offset, SnapshotId
+from connectors.kafka.response_limits import invalid
+from connectors.metadata.batches import BadBatch, RecordBatch, TornTail, scan
+from rules.model.identifiers import Offset, SnapshotId
 from rules.model.monitoring import DamagedBatch
 
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
@@ -22,6 +24,8 @@ BUFFER_BYTES_MAX = 64 * 1024 * 1024
 LOSS_CONFIRM_MS = 5_000
 """How long a leader's log must differ from the committed log before the loss is reported. It is longer than a leader
 without a majority keeps answering (1.5 times controller.quorum.fetch.timeout.ms, 3 s by default)."""
+MOST_DAMAGED = 16
+"""Damaged batches of one response that are reported, the first ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +59,8 @@ class AcceptResult:
     """Description of a loss of committed metadata: report it and call `restart`."""
     pause: bool = False
     """Wait before the next Fetch."""
-    damaged: tuple[str, DamagedBatch] | None = None
-    """Why the first damaged batch of the response is one, and which it is; its bytes are kept as they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class _BufferedBatch:
-    base_offset: int
-    last_offset: int
-    leader_epoch: int
-    content: bytes
+    damaged: Sequence[Damage] = ()
+    """The first damaged batches of the response."""
 
 
 class CommitBuffer:
@@ -74,7 +70,7 @@ class CommitBuffer:
     """
 
     def __init__(self, start: FetchPosition) -> None:
-        self._uncommitted: deque[_BufferedBatch] = deque()
+        self._uncommitted: deque[FetchedBatch] = deque()
         self._uncommitted_bytes = 0
         self._mismatch: tuple[int, int | None] | None = None
         """Since when the leader's log differs, and the first high watermark that it reported since then."""
@@ -113,8 +109,7 @@ class CommitBuffer:
         """Processes a leader's Fetch response whose `error` is 0.
 
         Raises:
-            UndecodableError: the records are not the batches after `next_offset`; the buffer is unchanged.
-            DamagedLogError: the next batch is damaged, and where it ends too; the buffer is unchanged.
+            DamagedLogError: the next batch is damaged, and where it ends is not known; the buffer is unchanged.
             ObservationError: INVALID_RESPONSE, if Kafka sends no such response; the buffer is unchanged.
         """
         if response.diverging is not None and self.next_offset == 0:
@@ -132,7 +127,7 @@ class CommitBuffer:
                 )
             return AcceptResult(snapshot=response.snapshot)
         self._mismatch = None
-        damaged = self._append(response.records)
+        damaged = self._append(response)
         self.high_watermark = response.high_watermark
         committed = self._take_committed(response)
         if self._uncommitted_bytes > BUFFER_BYTES_MAX:
@@ -160,41 +155,21 @@ class CommitBuffer:
             )
         )
 
-    def _append(self, records: bytes) -> tuple[str, DamagedBatch] | None:
-        """Adds the batches; returns the first damaged one, if there is one."""
-        batches: list[_BufferedBatch] = []
-        expected, damaged = self.next_offset, None
-        for one in scan(records):
-            if isinstance(one, TornTail):
-                require_batch_size(one, "Fetch")
-                if one.position == 0:
-                    raise invalid("Fetch: the response ends inside its first batch, which Kafka always sends whole")
-                break
-            header = one if isinstance(one, RecordBatch) else one.header
-            if isinstance(one, BadBatch) and header is None:
-                header = _damaged_header(records, one, expected)
-                if header is None and batches:
-                    break
-                if header is None:
-                    damage = DamagedBatch(offset=Offset(expected))
-                    raise DamagedLogError(f"the batch at offset {expected}: {one.reason}", damage)
-                damaged = damaged or (f"offsets {expected} to {header.last_offset}: {one.reason}", _damage(header))
-            assert header is not None
-            if header.last_offset < expected:
-                continue
-            if header.base_offset > expected:
-                raise UndecodableError(f"offset {expected} is missing: a batch begins at {header.base_offset}")
-            content = records[header.position : header.end]
-            batches.append(_BufferedBatch(header.base_offset, header.last_offset, header.leader_epoch, content))
-            expected = header.last_offset + 1
-        self._uncommitted.extend(batches)
-        self._uncommitted_bytes += sum(len(one.content) for one in batches)
-        return damaged
+    def _append(self, response: FetchResult) -> Sequence[Damage]:
+        """Adds the batches; returns the first damaged ones."""
+        if not response.records and (response.high_watermark or 0) > self.next_offset:
+            # The leader looks for the batch by the headers before it, and one of them hides it.
+            why = f"nothing is served at offset {self.next_offset}, and the high watermark is {response.high_watermark}"
+            raise DamagedLogError(why, DamagedBatch(offset=Offset(self.next_offset)))
+        fetched = fetched_batches(response, offset=self.next_offset, epoch=self.last_epoch)
+        self._uncommitted.extend(fetched.batches)
+        self._uncommitted_bytes += sum(len(one.content) for one in fetched.batches)
+        return tuple(fetched.damaged[:MOST_DAMAGED])
 
     def _take_committed(self, response: FetchResult) -> CommittedRecords:
         # A batch that the high watermark covers only in part stays in the buffer.
         high_watermark = -1 if response.high_watermark is None else response.high_watermark
-        batches: list[_BufferedBatch] = []
+        batches: list[FetchedBatch] = []
         while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
             batches.append(self._uncommitted.popleft())
         base = batches[0].base_offset if batches else self.committed_end
@@ -215,33 +190,6 @@ class CommitBuffer:
         self._uncommitted_bytes = 0
 
 
-def require_batch_size(torn: TornTail, api: str) -> None:
-    """Refuses an incomplete batch that announces to be larger than any batch: it would never be complete."""
-    announced = torn.size + (torn.missing or 0)
-    if announced > MAX_BATCH_BYTES:
-        raise invalid(f"{api}: a batch of {announced} bytes, at most {MAX_BATCH_BYTES} are accepted")
-
-
-def _damaged_header(records: bytes, bad: BadBatch, expected: int) -> RecordBatch | None:
-    """Returns the header of a damaged batch. The batch is recorded unchanged, and the decoder quarantines it.
-
-    Returns None if the header does not show where the next batch begins.
-    """
-    if bad.base_offset == expected and bad.size >= HEADER.size:
-        header = RecordBatch(bad.position, *HEADER.unpack_from(records, bad.position))
-        if header.size == bad.size and 0 <= header.last_offset_delta <= header.size:
-            return header
-    return None
-
-
-def _damage(header: RecordBatch) -> DamagedBatch:
-    return DamagedBatch(
-        offset=Offset(header.base_offset),
-        last_offset=Offset(header.last_offset),
-        epoch=Epoch(header.leader_epoch) if header.leader_epoch >= 0 else None,
-    )
-
-
 MAX_SNAPSHOT_BYTES: Final = 4 * 1024**3
 """The default of `max_snapshot_bytes`: a million partitions take about 100 MB."""
 
@@ -260,7 +208,7 @@ class SnapshotBuffer:
         """Bytes received: the position of the next piece."""
         self.written = 0
         """The number of rows with its batches, which the log follower counts."""
-        self.damaged: tuple[str, DamagedBatch] | None = None
+        self.damaged: Damage | None = None
         """Why its first damaged batch is one, and which it is."""
         self._max_bytes = max_bytes
         self._size: int | None = None

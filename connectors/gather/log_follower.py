@@ -9,7 +9,7 @@ to one whose log contradicts what was read: it may lead another quorum with the 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from connectors.errors import DamagedLogError, ObservationError, UndecodableError
+from connectors.errors import DamagedLogError, ObservationError
 from connectors.gather.commit_buffer import (
     MAX_SNAPSHOT_BYTES,
     CommitBuffer,
@@ -121,10 +121,6 @@ class LogFollower:
             except DamagedLogError as problem:
                 self._write_damage(leader, str(problem), problem.damage)
                 await self._loop.sleep(_SEARCH_INTERVAL_S)
-            except UndecodableError as problem:
-                self._write_failure(leader, ObservationError(Reason.UNDECODABLE, str(problem)))
-                self._snapshot = None
-                await self._loop.sleep(_SEARCH_INTERVAL_S)
 
     async def _follow(self, leader: Address) -> None:
         """Fetches once from this leader, after it was found to lead the gathered quorum."""
@@ -156,6 +152,9 @@ class LogFollower:
             )
         )
         self._wait_ms = _MAX_WAIT_MS if (request.API_VERSION or 0) >= 18 else _MAX_WAIT_OLD_MS
+        if response.error == ErrorCode.UNKNOWN_SERVER_ERROR:
+            why = f"the leader cannot read its log at offset {position.offset} ({ErrorCode(response.error).name})"
+            raise DamagedLogError(why, DamagedBatch(offset=Offset(position.offset)))
         if response.error:
             self._redirect(leader, response)
             return
@@ -170,8 +169,8 @@ class LogFollower:
             return
         now_ms = round(self._loop.now() * 1000)
         result = await self._loop.work_on(len(response.records), lambda: self._buffer.accept(response, now_ms=now_ms))
-        if result.damaged is not None:
-            self._write_damage(leader, *result.damaged)
+        for why, damage in result.damaged:
+            self._write_damage(leader, why, damage)
             self._damaged_by = leader
         if result.committed is not None:
             await self._write(result.committed)

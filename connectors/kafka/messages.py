@@ -41,7 +41,8 @@ class FetchResult:
     """A controller's response to a Fetch of the metadata log."""
 
     error: int
-    """The partition's error code, NONE or one of NOT_LEADER; NONE: the node is the leader."""
+    """The partition's error code: NONE, one of NOT_LEADER, or UNKNOWN_SERVER_ERROR. NONE: the node is the leader;
+    UNKNOWN_SERVER_ERROR: it is, and cannot read its log there (`KafkaRaftClient.tryCompleteFetchRequest`)."""
     leader_id: NodeId | None
     leader_epoch: Epoch | None
     leader: Address | None
@@ -121,10 +122,11 @@ def parse_fetch(response: Any) -> FetchResult:
     )
     if partition is None:
         raise ObservationError(Reason.UNSUPPORTED, "Fetch: the response does not contain the partition")
-    if partition.error_code != ErrorCode.NONE and partition.error_code not in NOT_LEADER:
-        raise error_from_code(partition.error_code, "Fetch")
     current = partition.current_leader
     leader_id = None if current is None else optional(NodeId, current.leader_id, "Fetch: leader_id")
+    cannot_read = partition.error_code == ErrorCode.UNKNOWN_SERVER_ERROR and leader_id is not None
+    if partition.error_code not in (ErrorCode.NONE, *NOT_LEADER) and not cannot_read:
+        raise error_from_code(partition.error_code, "Fetch")
     return FetchResult(
         error=partition.error_code,
         leader_id=leader_id,

@@ -113,18 +113,18 @@ class TornTail(NamedTuple):
 ScanItem: TypeAlias = RecordBatch | BadBatch | TornTail
 
 
-def scan(chunk: bytes, *, expected: int | None = None) -> Iterator[ScanItem]:
+def scan(chunk: bytes, *, start: int = 0, expected: int | None = None) -> Iterator[ScanItem]:
     """Yields the batches of a chunk in order. Never raises, whatever the bytes are.
 
     Args:
         chunk: consecutive record batches; the last may be cut off.
+        start: position of the first batch.
         expected: the base offset that the first batch must have; None accepts any.
 
     Yields:
-        Every byte of the chunk belongs to exactly one of the values. A TornTail is always the last value.
+        Every byte from `start` on belongs to exactly one of the values. A TornTail is always the last value.
     """
-    position = 0
-    end = len(chunk)
+    position, end = start, len(chunk)
     view = memoryview(chunk)
     unpack = HEADER.unpack_from
     while position < end:
@@ -188,6 +188,11 @@ def rejection_reason(batch: RecordBatch, expected: int | None) -> str | None:
     if expected is not None and batch.base_offset != expected:
         return f"base offset {batch.base_offset}, expected {expected}"
     return None
+
+
+def has_valid_crc(chunk: bytes, batch: RecordBatch) -> bool:
+    """Returns whether the CRC-32C of a batch, which is whole, matches its bytes in the chunk."""
+    return bool(crc32c(memoryview(chunk)[batch.position + CHECKED_AT : batch.end]) == batch.crc)
 
 
 def write_crc(batch: bytearray | memoryview) -> None:

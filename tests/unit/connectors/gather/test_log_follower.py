@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -234,11 +235,9 @@ def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: Even
     assert "offset 49 of epoch 3 was committed" in output.failures[0].detail
 
 
-@pytest.mark.parametrize(("at", "value", "goes_on"), [(MAGIC_AT, b"\1", True), (LENGTH_AT, b"\0\0\0\5", False)])
-def test_a_damaged_batch_is_reported_and_read_again_from_another_leader(
-    loop: EventLoop, at: int, value: bytes, goes_on: bool
-) -> None:
-    """Reading goes on after it if its header shows where the next one begins."""
+@pytest.mark.parametrize(("at", "value"), [(MAGIC_AT, b"\1"), (LENGTH_AT, b"\0\0\0\5")], ids=["magic", "length"])
+def test_a_damaged_batch_is_reported_and_read_again_from_another_leader(loop: EventLoop, at: int, value: bytes) -> None:
+    """Reading goes on after it, where its header or the next sound batch shows its end."""
     damaged = bytearray(LOG)
     damaged[at : at + len(value)] = value
     served: list[int] = []
@@ -254,14 +253,37 @@ def test_a_damaged_batch_is_reported_and_read_again_from_another_leader(
     controllers = ScriptedClient(loop, scripts)
     output = follow(loop, controllers, lambda output: output.log.endswith(LOG), configured=(C1, C2))
 
-    assert output.log == (bytes(damaged) + LOG if goes_on else LOG)
-    reasons = {each.reason for each in output.failures}
-    assert reasons == {Reason.LOG_DAMAGED, Reason.RECORDS_KNOWN} if goes_on else {Reason.LOG_DAMAGED}
-    first = output.failures[0]
-    assert (first.reason, first.endpoint) == (Reason.LOG_DAMAGED, str(C1))
-    assert first.damage is not None
-    assert (first.damage.offset, first.damage.last_offset) == (0, 2 if goes_on else None)
-    assert first.damage.high_watermark == 4
+    # Its length follows from the next batch, and its epoch is at most that one's.
+    first = bytes(damaged) if at == MAGIC_AT else batch(0, 3, epoch=3) + batch(3, 1, epoch=3)
+    assert output.log == first + LOG
+    assert [each.reason for each in output.failures] == [Reason.LOG_DAMAGED, Reason.RECORDS_KNOWN]
+    damage = output.failures[0].damage
+    assert output.failures[0].endpoint == str(C1)
+    assert damage is not None
+    assert (damage.offset, damage.last_offset, damage.high_watermark) == (0, 2, 4)
+
+
+def test_a_leader_that_cannot_read_its_log_has_a_damaged_one_until_another_controller_leads(loop: EventLoop) -> None:
+    """Kafka answers with UNKNOWN_SERVER_ERROR where it meets a header with an invalid length."""
+    asked = count()
+
+    def cannot_read(request: Any) -> Any:
+        if request.topics[0].partitions[0].fetch_offset == 0:
+            return leader_response(LOG, end=4, leader=1)(request)
+        if next(asked) == 2:
+            scripts[C1] = follower_response(2, C2, epoch=4)
+            scripts[C2] = lambda _: fetch_answer(leader=2, epoch=4, high_watermark=5, records=batch(4, 1, epoch=4))
+        return fetch_answer(error=ErrorCode.UNKNOWN_SERVER_ERROR, leader=1)
+
+    scripts = {C1: cannot_read, C2: follower_response(1, C1)}
+    controllers = ScriptedClient(loop, scripts)
+    whole = LOG + batch(4, 1, epoch=4)
+    output = follow(loop, controllers, lambda output: output.log == whole, configured=(C1, C2))
+
+    assert {(each.reason, each.endpoint, each.detail) for each in output.failures} == {
+        (Reason.LOG_DAMAGED, str(C1), "the leader cannot read its log at offset 4 (UNKNOWN_SERVER_ERROR)")
+    }
+    assert {(each.damage.offset, each.damage.last_offset) for each in output.failures if each.damage} == {(4, None)}
 
 
 def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loop: EventLoop) -> None:

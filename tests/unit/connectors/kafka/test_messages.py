@@ -140,12 +140,18 @@ def test_reported_leader_may_have_no_address(version: int, at: Address | None) -
     assert (answer.leader_id, answer.leader, answer.high_watermark) == (2, None, None)
 
 
+def test_a_leader_that_cannot_read_its_log_names_itself() -> None:
+    answer = parse_fetch(received(fetch_answer(error=ErrorCode.UNKNOWN_SERVER_ERROR, leader=2), 17))
+    assert (answer.error, answer.leader_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, 2)
+
+
 @pytest.mark.parametrize(
     ("top", "error", "reason"),
     [
         (31, 0, Reason.DENIED),
         (-1, 0, Reason.NOT_READY),
         (104, 0, Reason.WRONG_CLUSTER),
+        (0, -1, Reason.NOT_READY),
         (0, 1, Reason.UNSUPPORTED),
         (0, 100, Reason.UNSUPPORTED),
         (0, 42, Reason.UNSUPPORTED),

@@ -11,7 +11,17 @@ from typing import TypeAlias
 from connectors.errors import DamagedLogError
 from connectors.kafka.messages import FetchResult
 from connectors.kafka.response_limits import MAX_BATCH_BYTES, invalid
-from connectors.metadata.batches import FRAME, HEADER, MAGIC, BadBatch, RecordBatch, ScanItem, TornTail, scan
+from connectors.metadata.batches import (
+    FRAME,
+    HEADER,
+    MAGIC,
+    BadBatch,
+    RecordBatch,
+    ScanItem,
+    TornTail,
+    has_valid_crc,
+    scan,
+)
 from connectors.metadata.damaged_bytes import SoundBatchSearch, in_place_of
 from rules.model.identifiers import Epoch, Offset
 from rules.model.monitoring import DamagedBatch
@@ -104,10 +114,15 @@ class _Reading:
             self._start, expected=self._expected, high_watermark=self._high_watermark, epochs=self._epochs
         )
         header = self._header(one)
+        # Kafka compares the checksum of a batch of any later magic as of magic 2.
+        later = header is not None and header.magic > MAGIC and has_valid_crc(self._records, header)
+        unchecked = later or isinstance(one, RecordBatch) or (isinstance(one, BadBatch) and one.header is not None)
         if sound is not None:
-            self._add_damaged(sound.position, sound.base_offset - 1, sound.leader_epoch, header, reason)
+            self._add_damaged(
+                sound.position, sound.base_offset - 1, sound.leader_epoch, header, reason, outside_checksum=unchecked
+            )
         elif header is not None:
-            self._add_damaged(header.end, header.last_offset, None, header, reason)
+            self._add_damaged(header.end, header.last_offset, None, header, reason, outside_checksum=unchecked)
         elif isinstance(one, TornTail) and one.position == 0:
             require_batch_size(one, "Fetch")
             raise invalid("Fetch: the response ends inside its first batch, which Kafka always sends whole")
@@ -127,7 +142,14 @@ class _Reading:
         return header if fits and one.position == self._start else None
 
     def _add_damaged(
-        self, end: int, last_offset: int, epoch_after: int | None, header: RecordBatch | None, reason: str
+        self,
+        end: int,
+        last_offset: int,
+        epoch_after: int | None,
+        header: RecordBatch | None,
+        reason: str,
+        *,
+        outside_checksum: bool,
     ) -> None:
         """Adds the bytes up to `end`; `epoch_after`: of the sound batch that follows there, if one does."""
         first, content = self._expected, self._records[self._start : end]
@@ -143,7 +165,10 @@ class _Reading:
         if header is None or header.magic == MAGIC:
             content = in_place_of(content, base_offset=first, last_offset=last_offset, leader_epoch=epoch)
         damage = DamagedBatch(
-            offset=Offset(first), last_offset=Offset(last_offset), epoch=Epoch(epoch) if known else None
+            offset=Offset(first),
+            last_offset=Offset(last_offset),
+            epoch=Epoch(epoch) if known else None,
+            outside_checksum=outside_checksum,
         )
         self.damaged.append((f"offsets {first} to {last_offset}: {reason}", damage))
         self._add(FetchedBatch(first, last_offset, epoch, content))

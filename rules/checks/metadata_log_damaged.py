@@ -1,27 +1,33 @@
 """A controller serves damaged bytes from its metadata log or a snapshot.
 
 What it means
-    A record batch that the active controller sent does not match its checksum (CRC-32C). The controller has read it
-    from its disk like that: TCP has a checksum of its own, and kraftwatch checks the bytes before it stores them. The
-    quorum works on, because each controller has the metadata in its memory.
+    Bytes that the active controller sent are no sound record batch: a checksum (CRC-32C) does not match, or a header
+    (length, base offset, leader epoch, magic), which the checksum does not cover, cannot be true. The controller has
+    read it from its disk like that: TCP has a checksum of its own, and kraftwatch checks the bytes before it stores
+    them. The quorum works on, because each controller has the metadata in its memory.
 
     - A replica that must read the batch gets no further: a new or wiped one, or one that starts from an older state. It
       fetches the batch again and again, and its log repeats "Failed to append the records with the batch header" with a
       CorruptRecordException.
+    - A leader with a damaged length answers fetches near it with UNKNOWN_SERVER_ERROR, and its log repeats "Caught
+      unexpected error in fetch completion". If that is at the end of its log, the other voters elect another leader.
     - A controller with a damaged batch in its log truncates the log there when it starts ("Corruption found in segment
       0, truncating to offset N", with the position in the file on the line before), and fetches the rest from the
       leader. That repairs it, if the other voters have these records.
+    - Kafka's start does not find a damaged base offset, epoch or magic, so it repairs nothing. With a base offset that
+      is much too large the process ends ("Split operation is only permitted for segments with overflow").
     - A controller whose newest snapshot is damaged does not start again: its process ends with a
       CorruptRecordException ("Got exception while starting SharedServer").
 
-    kraftwatch goes on after the batch if its header shows where the next one begins. It lacks what the batch holds, and
-    reads the log again when another controller leads. The alert resolves when the controller has registered again
-    since, which it does at its start, or after an hour.
+    kraftwatch goes on with the next sound batch, if the controller sends one. It lacks what the damaged ones hold,
+    unless only a header is damaged, and reads the log again when another controller leads. The alert resolves when the
+    controller has registered again since, which it does at its start (unless that repairs nothing), or after an hour.
 
 What to do
     1. Copy the `__cluster_metadata-0` directory of the controller before it is restarted.
     2. Log: if a majority of the voters has a sound copy without this controller, restart it. The remedy says which
        voters have one.
+       If the checksum matches, stop it instead, move all files but quorum-state out of that directory, and start it.
     3. Snapshot: do not restart the controller before it has a newer snapshot, or the file is moved away.
     4. Check the disk of its host, and replace it if it shows errors.
 
@@ -30,60 +36,78 @@ What not to do
     only copy of committed metadata. Do not edit or delete log segments.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from rules.analysis.damaged_log import damaged_logs, serving_node, sound_copies
+from rules.analysis.damaged_log import DamagedLog, damaged_logs, sound_copies, unreadable_log
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, utc_text
-from rules.model.identifiers import NodeId
 from rules.model.membership import majority
-from rules.model.monitoring import DamagedBatch, FailedObservation
+from rules.model.monitoring import DamagedBatch
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_replication, describe_status
 
+_MOST_NAMED = 4
+"""Damaged places that a sentence names."""
+
 
 def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each controller that served a damaged batch since its start."""
-    for failure in damaged_logs(quorum):
-        yield _finding(quorum, failure, failure.damage or DamagedBatch())
+    """Returns one finding for each controller that served damaged batches since its start."""
+    for log in damaged_logs(quorum):
+        yield _finding(quorum, log)
 
 
-def _finding(quorum: Quorum, failure: FailedObservation, damage: DamagedBatch) -> Finding:
-    node = serving_node(quorum, failure)
-    name = f"the controller at {failure.endpoint}" if node is None else f"controller {node}"
+def _finding(quorum: Quorum, log: DamagedLog) -> Finding:
+    node = log.node
     return Finding(
-        subject=Subject("log at", failure.endpoint) if node is None else Subject("controller", node),
+        subject=Subject("log at", log.endpoint) if node is None else Subject("controller", node),
         severity=Severity.CRITICAL,
-        summary=f"{name[0].upper()}{name[1:]} serves damaged metadata: {_place(damage)} does not match its checksum. "
-        + _consequence(quorum, node, damage),
+        summary=f"{log.name[0].upper()}{log.name[1:]} serves damaged metadata: {_places(log)}. "
+        + _consequence(quorum, log),
         evidence={
             "controller": node,
-            "endpoint": failure.endpoint,
-            **_evidence(damage),
-            "detail": failure.detail,
-            "first_served": utc_text(failure.first_at_ms),
-            "last_served": utc_text(failure.last_at_ms),
-            "voters_with_a_sound_copy": [str(row.key) for row in sound_copies(quorum, node, damage)],
+            "endpoint": log.endpoint,
+            **_evidence(log),
+            "detail": _one_or_all([*dict.fromkeys(each.detail for each in log.failures)]),
+            "first_served": utc_text(min(each.first_at_ms for each in log.failures)),
+            "last_served": utc_text(max(each.last_at_ms for each in log.failures)),
+            "voters_with_a_sound_copy": [str(row.key) for row in sound_copies(quorum, log)],
             "leader": quorum.leader_id,
             "leader_epoch": quorum.leader_epoch,
         },
-        remedy=tuple(_remedy(quorum, name, node, damage)),
-        starts=() if node is None or damage.snapshot is not None else (node,),
-        keep_running=frozenset() if node is None or _may_restart(quorum, node, damage) else frozenset({node}),
+        remedy=tuple(_remedy(quorum, log)),
+        starts=() if node is None or log.in_snapshots else (node,),
+        keep_running=frozenset() if node is None or _may_restart(quorum, log) else frozenset({node}),
     )
 
 
-def _place(damage: DamagedBatch) -> str:
-    if damage.snapshot is not None:
-        at = "" if damage.position is None else f" at byte {damage.position}"
-        return f"a batch{at} of snapshot {_file(damage)}"
+def _one_or_all(values: Sequence[Plain]) -> Plain:
+    return values[0] if len(values) == 1 else [*values]
+
+
+def _places(log: DamagedLog) -> str:
+    places = []
+    if log.batches:
+        epochs = sorted({each.epoch for each in log.batches if each.epoch is not None})
+        known = f" in epoch{'s' if len(epochs) > 1 else ''} {and_join(epochs)}" if epochs else ""
+        if log.batches == [DamagedBatch()]:
+            places.append("a batch of its log")
+        else:
+            places.append(f"{and_join(map(_offsets, log.batches), _MOST_NAMED)}{known} of its log")
+    for each in log.in_snapshots[:_MOST_NAMED]:
+        at = "" if each.position is None else f" at byte {each.position}"
+        places.append(f"the batch{at} of snapshot {_file(each)}")
+    return and_join(places)
+
+
+def _offsets(damage: DamagedBatch) -> str:
     if damage.offset is None:
-        return "a batch of its log"
+        return "an unknown offset"
     if damage.last_offset is None:
-        return f"the batch at offset {damage.offset}"
-    epoch = "" if damage.epoch is None else f" in epoch {damage.epoch}"
-    return f"the batch of offsets {damage.offset} to {damage.last_offset}{epoch}"
+        return f"offsets from {damage.offset} on"
+    if damage.last_offset == damage.offset:
+        return f"offset {damage.offset}"
+    return f"offsets {damage.offset} to {damage.last_offset}"
 
 
 def _file(damage: DamagedBatch) -> str:
@@ -91,50 +115,69 @@ def _file(damage: DamagedBatch) -> str:
     return "" if snapshot is None else f"{snapshot.end_offset:020d}-{snapshot.epoch:010d}.checkpoint"
 
 
-def _evidence(damage: DamagedBatch) -> dict[str, Plain]:
-    if damage.snapshot is not None:
-        return {"snapshot": _file(damage), "position_in_the_file": damage.position}
-    return {"first_offset": damage.offset, "last_offset": damage.last_offset, "epoch": damage.epoch}
+def _evidence(log: DamagedLog) -> dict[str, Plain]:
+    found: dict[str, Plain] = {}
+    if log.batches:
+        found["first_offset"] = _one_or_all([each.offset for each in log.batches])
+        found["last_offset"] = _one_or_all([each.last_offset for each in log.batches])
+        found["epoch"] = _one_or_all([each.epoch for each in log.batches])
+    if log.in_snapshots:
+        found["snapshot"] = _one_or_all([_file(each) for each in log.in_snapshots])
+        found["position_in_the_file"] = _one_or_all([each.position for each in log.in_snapshots])
+    return found
 
 
-def _consequence(quorum: Quorum, node: NodeId | None, damage: DamagedBatch) -> str:
-    if damage.snapshot is not None:
+def _consequence(quorum: Quorum, log: DamagedLog) -> str:
+    if log.in_snapshots:
         return "A replica that must read it gets no further, and the controller does not start again with it."
-    sound = [row.key.id for row in sound_copies(quorum, node, damage)]
+    sound = [row.key.id for row in sound_copies(quorum, log)]
     have = f"Voters with a sound copy: {and_join(sound)}." if sound else "No other voter is known to have a sound copy."
-    return f"A replica that must read it gets no further. {have}"
+    unread = ""
+    if unreadable_log(quorum) == log:
+        unread = " kraftwatch cannot read it further either: rules that need the metadata log are not evaluated."
+    return f"A replica that must read it gets no further. {have}{unread}"
 
 
-def _remedy(quorum: Quorum, name: str, node: NodeId | None, damage: DamagedBatch) -> Iterable[str]:
+def _remedy(quorum: Quorum, log: DamagedLog) -> Iterable[str]:
+    name = log.name
     yield f"# Copy the __cluster_metadata-0 directory of {name} before its process ends: its start changes it"
-    if damage.snapshot is not None:
+    files = sorted({_file(each) for each in log.in_snapshots})
+    for file in files:
         yield (
-            f"# Do not restart {name} while {_file(damage)} is its newest snapshot: it would end with a "
-            "CorruptRecordException"
+            f"# Do not restart {name} while {file} is its newest snapshot: it would end with a CorruptRecordException"
         )
         yield (
-            f"# Move {_file(damage)} out of its __cluster_metadata-0 directory, or wait for a newer snapshot (at most "
+            f"# Move {file} out of its __cluster_metadata-0 directory, or wait for a newer snapshot (at most "
             "metadata.log.max.snapshot.interval.ms): its start then uses the one before and the log"
         )
-    else:
-        yield from _restart(quorum, name, node, damage)
+    if not files:
+        yield from _restart(quorum, log)
     yield f"# Check the disk of {name}'s host (kernel log, SMART), and replace it if it shows errors"
     yield describe_status(quorum)
 
 
-def _restart(quorum: Quorum, name: str, node: NodeId | None, damage: DamagedBatch) -> Iterable[str]:
-    sound = [row.key.id for row in sound_copies(quorum, node, damage)]
+def _restart(quorum: Quorum, log: DamagedLog) -> Iterable[str]:
+    sound = [row.key.id for row in sound_copies(quorum, log)]
     yield "# Check where the log of each voter ends, and that the followers still fetch"
     yield describe_replication(quorum)
-    if _may_restart(quorum, node, damage):
+    if _may_restart(quorum, log) and log.survives_start:
         yield (
-            f"# Restart {name}: voters {and_join(sound)} have a sound copy and elect a leader; at its start Kafka "
+            f"# Do not only restart {log.name}: the checksum of the damaged batch matches, so Kafka's start does not "
+            "find it, or ends with an exception"
+        )
+        yield (
+            f"# Stop {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; move all files but "
+            "quorum-state out of its __cluster_metadata-0 directory, and start it: it fetches the log again"
+        )
+    elif _may_restart(quorum, log):
+        yield (
+            f"# Restart {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; at its start Kafka "
             'truncates its log at the damaged batch ("Corruption found in segment") and fetches the rest'
         )
     else:
         yield (
-            f"# Do not restart {name} until a majority of {_voters(quorum) or 'the'} voters has fetched beyond this "
-            "batch without it: its start truncates what may be the only copy of committed metadata"
+            f"# Do not restart {log.name} until a majority of {_voters(quorum) or 'the'} voters has fetched beyond "
+            "this batch without it: its start truncates what may be the only copy of committed metadata"
         )
         yield (
             "# Compare the copies of all controllers and brokers: `kraftwatch rescue plan` prints where each log ends, "
@@ -146,11 +189,11 @@ def _voters(quorum: Quorum) -> int:
     return len(quorum.poll.voters) if quorum.poll else len(quorum.voters)
 
 
-def _may_restart(quorum: Quorum, node: NodeId | None, damage: DamagedBatch) -> bool:
+def _may_restart(quorum: Quorum, log: DamagedLog) -> bool:
     """Returns whether a majority has a sound copy, so that nothing is lost at its start."""
     voters = _voters(quorum)
-    sound = [row for row in sound_copies(quorum, node, damage) if quorum.nodes[row.key.id].following.fetches]
-    return damage.snapshot is None and bool(voters) and len(sound) >= majority(voters)
+    sound = [row for row in sound_copies(quorum, log) if quorum.nodes[row.key.id].following.fetches]
+    return not log.in_snapshots and bool(voters) and len(sound) >= majority(voters)
 
 
 def _resolved(_quorum: Quorum, subject: Subject) -> str:

@@ -36,6 +36,7 @@ What not to do
 
 from collections.abc import Collection, Iterable, Sequence
 
+from rules.analysis.damaged_log import unreadable_log
 from rules.analysis.endpoint_status import EndpointStatus, certificate_fault, endpoint_statuses, probe_outcome
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
@@ -147,8 +148,15 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     failures = [
         each
         for each in quorum.failures
-        if each.source in stale and (unreachable is None or each.reason is not Reason.NO_LEADER)
+        if each.source in stale
+        and each.reason is not Reason.LOG_DAMAGED
+        and (unreachable is None or each.reason is not Reason.NO_LEADER)
     ]
+    damaged = unreadable_log(quorum)
+    if damaged is not None and stale == [ObservationSource.LOG]:
+        why = f"metadata-log-damaged reports that the log of {damaged.name} cannot be read further"
+        yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
+        return
     if leaderless(quorum) is not None:
         # A configuration error remains when a leader is elected; the missing leader explains every other failure.
         if any(each.reason in _CONFIGURATION_ERRORS for each in failures):

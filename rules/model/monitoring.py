@@ -136,7 +136,7 @@ class Reason(StrEnum):
     METADATA_LOST = "metadata-lost"
     """DivergingEpoch below an offset that was already committed: committed metadata is lost."""
     LOG_DAMAGED = "log-damaged"
-    """A leader served a record batch of its metadata log or snapshot that does not match its checksum."""
+    """A leader served a damaged record batch of its metadata log or snapshot, or cannot read its log."""
     RECORDS_KNOWN = "records-known"
     """The gatherer reads the log again: it knows other types or versions of records than before, or another leader may
     serve what was damaged. No failure."""
@@ -214,7 +214,7 @@ class LeaderView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedBatch:
-    """A record batch that a leader served and that does not match its checksum."""
+    """A record batch that a leader served damaged."""
 
     offset: Offset | None = None
     """The first offset in it; None for a batch of a snapshot."""
@@ -225,6 +225,8 @@ class DamagedBatch:
     """The snapshot that it is in; None for the log."""
     position: int | None = None
     """Where it begins in the snapshot's file."""
+    outside_checksum: bool = False
+    """Its checksum matches: only its offset, epoch or magic is damaged, which Kafka's check at its start passes."""
     high_watermark: Offset | None = None
     """The leader's when it served the batch, if known: what has a lower offset was written before."""
 

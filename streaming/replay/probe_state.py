@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 from rules.model.identifiers import START, Millis, NodeId, host_of
 from rules.model.monitoring import (
     Connection,
+    DamagedBatch,
     FailedObservation,
     LeaderView,
     ObservationSource,
@@ -43,6 +44,8 @@ _GAP = "gap"
 MOST_PLACES = 256
 """The maximum number of probes, of leader views and of failures, the newest ones: a node may name others each time. No
 quorum has so many controllers."""
+MOST_DAMAGED = 16
+"""The maximum number of damaged places of one endpoint, the first ones."""
 MOST_HOSTS = 1_000
 """The number of hosts, the last ones that were probed, whose addresses are kept."""
 
@@ -102,6 +105,11 @@ class ProbeState:
     def observation_failed(self, event: FailedObservation, now_ms: Millis) -> None:
         """Starts or continues the run of failures of this data source at this endpoint."""
         name = _name(event.source, event.endpoint, event.reason)
+        if event.damage is not None:
+            name = _name_of_damage(event.source, event.endpoint, event.damage)
+            damaged = [each for each in self.failures.values() if each.damage and each.endpoint == event.endpoint]
+            if name not in self.failures and len(damaged) >= MOST_DAMAGED:
+                return
         previous = self.failures.get(name)
         first_at_ms = now_ms if previous is None else previous.first_at_ms
         _put(self.failures, name, replace(event, first_at_ms=first_at_ms, last_at_ms=now_ms))
@@ -210,6 +218,13 @@ def _name(source: ObservationSource, endpoint: str, reason: Reason | None = None
     if reason in GAPS:
         return _GAP
     return f"{source} {endpoint}{'' if reason is None else _LASTING.get(reason, '')}"
+
+
+def _name_of_damage(source: ObservationSource, endpoint: str, damage: DamagedBatch) -> str:
+    # Each damaged place has its own: what was found before is kept.
+    snapshot = damage.snapshot
+    place = damage.offset if snapshot is None else f"{snapshot.end_offset}-{snapshot.epoch} {damage.position}"
+    return f"{source} {endpoint} {place}{_LASTING[Reason.LOG_DAMAGED]}"
 
 
 def _kept_ms(failure: FailedObservation) -> Millis:

@@ -105,8 +105,9 @@ def _failing(one: FailedObservation, times: Times) -> Fact:
     node = "" if one.node is None else f" of node {one.node}"
     span = times.span(one.first_at_ms, one.last_at_ms)
     named = "" if one.leader_id is None else f", names leader {one.leader_id}"
-    words = f"{one.reason} {span}, {one.detail or 'no detail'}{named}{_damage(one.damage)}"
-    return Fact(f"failing {source}{lost}", f"failing {source}{node}: {words}")
+    damage = _damage(one.damage)
+    words = f"{one.reason} {span}, {one.detail or 'no detail'}{named}{damage}"
+    return Fact(f"failing {source}{lost}{damage.partition(' to ')[0]}", f"failing {source}{node}: {words}")
 
 
 def _damage(one: DamagedBatch | None) -> str:
@@ -115,7 +116,8 @@ def _damage(one: DamagedBatch | None) -> str:
     snapshot = "" if one.snapshot is None else f" of snapshot {one.snapshot.end_offset}-{one.snapshot.epoch}"
     place = "" if one.position is None else f" at byte {one.position}"
     batch = f"{known(one.offset)} to {known(one.last_offset)} in epoch {known(one.epoch)}"
-    return f", damaged{snapshot}{place}: {batch}, served at high watermark {known(one.high_watermark)}"
+    checksum = " outside its checksum" if one.outside_checksum else ""
+    return f", damaged{snapshot}{place}: {batch}{checksum}, served at high watermark {known(one.high_watermark)}"
 
 
 def _contract(one: ContractViolation, times: Times) -> str:

@@ -115,10 +115,13 @@ def rewritten(made: Situation, words: Words) -> None:
 
 @command("damaged")
 def damaged(made: Situation, words: Words) -> None:
-    """damaged 3 [offsets 40-42] [snapshot 9000-12 position 700] [since 60s]: a controller served a damaged batch."""
+    """damaged 3 [offsets 40-42] [header] [snapshot 9000-12 position 700] [since 60s]: what a controller served damaged.
+
+    With `header` the checksum matches.
+    """
     at_ms, offsets, snapshot = age(words, "since", "60s"), words.option("offsets"), words.option("snapshot")
     position, high_watermark = words.number("position"), words.number("high-watermark")
-    node = int(words.word())
+    header, node = words.flag("header"), int(words.word())
     if snapshot is not None:
         end, _, epoch = snapshot.partition("-")
         damage = DamagedBatch(
@@ -130,6 +133,7 @@ def damaged(made: Situation, words: Words) -> None:
             offset=Offset(int(first)),
             last_offset=Offset(int(last)) if last else None,
             epoch=Epoch(7) if last else None,
+            outside_checksum=header,
             high_watermark=Offset(9_500 if high_watermark is None else high_watermark),
         )
     made.observe(

@@ -66,7 +66,7 @@ class CompleteLog:
     """Timestamp of the newest record."""
     kraft_version: int
     voters: Values
-    """The newest VotersRecord, by its schema's field names."""
+    """The newest VotersRecord, by its schema's field names; empty for a static quorum."""
     damaged: tuple[DamagedFile, ...]
     """What is ignored: the end of the last segment, or damaged snapshots."""
 
@@ -76,8 +76,8 @@ class CompleteLog:
         return sum(batch.records for batch in self.batches)
 
 
-def read_complete_log(files: LogDirFiles) -> CompleteLog:
-    """Reads everything.
+def read_complete_log(files: LogDirFiles, *, static: bool = False) -> CompleteLog:
+    """Reads everything; `static`: of a static quorum, whose log holds no voter set.
 
     Raises:
         UsageError: the log does not reach back to its beginning or to a whole snapshot, is damaged before its end, has
@@ -106,7 +106,7 @@ def read_complete_log(files: LogDirFiles) -> CompleteLog:
             raise UsageError(
                 f"{one.file} is damaged at byte {one.position} ({one.reason}), and later segments follow it: {_OTHERS}"
             )
-    return reading.result()
+    return reading.result(static=static)
 
 
 class _Reading:
@@ -230,7 +230,7 @@ class _Reading:
                 ) from None
             self._control[type_] = values
 
-    def result(self) -> CompleteLog:
+    def result(self, *, static: bool) -> CompleteLog:
         latest = max(self._epoch_ends, default=Epoch(0))
         if latest > self._epoch:
             raise UsageError(
@@ -244,7 +244,9 @@ class _Reading:
             )
         version = self._control.get(ControlRecordType.KRAFT_VERSION, {}).get("kraft_version", 0)
         voters = self._control.get(ControlRecordType.VOTERS)
-        if not version or voters is None:
+        if static:
+            version, voters = 0, {}
+        elif not version or voters is None:
             raise UsageError("the log holds no voter set: this is a static quorum")
         return CompleteLog(
             batches=tuple(self._batches),

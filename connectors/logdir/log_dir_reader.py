@@ -17,13 +17,16 @@ from typing import TypeAlias
 
 from connectors.logdir.log_dir_files import LogDirFiles, LogFile, SegmentFile, SnapshotFile
 from connectors.metadata.batches import MAGIC, MAGIC_AT, BadBatch, RecordBatch, ScanItem, TornTail, scan, write_crc
+from connectors.metadata.damaged_bytes import SoundBatchSearch
 from connectors.metadata.decoder import decode_snapshot_piece
+from connectors.metadata.value_limits import LARGEST_OFFSET
 from connectors.observations.log_event import SnapshotBegan, VotersReplaced
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import VoterSet
 
+_LARGEST_EPOCH = 2**31 - 1
 PIECE_BYTES = 1024 * 1024
 """The approximate size of one observation."""
 
@@ -42,6 +45,8 @@ class DamagedFile:
     """What is wrong, as text."""
     undamaged: bool = False
     """The bytes at `position` are a whole batch: Kafka may read there what is ignored here."""
+    resumes_at: int | None = None
+    """The offset of the next sound batch, if the log goes on after damaged bytes: it does not at a torn end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +165,9 @@ def _log(
         epoch: of the snapshot that ends at `start`. Kafka drops a log that has an earlier epoch there
             (`KafkaRaftLog.truncateToLatestSnapshot`).
     """
-    next_offset = start
+    next_offset, last_epoch = start, epoch
     below = sum(later.base_offset <= start for later in segments[1:])
-    for segment in segments[below:]:
+    for number, segment in enumerate(segments[below:], below + 1):
         content = segment.read()
         run: list[RecordBatch] = []
         end: LogContinues | DamagedFile | None = None
@@ -173,13 +178,16 @@ def _log(
             reason = _end_of_log(item, next_offset, epoch)
             if reason is not None:
                 # Zeros alone are space that Kafka allocated in advance (log.preallocate).
-                end = _damage(segment, content, item, reason) if any(content[item.position :]) else None
+                if any(content[item.position :]):
+                    later = next((one.base_offset for one in segments[number:] if one.read()), None)
+                    resumes_at = _resumes_at(content, item, next_offset, last_epoch, later)
+                    end = replace(_damage(segment, content, item, reason), resumes_at=resumes_at)
                 break
             assert isinstance(item, RecordBatch)
             if item.last_offset < next_offset:
                 continue
             run.append(item)
-            next_offset = item.last_offset + 1
+            next_offset, last_epoch = item.last_offset + 1, Epoch(item.leader_epoch)
             if item.end - run[0].position >= PIECE_BYTES:
                 yield _records(content, run, cluster, upto)
                 run = []
@@ -223,6 +231,22 @@ def _damage(file: LogFile, content: bytes, item: ScanItem, reason: str) -> Damag
     return DamagedFile(
         file=file.name, position=item.position, size=size, reason=reason, undamaged=_is_undamaged(content, item)
     )
+
+
+def _resumes_at(content: bytes, item: ScanItem, expected: int, epoch: Epoch, later: int | None) -> int | None:
+    """Returns where the log goes on after damaged bytes; None if it does not, or if an unknown Kafka wrote this batch.
+
+    Args:
+        epoch: of the batch before.
+        later: where the next segment begins, if one does.
+    """
+    if item.base_offset == expected and _is_undamaged(content, item):
+        return None
+    epochs = range(epoch, _LARGEST_EPOCH + 1)
+    found = SoundBatchSearch(content).next(
+        item.position, expected=expected, high_watermark=LARGEST_OFFSET, epochs=epochs
+    )
+    return later if found is None else found.base_offset
 
 
 def _is_undamaged(content: bytes, item: ScanItem) -> bool:

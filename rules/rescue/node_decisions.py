@@ -15,6 +15,9 @@ log is certain to survive the next election:
   election. A broker fetches records before they are committed, so it may hold the same ones: it fetches the log again.
 - A log that is no beginning of that log has diverged in an earlier epoch; it is left as well, for the same reason.
 - Without a majority of the voters' disks nothing is rescued: records that were committed may be lost.
+- A log that is damaged before its end may have held every record of the others. So it counts as a holder of each, and
+  as no copy of any: without a majority of other voters nothing is rescued. With it the node is left as it is, because
+  its start cuts the log off at the damage.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +42,8 @@ class StoppedDisk:
     voters: VoterSet
     intact: bool = True
     """False if its log is damaged or its beginning is missing: it once held more."""
+    damage: str | None = None
+    """Where its log is damaged before its end, as a clause; None if it is not."""
     epoch_ends: Mapping[Epoch, Offset] = field(default_factory=dict)
     """For each leader epoch in the log's segments, the offset after its last record there."""
     unreadable: str | None = None
@@ -62,6 +67,8 @@ class DiskSurvival:
     """Voters whose disks, with their directory ids, are among these."""
     damaged: tuple[ReplicaKey, ...]
     """Those of them that are not intact."""
+    unsound: tuple[ReplicaKey, ...]
+    """Those of them whose log is damaged before its end."""
     absent: tuple[ReplicaKey, ...]
     """Voters whose disks are missing."""
     needed: int
@@ -85,12 +92,15 @@ def disk_survival(disks: Iterable[StoppedDisk]) -> DiskSurvival | None:
     if not of_voters:
         return None
     positions = {disk.key: disk.position for disk in of_voters}
+    unsound = [disk.key for disk in of_voters if disk.damage is not None]
+    whole = [disk for disk in of_voters if disk.damage is None] or of_voters
     keys = sorted(voters.keys)
     return DiskSurvival(
-        best=tuple(sorted(disk.key for disk in of_voters if disk.position == of_voters[0].position)),
+        best=tuple(sorted(disk.key for disk in whole if disk.position == whole[0].position)),
         voters=voters,
         present=tuple(sorted(positions)),
         damaged=tuple(sorted(disk.key for disk in of_voters if not disk.intact)),
+        unsound=tuple(sorted(unsound)),
         absent=tuple(key for key in keys if key not in positions),
         needed=tolerated_failures(len(keys)) + 1,
         electable=len(positions) >= majority(len(keys)),
@@ -147,13 +157,17 @@ def node_decisions(logs: Sequence[StoppedDisk], voters: VoterSet) -> tuple[NodeD
             "records that were committed may be on the others only"
         )
         return _refused(logs, reason)
-    ordered = sorted((log.position for log in of_voters), reverse=True)
+    sound = [log for log in of_voters if log.damage is None]
+    if len(sound) < needed:
+        return _refused(logs, _unsound([log for log in of_voters if log.damage is not None], len(sound), voters))
+    most = max(log.position for log in sound)
+    ordered = sorted((most if log.damage is not None else log.position for log in of_voters), reverse=True)
     # If too few logs are a beginning of what a majority holds, the majority needs the most complete log, with records
     # that may be uncommitted: it wins the election.
     ends = (ordered[needed - 1], ordered[0])
-    references = [min((log for log in of_voters if log.position == end), key=lambda log: log.key) for end in ends]
+    references = [min((log for log in sound if log.position == end), key=lambda log: log.key) for end in ends]
     for survives in references:
-        if sum(log.unreadable is None and _is_beginning(log, survives) for log in of_voters) >= needed:
+        if sum(log.unreadable is None and _is_beginning(log, survives) for log in sound) >= needed:
             by_key = sorted(logs, key=lambda log: log.key)
             return tuple(_decision(log, survives, voter=log.key in voters.keys) for log in by_key)
     return _refused(logs, _refusal(of_voters, references[-1], needed))
@@ -164,8 +178,9 @@ def held_by_majority(logs: Iterable[StoppedDisk], voters: VoterSet) -> Offset:
     of_voters = [log for log in logs if log.key in voters.keys]
     if len(of_voters) < majority(len(voters.voters)):
         return Offset(0)
-    whole = max(of_voters, key=lambda log: log.position)
-    return sorted((_common_end(log, whole) for log in of_voters), reverse=True)[majority(len(voters.voters)) - 1]
+    whole = max(of_voters, key=lambda log: (log.damage is None, log.position))
+    ends = (whole.end_offset if log.damage is not None else _common_end(log, whole) for log in of_voters)
+    return sorted(ends, reverse=True)[majority(len(voters.voters)) - 1]
 
 
 def start_order(decisions: Iterable[NodeDecision], logs: Iterable[StoppedDisk]) -> tuple[ReplicaKey, ...]:
@@ -176,11 +191,13 @@ def start_order(decisions: Iterable[NodeDecision], logs: Iterable[StoppedDisk]) 
 
 
 def _decision(log: StoppedDisk, survives: StoppedDisk, *, voter: bool) -> NodeDecision:
-    if log.unreadable is None and _is_beginning(log, survives):
+    if log.damage is not None:
+        reason = f"its log is damaged {log.damage}"
+    elif log.unreadable is None and _is_beginning(log, survives):
         same = log.position == survives.position
         reason = "its log holds every record that survives" if same else "its log is a beginning of the surviving log"
         return NodeDecision(key=log.key, action=NodeAction.APPLY, reason=reason)
-    if log.unreadable is not None:
+    elif log.unreadable is not None:
         reason = log.unreadable
     elif log.position > survives.position:
         first, last = survives.end_offset, log.end_offset - 1
@@ -208,6 +225,14 @@ def _common_end(log: StoppedDisk, whole: StoppedDisk) -> Offset:
         return log.end_offset
     common = max(log.epoch_ends.keys() & whole.epoch_ends.keys(), default=None)
     return Offset(0) if common is None else min(log.epoch_ends[common], whole.epoch_ends[common])
+
+
+def _unsound(damaged: Sequence[StoppedDisk], sound: int, voters: VoterSet) -> str:
+    where = "; ".join(f"that of controller {log.key.id} is damaged {log.damage}" for log in damaged)
+    return (
+        f"only {sound} of {len(voters.voters)} voters' logs are given and sound, "
+        f"{needed_text(majority(len(voters.voters)))}: {where}, and records that were committed may be in no other one"
+    )
 
 
 def _refusal(logs: Sequence[StoppedDisk], survives: StoppedDisk, needed: int) -> str:

@@ -22,7 +22,7 @@ from rules.model.membership import Voter
 from rules.model.monitoring import Answer, Connection, Probe, Resolution
 from rules.rescue.node_decisions import NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
-from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, transcript
+from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, recorded_voters, transcript
 from streaming.status.from_log_dir import EmptyLogDir
 from streaming.status.status_tables import remedy_line
 
@@ -86,8 +86,9 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
         held = "every committed record" if plan.survival.holds_all_committed else "more than the other disks"
         each = "it holds" if len(plan.survival.best) == 1 else "each holds"
         out.append(f"  continue with {visible(best)}: {each} {held}\n", "bold")
-        recorded = initial_controllers(plan.survival.voters.voters)
-        out.append(f"  recorded: --initial-controllers {visible(recorded or 'unknown')}\n")
+        recorded = recorded_voters(plan.survival.voters)
+        where = "controller.quorum.voters (static), nodes" if plan.static else "--initial-controllers"
+        out.append(f"  recorded: {where} {visible(recorded)}\n")
     for probed in probes:
         style = "yellow" if probed.result is EndpointResult.ANOTHER else ""
         out.append(f"  probe: {visible(probed.text)}\n", style)
@@ -116,7 +117,10 @@ def _transcripts(plan: RescuePlan) -> Iterable[str]:
 def _headline(plan: RescuePlan) -> tuple[str, str, str]:
     """Returns a word, its style, and a clause."""
     if plan.startable:
-        return (" NO RESCUE IS NEEDED ", "bold black on green", "its voters only have to be started")
+        what = "start the voters with a sound log first" if plan.damaged else "its voters only have to be started"
+        return (" NO RESCUE IS NEEDED ", "bold black on green", what)
+    if plan.damaged and plan.obstacle is not None:
+        return (" DAMAGED ", "bold white on red", "no majority of the voters' logs is sound")
     if plan.outcome is None:
         return (" ASSESSED ", "bold white on blue", "no list was given")
     if plan.outcome is OverrideOutcome.PASSED and plan.refusal is not None:
@@ -146,6 +150,8 @@ def plan_json(plan: RescuePlan) -> dict[str, Plain]:
         "wanted": None if plan.provided is None else initial_controllers(plan.provided),
         "startable": [str(key) for key in plan.startable],
         "proposed_initial_controllers": None if plan.proposed is None else initial_controllers(plan.proposed),
+        "static": plan.static,
+        "damaged_voters": [str(one.key) for one in plan.damaged],
         "absent_voters": [str(key) for key in survived.absent] if survived else [],
         "initial_controllers": initial_controllers(survived.voters.voters) if survived else None,
         "disks": [_disk_json(one, plan) for one in plan.disks],
@@ -172,6 +178,7 @@ def _disk_json(one: AssessedDisk, plan: RescuePlan) -> dict[str, Plain]:
         "outcome": change.outcome.value if change else None,
         "difference": str(change) if change else None,
         "snapshot": one.snapshot if change and change.outcome is OverrideOutcome.PASSED else None,
+        "damage": one.damage,
         "action": decision.action.value,
         "reason": decision.reason,
     }
@@ -204,9 +211,14 @@ def _steps(plan: RescuePlan) -> Iterable[str]:
 
 def _steps_of_records(plan: RescuePlan) -> Iterable[str]:
     if plan.startable:
-        yield f"# No rescue is needed: start {_controllers(plan.startable)}"
+        wait = ", and wait for a leader" if plan.damaged else ""
+        yield f"# No rescue is needed: start {_controllers(plan.startable)}{wait}"
+        for one in plan.damaged:
+            yield f"# Do not start controller {one.key.id} with them: its log is damaged {one.damage}"
+            yield from _start_damaged(one)
         return
-    if plan.outcome is None and plan.obstacle is not None:
+    unsound = plan.damaged and plan.outcome is OverrideOutcome.NO_CHANGE
+    if plan.obstacle is not None and (plan.outcome is None or unsound):
         yield from _refused(plan, plan.obstacle)
     elif plan.proposed is not None:
         yield (
@@ -250,6 +262,25 @@ def _rescue(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     yield from _brokers(plan, provided)
 
 
+def _start_damaged(disk: AssessedDisk) -> Iterable[str]:
+    """Yields how a controller whose log is damaged joins a leader that has all committed records."""
+    node, damage = disk.key.id, disk.disk.damage
+    yield f"# Copy the log directory of controller {node}: its start changes it"
+    if damage is not None and damage.undamaged:
+        # LogSegment.recover compares checksums: neither offset nor epoch is covered.
+        yield (
+            f"# When there is a leader, move all files but quorum-state out of {visible(str(disk.disk.folder))}: "
+            "Kafka's start does not find this damage, or ends with an exception"
+        )
+        yield f"# Then start controller {node}: it fetches the log again"
+    else:
+        yield (
+            f"# When there is a leader, start controller {node}: its start cuts the log off at offset "
+            f"{disk.end_offset}, and it fetches what follows"
+        )
+    yield f"# Check the disk of controller {node}'s host, and replace it if it shows errors"
+
+
 def _left(disk: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
     """Yields how a controller joins that was not changed: it truncates its log to the leader's, and is then rescued.
 
@@ -258,7 +289,10 @@ def _left(disk: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
     KIP-853). A controller whose endpoint stays does not ask, and Kafka 3.9.2 did not for 80 seconds.
     """
     node = disk.key.id
-    yield f"# Then start controller {node}: it replaces the end of its log by the leader's"
+    if disk.damage is None:
+        yield f"# Then start controller {node}: it replaces the end of its log by the leader's"
+    else:
+        yield from _start_damaged(disk)
     yield _quorum_command(provided, "--replication")
     yield f"# Controller {node} must be listed with Lag 0"
     yield f"# Then stop controller {node} and write the new endpoints into it too: its log may lack them"
@@ -293,6 +327,8 @@ def _fetch_again(plan: RescuePlan, disk: AssessedDisk, role: str) -> Iterable[st
 def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
     survival = plan.survival
     yield f"# No rescue: {reason}"
+    if plan.damaged:
+        yield from _too_few_sound(plan)
     if survival is None or survival.electable:
         return
     more = survival.voters.majority - len(survival.present)
@@ -315,6 +351,22 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
         "# Kafka has no tool that makes a quorum of a minority. What it offers is a new cluster (kafka-storage.sh "
         "format), into which topics must be restored from backups or other clusters"
     )
+
+
+def _too_few_sound(plan: RescuePlan) -> Iterable[str]:
+    assert plan.survival is not None
+    survival, damaged = plan.survival, [one.key for one in plan.damaged]
+    more = survival.voters.majority - (len(survival.present) - len(damaged))
+    yield (
+        f"# Do not start {_controllers(damaged)}: a start cuts off what follows the damage, which may be the only copy "
+        "of committed records"
+    )
+    yield "# Copy the log directories of all controllers and brokers before anything else"
+    yield (
+        f"# Find {more} more sound {'log' if more == 1 else 'logs'}, of a voter that is not given or in a backup of a "
+        "damaged one, and plan again"
+    )
+    yield "# `kraftwatch data decode` prints the records of a segment, those after the damage too"
 
 
 def _command(one: AssessedDisk, provided: Sequence[Voter], *, planned: bool = True) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from connectors.errors import UsageError
 from connectors.logdir.complete_log import read_complete_log
-from connectors.logdir.log_dir_files import checkpoint_name, open_files
+from connectors.logdir.log_dir_files import ElectionState, checkpoint_name, open_files
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
@@ -53,21 +53,27 @@ class AssessedDisk(StoppedDisk):
         return self.key.id in self.voters.ids
 
 
-def assess(disk: LogDirContents, voters: VoterSet, difference: OverrideDifference | None) -> AssessedDisk:
+def assess(
+    disk: LogDirContents, voters: VoterSet, difference: OverrideDifference | None, *, static: bool = False
+) -> AssessedDisk:
     """Returns the disk with where its log ends, read as it would be written to a snapshot."""
     epoch_ends: Mapping[Epoch, Offset] = {}
     unreadable = None
     try:
         with open_files(disk.folder) as files:
-            epoch_ends = read_complete_log(files).epoch_ends
+            epoch_ends = read_complete_log(files, static=static).epoch_ends
     except UsageError as error:
         unreadable = str(error)
+    damage = disk.damage
     return AssessedDisk(
-        key=disk.key,
+        key=_key(disk, static=static),
         epoch=Epoch(0) if disk.epoch is None else disk.epoch,
         end_offset=disk.end_offset,
         voters=voters,
         intact=disk.intact,
+        damage=None
+        if damage is None
+        else f"at offset {disk.end_offset} ({damage.file}, byte {damage.position}) and goes on at {damage.resumes_at}",
         epoch_ends=epoch_ends,
         unreadable=unreadable,
         disk=disk,
@@ -90,6 +96,8 @@ class RescuePlan:
     warnings: tuple[str, ...]
     decisions: tuple[NodeDecision, ...]
     """What a rescue does with each node."""
+    static: bool
+    """Of a static quorum (kraft.version 0): its voters are in each node's configuration, and have no directory ids."""
     proposed: tuple[Voter, ...] | None
     """Without a list: the voters with the endpoints that the controllers registered, where these differ from the
     recorded ones; None if they are the same."""
@@ -116,11 +124,19 @@ class RescuePlan:
 
     @property
     def startable(self) -> tuple[ReplicaKey, ...]:
-        """The voters that only have to be started: no endpoint changes, and a majority of them is there."""
+        """The voters that only have to be started: no endpoint changes, and a majority of sound logs is there."""
         survival = self.survival
         unchanged = self.outcome is OverrideOutcome.NO_CHANGE or (self.provided is None and self.proposed is None)
         same = len({one.voters.voters for one in self.disks}) == 1
-        return survival.present if survival is not None and survival.electable and unchanged and same else ()
+        if survival is None or not unchanged or not same:
+            return ()
+        sound = tuple(key for key in survival.present if key not in survival.unsound)
+        return sound if len(sound) >= survival.voters.majority else ()
+
+    @property
+    def damaged(self) -> tuple[AssessedDisk, ...]:
+        """The disks of voters whose log is damaged before its end."""
+        return tuple(one for one in self.disks if one.is_voter and one.damage is not None)
 
 
 def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None) -> RescuePlan:
@@ -131,8 +147,8 @@ def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None)
         wanted: the new voters as `--initial-controllers` takes them; None: only the disks are assessed.
 
     Raises:
-        UsageError: a disk belongs to a static quorum, to an unknown node or to another cluster; or the list is invalid;
-            or no disk holds a record.
+        UsageError: a disk belongs to an unknown node or to another cluster, or to a static quorum for which a list is
+            given; or the list is invalid; or no disk holds a record.
     """
     disks = [one for one in found if isinstance(one, LogDirContents)]
     empty = tuple(one for one in found if isinstance(one, EmptyLogDir))
@@ -140,18 +156,20 @@ def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None)
         raise UsageError(
             f"{and_join(one.folder for one in empty)}: empty, not a voter: no log directory with a record is given"
         )
-    keys, voter_sets = [read.key for read in disks], [_voters(read) for read in disks]
+    static = wanted is None and not any(read.machine.quorum().kraft_version for read in disks)
+    keys = [_key(read, static=static) for read in disks]
+    voter_sets = [_static_voters(read) if static else _voters(read) for read in disks]
     cluster_id = cluster_of(disks)
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
         raise UsageError(f"{and_join(twice)} is given twice: give each disk once")
-    listener = voter_sets[0].voters[0].endpoints[0].listener
     try:
+        listener = "" if static else voter_sets[0].voters[0].endpoints[0].listener
         provided = None if wanted is None else parse_controllers(wanted, listener)
     except ValueError as problem:
         raise UsageError(f"--initial-controllers: {problem}") from None
     assessed = tuple(
-        assess(read, voters, None if provided is None else compare(voters.voters, provided))
+        assess(read, voters, None if provided is None else compare(voters.voters, provided), static=static)
         for read, voters in zip(disks, voter_sets, strict=True)
     )
     outcomes = {one.difference.outcome for one in assessed if one.difference}
@@ -169,8 +187,14 @@ def make_plan(found: Sequence[LogDirContents | EmptyLogDir], wanted: str | None)
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
         warnings=(*_warnings(assessed, survived), *_empty(empty, cluster_id, survived)),
         decisions=node_decisions(assessed, best.voters),
+        static=static,
         proposed=registered if provided is None and registered != recorded else None,
     )
+
+
+def recorded_voters(voters: VoterSet) -> str:
+    """Returns the voters as a list for `--initial-controllers`; of a static quorum, their node ids."""
+    return initial_controllers(voters.voters) or and_join(sorted(voters.ids))
 
 
 def transcript(one: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
@@ -192,6 +216,28 @@ def transcript(one: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
             end, epoch = one.disk.end_offset, one.epoch
             yield f"Would create complete snapshot at offset {end}, epoch {epoch} with updated VotersRecord"
             yield f"Would be called: {one.snapshot}"
+
+
+def _key(read: LogDirContents, *, static: bool) -> ReplicaKey:
+    """Returns the node of a disk; a voter of a static quorum is any disk of the node."""
+    return ReplicaKey(id=read.key.id, directory_id=None) if static else read.key
+
+
+def _static_voters(read: LogDirContents) -> VoterSet:
+    """Returns the voters of the node's configuration, as its quorum-state has them, with their newest endpoints."""
+    ids = read.election.static_voters if isinstance(read.election, ElectionState) else ()
+    if not ids:
+        why = read.election if isinstance(read.election, str) else "its quorum-state names none"
+        raise UsageError(f"{read.folder} belongs to a static quorum, and its voters are unknown: {why}")
+    registered = read.machine.quorum().controllers
+    voters = tuple(
+        Voter(
+            key=ReplicaKey(id=node, directory_id=None),
+            endpoints=registered[node].endpoints[:1] if node in registered else (),
+        )
+        for node in sorted(ids)
+    )
+    return VoterSet(voters=voters, offset=Offset(0), leader_epoch=Epoch(0), timestamp_ms=None)
 
 
 def _voters(read: LogDirContents) -> VoterSet:
@@ -224,6 +270,9 @@ def _warnings(disks: Sequence[AssessedDisk], survived: DiskSurvival | None) -> I
         )
     yield from _ends(disks, None if survived is None else survived.voters)
     yield from _views(disks)
+    for key in survived.unsound if survived is not None else ():
+        damaged = next(one for one in disks if one.key == key)
+        yield f"the log of {key.id} is damaged {damaged.damage}: what it holds from there on is not counted"
     for one in disks:
         yield from _of_disk(one)
 
@@ -255,7 +304,7 @@ def _views(disks: Sequence[AssessedDisk]) -> Iterable[str]:
     """Yields a warning when nodes hold different voters: an override was done on some nodes only."""
     views: dict[str, list[NodeId]] = {}
     for one in disks:
-        views.setdefault(initial_controllers(one.voters.voters) or "", []).append(one.key.id)
+        views.setdefault(recorded_voters(one.voters), []).append(one.key.id)
     if len(views) > 1:
         text = "; ".join(f"{and_join(nodes)}: {voters}" for voters, nodes in views.items())
         same = len({one.voters.keys for one in disks}) == 1

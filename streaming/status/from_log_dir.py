@@ -71,6 +71,11 @@ class LogDirContents(LogDirStatus):
         return self.whole and not any(one.file.endswith(".log") for one in self.damaged)
 
     @property
+    def damage(self) -> log_dir_reader.DamagedFile | None:
+        """Where its log is damaged and goes on after that; None if it is not. A torn end is none."""
+        return next((one for one in self.damaged if one.file.endswith(".log") and one.resumes_at is not None), None)
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """What one disk does not hold, and which of its files cannot be read, as text."""
         return tuple(self._missing())

@@ -85,30 +85,42 @@ ONE = len(noops(0, 1))
 DAMAGED = noops(0, 3) + bytes((*noops(3, 1)[:-1], noops(3, 1)[-1] ^ 1)) + noops(4, 1)
 COMPRESSED = batch_of(gzip.compress(record(noop(), 0)), 1, base_offset=3, attributes=1)
 GZIP = "compressed with gzip, which KRaft never writes: not read"
+NO_LENGTH = "invalid batch length 0: the rest is skipped"
 CRC = "the CRC-32C does not match: the batch is damaged"
 
 
 @pytest.mark.parametrize(
-    ("segments", "file", "position", "size", "reason", "undamaged"),
+    ("segments", "file", "position", "size", "reason", "undamaged", "resumes_at"),
     [
         # The last batch is half written, by a running Kafka or because of a power failure.
         *(
-            ({0: noops(0, 3) + noops(3, 1)[:size]}, 0, 3 * ONE, size, "the last batch is torn", False)
+            ({0: noops(0, 3) + noops(3, 1)[:size]}, 0, 3 * ONE, size, "the last batch is torn", False, None)
             for size in (8, 11, 12, 60, 61, ONE - 1)
         ),
-        ({0: DAMAGED, 5: noops(5, 2)}, 0, 3 * ONE, 2 * ONE, CRC, False),
-        ({0: noops(0, 3), 5: noops(5, 2)}, 5, 0, 2 * ONE, "base offset 5, expected 3", True),
-        ({0: noops(0, 3) + COMPRESSED}, 0, 3 * ONE, len(COMPRESSED), GZIP, True),
+        ({0: DAMAGED, 5: noops(5, 2)}, 0, 3 * ONE, 2 * ONE, CRC, False, 4),
+        ({0: noops(0, 3), 5: noops(5, 2)}, 5, 0, 2 * ONE, "base offset 5, expected 3", True, 5),
+        ({0: noops(0, 3) + COMPRESSED}, 0, 3 * ONE, len(COMPRESSED), GZIP, True, None),
+        ({0: noops(0, 3) + COMPRESSED + noops(4, 2)}, 0, 3 * ONE, len(COMPRESSED) + 2 * ONE, GZIP, True, None),
+        ({0: noops(0, 3) + bytes(ONE) + noops(4, 2)}, 0, 3 * ONE, 3 * ONE, NO_LENGTH, False, 4),
+        ({0: noops(0, 3) + bytes(8) + noops(3, 3)[8:]}, 0, 3 * ONE, 3 * ONE, "base offset 0, expected 3", True, 4),
+        ({0: noops(0, 3) + noops(3, 1)[:-1], 4: noops(4, 2)}, 0, 3 * ONE, ONE - 1, "the last batch is torn", False, 4),
     ],
 )
 def test_everything_after_a_torn_damaged_or_compressed_batch_or_a_missing_segment_is_ignored_and_reported(
-    tmp_path: Path, segments: dict[int, bytes], file: int, position: int, size: int, reason: str, undamaged: bool
+    tmp_path: Path,
+    segments: dict[int, bytes],
+    file: int,
+    position: int,
+    size: int,
+    reason: str,
+    undamaged: bool,
+    resumes_at: int | None,
 ) -> None:
     items = read_all(write_log_dir(tmp_path, segments))
 
     assert offset_ranges(items) == [(0, 2)]
     assert items[-1] == DamagedFile(
-        file=f"{file:020d}.log", position=position, size=size, reason=reason, undamaged=undamaged
+        file=f"{file:020d}.log", position=position, size=size, reason=reason, undamaged=undamaged, resumes_at=resumes_at
     )
 
 

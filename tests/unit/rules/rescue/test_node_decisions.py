@@ -244,6 +244,41 @@ def test_damaged_disk_counts_as_a_missing_one() -> None:
     assert three.holds_all_committed
 
 
+def damaged_log(node: int, *ends: tuple[int, int]) -> StoppedDisk:
+    return replace(log(node, *ends), intact=False, damage="at offset 40")
+
+
+def test_a_log_that_is_damaged_before_its_end_may_have_held_every_record() -> None:
+    """Records from 60 on are in one readable log, and may have been committed with the damaged one."""
+    logs = [log(1, (1, 100)), log(2, (1, 60)), damaged_log(3, (1, 40))]
+
+    decided = node_decisions(logs, voters(3))
+
+    assert actions(decided) == {1: APPLY, 2: APPLY, 3: LEAVE}
+    assert decided[2].reason == "its log is damaged at offset 40"
+    assert held_by_majority(logs, voters(3)) == 100
+    assert [one.id for one in start_order(decided, logs)] == [1, 2]
+
+
+def test_without_a_majority_of_sound_logs_nothing_is_rescued() -> None:
+    logs = [log(1, (1, 100)), damaged_log(2, (1, 40)), damaged_log(3, (1, 120))]
+
+    decided = node_decisions(logs, voters(3))
+
+    assert actions(decided) == {1: REFUSE, 2: REFUSE, 3: REFUSE}
+    assert decided[0].reason == (
+        "only 1 of 3 voters' logs are given and sound, 2 are needed: that of controller 2 is damaged at offset 40; "
+        "that of controller 3 is damaged at offset 40, and records that were committed may be in no other one"
+    )
+    found = survival(logs)
+    assert ([one.id for one in found.best], [one.id for one in found.unsound]) == ([1], [2, 3])
+
+
+def test_a_damaged_log_of_a_broker_is_fetched_again() -> None:
+    logs = [log(1, (1, 60)), log(2, (1, 60)), damaged_log(101, (1, 40))]
+    assert actions(node_decisions(logs, voters(3))) == {1: APPLY, 2: APPLY, 101: FETCH_AGAIN}
+
+
 def test_override_in_a_snapshot_is_distinguished_from_an_ordinary_change() -> None:
     recorded, moved = voters(3, offset=36), voters(3, offset=99, host="new")
     ordinary = replace(recorded, offset=Offset(99))

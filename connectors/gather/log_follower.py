@@ -7,6 +7,7 @@ to one whose log contradicts what was read: it may lead another quorum with the 
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from connectors.errors import DamagedLogError, ObservationError
@@ -153,6 +154,9 @@ class LogFollower:
         )
         self._wait_ms = _MAX_WAIT_MS if (request.API_VERSION or 0) >= 18 else _MAX_WAIT_OLD_MS
         if response.error == ErrorCode.UNKNOWN_SERVER_ERROR:
+            with suppress(ObservationError):
+                # This answer has no high watermark; one about the beginning of the log has.
+                self._high_watermark = (await self._query_leader(leader)).high_watermark or self._high_watermark
             why = f"the leader cannot read its log at offset {position.offset} ({ErrorCode(response.error).name})"
             raise DamagedLogError(why, DamagedBatch(offset=Offset(position.offset)))
         if response.error:

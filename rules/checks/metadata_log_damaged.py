@@ -10,7 +10,8 @@ What it means
       fetches the batch again and again, and its log repeats "Failed to append the records with the batch header" with a
       CorruptRecordException.
     - A leader with a damaged length answers fetches near it with UNKNOWN_SERVER_ERROR, and its log repeats "Caught
-      unexpected error in fetch completion". If that is at the end of its log, the other voters elect another leader.
+      unexpected error in fetch completion". If that is at the end of its log, its process ends ("Unexpected error in
+      raft IO thread"), and the other voters elect another leader.
     - A controller with a damaged batch in its log truncates the log there when it starts ("Corruption found in segment
       0, truncating to offset N", with the position in the file on the line before), and fetches the rest from the
       leader. That repairs it, if the other voters have these records.
@@ -27,7 +28,7 @@ What to do
     1. Copy the `__cluster_metadata-0` directory of the controller before it is restarted.
     2. Log: if a majority of the voters has a sound copy without this controller, restart it. The remedy says which
        voters have one.
-       If the checksum matches, stop it instead, move all files but quorum-state out of that directory, and start it.
+       If the checksum matches, stop it instead, move that directory away when there is another leader, and start it.
     3. Snapshot: do not restart the controller before it has a newer snapshot, or the file is moved away.
     4. Check the disk of its host, and replace it if it shows errors.
 
@@ -166,8 +167,8 @@ def _restart(quorum: Quorum, log: DamagedLog) -> Iterable[str]:
             "find it, or ends with an exception"
         )
         yield (
-            f"# Stop {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; move all files but "
-            "quorum-state out of its __cluster_metadata-0 directory, and start it: it fetches the log again"
+            f"# Stop {log.name}: voters {and_join(sound)} have a sound copy and elect a leader; then move its "
+            "__cluster_metadata-0 directory away, and start it: it fetches the log again"
         )
     elif _may_restart(quorum, log):
         yield (

@@ -269,8 +269,8 @@ def _start_damaged(disk: AssessedDisk) -> Iterable[str]:
     if damage is not None and damage.undamaged:
         # LogSegment.recover compares checksums: neither offset nor epoch is covered.
         yield (
-            f"# When there is a leader, move all files but quorum-state out of {visible(str(disk.disk.folder))}: "
-            "Kafka's start does not find this damage, or ends with an exception"
+            f"# When there is a leader, move {visible(str(disk.disk.folder))} away: Kafka's start does not find this "
+            "damage, or ends with an exception"
         )
         yield f"# Then start controller {node}: it fetches the log again"
     else:

@@ -58,10 +58,7 @@ def test_a_damaged_offset_is_not_found_by_kafkas_start(stopped: Path) -> None:
     steps = plan(stopped, 1, 2, 3)["steps"]
 
     folder = stopped / "node-2" / PARTITION
-    assert (
-        f"# When there is a leader, move all files but quorum-state out of {folder}: Kafka's start does not find"
-        in (steps[3])
-    )
+    assert steps[3].startswith(f"# When there is a leader, move {folder} away: Kafka's start does not find")
     assert steps[4] == "# Then start controller 2: it fetches the log again"
 
 

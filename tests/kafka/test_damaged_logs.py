@@ -47,6 +47,124 @@ def test_a_damaged_batch_of_the_leader_is_no_fault_of_kraftwatch_and_its_restart
     assert f"Corruption found in segment 0, truncating to offset {damaged[0]}" in log
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("header_only", [True, False], ids=["header", "body and next header"])
+def test_damage_that_hides_where_the_next_batch_begins_is_named_and_the_log_is_read_on(
+    lab: MakeLab, tmp_path: Path, header_only: bool
+) -> None:
+    """Half of a base offset and the length; or the end of a batch and the beginning of the next one."""
+    quorum = lab(controllers=3, brokers=0)
+    leader, others = quorum.leader, sorted(quorum.followers)
+    await_index(quorum)
+    first, second = batches_in_the_beginning(quorum.node(leader))
+    if header_only:
+        overwrite(quorum.node(leader), first.position + 4, bytes(8))
+    else:
+        overwrite(quorum.node(leader), first.end - 8, b"\xab" * 20)
+    last = first.last_offset if header_only else second.last_offset
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({"monitor-blind.hold": 1})
+        fired = monitor.wait_for("metadata-log-damaged")
+        # What follows is read, and a restart repairs the log.
+        read = monitor.machine.quorum().last_offset or 0
+        monitor.wait_for_quorum(lambda now: (now.last_offset or 0) > max(read, last) + 2)
+        quorum.stop(leader)
+        quorum.start(leader)
+        monitor.wait_for("metadata-log-damaged", "resolved", within_s=90)
+        rules = monitor.rules
+
+    assert (fired.severity, fired.subject) == ("critical", f"controller {leader}")
+    assert (fired.evidence["first_offset"], fired.evidence["last_offset"]) == (first.base_offset, last)
+    assert fired.evidence["voters_with_a_sound_copy"] == [f"{node}-{quorum.node(node).directory_id}" for node in others]
+    assert not rules & {"monitor-blind", "data-contract-broken", "committed-metadata-lost"}
+    log = quorum.node(leader).log_file.read_text(encoding="utf-8")
+    assert f"Corruption found in segment 0, truncating to offset {first.base_offset}" in log
+
+
+@pytest.mark.long
+def test_a_leader_that_cannot_read_its_log_where_the_monitor_reads_on_is_named_until_another_one_leads(
+    lab: MakeLab, tmp_path: Path
+) -> None:
+    """Kafka finds an offset by the headers before it. The monitor was stopped meanwhile: the others have read on."""
+    quorum = lab(controllers=3, brokers=0)
+    leader = quorum.leader
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.wait_for_quorum(lambda now: (now.last_offset or 0) > 25)
+    await_index(quorum)
+    damaged, _ = batches_in_the_beginning(quorum.node(leader))
+    overwrite(quorum.node(leader), damaged.position + 8, bytes(4))
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.set_thresholds({"monitor-blind.hold": 1})
+        fired = monitor.wait_for("metadata-log-damaged")
+        read = monitor.machine.quorum().last_offset or 0
+        # Longer than an answer is current: nothing blames the monitor.
+        monitor.wait_for_quorum(lambda now: now.now_ms - (now.log_fetched_at_ms or 0) > 3 * now.ages.answer_ms)
+        rules = monitor.rules
+        quorum.stop(leader)
+        quorum.start(leader)
+        monitor.wait_for("metadata-log-damaged", "resolved", within_s=90)
+        monitor.wait_for_quorum(lambda now: (now.last_offset or 0) > read + 2)
+
+    assert (fired.severity, fired.subject) == ("critical", f"controller {leader}")
+    assert fired.evidence["first_offset"] == read + 1
+    assert fired.evidence["detail"] == f"the leader cannot read its log at offset {read + 1} (UNKNOWN_SERVER_ERROR)"
+    assert rules == {"metadata-log-damaged"}
+
+
+@pytest.mark.long
+def test_a_damaged_base_offset_survives_a_restart_and_is_gone_after_the_log_is_fetched_again(
+    lab: MakeLab, tmp_path: Path
+) -> None:
+    """As the remedy says: the checksum does not cover it."""
+    quorum = lab(controllers=3, brokers=0)
+    leader = quorum.leader
+    await_index(quorum)
+    node, (damaged, _) = quorum.node(leader), batches_in_the_beginning(quorum.node(leader))
+    overwrite(node, damaged.position, bytes(8))
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({})
+        fired = monitor.wait_for("metadata-log-damaged")
+
+    quorum.stop(leader)
+    quorum.start(leader)
+    assert not is_sound(node)
+    quorum.stop(leader)
+    node.metadata_log.rename(tmp_path / "moved")
+    quorum.start(leader)
+    quorum.await_state(lambda state: all(each.caught_up for each in state.voters), what="all voters in sync")
+    assert is_sound(node)
+    remedy = "\n".join(fired.remedy)
+    assert f"# Do not only restart controller {leader}: the checksum of the damaged batch matches" in remedy
+    assert "move its __cluster_metadata-0 directory away, and start it" in remedy
+
+
+def is_sound(node: Node) -> bool:
+    segment = max(node.metadata_log.glob("*.log")).read_bytes()
+    return all(isinstance(each, RecordBatch) for each in scan(segment))
+
+
+def await_index(quorum: Lab) -> None:
+    """Waits until the log is longer than index.interval.bytes: fetches of its end then do not read its beginning."""
+    quorum.await_state(lambda state: state.high_watermark > 80, what="4,096 bytes in the log", timeout_s=90)
+
+
+def batches_in_the_beginning(node: Node) -> tuple[RecordBatch, RecordBatch]:
+    """Returns two batches of a node's metadata log, one after the other."""
+    segment = max(node.metadata_log.glob("*.log"))
+    first, second = [each for each in scan(segment.read_bytes()) if isinstance(each, RecordBatch)][15:17]
+    return first, second
+
+
+def overwrite(node: Node, position: int, content: bytes) -> None:
+    """Overwrites bytes of a node's metadata log, running or not."""
+    with max(node.metadata_log.glob("*.log")).open("r+b") as file:
+        file.seek(position)
+        file.write(content)
+
+
 def damage_batch(node: Node) -> tuple[int, int]:
     """Flips a byte of a batch in the middle of a running node's metadata log; returns its first and last offset."""
     segment = max(node.metadata_log.glob("*.log"))

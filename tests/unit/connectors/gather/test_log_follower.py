@@ -18,8 +18,8 @@ from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.metadata.batches import MAGIC_AT
-from rules.model.identifiers import SnapshotId
-from rules.model.monitoring import Reason
+from rules.model.identifiers import Offset, SnapshotId
+from rules.model.monitoring import DamagedBatch, Reason
 from tests.unit.connectors.gather.follower_answers import LOG, follow, follower_response, leader_response
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.gather.scripted_cluster import (
@@ -277,13 +277,14 @@ def test_a_leader_that_cannot_read_its_log_has_a_damaged_one_until_another_contr
 
     scripts = {C1: cannot_read, C2: follower_response(1, C1)}
     controllers = ScriptedClient(loop, scripts)
-    whole = LOG + batch(4, 1, epoch=4)
-    output = follow(loop, controllers, lambda output: output.log == whole, configured=(C1, C2))
+    last, start = batch(4, 1, epoch=4), FetchPosition(offset=4, epoch=3)
+    output = follow(loop, controllers, lambda output: output.log == last, configured=(C1, C2), start=start)
 
     assert {(each.reason, each.endpoint, each.detail) for each in output.failures} == {
         (Reason.LOG_DAMAGED, str(C1), "the leader cannot read its log at offset 4 (UNKNOWN_SERVER_ERROR)")
     }
-    assert {(each.damage.offset, each.damage.last_offset) for each in output.failures if each.damage} == {(4, None)}
+    damage = {each.damage for each in output.failures}
+    assert damage == {DamagedBatch(offset=Offset(4), high_watermark=Offset(4))}
 
 
 def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loop: EventLoop) -> None:

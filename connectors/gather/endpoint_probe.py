@@ -20,6 +20,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_node_id,
     parse_quorum_voters,
+    parse_roles,
 )
 from connectors.kafka.transport import connect
 from rules.model.identifiers import NodeId
@@ -141,7 +142,8 @@ class EndpointProbe:
         if answered_by is not None and answered_by != node:
             detail = f"node {answered_by} answers here"
             return replace(probed, answer=Answer.OTHER_NODE, answered_by=answered_by, detail=detail)
-        return replace(probed, answered_by=answered_by, quorum_voters=parse_quorum_voters(response))
+        voters, roles = parse_quorum_voters(response), parse_roles(response)
+        return replace(probed, answered_by=answered_by, quorum_voters=voters, roles=roles)
 
     async def _refused_certificate(self, address: Address, problem: ObservationError) -> ServerCertificate | None:
         """Returns the certificate of a node to which no connection is open: TLS or the login failed."""

@@ -20,6 +20,7 @@ from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.error_code import NOT_LEADER, ErrorCode
 from connectors.kafka.response_limits import Port, invalid, known, known_host, optional
 from connectors.kafka.schemas import FetchSnapshotRequest
+from rules.model.history import NodeKind
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
@@ -29,7 +30,7 @@ TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
 _BROKER_RESOURCE = 4
-_QUORUM_VOTERS = "controller.quorum.voters"
+_QUORUM_VOTERS, _ROLES = "controller.quorum.voters", "process.roles"
 _MOST_VOTERS_TEXT = 10_000
 """More characters than any list of voters has: a longer one is ignored."""
 _EXPECTED_NODE = re.compile(r"expected ([0-9]{1,10})(?![0-9])")
@@ -271,7 +272,7 @@ def _directory(value: UUID | None) -> DirectoryId | None:
 def describe_node_request(node: int) -> Any:
     """Returns a DescribeConfigs of one node: only that node answers it. It needs DESCRIBE_CONFIGS on CLUSTER."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=["node.id", _QUORUM_VOTERS]
+        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=["node.id", _QUORUM_VOTERS, _ROLES]
     )
     return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
@@ -289,10 +290,24 @@ def parse_node_id(response: Any, *, requested: int) -> NodeId | None:
 
 
 def parse_quorum_voters(response: Any) -> str | None:
-    """Returns controller.quorum.voters of the node that answered DescribeConfigs; None if the response has no list."""
+    """Returns controller.quorum.voters of the node that answered DescribeConfigs, empty if it has none.
+
+    None if the response does not show it.
+    """
+    value = _setting(response, _QUORUM_VOTERS)
+    return value if value is not None and len(value) <= _MOST_VOTERS_TEXT and value.isprintable() else None
+
+
+def parse_roles(response: Any) -> tuple[NodeKind, ...] | None:
+    """Returns process.roles of the node that answered DescribeConfigs; None if the response does not show it."""
+    listed = {one.strip() for one in (_setting(response, _ROLES) or "").split(",")}
+    known_roles = {*NodeKind}
+    return tuple(sorted(map(NodeKind, listed))) if listed <= known_roles else None
+
+
+def _setting(response: Any, name: str) -> str | None:
     result = response.results[0] if response.results else None
     if result is None or result.error_code != ErrorCode.NONE:
         return None
-    values = (one.value for one in getattr(result, "configs", None) or () if one.name == _QUORUM_VOTERS)
-    value = next(values, None)
-    return value if value and len(value) <= _MOST_VOTERS_TEXT and value.isprintable() else None
+    values = (one.value for one in getattr(result, "configs", None) or () if one.name == name)
+    return next(values, None)

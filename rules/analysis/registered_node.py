@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from rules.analysis.roles import leftover_brokers
 from rules.model.identifiers import Millis
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.model.quorum import Quorum
@@ -19,6 +20,8 @@ class RegisteredNode:
     registration: ControllerRegistration | BrokerRegistration
     running: bool
     """False for a fenced broker, and for a controller that is neither a voter nor an observer."""
+    left_over: bool = False
+    """A broker whose node runs as a controller only."""
 
     @property
     def name(self) -> str:
@@ -49,13 +52,14 @@ class RegisteredNode:
 def registered_nodes(quorum: Quorum) -> list[RegisteredNode]:
     """Returns every registration: controllers first, then brokers, each sorted by node id."""
     listed = None if quorum.poll is None else quorum.poll.rows_by_id
+    left_over = quorum.derived(leftover_brokers)
     return [
         *(
             RegisteredNode(role="controller", registration=one, running=listed is None or node in listed)
             for node, one in sorted(quorum.controllers.items())
         ),
         *(
-            RegisteredNode(role="broker", registration=one, running=one.alive)
-            for _, one in sorted(quorum.brokers.items())
+            RegisteredNode(role="broker", registration=one, running=one.alive, left_over=node in left_over)
+            for node, one in sorted(quorum.brokers.items())
         ),
     ]

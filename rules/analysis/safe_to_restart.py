@@ -21,6 +21,7 @@ from rules.analysis.endpoint_status import (
 )
 from rules.analysis.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
+from rules.analysis.roles import leftover_brokers
 from rules.analysis.start_conditions import before_a_start
 from rules.analysis.voter_status import half_done
 from rules.analysis.votes import in_doubt, without_vote
@@ -100,7 +101,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
 
 def _forbidden(quorum: Quorum, node: NodeId, findings: Iterable[Finding]) -> Iterable[str]:
     """Yields what must be done before this node starts again, and why others say that it must run on."""
-    for step in before_a_start(quorum, (node,)):
+    for step in before_a_start(quorum, (node,), unchanged=True):
         yield step.removeprefix("# ")
     for one in findings:
         if node in one.keep_running:
@@ -228,7 +229,10 @@ def _notes(
             yield "it serves no new connection: take a thread dump, and count its open files, before you restart it"
         if EndpointFault.CERTIFICATE in status.faults:
             yield f"its certificate {certificate_text(status.probe)}: install a new one before you restart it"
-    if node in quorum.brokers:
+    left_over = quorum.derived(leftover_brokers).get(node)
+    if left_over is not None:
+        yield f"node {node} {left_over}; its registration as a broker is left over: its restart affects no partition"
+    elif node in quorum.brokers:
         yield f"node {node} is a broker as well: whether its partitions stay available is not evaluated here"
     if not statuses:
         yield (

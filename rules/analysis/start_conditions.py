@@ -21,6 +21,7 @@ from typing import NamedTuple
 from rules.analysis.endpoint_status import with_dialled_voters
 from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views
 from rules.analysis.leadership import leaderless, leaders_of_newest_epoch
+from rules.analysis.roles import controllers_only
 from rules.formatting import and_join
 from rules.model.following import following
 from rules.model.history import Recovery
@@ -65,11 +66,15 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
     return tuple(steps)
 
 
-def before_a_start(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]:
-    """Returns the steps without which a start or restart of these nodes may destroy data, or the voter set."""
+def before_a_start(quorum: Quorum, nodes: Iterable[NodeId], *, unchanged: bool = False) -> tuple[str, ...]:
+    """Returns the steps without which a start or restart of these nodes may destroy data, or the voter set.
+
+    `unchanged`: they keep their roles, so one that runs as a controller only does not touch its replicas.
+    """
     ordered = sorted({*nodes})
     steps = [COPY_METADATA_FIRST] if metadata_contradicts(quorum) else []
-    steps += _first([_copy_first(node, directories) for node, directories in _held(quorum, ordered)])
+    brokers = [node for node in ordered if not unchanged or node not in quorum.derived(controllers_only)]
+    steps += _first([_copy_first(quorum, node, directories) for node, directories in _held(quorum, brokers)])
     in_sync = quorum.derived(only_in_sync_copies)
     steps += _first([_keep_running(node, in_sync[node]) for node in ordered if node in in_sync])
     former = quorum.derived(_former_voters)
@@ -118,10 +123,12 @@ def copy_sentence(quorum: Quorum, nodes: Iterable[NodeId]) -> str:
     held = _held(quorum, sorted({*nodes}))
     if not held:
         return ""
+    controllers = [f"node {node} as a broker" for node, _ in held if node in quorum.derived(controllers_only)]
     brokers = f"{'broker' if len(held) == 1 else 'brokers'} {and_join((node for node, _ in held), 4)}"
+    start = f"start {controllers[0]}" if len(held) == len(controllers) == 1 else f"start or restart {brokers}"
     directories = {each for _, of_node in held for each in of_node}
     return (
-        f" Do not start or restart {brokers} before you have copied {_names(directories, 4)}: "
+        f" Do not {start} before you have copied {_names(directories, 4)}: "
         f"{'it' if len(held) == 1 else 'they'} may hold the only copy of acknowledged records."
     )
 
@@ -226,9 +233,11 @@ def _voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, .
     return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))
 
 
-def _copy_first(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+def _copy_first(quorum: Quorum, node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    as_broker = node in quorum.derived(controllers_only)
+    start = f"start node {node} as a broker" if as_broker else f"start or restart broker {node}"
     return (
-        f"# Do not start or restart broker {node} before you have copied {_names(directories, _MOST_LISTED)} from its "
+        f"# Do not {start} before you have copied {_names(directories, _MOST_LISTED)} from its "
         "log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts"
     )
 

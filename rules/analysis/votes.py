@@ -6,16 +6,14 @@ from rules.analysis.endpoint_status import CURED_BY_RESTART, endpoint_statuses, 
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import disagreeing_views, leaderless
 from rules.analysis.missing_voter import replaced_disks
+from rules.analysis.roles import ALONE_MS
 from rules.analysis.silent_controllers import silent_controllers
 from rules.model.following import Following
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import NodeId
 from rules.model.membership import Voter
 from rules.model.monitoring import Connection, Reason
 from rules.model.quorum import Quorum
 
-ALONE_MS = Millis(60_000)
-"""A node that is both registers both at each start: a broker that registered so much later than the controller of its
-id was started without it."""
 _REJECTING = frozenset({Reason.DENIED, Reason.NOT_AUTHENTICATED})
 """A controller that rejects the monitor, while others do not, may reject the other controllers too."""
 

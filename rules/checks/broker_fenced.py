@@ -7,6 +7,8 @@ What it means
     - Warning: the broker crashed, is cut off from the controllers, or has started and is not ready. A broker registers
       first, and is fenced until it has caught up with the metadata and recovered its logs, which can take an hour after
       a crash. One that fetches the metadata log and does not register again is refused: its own log says why.
+    - Warning: the node was broker and controller, and runs as a controller only now. Its registration as a broker is
+      left over: Kafka still places replicas of new topics there, which no process holds.
     - Info: the broker left by a controlled shutdown and has not come back.
 
     The severity is one step higher if no registered broker is alive, because the cluster serves no client (the alert
@@ -22,7 +24,8 @@ What to do
     4. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
        long pause, a full or broken disk. If all controllers have moved since it started, it cannot find them: correct
        its `controller.quorum.bootstrap.servers` and restart it.
-    5. If the broker will not come back, move its partitions to other brokers first. Unregister it after that.
+    5. If the broker will not come back, or its node runs as a controller only, move its partitions to other brokers
+       first. Unregister it after that.
 
 What not to do
     Do not unregister a broker that still holds the only replica of a partition. Do not restart a broker that recovers
@@ -33,15 +36,17 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import fresh_poll
+from rules.analysis.roles import fenced_ms, leftover_brokers
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import HOLD, Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join
 from rules.model.following import following
-from rules.model.identifiers import START, Millis, NodeId
+from rules.model.identifiers import START, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
+from rules.remedies.unregister import leftover_steps
 
 NONE_ALIVE_HOLD = Threshold(
     name="none_alive_hold",
@@ -55,7 +60,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each fenced broker."""
     for _, broker in sorted(quorum.brokers.items()):
         if broker.fenced:
-            yield _finding(quorum, broker, thresholds)
+            left_over = quorum.derived(leftover_brokers).get(broker.id)
+            if left_over is None:
+                yield _finding(quorum, broker, thresholds)
+            else:
+                yield _left_over(quorum, broker, left_over)
 
 
 def _brokers_alive(quorum: Quorum) -> int:
@@ -118,6 +127,28 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
     )
 
 
+def _left_over(quorum: Quorum, broker: BrokerRegistration, why: str) -> Finding:
+    node, alive, copies = broker.id, quorum.derived(_brokers_alive), copy_sentence(quorum, (broker.id,))
+    return Finding(
+        subject=Subject("broker", node),
+        severity=Severity.CRITICAL if copies else Severity.WARNING,
+        summary=f"Broker {node} is fenced: node {node} {why}; its registration as a broker is left over. Kafka still "
+        f"places replicas of new topics on it, which no process holds.{copies} Brokers alive: {alive} of "
+        f"{len(quorum.brokers)} registered.",
+        evidence={
+            "broker": node,
+            "incarnation_id": broker.incarnation_id,
+            "registered_at_offset": broker.at.offset,
+            "controller_registered_at_offset": quorum.controllers[node].at.offset,
+            "brokers_registered": len(quorum.brokers),
+            "brokers_alive": alive,
+            "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
+        },
+        remedy=(*leftover_steps(quorum, node), describe_status(quorum)),
+        starts=(node,),
+    )
+
+
 def _wait_for_start(node: NodeId) -> tuple[str, ...]:
     return (
         f"# If broker {node} runs and its log shows progress, wait and do not restart it: after a crash it recovers "
@@ -125,17 +156,12 @@ def _wait_for_start(node: NodeId) -> tuple[str, ...]:
     )
 
 
-def _fenced_ms(quorum: Quorum) -> dict[NodeId, Millis]:
-    """Returns when each broker was fenced last, as far as the log shows it: the interruptions are in its order."""
-    return {one.id: one.timestamp_ms for one in quorum.history.interruptions}
-
-
 def _fetches(quorum: Quorum, node: NodeId) -> bool:
     """Returns whether it has fetched since it was fenced, and does so now: its process runs."""
     poll = fresh_poll(quorum)
-    fenced_ms = quorum.derived(_fenced_ms).get(node, START)
+    since_ms = quorum.derived(fenced_ms).get(node, START)
     return any(
-        following(quorum, poll, row.key).fetches and (row.last_fetch_ms or START) > fenced_ms
+        following(quorum, poll, row.key).fetches and (row.last_fetch_ms or START) > since_ms
         for row in (poll.observers_by_id.get(node, ()) if poll else ())
     )
 

@@ -44,6 +44,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
+from rules.analysis.roles import leftover_brokers
 from rules.analysis.safe_to_restart import known_controllers
 from rules.finding import (
     Facts,
@@ -339,8 +340,12 @@ def _votes(quorum: Quorum, node: NodeId) -> bool:
 
 def _consequence(quorum: Quorum, node: NodeId) -> str:
     quorum_loses = " Each time the quorum has one voter less." if _votes(quorum, node) else ""
-    moves = " Each time its partitions move to other brokers and clients reconnect." if node in quorum.brokers else ""
+    moves = " Each time its partitions move to other brokers and clients reconnect." if _is_broker(quorum, node) else ""
     return quorum_loses + moves
+
+
+def _is_broker(quorum: Quorum, node: NodeId) -> bool:
+    return node in quorum.brokers and node not in quorum.derived(leftover_brokers)
 
 
 def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId) -> Iterable[str]:

@@ -30,6 +30,7 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.now import over
+from rules.analysis.roles import controllers_only, start_as_broker
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, first_values, ms_text, numbered, plural, utc_text
 from rules.model.history import Reassignment, ZkMigration, ZkMigrationState
@@ -105,10 +106,12 @@ def _down(quorum: Quorum, one: Reassignment) -> list[NodeId]:
 
 def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> Finding:
     down = sorted({node for one in late for node in _down(quorum, one)})
+    controllers = [node for node in down if node in quorum.derived(controllers_only)]
+    stopped = [node for node in down if node not in controllers]
     oldest, adding = late[0], sorted({node for one in late for node in one.adding})
     waits = (
         f" {'Broker' if len(down) == 1 else 'Brokers'} {and_join(down, _MOST_NAMED)}, which should copy "
-        f"{'it' if len(late) == 1 else 'them'}, {'is' if len(down) == 1 else 'are'} down or not registered."
+        f"{'it' if len(late) == 1 else 'them'}, {'is' if len(down) == 1 else 'are'} {_why_not(stopped, controllers)}."
         if down
         else f" New replicas are on {'broker' if len(adding) == 1 else 'brokers'} {and_join(adding, _MOST_NAMED)}."
         if adding
@@ -129,7 +132,8 @@ def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> F
             "examples": first_values([f"{one.topic or one.topic_id}-{one.partition}" for one in late]),
         },
         remedy=(
-            *((f"# Start {numbered('broker', down, _MOST_NAMED)}, or cancel the reassignment",) if down else ()),
+            *((f"# Start {numbered('broker', stopped, _MOST_NAMED)}, or cancel the reassignment",) if stopped else ()),
+            *(f"# Cancel the reassignment, or {start_as_broker(node)}" for node in controllers[:_MOST_NAMED]),
             list_reassignments(quorum),
             "# If every broker runs, remove a replication throttle that is left: "
             "leader.replication.throttled.rate and follower.replication.throttled.rate",
@@ -138,6 +142,11 @@ def _reassignment(quorum: Quorum, late: list[Reassignment], newest: Millis) -> F
         starts=tuple(down),
         condition_age_ms=Millis(newest - oldest.since_timestamp_ms),
     )
+
+
+def _why_not(stopped: list[NodeId], controllers: list[NodeId]) -> str:
+    causes = ["down or not registered"] if stopped else []
+    return " or ".join([*causes, "running as a controller only"] if controllers else causes)
 
 
 def _shutdown(broker: BrokerRegistration, since: Millis, newest: Millis) -> Finding:

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
+from rules.analysis.roles import controllers_only, start_as_broker
 from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, topic_text, utc_text
@@ -270,6 +271,12 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     others = _by_state(led)
     down = sorted({node for state in others if state.down for node in others[state]})
     steps += _joining(others, down)
+    controllers = quorum.derived(controllers_only)
+    steps += [
+        f"# Node {node} {controllers[node]}: to start broker {node}, {start_as_broker(node)}"
+        for node in _started(cases)
+        if node in controllers
+    ]
     if down or any(case.severity is Severity.INFO and not case.others for case in led):
         they = "it" if len(down) == 1 else "they"
         when = f"If {they} cannot be started" if down else "To end the state"

@@ -10,6 +10,7 @@ What it means
     - It is fenced: its process is down, cut off from the controllers, or still starting.
     - It is alive, but the log directory with these partitions is offline (KIP-858): the disk failed, is full, or is not
       mounted. The broker serves its other directories.
+    - Its node was broker and controller, and runs as a controller only now: no process serves its replicas.
     - It is not registered: it was unregistered although it had the last replica.
 
     A further alert is about partitions for which Kafka elects no leader by itself: the log names no replica that has
@@ -31,6 +32,7 @@ What not to do
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
+from rules.analysis.roles import controllers_only, start_as_broker
 from rules.finding import (
     Facts,
     Finding,
@@ -70,9 +72,10 @@ class _Cause(Enum):
     """Why a replica cannot become the leader. Of several, the first one is the easiest to end."""
 
     FENCED = 0
-    DIRECTORY = 1
-    NOT_LEADING = 2
-    UNREGISTERED = 3
+    CONTROLLER_ONLY = 1
+    DIRECTORY = 2
+    NOT_LEADING = 3
+    UNREGISTERED = 4
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -95,6 +98,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _cause(quorum: Quorum, holder: ReplicaKey) -> _Cause:
     broker = quorum.brokers.get(holder.id)
+    if holder.id in quorum.derived(controllers_only):
+        return _Cause.CONTROLLER_ONLY
     if broker is None:
         return _Cause.UNREGISTERED
     if broker.fenced or broker.in_controlled_shutdown:
@@ -130,7 +135,7 @@ def _finding(
         subject=NO_REPLICA if broker is None else Subject("broker", broker),
         severity=Severity.CRITICAL,
         summary=f"{plural(count, 'partition')} {'is' if count == 1 else 'are'} offline: "
-        f"{_why(cause, broker, directories, left=left)}. No client is served there since {since}: "
+        f"{_why(quorum, cause, broker, directories, left=left)}. No client is served there since {since}: "
         f"{_named(examples, count)}.",
         evidence={
             "partitions_offline": count,
@@ -149,8 +154,11 @@ def _finding(
     )
 
 
-def _why(cause: _Cause, broker: NodeId | None, directories: list[DirectoryId], *, left: bool) -> str:
+def _why(quorum: Quorum, cause: _Cause, broker: NodeId | None, directories: list[DirectoryId], *, left: bool) -> str:
     match cause:
+        case _Cause.CONTROLLER_ONLY:
+            assert broker is not None
+            return f"node {broker}, which has the last replica, {quorum.derived(controllers_only)[broker]}"
         case _Cause.FENCED:
             return f"broker {broker} {'left by a controlled shutdown' if left else 'is fenced'}"
         case _Cause.DIRECTORY:
@@ -178,6 +186,10 @@ def _remedy(quorum: Quorum, cause: _Cause, broker: NodeId | None) -> Iterator[st
     match cause:
         case _Cause.FENCED:
             yield f"# Start broker {broker}, or check in its log why its heartbeats to the active controller fail"
+        case _Cause.CONTROLLER_ONLY:
+            assert broker is not None
+            yield f"# {start_as_broker(broker).capitalize()}"
+            yield f"# Then move its replicas to other brokers before node {broker} becomes a controller only again"
         case _Cause.DIRECTORY:
             assert broker is not None
             yield from directory_steps(quorum, broker)

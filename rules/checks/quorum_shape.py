@@ -25,6 +25,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from rules.analysis.freshness import fresh_poll, poll_problem
+from rules.analysis.roles import leftover_brokers
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.history import VoterChange
@@ -132,7 +133,7 @@ def _advice(n: int, most: int) -> _Advice | None:
 def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, consequence: str, action: str) -> Finding:
     n, tolerated = len(voters), tolerated_failures(len(voters))
     failures = plural(tolerated, "failure") if tolerated else "no failure"
-    combined = [node for node in voters if node in quorum.brokers]
+    combined = [node for node in voters if node in quorum.brokers and node not in quorum.derived(leftover_brokers)]
     return Finding(
         subject=Subject("quorum"),
         severity=severity,

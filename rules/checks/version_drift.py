@@ -167,13 +167,21 @@ def _unsupported_level(quorum: Quorum, node: RegisteredNode, wrong: list[tuple[s
             "supported_levels": [str(each) for each in node.features],
         },
         remedy=(
-            f"# Upgrade {node.name}: it cannot take part with the version that it registered last",
-            *_if_gone(quorum, [] if node.running else [node]),
+            *_upgrade_or_remove(quorum, node),
             "# Check the levels that the active controller supports and the finalized levels",
             describe_features(quorum),
         ),
         starts=(node.registration.id,),
     )
+
+
+def _upgrade_or_remove(quorum: Quorum, node: RegisteredNode) -> Iterable[str]:
+    if node.left_over:
+        yield f"# Remove its registration: node {node.registration.id} runs as a controller only"
+        yield from unregister_steps(quorum, [node])
+        return
+    yield f"# Upgrade {node.name}: it cannot take part with the version that it registered last"
+    yield from _if_gone(quorum, [] if node.running else [node])
 
 
 def _mixed_versions(quorum: Quorum, nodes: list[RegisteredNode]) -> Finding:
@@ -222,13 +230,18 @@ def _differ_since(nodes: list[RegisteredNode]) -> Millis:
 
 def _catch_up(quorum: Quorum, behind: list[RegisteredNode]) -> Iterable[str]:
     running = [node.name for node in behind if node.running]
-    stopped = [node for node in behind if not node.running]
+    stopped = [node for node in behind if not node.running and not node.left_over]
+    left_over = [node for node in behind if node.left_over]
     if running:
         in_turn = "" if len(running) == 1 else ", one after the other"
         yield f"# Upgrade {and_join(running, 8)} to the version of the others{in_turn}"
     if stopped:
         yield f"# Start {and_join(node.name for node in stopped)} (not running) with the version of the others"
         yield from _if_gone(quorum, stopped)
+    if left_over:
+        names = and_join(node.name for node in left_over)
+        yield f"# Remove registrations whose nodes run as controllers only: {names}"
+        yield from unregister_steps(quorum, left_over[:_MOST_REMOVED])
     if not behind:
         yield "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
 

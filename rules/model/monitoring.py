@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rules.model.history import NodeKind
 from rules.model.identifiers import START, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.membership import Voter
 
@@ -84,7 +85,12 @@ class Probe:
     certificate: ServerCertificate | None = None
     """None without TLS, or if none was presented."""
     quorum_voters: str | None = None
-    """controller.quorum.voters of the node's own configuration; None if not known, as without DESCRIBE_CONFIGS."""
+    """controller.quorum.voters of the node's own configuration; None if not known, as without DESCRIBE_CONFIGS.
+
+    An empty text: it is known that the node has none.
+    """
+    roles: tuple[NodeKind, ...] | None = None
+    """process.roles of its own configuration, sorted; None if not known."""
     returned_at_ms: tuple[Millis, ...] = ()
     """When it accepted connections after it had refused them, or its node fetched again after a pause although it
     refuses them: a process started. Oldest first, bounded by replay."""

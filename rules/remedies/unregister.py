@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from rules.analysis.registered_node import METADATA_VERSION, RegisteredNode, registered_nodes
+from rules.analysis.roles import start_as_broker
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -29,6 +30,13 @@ def short_of_unregistering(quorum: Quorum) -> list[RegisteredNode]:
     """Returns the nodes whose registrations keep Kafka from the level that unregisters controllers."""
     nodes = registered_nodes(quorum)
     return [node for node in nodes if node.range(METADATA_VERSION).highest < UNREGISTERS_CONTROLLERS]
+
+
+def leftover_steps(quorum: Quorum, node: NodeId) -> Iterator[str]:
+    """Yields the steps for the registration of a broker whose node runs as a controller only."""
+    yield f"# If node {node} should be a broker as well, {start_as_broker(node)}"
+    yield f"# Otherwise move the replicas of broker {node} to other brokers with kafka-reassign-partitions.sh"
+    yield unregister_broker(quorum, node)
 
 
 def unregister_steps(quorum: Quorum, gone: Sequence[RegisteredNode]) -> Iterator[str]:
@@ -59,7 +67,10 @@ def _controller_steps(quorum: Quorum, controllers: list[NodeId], gone: Sequence[
         return
     leaving = {node.registration.id for node in gone if node.role == "broker"}
     brokers = [node for node in short if node.role == "broker" and node.registration.id not in leaving]
-    if brokers:
+    for node in (one for one in brokers if one.left_over):
+        yield f"# First move the replicas of {node.name} to others: its node runs as a controller only"
+        yield unregister_broker(quorum, node.registration.id)
+    if brokers := [node for node in brokers if not node.left_over]:
         yield f"# First start {_named(brokers)} in Kafka 4.4 or newer, or unregister it if it no longer exists"
     blocking = [node for node in short if node.role == "controller"]
     yield from _raise_level(quorum, blocking)

@@ -47,6 +47,8 @@ def _probe(name: str, probe: Probe, times: Times) -> str:
         words.append(probe.detail)
     if probe.quorum_voters is not None:
         words.append(f"configured with voters {probe.quorum_voters}")
+    if probe.roles is not None:
+        words.append(f"with roles {listed(probe.roles)}")
     if probe.returned_at_ms:
         words.append(f"started at {listed(times.at(at_ms) for at_ms in probe.returned_at_ms)}")
     if probe.certificate is not None:

@@ -6,6 +6,7 @@ Each is documented in the function that runs it.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from rules.model.history import NodeKind
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import (
     Answer,
@@ -128,3 +129,12 @@ def quorum_voters(made: Situation, words: Words) -> None:
     at_ms = age(words, "ago", f"{PROBED_AGO_MS}ms")
     node, text = int(words.word()), words.word()
     made.probes.setdefault(node, []).append((at_ms, {"quorum_voters": text}))
+
+
+@command("roles")
+def roles(made: Situation, words: Words) -> None:
+    """roles 1 controller [ago 2s]; roles 1 broker,controller: process.roles of this node, as it answers itself."""
+    at_ms = age(words, "ago", f"{PROBED_AGO_MS}ms")
+    node = int(words.word())
+    listed = tuple(sorted(map(NodeKind, words.word().split(","))))
+    made.probes.setdefault(node, []).append((at_ms, {"roles": listed}))

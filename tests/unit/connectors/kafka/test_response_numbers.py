@@ -14,9 +14,11 @@ from connectors.kafka.messages import (
     parse_fetch_snapshot,
     parse_node_id,
     parse_quorum_voters,
+    parse_roles,
 )
 from connectors.kafka.response_limits import known, optional
 from connectors.kafka.schemas import FetchSnapshotResponse
+from rules.model.history import NodeKind
 from rules.model.identifiers import Epoch
 from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
@@ -134,8 +136,8 @@ VOTERS = "controller.quorum.voters"
     ("response", "found"),
     [
         (configs(("node.id", "1"), (VOTERS, "1@c1:9093")), "1@c1:9093"),
-        # Not set in a dynamic quorum, denied, and what no Kafka node has.
-        (configs((VOTERS, "")), None),
+        (configs((VOTERS, "")), ""),
+        # Denied, and what no Kafka node has.
         (configs((VOTERS, None)), None),
         (configs((VOTERS, "1@c1:9093"), error_code=31), None),
         (configs((VOTERS, "1@c:1," * 10_000)), None),
@@ -145,6 +147,23 @@ VOTERS = "controller.quorum.voters"
 )
 def test_configured_voters_are_read_if_they_are_known(response: DescribeConfigsResponse, found: str | None) -> None:
     assert parse_quorum_voters(response) == found
+
+
+@pytest.mark.parametrize(
+    ("response", "found"),
+    [
+        (configs(("process.roles", "controller")), (NodeKind.CONTROLLER,)),
+        (configs(("process.roles", "controller, broker")), (NodeKind.BROKER, NodeKind.CONTROLLER)),
+        (configs(("process.roles", "")), None),
+        (configs(("process.roles", "controller,observer")), None),
+        (configs(("node.id", "1")), None),
+        (configs(("process.roles", "broker"), error_code=31), None),
+    ],
+)
+def test_roles_are_read_if_they_are_known(
+    response: DescribeConfigsResponse, found: tuple[NodeKind, ...] | None
+) -> None:
+    assert parse_roles(response) == found
 
 
 def test_minus_one_is_no_epoch_and_zero_is_the_first() -> None:

@@ -1,0 +1,62 @@
+"""Which roles a node runs with: by its own process.roles, else by what it registered since its newest start.
+
+A registration as a broker stays in the log when its node is started without that role. Kafka fences it, and still
+places replicas of new topics on it (StripedReplicaPlacer).
+"""
+
+from collections.abc import Mapping
+
+from rules.formatting import utc_text
+from rules.model.history import NodeKind
+from rules.model.identifiers import START, Millis, NodeId
+from rules.model.node_facts import Process
+from rules.model.quorum import Quorum
+
+ALONE_MS = Millis(60_000)
+"""A node with both roles registers both within seconds of each start, and ends if its broker cannot register for so
+long (initial.broker.registration.timeout.ms). A role that registered so much later was started without the other."""
+
+
+def controllers_only(quorum: Quorum) -> Mapping[NodeId, str]:
+    """Returns the nodes that run as controllers only and were brokers, or may have been: each with what shows it.
+
+    A node that is alive as a broker is none of them, nor one that does not run.
+    """
+    found = {node: _controller_only(quorum, node) for node in quorum.controllers if not _alive(quorum, node)}
+    return {node: why for node, why in found.items() if why is not None}
+
+
+def leftover_brokers(quorum: Quorum) -> Mapping[NodeId, str]:
+    """Returns those of them that are still registered as brokers."""
+    return {node: why for node, why in quorum.derived(controllers_only).items() if node in quorum.brokers}
+
+
+def fenced_ms(quorum: Quorum) -> Mapping[NodeId, Millis]:
+    """Returns when each broker was fenced last, as far as the log shows it: the interruptions are in its order."""
+    return {one.id: one.timestamp_ms for one in quorum.history.interruptions}
+
+
+def _alive(quorum: Quorum, node: NodeId) -> bool:
+    return node in quorum.brokers and quorum.brokers[node].alive
+
+
+def _controller_only(quorum: Quorum, node: NodeId) -> str | None:
+    facts, broker, newest = quorum.nodes[node], quorum.brokers.get(node), quorum.newest_timestamp_ms
+    runs = facts.process is Process.RUNNING or (facts.process is Process.UNKNOWN and facts.following.fetches)
+    if not runs:
+        return None
+    if facts.probe is not None and facts.probe.roles is not None:
+        return "runs as a controller only" if facts.probe.roles == (NodeKind.CONTROLLER,) else None
+    started = quorum.controllers[node].at
+    if broker is None or newest is None or newest - started.timestamp_ms <= ALONE_MS:
+        return None
+    # A killed broker is fenced some seconds later, when its node may run again.
+    served_since = quorum.derived(fenced_ms).get(node, START) - started.timestamp_ms > ALONE_MS
+    if served_since or started.timestamp_ms - broker.at.timestamp_ms <= ALONE_MS:
+        return None
+    return f"runs, and has registered as a controller only since {utc_text(started.timestamp_ms)}"
+
+
+def start_as_broker(node: NodeId) -> str:
+    """Returns the step that makes such a node a broker again, as a part of a sentence."""
+    return f"add broker to process.roles of node {node}, with a broker listener and its former log.dirs, and restart it"

@@ -8,6 +8,7 @@ from rules.analysis.leadership import disagreeing_views, leaderless
 from rules.analysis.missing_voter import replaced_disks
 from rules.analysis.roles import ALONE_MS
 from rules.analysis.silent_controllers import silent_controllers
+from rules.analysis.static_voters import WITHOUT_LIST, with_doubtful_list, without_list
 from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.membership import Voter
@@ -22,9 +23,9 @@ def without_vote(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the voters that grant no vote, however they follow, and why."""
     replaced = {node: f"runs with another disk, {key}" for node, key in quorum.derived(replaced_disks).items()}
     # Below metadata.version 3.7 no controller registers.
-    voters = quorum.voters if quorum.controllers else ()
+    voters = (with_dialled_voters(quorum) or quorum).voters if quorum.controllers else ()
     brokers = {voter.key.id: "runs no controller" for voter in voters if runs_no_controller(quorum, voter)}
-    return {**replaced, **brokers}
+    return {**replaced, **brokers, **dict.fromkeys(quorum.derived(without_list), WITHOUT_LIST)}
 
 
 def in_doubt(quorum: Quorum) -> Mapping[NodeId, str]:
@@ -36,11 +37,12 @@ def in_doubt(quorum: Quorum) -> Mapping[NodeId, str]:
         for view in disagreeing_views(quorum)
         if view.node is not None
     }
-    return views | {
+    rejecting = {
         one.key.id: f"rejects the monitor, and maybe the other controllers ({one.reason} at {one.endpoint})"
         for one in silent_controllers(quorum)
         if one.answering and one.reason in _REJECTING
     }
+    return {**views, **quorum.derived(with_doubtful_list), **rejecting}
 
 
 def runs_no_controller(quorum: Quorum, voter: Voter) -> bool:

@@ -28,13 +28,13 @@ What not to do
     Do not restart the controllers that agree: they are the working majority. Do not format the one that does not agree.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.analysis.leadership import disagreeing_views, reported_leaders
 from rules.analysis.now import leads
+from rules.analysis.static_voters import listed_voters
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, utc_text
 from rules.model.identifiers import Epoch, NodeId
@@ -45,7 +45,6 @@ from rules.model.subject import Subject
 from rules.remedies.remedy_commands import contradiction_steps, describe_status
 
 _VOTERS_SETTING = "controller.quorum.voters"
-_VOTER = re.compile(r"(?P<id>[0-9]{1,10})@.+:(?P<port>[0-9]{1,5})", re.DOTALL)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -78,9 +77,9 @@ def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
     lists = {
         probe.node: probe.quorum_voters
         for _, probe in sorted(quorum.probes.items())
-        if probe.quorum_voters is not None and quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms)
+        if probe.quorum_voters and quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms)
     }
-    voters = {node: _listed(text) for node, text in lists.items()}
+    voters = {node: listed_voters(text) for node, text in lists.items()}
     # The leader's answer shows by which voters it leads, where its own configuration is not known.
     led = frozenset(row.key.id for row in poll.voters)
     if poll.leader_id not in voters and any({node for node, _ in one} != led for one in voters.values()):
@@ -118,12 +117,6 @@ def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
         starts=tuple(different),
         keep_running=led if apart else frozenset(),
     )
-
-
-def _listed(text: str) -> frozenset[tuple[NodeId, int]]:
-    """Returns id and port of each voter in a list such as `1@c1:9093,2@c2:9093`; a host has several names."""
-    found = (_VOTER.fullmatch(each.strip()) for each in text.split(","))
-    return frozenset((NodeId(int(each["id"])), int(each["port"])) for each in found if each)
 
 
 def _voters(quorum: Quorum) -> frozenset[NodeId]:

@@ -1,94 +1,151 @@
-"""A voter runs no controller: it is a broker only, or no controller is registered under its id.
+"""A voter grants no vote: it runs no controller, or does not know that it is a voter.
 
 What it means
-    Nothing in Kafka prevents it (KAFKA-19021): add-controller accepts any node that fetches, and a voter may be started
-    again with `process.roles=broker`. It counts as a voter, grants no vote, and cannot be the active controller: the
-    quorum tolerates one failure less than it seems to.
+    The leader counts a node as a voter that takes no part in an election: the quorum tolerates one failure less than it
+    seems to.
 
-    A broker that is a voter (seen with Kafka 4.3 and 4.4) ends when it first sends its endpoints to the leader, within
-    seconds, and again after each start. Its log says "Received unexpected invalid request error".
+    - It is a broker only, or no controller is registered under its id. Nothing in Kafka prevents it (KAFKA-19021):
+      add-controller accepts any node that fetches, and a voter may be started again with `process.roles=broker`.
+    - In a static quorum (kraft.version 0), its own controller.quorum.voters is empty: it was started with
+      controller.quorum.bootstrap.servers alone. It fetches as an observer, is no candidate, and refuses the pre-votes
+      of the others. It may also end at its start ("Expected to be Follower"). kraftwatch reads the list with
+      DESCRIBE_CONFIGS on CLUSTER. Without that, a sign of it is that the controller has not registered since its start.
+
+    A broker that is a voter of a dynamic quorum (seen with Kafka 4.3 and 4.4) ends when it first sends its endpoints to
+    the leader, within seconds, and again after each start. Its log says "Received unexpected invalid request error".
 
 What to do
     1. If the node should be a controller, add `controller` to its process.roles and a controller listener, and start
        it.
     2. Otherwise remove it from the voters, then start the broker: the remedy holds the command.
+    3. If its list is empty, give it the controller.quorum.voters of the others and restart it. To make the quorum
+       dynamic, upgrade kraft.version first; the lists are removed after that.
 
 What not to do
-    Do not stop another voter before: the voter without a controller cannot take its place.
+    Do not stop another voter before: the voter without a vote cannot take its place.
 """
 
 from collections.abc import Iterable
 
 from rules.analysis.electability import failures_left
+from rules.analysis.endpoint_status import is_static, with_dialled_voters
 from rules.analysis.freshness import needed
+from rules.analysis.static_voters import WITHOUT_LIST, unregistered_since, with_doubtful_list, without_list
 from rules.analysis.votes import runs_no_controller
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
-from rules.model.membership import BrokerRegistration, ControllerRegistration, Voter, tolerated_failures
+from rules.model.identifiers import NodeId
+from rules.model.membership import Voter, majority, tolerated_failures
+from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import remove_controller, wait_for_pending_change
+from rules.remedies.remedy_commands import allow, describe_status, remove_controller, wait_for_pending_change
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each voter that runs no controller."""
-    committed = needed(quorum.committed)
-    # Below metadata.version 3.7 no controller registers.
-    for voter in sorted(committed.voters, key=lambda voter: voter.key) if quorum.controllers else ():
-        controller, broker = quorum.controllers.get(voter.key.id), quorum.brokers.get(voter.key.id)
-        if runs_no_controller(quorum, voter):
-            yield _finding(quorum, voter, controller, broker)
-        elif controller is None:
+    """Returns one finding for each voter that grants no vote."""
+    voters = needed(needed(with_dialled_voters(quorum)).committed).voters
+    empty, doubtful = quorum.derived(without_list), quorum.derived(with_doubtful_list)
+    for voter in sorted(voters, key=lambda voter: voter.key):
+        node = voter.key.id
+        if node in empty:
+            yield _without_list(quorum, voter, len(voters), f"{WITHOUT_LIST}: it follows the leader as an observer")
+        elif node in doubtful and unregistered_since(quorum, node) is not None:
+            yield _without_list(quorum, voter, len(voters), doubtful[node])
+        elif is_static(quorum) and quorum.process(node) is not Process.RUNNING:
+            yield UnknownResult(subject=Subject("voter", node), why=f"voter {node} does not answer")
+        elif not quorum.controllers:
+            # Below metadata.version 3.7 no controller registers.
+            continue
+        elif runs_no_controller(quorum, voter):
+            yield _without_controller(quorum, voter, len(voters))
+        elif node not in quorum.controllers:
             # It may be a controller that was never started.
-            yield UnknownResult(subject=Subject("voter", voter.key.id), why=f"voter {voter.key} is not fetching")
+            yield UnknownResult(subject=Subject("voter", node), why=f"voter {voter.key} is not fetching")
 
 
-def _finding(
-    quorum: Quorum, voter: Voter, controller: ControllerRegistration | None, broker: BrokerRegistration | None
-) -> Finding:
-    node, voters = voter.key.id, len(quorum.voters)
+def _without_controller(quorum: Quorum, voter: Voter, voters: int) -> Finding:
+    node = voter.key.id
+    controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
     if broker is None:
         cause = "no controller is registered under its id"
     elif controller is None:
         cause = "it is registered as a broker only"
     else:
         cause = f"it was started as a broker only at {utc_text(broker.at.timestamp_ms)}"
-    left = failures_left(quorum)
+    remedy = (
+        f"# If node {node} should be a controller, add controller to its process.roles and a controller listener, "
+        "and start it",
+        *_removal(quorum, voter),
+        *(() if broker is None else (f"# Start broker {node} again, if it has ended",)),
+    )
+    return _finding(quorum, voter, voters, f"runs no controller: {cause}. It grants no vote and cannot lead", remedy)
+
+
+def _removal(quorum: Quorum, voter: Voter) -> tuple[str, ...]:
+    if is_static(quorum):
+        return ("# Otherwise remove it from controller.quorum.voters of every node, and restart them one at a time",)
+    remove = remove_controller(quorum, voter.key, for_good=True)
+    return (f"# Otherwise remove voter {voter.key.id}", *wait_for_pending_change(quorum), remove)
+
+
+def _without_list(quorum: Quorum, voter: Voter, voters: int, why: str) -> Finding:
+    node = voter.key.id
+    known = node in quorum.derived(without_list)
+    consequence = "It grants no vote and cannot lead" if known else "Then it grants no vote and cannot lead"
+    remedy = (
+        f"# Compare controller.quorum.voters in the configuration of controller {node} with that of the others",
+        *(() if known else allow(quorum, ("DescribeConfigs",))),
+        f"# {'Give' if known else 'If it differs, give'} controller {node} the list of the others, and restart it",
+        describe_status(quorum, excluding=node),
+    )
+    return _finding(quorum, voter, voters, f"{why}. {consequence}", remedy)
+
+
+def _finding(quorum: Quorum, voter: Voter, voters: int, what: str, remedy: tuple[str, ...]) -> Finding:
+    node, left = voter.key.id, failures_left(quorum)
+    controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
+    endpoint = f"{'configured' if is_static(quorum) else 'recorded'}_endpoint"
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
-        summary=f"Voter {node} runs no controller: {cause}. It grants no vote and cannot lead. Failures tolerated: "
-        f"{'unknown' if left is None else max(0, left)} instead of {tolerated_failures(voters)}.",
+        summary=f"Voter {node} {what}. Failures tolerated: {'unknown' if left is None else max(0, left)} instead of "
+        f"{tolerated_failures(voters)}.",
         evidence={
             "voter": str(voter.key),
-            "recorded_endpoint": None if voter.endpoint is None else str(voter.endpoint),
+            endpoint: None if voter.endpoint is None else str(voter.endpoint),
             "controller_registered_at_offset": None if controller is None else controller.at.offset,
             "broker_registered_at_offset": None if broker is None else broker.at.offset,
+            **_started(quorum, node),
             "voters": voters,
-            "majority": needed(quorum.committed).majority,
+            "majority": majority(voters),
         },
-        remedy=(
-            f"# If node {node} should be a controller, add controller to its process.roles and a controller listener, "
-            "and start it",
-            f"# Otherwise remove voter {node}",
-            *wait_for_pending_change(quorum),
-            remove_controller(quorum, voter.key, for_good=True),
-            *(() if broker is None else (f"# Start broker {node} again, if it has ended",)),
-        ),
+        remedy=remedy,
         starts=(node,),
     )
 
 
+def _started(quorum: Quorum, node: NodeId) -> dict[str, Plain]:
+    at_ms = unregistered_since(quorum, node)
+    return {} if at_ms is None else {"started_and_not_registered_since": utc_text(at_ms)}
+
+
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     node = subject.node
-    return f"Voter {node} runs a controller." if quorum.voter(node) else f"Node {node} is not a voter."
+    if (with_dialled_voters(quorum) or quorum).voter(node) is None:
+        return f"Node {node} is not a voter."
+    if not is_static(quorum):
+        return f"Voter {node} runs a controller."
+    probe = quorum.nodes[node].probe
+    known = probe is not None and bool(probe.quorum_voters)
+    return f"Voter {node} {'has a list of the voters' if known else 'has registered since its last known start'}."
 
 
 RULE = Rule(
-    title="A voter without a controller",
+    title="A voter grants no vote",
     hold=hold(60.0, "a controller registers within seconds of its start, once there is a leader"),
     resolved=_resolved,
-    needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
+    needs=(Need.VOTER_ENDPOINTS, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("stale-voter-endpoint",),
 )

@@ -195,7 +195,7 @@ _ALL: tuple[tuple[str, _Meaning], ...] = (
     (rf"does not answer the monitor: (?:not-authenticated|denied)(?: \([^)]*\))? at ({_ADDRESSES})", _denies),
     (r"A node of another cluster answers at controller (\d+)'s", _of_node((About.ENDPOINT, one_of(Answers.OTHER)))),
     (r"Controller (\d+) takes no part in the quorum and its vote is missing", _of_node(_NO_VOTE)),
-    (r"It grants no vote and cannot lead", _of_node(_NO_VOTE)),
+    (r"[Ii]t grants no vote and cannot lead", _of_node(_NO_VOTE)),
     (r"controller (\d+) refuses connections at", _of_node((About.ENDPOINT, one_of(Answers.REFUSES)))),
     (r"voter (\d+)'s (?:recorded|configured) endpoint \S+ is stale", _of_node(_STALE)),
     (r"[Vv]oter (\d+) can be reached at its", _of_node((About.REACHES, one_of(YES)))),

@@ -1,4 +1,4 @@
-"""controller.quorum.voters of a static quorum: different lists, and names in it that do not resolve."""
+"""controller.quorum.voters of a static quorum: different lists, none, and names in it that do not resolve."""
 
 import json
 from pathlib import Path
@@ -13,6 +13,7 @@ from tests.job.conftest import await_fetches_of_all_voters
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
 SETTING = "controller.quorum.voters"
@@ -46,6 +47,58 @@ def test_a_controller_with_another_list_of_voters_is_named(lab: MakeLab, tmp_pat
         quorum.start(different)
         monitor.wait_for("views-disagree", "resolved", within_s=90)
         await_fetches_of_all_voters(quorum)
+
+
+def test_a_voter_without_a_list_takes_no_part_in_an_election(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=0, static=True)
+    empty, former = quorum.followers[0], quorum.leader
+    file = quorum.node(empty).properties_file
+    whole = file.read_text(encoding="utf-8")
+    lines = [line for line in whole.splitlines() if not line.startswith(f"{SETTING}=")]
+    without = "\n".join([*lines, f"controller.quorum.bootstrap.servers={','.join(quorum.bootstrap)}", ""])
+    with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
+        monitor = monitored_cluster_of(quorum, gatherer)
+        monitor.start_scenario({"voter-without-controller.hold": 1})
+        quorum.stop(empty)
+        file.write_text(without, encoding="utf-8")
+        # A controller without a list that voted in the current epoch ends at its start: another epoch begins before.
+        epoch = restart_leader(quorum, former)
+        quorum.start(empty)
+        alert = monitor.wait_for("voter-without-controller", within_s=60)
+        leader = quorum.leader
+        (other,) = {*quorum.controllers} - {empty, leader}
+        answers = {node: safe_to_restart(quorum, node) for node in quorum.controllers}
+
+        quorum.kill(leader)
+        eventually(lambda: assert_refuses_pre_votes(quorum, empty), within_s=60)
+        assert quorum.state is None, f"no leader after epoch {epoch}: controller {other} needs one vote"
+        quorum.stop(empty)
+        file.write_text(whole, encoding="utf-8")
+        quorum.start(empty)
+        quorum.await_leader()
+        monitor.wait_for("voter-without-controller", "resolved", within_s=90)
+
+    assert (alert.subject, alert.severity) == (f"voter {empty}", "warning")
+    assert "Failures tolerated: 0 instead of 1." in alert.summary
+    assert {node: code for node, (code, _) in answers.items()} == {leader: 2, other: 2, empty: 0}
+    assert f"controller {empty} has an empty {SETTING}" in answers[other][1]
+
+
+def restart_leader(quorum: Lab, leader: int) -> int:
+    """Restarts the leader and returns the epoch of the election."""
+    quorum.stop(leader)
+    quorum.start(leader)
+    return quorum.await_leader().leader_epoch
+
+
+def safe_to_restart(quorum: Lab, node: int) -> tuple[int, str]:
+    answer = kraftwatch("safe-to-restart", str(node), "--cluster", f"{NAME}={','.join(quorum.bootstrap)}")
+    return answer.exit_code, answer.stdout
+
+
+def assert_refuses_pre_votes(quorum: Lab, node: int) -> None:
+    lines = quorum.node(node).log_file.read_text(encoding="utf-8").splitlines()
+    assert sum("preVote=true" in line and "is rejected" in line for line in lines) >= 4
 
 
 def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp_path: Path) -> None:

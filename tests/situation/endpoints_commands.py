@@ -125,10 +125,10 @@ def certificates(made: Situation, words: Words) -> None:
 
 @command("quorum-voters")
 def quorum_voters(made: Situation, words: Words) -> None:
-    """quorum-voters 1 1@c1:9093,2@c2:9093 [ago 2s]: controller.quorum.voters of this node, as it answers itself."""
+    """quorum-voters 1 1@c1:9093,2@c2:9093 [ago 2s]: controller.quorum.voters of this node, as it answers; or none."""
     at_ms = age(words, "ago", f"{PROBED_AGO_MS}ms")
     node, text = int(words.word()), words.word()
-    made.probes.setdefault(node, []).append((at_ms, {"quorum_voters": text}))
+    made.probes.setdefault(node, []).append((at_ms, {"quorum_voters": "" if text == "none" else text}))
 
 
 @command("roles")

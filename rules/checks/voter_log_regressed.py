@@ -11,7 +11,8 @@ What it means
       (KIP-595, KIP-853).
     - Warning: the voter has fetched all records again. The quorum is as safe as before; the cause is not known.
 
-    kraftwatch polls once a second: a log that catches up between two polls is not observed. If the high watermark
+    kraftwatch polls once a second, and six times a second in the first hour in which a voter of a static quorum does
+    not fetch: a log that catches up between two polls is not observed. If the high watermark
     decreased too, the whole quorum was restored: `committed-metadata-lost` or `raft-invariant-broken` fires instead.
 
 What to do

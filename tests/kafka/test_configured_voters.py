@@ -1,4 +1,4 @@
-"""controller.quorum.voters of a static quorum: different lists, none, and names in it that do not resolve."""
+"""A static quorum: different lists of voters, none, names in it that do not resolve, and disks that were emptied."""
 
 import json
 from pathlib import Path
@@ -138,3 +138,23 @@ def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp
         assert "no leader could be elected: 0 of 3 configured endpoints work." in alert.summary
         monitor.wait_for("stale-voter-endpoint", "resolved", within_s=60)
         assert monitor.rules == {"stale-voter-endpoint"}
+
+
+def test_voters_that_come_back_with_an_empty_disk_are_reported(lab: MakeLab, tmp_path: Path) -> None:
+    """Each has fetched all records again within a second, and has no directory id that would be new."""
+    # Each fetch returns one batch.
+    quorum = lab(controllers=3, brokers=0, static=True, properties={"controller.quorum.fetch.max.bytes": "1"})
+    with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
+        monitor = monitored_cluster_of(quorum, gatherer)
+        monitor.start_scenario({})
+        for voter in (*quorum.followers, quorum.followers[0]):
+            monitor.set_thresholds({"voter-log-regressed.hold": 0})
+            quorum.stop(voter)
+            quorum.wipe_disk(voter)
+            quorum.start(voter)
+            alert = monitor.wait_for("voter-log-regressed", subject=f"voter {voter}")
+            assert f"The log of voter {voter} went back" in alert.summary
+            monitor.set_thresholds({"voter-log-regressed.keep_firing_for": 1})
+            monitor.wait_for("voter-log-regressed", "resolved", subject=f"voter {voter}")
+
+        assert monitor.rules == {"voter-log-regressed"}

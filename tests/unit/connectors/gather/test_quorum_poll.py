@@ -23,6 +23,7 @@ from tests.unit.connectors.gather.scripted_cluster import (
     Script,
     fails_with,
 )
+from tests.unit.connectors.kafka.kafka_answers import replica_row
 
 
 @pytest.fixture
@@ -75,6 +76,46 @@ def test_a_cluster_whose_id_is_not_configured_is_asked_for_it_once(loop: EventLo
     output, controllers = poll(loop, {C1: leader_response}, seconds=0.35, cluster_id=None)
     assert [event.cluster_id for event in output.polls] == ["answered"] * 4
     assert controllers.identified == [C1]
+
+
+def static(row: Any) -> Any:
+    """Returns the row of a voter of a static quorum: it has no directory id, which kafka-python reads as None."""
+    row.replica_directory_id = None
+    return row
+
+
+def test_log_of_a_static_voter_that_falls_between_two_polls_is_written(loop: EventLoop) -> None:
+    """It has fetched all records again by the next poll, and no directory id shows that its disk is another one."""
+    began = loop.now()
+    polled = PolledQuorum(loop, {C1: lambda _: answer(round((loop.now() - began) * 1000))})
+
+    def answer(at_ms: int) -> Any:
+        # It stops to fetch at 0 ms, and fetches again from 240 ms on, with an empty log until 280 ms.
+        fetched = 0 if at_ms < 240 else 10_000 + at_ms
+        end = 0 if 240 <= at_ms < 280 else 40
+        rows = [
+            static(replica_row(1, end=40, fetched=10_000 + at_ms)),
+            static(replica_row(2, end=end, fetched=fetched)),
+        ]
+        return leader_response(voters=rows)
+
+    times = polled.run(0.55)
+    ends = [one.voters[1].log_end_offset for one in polled.output.polls]
+    assert (times, ends) == ([0, 1, 2, 2.5, 3, 4, 5], [40, 40, 40, 0, 40, 40, 40])
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+@pytest.mark.parametrize("fetched", [0, 10_000, -1])
+def test_leader_is_asked_more_often_only_while_a_static_voter_does_not_fetch(
+    loop: EventLoop, fetched: int, *, is_static: bool
+) -> None:
+    rows = [replica_row(1, fetched=10_000), replica_row(2, fetched=fetched)]
+    rows = [static(row) for row in rows] if is_static else rows
+    polled = PolledQuorum(loop, {C1: partial(leader_response, voters=rows)})
+    rows_at = polled.run(0.95)
+    often = is_static and fetched != 10_000
+    assert len(rows_at) == 10
+    assert len(polled.controllers.queried) == (57 if often else 10)
 
 
 def test_each_endpoint_without_an_answer_is_recorded_with_its_reason(loop: EventLoop) -> None:

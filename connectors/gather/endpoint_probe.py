@@ -17,6 +17,7 @@ from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.messages import (
     describe_node_request,
     fetch_request,
+    parse_controller_login,
     parse_fetch,
     parse_node_id,
     parse_quorum_voters,
@@ -129,7 +130,7 @@ class EndpointProbe:
             certificate = self._client.server_certificate(ObservationSource.PROBE, address)
             if certificate is None and answer is Answer.NOT_ALLOWED and problem.reason is not Reason.WRONG_PROTOCOL:
                 certificate = await self._refused_certificate(address, problem)
-            return replace(probed, answer=answer, detail=problem.detail, certificate=certificate)
+            return replace(probed, answer=answer, detail=problem.detail, reason=problem.reason, certificate=certificate)
         probed = replace(probed, certificate=self._client.server_certificate(ObservationSource.PROBE, address))
         if self._nodes.cluster_id is None:
             return replace(probed, detail="a Kafka node answers, but the id of this cluster is not known")
@@ -142,8 +143,13 @@ class EndpointProbe:
         if answered_by is not None and answered_by != node:
             detail = f"node {answered_by} answers here"
             return replace(probed, answer=Answer.OTHER_NODE, answered_by=answered_by, detail=detail)
-        voters, roles = parse_quorum_voters(response), parse_roles(response)
-        return replace(probed, answered_by=answered_by, quorum_voters=voters, roles=roles)
+        return replace(
+            probed,
+            answered_by=answered_by,
+            quorum_voters=parse_quorum_voters(response),
+            roles=parse_roles(response),
+            controller_login=parse_controller_login(response),
+        )
 
     async def _refused_certificate(self, address: Address, problem: ObservationError) -> ServerCertificate | None:
         """Returns the certificate of a node to which no connection is open: TLS or the login failed."""

@@ -31,8 +31,9 @@ TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
 _BROKER_RESOURCE = 4
 _QUORUM_VOTERS, _ROLES = "controller.quorum.voters", "process.roles"
-_MOST_VOTERS_TEXT = 10_000
-"""More characters than any list of voters has: a longer one is ignored."""
+_CONTROLLER_LOGIN = "sasl.mechanism.controller.protocol"
+_MOST_VALUE_TEXT = 10_000
+"""More characters than any list of voters has: a longer value is ignored."""
 _EXPECTED_NODE = re.compile(r"expected ([0-9]{1,10})(?![0-9])")
 _MAX_NODE_ID = 2**31 - 1
 
@@ -272,7 +273,9 @@ def _directory(value: UUID | None) -> DirectoryId | None:
 def describe_node_request(node: int) -> Any:
     """Returns a DescribeConfigs of one node: only that node answers it. It needs DESCRIBE_CONFIGS on CLUSTER."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=["node.id", _QUORUM_VOTERS, _ROLES]
+        resource_type=_BROKER_RESOURCE,
+        resource_name=str(node),
+        configuration_keys=["node.id", _QUORUM_VOTERS, _ROLES, _CONTROLLER_LOGIN],
     )
     return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
@@ -294,8 +297,7 @@ def parse_quorum_voters(response: Any) -> str | None:
 
     None if the response does not show it.
     """
-    value = _setting(response, _QUORUM_VOTERS)
-    return value if value is not None and len(value) <= _MOST_VOTERS_TEXT and value.isprintable() else None
+    return _setting(response, _QUORUM_VOTERS)
 
 
 def parse_roles(response: Any) -> tuple[NodeKind, ...] | None:
@@ -305,9 +307,14 @@ def parse_roles(response: Any) -> tuple[NodeKind, ...] | None:
     return tuple(sorted(map(NodeKind, listed))) if listed <= known_roles else None
 
 
+def parse_controller_login(response: Any) -> str | None:
+    """Returns sasl.mechanism.controller.protocol of the node that answered DescribeConfigs; None if it has none."""
+    return _setting(response, _CONTROLLER_LOGIN) or None
+
+
 def _setting(response: Any, name: str) -> str | None:
     result = response.results[0] if response.results else None
     if result is None or result.error_code != ErrorCode.NONE:
         return None
-    values = (one.value for one in getattr(result, "configs", None) or () if one.name == name)
-    return next(values, None)
+    value = next((one.value for one in getattr(result, "configs", None) or () if one.name == name), None)
+    return value if value is not None and len(value) <= _MOST_VALUE_TEXT and value.isprintable() else None

@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kafka import errors as kafka_errors
 
@@ -21,7 +21,12 @@ from connectors.kafka.event_loop import EventLoop
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, ServerCertificate
 
+if TYPE_CHECKING:
+    from cryptography import x509
+
 _READ_BYTES: Final = 256 * 1024
+_MOST_NAME: Final = 200
+_KEY_BYTES: Final = 8
 
 
 async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadline: float) -> socket.socket:
@@ -192,6 +197,7 @@ class TlsTransport(PlainTransport):
             valid_from_ms=Millis(round(begins * 1000)),
             expires_at_ms=Millis(round(expires * 1000)),
             verified=self._verifies,
+            authority=_issuer(presented),
         )
 
     def _continue(self) -> None:
@@ -262,6 +268,18 @@ async def open_transport(
             await transport.handshake(handshake_deadline - loop.now())
         opened.pop_all()
     return transport
+
+
+def _issuer(certificate: "x509.Certificate") -> str | None:
+    """Returns the name of a certificate's issuer and, as a replaced authority often keeps its name, of its key."""
+    from cryptography import x509
+
+    name = certificate.issuer.rfc4514_string()[:_MOST_NAME] or None
+    try:
+        key = certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return name
+    return name if key is None else f"{name or 'no name'} (key {key[:_KEY_BYTES].hex()})"
 
 
 def _context_without_trust() -> ssl.SSLContext:

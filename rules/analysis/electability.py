@@ -29,7 +29,7 @@ from typing import TypeAlias
 from rules.analysis.endpoint_status import EndpointStatus, EndpointVerdict, endpoint_statuses, with_dialled_voters
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
-from rules.analysis.votes import in_doubt, voters_that_count, without_vote
+from rules.analysis.votes import denying, in_doubt, in_sync_with_vote, unproved, voters_that_count, without_vote
 from rules.model.following import Following, lag_ms, replica_row
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet, majority
@@ -75,6 +75,8 @@ class RestartedController:
     """Why it grants no vote and cannot be a candidate, wherever it listens; None if nothing is known against it."""
     can_lead: bool = True
     """Other controllers accept its certificate and it serves new connections: they can fetch from it if it leads."""
+    may_deny: bool = False
+    """It may deny what other controllers send: Kafka ends those that ask it, and each candidate asks every voter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +238,7 @@ def restarted_voters(
             unreachable=not status.reachable if use_probes else any(not one.found_by_probe for one in status.faults),
             no_vote=no_vote.get(status.voter.key.id),
             can_lead=status.can_lead or not use_probes,
+            may_deny=status.voter.key.id in quorum.derived(denying),
         )
         for status in statuses
         if quorum.committed is not None
@@ -274,20 +277,31 @@ def without_refusing_voters(
 
 def doubtful(quorum: Quorum, statuses: Iterable[EndpointStatus]) -> Mapping[NodeId, str]:
     """Returns the voters of which it is unknown whether others reach them, or they take part, and why."""
-    found = {node: f"it {why}" for node, why in quorum.derived(in_doubt).items()}
+    unknown = {**quorum.derived(unproved), **quorum.derived(in_doubt)}
+    found = {node: f"it {why}" for node, why in unknown.items()}
     for one in statuses:
         if one.unanswered:
             found[one.voter.key.id] = "no new connection of the monitor is answered"
         elif one.unverified:
             found[one.voter.key.id] = "the monitor does not accept the certificate"
+        elif one.unknown_reason is not None and one.reachable and quorum.has_current_poll:
+            # Of a recorded quorum it is assumed that they are reached, and said so.
+            found[one.voter.key.id] = one.unknown_reason
     return found
 
 
 def without_doubtful(
     controllers: Iterable[RestartedController], nodes: Collection[NodeId]
 ) -> tuple[RestartedController, ...]:
-    """Returns the same voters, as if no other controller could connect to these, or accepted their certificates."""
-    return tuple(replace(one, unreachable=True, can_lead=False) if one.key.id in nodes else one for one in controllers)
+    """Returns the same voters, as if no other controller could connect to these, or accepted their certificates.
+
+    If one of them may deny what the others send, no candidate collects votes: each ends when it asks that one.
+    """
+    known = tuple(controllers)
+    ends_all = any(one.may_deny and one.alive and one.key.id in nodes for one in known)
+    return tuple(
+        replace(one, unreachable=True, can_lead=False) if ends_all or one.key.id in nodes else one for one in known
+    )
 
 
 def failures_left(quorum: Quorum) -> int | None:
@@ -297,9 +311,14 @@ def failures_left(quorum: Quorum) -> int | None:
     it is not known, or depends on voters of which it is unknown whether others reach them.
     """
     counted, poll = quorum.derived(voters_that_count), fresh_poll(quorum)
-    if counted is None or poll is None:
+    voting = quorum.derived(in_sync_with_vote)
+    if counted is None or voting is None or poll is None:
         return None
-    left = len(counted) - majority(len(poll.voters))
+    needed = majority(len(poll.voters))
+    if len(voting) >= needed and (len(counted) < needed or not quorum.derived(denying).isdisjoint(voting - counted)):
+        # Only voters in doubt make a majority, or one of them may end those that ask it in an election.
+        return None
+    left = len(counted) - needed
     dialled = with_dialled_voters(quorum) or quorum
     statuses = endpoint_statuses(dialled, poll)
     if left <= 0 or all(one.verdict is EndpointVerdict.OK for one in statuses):

@@ -8,8 +8,9 @@ from rules.analysis.voter_status import (
     in_sync_count,
     voter_statuses,
 )
-from rules.analysis.votes import voters_that_count
+from rules.analysis.votes import in_doubt, voters_that_count
 from rules.formatting import and_join, plural
+from rules.model.following import Following
 from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -48,7 +49,10 @@ def in_sync_text(quorum: Quorum) -> str:
     in_sync, counted = in_sync_count(statuses), len(quorum.derived(voters_that_count) or ())
     verb = "is" if len(statuses) == 1 else "are"
     useless, unreached = in_sync - counted, counted - majority(len(statuses)) - left
+    doubts = quorum.derived(in_doubt).keys() & {one.key.id for one in statuses if one.following is Following.IN_SYNC}
     but = f", but {useless} of them cannot vote or be reached" if useless else ""
+    if doubts:
+        but = f", but whether the others can use {useless} of them is not known"
     why = ": by their endpoints the others could elect no leader" if unreached else ""
     return (
         f"{in_sync} of {plural(len(statuses), 'voter')} {verb} in sync{but}; the quorum tolerates "

@@ -1,8 +1,9 @@
 """Whether one controller may be restarted now: what the quorum would be without it, and what must be fixed first.
 
 Safe means: the voters that remain are a majority, fetch, have caught up and could elect a leader among themselves;
-every voter's endpoint reaches it, so that the restarted voter finds the others and they find it (KIP-853); no other
-controller is down; no disk replacement and no change of the voter set is in progress. Unknown is not safe.
+every voter's endpoint reaches it, and it accepts there what the others send, so that the restarted voter finds the
+others and they find it (KIP-853); no other controller is down; no disk replacement and no change of the voter set is in
+progress. Not safe means that one of these is known to be otherwise; unknown, that one of them is not known.
 Partitions are not evaluated: the restart of a combined node can make partitions unavailable.
 """
 
@@ -24,7 +25,7 @@ from rules.analysis.leadership import leaderless
 from rules.analysis.roles import leftover_brokers
 from rules.analysis.start_conditions import before_a_start
 from rules.analysis.voter_status import half_done
-from rules.analysis.votes import in_doubt, without_vote
+from rules.analysis.votes import COMPARE, in_doubt, unproved, without_vote
 from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.following import Following, following, same_replica, since_caught_up_ms
@@ -40,7 +41,9 @@ class RestartSafety:
 
     node: NodeId
     against: tuple[str, ...]
-    """Why it is not safe, the most important reason first; empty if it is safe."""
+    """Why it is not safe, the most important reason first; empty if nothing is known against it."""
+    unknown: tuple[str, ...] = ()
+    """What is not known and may make it unsafe."""
     notes: tuple[str, ...]
     """What to know besides; these do not make a restart unsafe."""
     remaining: tuple[NodeId, ...] | None
@@ -48,9 +51,9 @@ class RestartSafety:
     votes_needed: int | None
 
     @property
-    def safe(self) -> bool:
-        """Whether there is no reason against the restart."""
-        return not self.against
+    def safe(self) -> bool | None:
+        """Whether it is safe; None if nothing is known against it, and not everything is known that it needs."""
+        return False if self.against else None if self.unknown else True
 
 
 def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
@@ -62,8 +65,10 @@ def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
 def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findings: Iterable[Finding]) -> RestartSafety:
     """Evaluates the restart of one of `known_controllers(quorum)`. `findings`: those of all rules."""
     poll = _usable_poll(quorum)
-    if isinstance(poll, str):
-        return RestartSafety(node=node, against=(poll,), notes=(), remaining=None, votes_needed=None)
+    if isinstance(poll, _Unusable):
+        return RestartSafety(
+            node=node, against=poll.against, unknown=poll.unknown, notes=(), remaining=None, votes_needed=None
+        )
     quorum = with_dialled_voters(quorum) or quorum
     statuses, kind = endpoint_statuses(quorum, poll), endpoint_kind(quorum)
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
@@ -75,24 +80,31 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
     }
     problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
     needed = majority(len(voters))
-    useless = {**quorum.derived(in_doubt), **quorum.derived(without_vote)}
+    doubts = quorum.derived(unproved)
+    useless = {other: why for other, why in quorum.derived(in_doubt).items() if other not in doubts}
+    useless |= quorum.derived(without_vote)
     problems |= {other: why for other, why in useless.items() if other in problems}
-    remaining = [other for other, problem in problems.items() if problem is None]
+    useful = [other for other, problem in problems.items() if problem is None]
+    remaining = [other for other in useful if other not in doubts]
     forbidden = [*_forbidden(quorum, node, findings)]
+    unknown = list[str]()
     if node in {key.id for key in voters}:
         against = [
             *forbidden,
-            *_too_few_voters(problems, len(remaining), needed, len(voters)),
+            *_too_few_voters(problems, len(useful), needed, len(voters)),
             *_endpoint_problems(node, statuses, kind),
             *_unfinished_changes(quorum, poll, thresholds),
-            *(_unelectable(quorum, node, statuses) if len(remaining) >= needed else ()),
+            *(_unelectable(quorum, node, statuses) if len(useful) >= needed else ()),
         ]
+        unknown = [f"controller {other} {doubts[other]}" for other in useful if other in doubts]
+        unknown += _unknown_endpoints(node, statuses)
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it.
         against = [*forbidden, *_unfinished_changes(quorum, poll, thresholds)]
     return RestartSafety(
         node=node,
         against=tuple(against),
+        unknown=tuple(unknown),
         notes=tuple(_notes(quorum, poll, node, voters, statuses)),
         remaining=tuple(remaining),
         votes_needed=needed,
@@ -108,21 +120,29 @@ def _forbidden(quorum: Quorum, node: NodeId, findings: Iterable[Finding]) -> Ite
             yield f"{one.rule}: {one.summary.partition('. ')[0].removesuffix('.')}"
 
 
-def _usable_poll(quorum: Quorum) -> Poll | str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unusable:
+    """Why nothing can be said of a restart beyond this."""
+
+    against: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def _usable_poll(quorum: Quorum) -> Poll | _Unusable:
     no_leader = leaderless(quorum)
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
-        return f"no controller leads the quorum ({reported}): fix that first"
+        return _Unusable(against=(f"no controller leads the quorum ({reported}): fix that first",))
     unread = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
     if unread is not None:
-        return f"unknown: {unread}"
+        return _Unusable(unknown=(unread,))
     poll = fresh_poll(quorum)
     if poll is None:
-        return f"unknown: {poll_problem(quorum)}"
+        return _Unusable(unknown=(poll_problem(quorum),))
     if quorum.leader_id is None:
-        return "unknown: no controller is known to lead now"
+        return _Unusable(unknown=("no controller is known to lead now",))
     if quorum.committed is None and quorum.kraft_version:
-        return f"unknown: {NO_VOTERS_RECORD}"
+        return _Unusable(unknown=(NO_VOTERS_RECORD,))
     return poll
 
 
@@ -170,7 +190,12 @@ def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus], kind: s
                 f"voter {status.voter.key.id}'s {kind} endpoint {status.endpoint} is stale ({found}): "
                 "a restarted controller may not be able to rejoin the quorum"
             )
-        elif status.unknown_reason is not None and not status.refused:
+
+
+def _unknown_endpoints(node: NodeId, statuses: Iterable[EndpointStatus]) -> Iterable[str]:
+    for status in statuses:
+        known = status.faults or status.unknown_reason is None or status.refused
+        if not known and not _needs_restart(node, status):
             yield f"unknown whether voter {status.voter.key.id} can be reached: {status.unknown_reason}"
 
 
@@ -212,6 +237,15 @@ def _unelectable(quorum: Quorum, node: NodeId, statuses: tuple[EndpointStatus, .
         yield f"without it no voter could win an election: the others do not reach each other at {where}"
 
 
+def _differences(quorum: Quorum, node: NodeId, voters: Iterable[ReplicaKey]) -> Iterable[str]:
+    """Yields what to do about controllers that the others may not be able to use."""
+    differs = quorum.derived(unproved)
+    if node in differs:
+        yield f"it {differs[node]}: compare its settings with those of the others before you restart it"
+    elif not differs.keys().isdisjoint(key.id for key in voters):
+        yield f"to find out: {COMPARE}"
+
+
 def _notes(
     quorum: Quorum, poll: Poll, node: NodeId, voters: list[ReplicaKey], statuses: tuple[EndpointStatus, ...]
 ) -> Iterable[str]:
@@ -222,6 +256,7 @@ def _notes(
             "it leads: its restart causes an election of a second or two; in a rolling restart the leader is restarted "
             "last"
         )
+    yield from _differences(quorum, node, voters)
     for status in statuses:
         if not _needs_restart(node, status) or status.probe is None:
             continue

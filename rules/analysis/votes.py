@@ -1,5 +1,6 @@
 """Which voters count for a majority now: in sync, with a vote, and served where the others dial them."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from rules.analysis.endpoint_status import CURED_BY_RESTART, endpoint_statuses, with_dialled_voters
@@ -7,16 +8,14 @@ from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import disagreeing_views, leaderless
 from rules.analysis.missing_voter import replaced_disks
 from rules.analysis.roles import ALONE_MS
-from rules.analysis.silent_controllers import silent_controllers
 from rules.analysis.static_voters import WITHOUT_LIST, with_doubtful_list, without_list
+from rules.analysis.unlike_listeners import unlike_listeners
+from rules.model.acceptance import Acceptance, answers_monitor
 from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.membership import Voter
-from rules.model.monitoring import Connection, Reason
+from rules.model.monitoring import Connection
 from rules.model.quorum import Quorum
-
-_REJECTING = frozenset({Reason.DENIED, Reason.NOT_AUTHENTICATED})
-"""A controller that rejects the monitor, while others do not, may reject the other controllers too."""
 
 
 def without_vote(quorum: Quorum) -> Mapping[NodeId, str]:
@@ -29,7 +28,10 @@ def without_vote(quorum: Quorum) -> Mapping[NodeId, str]:
 
 
 def in_doubt(quorum: Quorum) -> Mapping[NodeId, str]:
-    """Returns the voters of which it is unknown whether they take part: they report otherwise, or reject requests."""
+    """Returns the voters of which it is unknown whether they take part, and why: as the rest of a sentence about each.
+
+    They report another leader, have another list of voters, or are `unlike` the others.
+    """
     views = {
         view.node: f"reports {'no leader' if view.leader_id is None else f'leader {view.leader_id}'}"
         if view.this_cluster
@@ -37,12 +39,61 @@ def in_doubt(quorum: Quorum) -> Mapping[NodeId, str]:
         for view in disagreeing_views(quorum)
         if view.node is not None
     }
-    rejecting = {
-        one.key.id: f"rejects the monitor, and maybe the other controllers ({one.reason} at {one.endpoint})"
-        for one in silent_controllers(quorum)
-        if one.answering and one.reason in _REJECTING
+    return {**views, **quorum.derived(with_doubtful_list), **quorum.derived(unlike)}
+
+
+COMPARE = (
+    "compare the listeners, certificates, logins, authorizer.class.name and super.users of the controllers: the log of "
+    "each names whom it rejects"
+)
+"""How to find out whether a controller that is `unlike` the others accepts what they send."""
+
+
+def unlike(quorum: Quorum) -> Mapping[NodeId, str]:
+    """Returns the controllers that the others may not be able to use, and why: as the rest of a sentence about each.
+
+    They do not accept what the monitor sends, while others do, or have another listener, protocol or certificate
+    authority.
+    """
+    listeners = {one.voter.key.id: one.why for one in quorum.derived(unlike_listeners)}
+    alike = not any(answers_monitor(one) for one in quorum.nodes.values())
+    rejecting = {} if alike else _not_accepting(quorum)
+    return {**_unlike_authorities(quorum), **listeners, **rejecting}
+
+
+def unproved(quorum: Quorum) -> Mapping[NodeId, str]:
+    """Returns the same, and controllers that all reject the monitor alike: which may lack a permission, and no more.
+
+    Whether they accept what the others send is not known then; that the others fetch shows it of the leader alone.
+    """
+    return {**_not_accepting(quorum), **quorum.derived(unlike)}
+
+
+def _not_accepting(quorum: Quorum) -> dict[NodeId, str]:
+    return {node: one.accepts.why for node, one in quorum.nodes.items() if one.accepts.why}
+
+
+def denying(quorum: Quorum) -> frozenset[NodeId]:
+    """Returns the controllers that may deny what others send: every other one that asks one of them ends."""
+    return frozenset(node for node, one in quorum.nodes.items() if one.accepts.answer is Acceptance.DENIED)
+
+
+def _unlike_authorities(quorum: Quorum) -> Mapping[NodeId, str]:
+    """Returns the voters whose certificate another authority issued than those of most, or of the leader."""
+    voters = quorum.voter_ids or ({row.key.id for row in quorum.poll.voters} if quorum.poll else set())
+    presented = {
+        node: one.probe.certificate.authority
+        for node, one in quorum.nodes.items()
+        if node in voters and one.probe is not None and one.probe.certificate is not None
     }
-    return {**views, **quorum.derived(with_doubtful_list), **rejecting}
+    issued = {node: authority for node, authority in presented.items() if authority is not None}
+    counts, leaders = Counter(issued.values()), None if quorum.leader_id is None else issued.get(quorum.leader_id)
+    usual = max(sorted(counts), key=lambda name: (counts[name], name == leaders), default=None)
+    return {
+        node: f"presents a certificate of {authority}, others of {usual}: whether they trust each other is not known"
+        for node, authority in issued.items()
+        if authority != usual
+    }
 
 
 def runs_no_controller(quorum: Quorum, voter: Voter) -> bool:
@@ -57,10 +108,16 @@ def runs_no_controller(quorum: Quorum, voter: Voter) -> bool:
 
 
 def voters_that_count(quorum: Quorum) -> frozenset[NodeId] | None:
-    """Returns the voters of the leader's latest set that may acknowledge, vote and lead now.
+    """Returns the voters of the leader's latest set that may acknowledge, vote and lead now, as far as that is proved.
 
     None while nothing current shows it: without a leader, without a current poll, or without its own row in it.
     """
+    voting = in_sync_with_vote(quorum)
+    return None if voting is None else voting - quorum.derived(in_doubt).keys()
+
+
+def in_sync_with_vote(quorum: Quorum) -> frozenset[NodeId] | None:
+    """Returns the voters that are in sync, have a vote and serve connections, those in doubt with them."""
     poll = fresh_poll(quorum)
     if poll is None or poll.leader is None or quorum.derived(leaderless) is not None:
         return None
@@ -68,6 +125,6 @@ def voters_that_count(quorum: Quorum) -> frozenset[NodeId] | None:
     faulty = {
         one.voter.key.id for one in endpoint_statuses(dialled, poll) if not CURED_BY_RESTART.isdisjoint(one.faults)
     }
-    lost = {*quorum.derived(without_vote), *quorum.derived(in_doubt), *faulty}
+    lost = {*quorum.derived(without_vote), *faulty}
     in_sync = {row.key.id for row in poll.voters if quorum.nodes[row.key.id].following is Following.IN_SYNC}
     return frozenset(in_sync - lost)

@@ -9,6 +9,9 @@ What it means
     - Warning, also while all voters are in sync: the reserve was missing for 40 % of the last 15 minutes, and a voter
       failed three times or more.
 
+    The result is unknown while enough voters are in sync, and it is not known of one of them whether the other
+    controllers can use it: it denies what they send, or rejects the monitor.
+
     A quorum of one or two voters never tolerates a failure: see `quorum-shape`. If only voters whose disk was replaced
     are missing, `voter-disk-replaced` fires instead.
 
@@ -27,10 +30,12 @@ What not to do
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rules.analysis.electability import failures_left
 from rules.analysis.freshness import needed
 from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.now import in_sync_text, over
 from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.votes import in_doubt
 from rules.finding import (
     Facts,
     Finding,
@@ -85,6 +90,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     too_long = bool(recent.failing) and recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
     if too_long or (missing and spare <= 0):
         yield _finding(quorum, poll, statuses, recent.sentence(window) if too_long else None, recent)
+    elif spare > 0 and (doubts := quorum.derived(in_doubt)) and (failures_left(quorum) or 0) <= 0:
+        named = (status.key.id for status in statuses if status.key.id in doubts)
+        why = and_join((f"controller {node} {doubts[node]}" for node in named), 3)
+        yield UnknownResult(subject=Subject("quorum"), why=f"whether it tolerates a failure: {why}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

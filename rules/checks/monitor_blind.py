@@ -44,6 +44,7 @@ from rules.analysis.missing_voter import trust_steps
 from rules.analysis.outdated_settings import OutdatedSettings, outdated_settings
 from rules.analysis.safe_to_restart import known_controllers
 from rules.analysis.silent_controllers import SilentController, silent_controllers
+from rules.analysis.votes import denying
 from rules.finding import Facts, Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, utc_text
 from rules.model.following import following
@@ -97,6 +98,7 @@ ADVICE: dict[Reason, str] = {
     Reason.INTERRUPTED: "Check in kraftwatch's own log why its gatherer was restarted",
     Reason.CLOCK_STEPPED: "Check the clock of kraftwatch's host (NTP): it was set",
 }
+_COMPARE = "# Compare controller {}'s listeners, certificates, logins, authorizer and super.users with those of {}"
 _OPERATIONS = {
     ObservationSource.QUORUM: ("DESCRIBE", "Describe"),
     ObservationSource.LOG: ("CLUSTER_ACTION", "ClusterAction"),
@@ -312,6 +314,7 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
         advice = ADVICE[silent.reason].format(where=silent.endpoint, operations="CLUSTER_ACTION")
     outdated = outdated_settings(quorum)
     others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
+    denies = node in denying(quorum)
     return Finding(
         subject=Subject("controller", node),
         severity=Severity.WARNING,
@@ -329,11 +332,21 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
             **_outdated(outdated),
         },
         remedy=(
+            *(_settings_first(node, others) if denies else ()),
             *_controller_steps(quorum, silent, outdated, advice),
-            f"# Compare controller {node}'s listeners, certificates, logins and super.users with those of {others}",
+            *(() if denies else (_COMPARE.format(node, others),)),
             describe_status(quorum, excluding=node),
         ),
         hold_ms=thresholds.ms(CONTROLLER_HOLD.name),
+    )
+
+
+def _settings_first(node: NodeId, others: str) -> Iterable[str]:
+    """Yields the first steps about a controller that denies the monitor, and maybe the others, what others permit."""
+    yield _COMPARE.format(node, others)
+    yield (
+        f"# Do not stop or restart another controller before that: if controller {node} denies the others too, each of "
+        "them that asks it for its vote ends"
     )
 
 

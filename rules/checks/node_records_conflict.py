@@ -23,16 +23,15 @@ What not to do
     agree.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
 from rules.analysis.replica_lag import last_fetch_text
-from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, hold
+from rules.analysis.unlike_listeners import UnlikeListener, unlike_listeners
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, numbered
 from rules.model.following import following
-from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
-from rules.model.membership import Voter, VoterSet
+from rules.model.identifiers import DirectoryId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from rules.model.subject import Subject
@@ -41,12 +40,12 @@ from rules.remedies.remedy_commands import describe_status
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each directory id under two node ids, and one for each voter with another listener."""
-    poll, committed = needed(quorum.poll), needed(quorum.committed)
+    poll = needed(quorum.poll)
     for directory, keys in _shared_directories(poll).items():
         fetching = [key for key in keys if following(quorum, poll, key).fetches]
         if len(fetching) > 1:
             yield _cloned(quorum, poll, directory, fetching)
-    yield from _listeners(quorum, committed)
+    yield from (_unlike(quorum, found) for found in quorum.derived(unlike_listeners))
 
 
 def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
@@ -55,70 +54,6 @@ def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
         if row.key.directory_id is not None:
             found.setdefault(row.key.directory_id, []).append(row.key)
     return {directory: sorted(keys) for directory, keys in sorted(found.items()) if len({key.id for key in keys}) > 1}
-
-
-def _listeners(quorum: Quorum, committed: VoterSet) -> Iterable[Finding]:
-    """Yields the voters that other voters cannot dial, or that cannot dial others: those that differ from the most."""
-    dialled = {voter.key.id: name for voter in committed.voters if (name := _dialled(quorum, voter)) is not None}
-    usual = _usual(quorum, dialled)
-    usual_protocols = {name: _usual(quorum, _protocols(quorum, committed, name)) for name in {*dialled.values()}}
-    for voter in sorted(committed.voters, key=lambda voter: voter.key.id):
-        node, recorded = voter.key.id, voter.endpoint
-        registration = quorum.controllers.get(node)
-        if registration is None or recorded is None:
-            continue
-        if at_listener(registration.endpoints, recorded.listener) is None:
-            yield _other_listener(quorum, voter)
-            continue
-        own = dialled.get(node, usual)
-        if usual is not None and at_listener(registration.endpoints, usual) is None:
-            yield _not_dialled(quorum, voter, usual, [one for one, name in dialled.items() if name == usual])
-        elif own is not None and own != usual and (lacking := _without(quorum, committed, own)):
-            yield _dials_in_vain(quorum, voter, own, lacking)
-        else:
-            different = (
-                (endpoint, protocol)
-                for name, protocol in sorted(usual_protocols.items())
-                if (endpoint := at_listener(registration.endpoints, name)) and endpoint.protocol and protocol
-            )
-            found = next((one for one in different if one[0].protocol != one[1]), None)
-            if found is not None:
-                yield _other_protocol(quorum, voter, *found, _protocols(quorum, committed, found[0].listener))
-
-
-def _dialled(quorum: Quorum, voter: Voter) -> str | None:
-    """Returns the name of the listener at which a controller dials the others, in capitals; None if it is not known.
-
-    It is the first one of a registration in the log. A registration in a snapshot does not keep the order.
-    """
-    registration = quorum.controllers.get(voter.key.id)
-    if voter.endpoint is None or registration is None:
-        return None
-    known = len(registration.endpoints) == 1 or not registration.at.snapshot
-    return voter.endpoint.listener.upper() if known else None
-
-
-def _without(quorum: Quorum, committed: VoterSet, listener: str) -> list[NodeId]:
-    registered = {node: one.endpoints for node, one in quorum.controllers.items()}
-    return sorted(
-        voter.key.id
-        for voter in committed.voters
-        if at_listener(registered.get(voter.key.id, voter.endpoints), listener) is None
-    )
-
-
-def _protocols(quorum: Quorum, committed: VoterSet, listener: str) -> dict[NodeId, str]:
-    """Returns the protocol with which each voter registered a listener of this name."""
-    registrations = [one for node, one in sorted(quorum.controllers.items()) if node in committed.ids]
-    found = {one.id: at_listener(one.endpoints, listener) for one in registrations}
-    return {node: one.protocol for node, one in found.items() if one is not None and one.protocol}
-
-
-def _usual(quorum: Quorum, values: Mapping[NodeId, str]) -> str | None:
-    """Returns what most voters have; of two that are as frequent, the leader's."""
-    counts = Counter(values.values())
-    leader = values.get(quorum.leader_id) if quorum.leader_id is not None else None
-    return max(sorted(counts), key=lambda name: (counts[name], name == leader), default=None)
 
 
 def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[ReplicaKey]) -> Finding:
@@ -150,79 +85,17 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
     )
 
 
-def _other_listener(quorum: Quorum, voter: Voter) -> Finding:
-    node, recorded = voter.key.id, voter.endpoints[0]
-    return _listener_finding(
-        quorum,
-        voter,
-        summary=f"Voter {node} is recorded with listener {recorded.listener}, which its registration does not have. "
-        "Other voters cannot dial it after a restart.",
-        details=_names(quorum, node),
-    )
-
-
-def _not_dialled(quorum: Quorum, voter: Voter, listener: str, by: list[NodeId]) -> Finding:
-    node = voter.key.id
-    voters = f"voter {by[0]} dials" if len(by) == 1 else f"voters {and_join(sorted(by))} dial"
-    return _listener_finding(
-        quorum,
-        voter,
-        summary=f"Voter {node} has no listener {listener}, which {voters}. They cannot connect to it after a restart.",
-        details={"dialled_listener": listener, "dialled_by": [*sorted(by)], **_names(quorum, node)},
-    )
-
-
-def _dials_in_vain(quorum: Quorum, voter: Voter, listener: str, lacking: list[NodeId]) -> Finding:
-    node = voter.key.id
-    have, them = f"voter {lacking[0]} does not", f"voter {lacking[0]}"
-    if len(lacking) > 1:
-        have, them = f"voters {and_join(lacking)} do not", "them"
-    return _listener_finding(
-        quorum,
-        voter,
-        summary=f"Voter {node} dials listener {listener}, which {have} have. It cannot connect to {them} after "
-        "a restart.",
-        details={"dialled_listener": listener, "voters_without_it": [*lacking], **_names(quorum, node)},
-        keep_running=frozenset({node}),
-    )
-
-
-def _names(quorum: Quorum, node: NodeId) -> dict[str, Plain]:
-    return {"registered_listeners": [f"{one.listener} at {one}" for one in quorum.controllers[node].endpoints]}
-
-
-def _other_protocol(
-    quorum: Quorum, voter: Voter, endpoint: Endpoint, usual: str, protocols: Mapping[NodeId, str]
-) -> Finding:
-    return _listener_finding(
-        quorum,
-        voter,
-        summary=f"Voter {voter.key.id} registered listener {endpoint.listener} with protocol {endpoint.protocol}, "
-        f"other voters with {usual}. They cannot connect to each other after a restart.",
-        details={"registered_protocols": {str(node): protocol for node, protocol in sorted(protocols.items())}},
-        keep_running=quorum.voter_ids,
-    )
-
-
-def _listener_finding(
-    quorum: Quorum,
-    voter: Voter,
-    *,
-    summary: str,
-    details: Mapping[str, Plain],
-    keep_running: frozenset[NodeId] | None = None,
-) -> Finding:
-    """`keep_running`: the voters that must not restart with their settings; None: all others."""
-    node, recorded = voter.key.id, voter.endpoints[0]
+def _unlike(quorum: Quorum, found: UnlikeListener) -> Finding:
+    node, recorded = found.voter.key.id, found.voter.endpoints[0]
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
-        summary=summary,
+        summary=f"Voter {node} {found.why}. {found.consequence}",
         evidence={
-            "voter": str(voter.key),
+            "voter": str(found.voter.key),
             "recorded_listener": recorded.listener,
             "recorded_endpoint": str(recorded),
-            **details,
+            **found.details,
             "registered_at_offset": quorum.controllers[node].at.offset,
             "leader": quorum.leader_id,
         },
@@ -234,7 +107,7 @@ def _listener_finding(
             describe_status(quorum, excluding=node),
         ),
         starts=(node,),
-        keep_running=quorum.voter_ids - {node} if keep_running is None else keep_running,
+        keep_running=found.keep_running,
     )
 
 

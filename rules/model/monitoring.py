@@ -67,6 +67,8 @@ class ServerCertificate:
     """None if it was verified, or if the handshake ended for another reason."""
     verified: bool = False
     """The monitor accepted it: the truststore and the clock of the monitor's host are right for this node."""
+    authority: str | None = None
+    """Who issued it: the issuer's name, and the beginning of its key's identifier if the certificate has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,8 @@ class Probe:
     answer: Answer
     answered_by: NodeId | None = None
     detail: str = ""
+    reason: "Reason | None" = None
+    """Why its answer to the request that identifies it was an error; None if it was none."""
     certificate: ServerCertificate | None = None
     """None without TLS, or if none was presented."""
     quorum_voters: str | None = None
@@ -91,6 +95,9 @@ class Probe:
     """
     roles: tuple[NodeKind, ...] | None = None
     """process.roles of its own configuration, sorted; None if not known."""
+    controller_login: str | None = None
+    """sasl.mechanism.controller.protocol of the same: how it logs in to the other controllers, if their listener uses
+    SASL."""
     returned_at_ms: tuple[Millis, ...] = ()
     """When it accepted connections after it had refused them, or its node fetched again after a pause although it
     refuses them: a process started. Oldest first, bounded by replay."""
@@ -332,6 +339,11 @@ class Access:
     def secured(self) -> bool:
         """Whether the listener requires TLS, a login or both: Kafka's tools need a --command-config there."""
         return self.protocol != "PLAINTEXT"
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether every client of the listener is the same user, User:ANONYMOUS: there is neither TLS nor a login."""
+        return not self.secured
 
     @property
     def tls(self) -> bool:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rules.model.acceptance import Accepts, accepts
 from rules.model.following import Following, following, same_replica, since_last_fetch_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.monitoring import (
@@ -94,6 +95,11 @@ class NodeFacts:
             # From outside the network the path may be the reason.
             return Process.HUNG if self.quorum.vantage is Vantage.INSIDE else Process.UNKNOWN
         return Process.RUNNING if probe.answer is Answer.THIS_CLUSTER else Process.UNKNOWN
+
+    @cached_property
+    def accepts(self) -> Accepts:
+        """What it answers there to the requests of the other voters: what it answers to the monitor."""
+        return accepts(self)
 
     @cached_property
     def fetched_since_probe(self) -> bool:

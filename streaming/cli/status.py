@@ -10,6 +10,8 @@ import typer
 from streaming.cli.options import ClusterOptions, LookBackOptions, StatusOptions, with_options
 from streaming.cli.output import print_json, print_text
 
+_EXIT_UNKNOWN = 3
+
 
 @with_options(StatusOptions)
 def status(opts: StatusOptions) -> None:
@@ -130,11 +132,12 @@ def safe_to_restart(
     """Check whether a controller may be restarted now; print the reasons if not.
 
     Safe means: without this controller, a majority of caught-up voters remains
-    that can elect a leader; every recorded endpoint resolves to its voter; no
-    other controller is down; no disk replacement and no voter change is in
-    progress. Unknown is not safe. Run it in a rolling restart before each node.
+    that can elect a leader; every recorded endpoint resolves to its voter,
+    which accepts what the others send; no other controller is down; no disk
+    replacement and no voter change is in progress. Unknown is not safe. Run it
+    in a rolling restart before each node.
 
-    Exit codes: 0 safe, 2 not safe (or invalid usage).
+    Exit codes: 0 safe, 2 not safe (or invalid usage), 3 unknown.
 
       kraftwatch safe-to-restart 2 --cluster prod=c1:9093,c2:9093,c3:9093
     """
@@ -148,4 +151,4 @@ def safe_to_restart(
         print_json(check_output.restart_json(state, answer))
     else:
         print_text(check_output.restart_text(state, answer))
-    raise typer.Exit(0 if answer.safe else 2)
+    raise typer.Exit(_EXIT_UNKNOWN if answer.safe is None else 0 if answer.safe else 2)

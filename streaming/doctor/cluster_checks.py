@@ -1,7 +1,7 @@
 """Checks one cluster: connections, logins, permissions, cluster id, clock, and which rules can be evaluated."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from connectors.errors import ObservationError
@@ -10,6 +10,7 @@ from connectors.kafka.cluster_id_lookup import ClusterDescription, repeated_ids
 from connectors.kafka.credentials import certificate_expires_at
 from connectors.kafka.messages import FetchResult
 from rules.evaluate import evaluate, thresholds_for
+from rules.formatting import and_join
 from rules.model.identifiers import Millis
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.model.replica import Poll
@@ -22,6 +23,7 @@ from streaming.replay.machine import Machine
 CERTIFICATE_DAYS = 30
 SKEW_MS = 2_000
 _DAY_S = 86_400
+_COMPARE = "# Compare authorizer.class.name and super.users of the controllers first: {} may deny the others as well"
 _ONE_CLUSTER = "give only the controllers of one cluster in bootstrap"
 _FIXES = {
     Reason.UNRESOLVABLE: "correct the address in bootstrap, or give the name an address with resolve or hosts_file",
@@ -119,10 +121,10 @@ class ClusterChecks:
             message = "no address answers: the job would observe nothing"
             yield self._result("CLUSTER", "permission", FAILS, message, "fix the connection to one address first")
             return
-        polls = [one.quorum for one in answering]
+        polls = {str(one.address): one.quorum for one in self.connectivity}
         yield self._permission("DescribeQuorum", "Describe", polls, FAILS, "leader, voters, observers and lag")
         if self.section.metadata_log:
-            fetches = [one.fetch for one in answering]
+            fetches = {str(one.address): one.fetch for one in self.connectivity}
             yield self._permission("Fetch", "ClusterAction", fetches, WARNING, "the metadata log")
         else:
             yield self._result("Fetch", "permission", OK, "not needed: metadata_log is false")
@@ -130,19 +132,32 @@ class ClusterChecks:
         yield from self._unknown_rules(answering)
 
     def _permission(
-        self, request: str, operation: str, outcomes: Sequence[object], failed: CheckStatus, what: str
+        self, request: str, operation: str, outcomes: Mapping[str, object], failed: CheckStatus, what: str
     ) -> CheckResult:
-        denied = [one for one in outcomes if isinstance(one, ObservationError) and one.reason is Reason.DENIED]
-        errors = [one for one in outcomes if isinstance(one, ObservationError) and one.reason not in NO_LEADER_REASONS]
+        """Returns whether a request is permitted. Each node decides for itself: what is not shown of one is named."""
+        errors = {at: one for at, one in outcomes.items() if isinstance(one, ObservationError)}
+        denied = {at: one for at, one in errors.items() if one.reason is Reason.DENIED}
+        # A node that answers that it does not lead has permitted the request. An authorizer that is not ready has not.
+        shown = [at for at, one in outcomes.items() if one is not None and (at not in errors or _permits(errors[at]))]
+        unshown = [at for at in outcomes if at not in shown]
         if denied:
-            message = f"missing permission (ACL): {denied[0].detail}; without it {what} cannot be read"
-            return self._result(request, "permission", failed, message, *self._acl_commands(operation))
-        if errors and len(errors) == len(outcomes):
-            fix = "read the node's log"
-            if request == "Fetch":
+            first = next(iter(denied.values()))
+            places = and_join(denied, 4)
+            where, hint = (f" at {places}", [_COMPARE.format(places)]) if shown else ("", [])
+            message = f"missing permission (ACL){where}: {first.detail}; without it {what} cannot be read"
+            return self._result(request, "permission", failed, message, *hint, *self._acl_commands(operation))
+        if not shown:
+            first = next(iter(errors.values()))
+            fix = _FIXES[first.reason] if first.reason is Reason.NOT_READY else "read the node's log"
+            if request == "Fetch" and first.reason is not Reason.NOT_READY:
                 fix = "give the addresses of the controllers, if a firewall permits it: brokers do not serve the log"
-            return self._result(request, "permission", failed, str(errors[0]), fix)
-        return self._result(request, "permission", OK, f"permitted: {what}")
+            return self._result(request, "permission", failed, str(first), fix)
+        unready = [at for at in unshown if at in errors and errors[at].reason is Reason.NOT_READY]
+        unshown = [at for at in unshown if at not in errors or errors[at].reason is not Reason.UNSUPPORTED]
+        message = f"permitted: {what}" if not unshown else f"permitted at {and_join(shown, 4)}: {what}"
+        message += f"; not known at {and_join(unshown, 4)}" if unshown else ""
+        fixes = (_FIXES[Reason.NOT_READY],) if unready else ()
+        return self._result(request, "permission", WARNING if unready else OK, message, *fixes)
 
     def _acl_commands(self, operation: str) -> tuple[str, ...]:
         section = self.section
@@ -238,6 +253,11 @@ def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
         message = f"it is cluster {cluster_id}, as cluster {first} is: every alert would be sent twice"
         fix = "give each section the controllers of its own cluster in bootstrap"
         yield check_result(name, "DescribeCluster", "identity", FAILS, message, fix)
+
+
+def _permits(answer: ObservationError) -> bool:
+    """Returns whether a node that gave this answer has authorized the request."""
+    return answer.reason is Reason.NO_LEADER
 
 
 def _settings(section: ClusterSection) -> ClusterSettings:

@@ -16,6 +16,11 @@ from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import ClusterState, StatusSource, UnknownStatus, status_json
 from streaming.status.health import health, records_at_risk, worst_first
 
+_ANSWERS = {
+    True: (" SAFE ", "bold black on green"),
+    False: (" NOT SAFE ", "bold white on red"),
+    None: (" UNKNOWN ", "bold black on yellow"),
+}
 _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seconds (a restart, an election)"
 
 
@@ -107,12 +112,12 @@ def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]
 
 def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
     """Returns the text of `safe-to-restart`."""
-    word, style = (" SAFE ", "bold black on green") if answer.safe else (" NOT SAFE ", "bold white on red")
+    word, style = _ANSWERS[answer.safe]
     text = Text.assemble((word, style), (f" {visible(state.quorum.cluster)}, controller {answer.node}\n", "bold"))
     if answer.safe and answer.remaining is not None and answer.votes_needed is not None:
         remaining, needed = and_join(answer.remaining, 20), needed_text(answer.votes_needed, "vote")
         text.append(f"  without it {remaining} remain, caught up; {needed}\n")
-    for each in answer.against:
+    for each in (*answer.against, *answer.unknown):
         text.append(f"  {visible(each)}\n")
     for each in answer.notes:
         text.append(f"  note: {visible(each)}\n", "dim")

@@ -20,6 +20,7 @@ from rules.analysis.electability import (
 )
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
 from rules.analysis.leadership import current_leader, leaderless
+from rules.analysis.votes import COMPARE, unproved
 from rules.finding import Plain
 from rules.formatting import and_join, numbered, plural, visible
 from rules.model.identifiers import Endpoint, Epoch, NodeId
@@ -57,6 +58,8 @@ class Controllers:
     """Why nothing can be predicted, as a sentence; None if something can."""
     doubtful: Mapping[NodeId, str] = field(default_factory=dict)
     """The controllers of which it is unknown whether the others reach them, or they take part, and why."""
+    advice: str = ""
+    """How to find that out; empty if it is not known either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +128,7 @@ def controllers_of_quorum(quorum: Quorum) -> Controllers:
         return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=current_leader(quorum))
     statuses = last_known_endpoint_statuses(quorum)
     members = restarted_voters(quorum, statuses)
-    unobserved = None
+    unobserved, doubts = None, doubtful(quorum, statuses)
     if leaderless(quorum) is not None:
         members = without_refusing_voters(members, statuses)
         unobserved = NO_ELECTION if forecast_election(members).electable else None
@@ -135,8 +138,9 @@ def controllers_of_quorum(quorum: Quorum) -> Controllers:
         voters=voters,
         leader=current_leader(quorum),
         unobserved=unobserved,
-        assumed=tuple(_assumed(members, statuses)),
-        doubtful=doubtful(quorum, statuses),
+        assumed=tuple(_assumed(members, [one for one in statuses if one.voter.key.id not in doubts])),
+        doubtful=doubts,
+        advice=COMPARE if quorum.derived(unproved) else "",
     )
 
 
@@ -188,7 +192,8 @@ def _undecided(
     for node, why in sorted(controllers.doubtful.items()):
         nodes.setdefault(why, []).append(node)
     reasons = (f"{why} ({numbered('controller', those)})" for why, those in nodes.items())
-    return f"whether all take part is unknown: {'; '.join(reasons)}"
+    advice = f": {controllers.advice}" if controllers.advice else ""
+    return f"whether all take part is unknown: {'; '.join(reasons)}{advice}"
 
 
 def _changed(one: RestartedController, change: Change) -> RestartedController:

@@ -42,6 +42,8 @@ _REACHES = {"ok": YES, "stale": NO, "down": NO}
 """Whether others reach a voter, by the verdict on its endpoint."""
 _CANNOT_LEAD = {"certificate", "not-serving"}
 _STATUS = "status"
+_NOT_COUNTED = "compare its settings with those of the others before you restart it"
+"""How the note ends about a voter that may be of no use to the others: no number of voters that may fail counts it."""
 
 
 def claims_of(outputs: Outputs) -> tuple[Claim, ...]:
@@ -139,12 +141,13 @@ def _lost(faults: Sequence[str], following: str) -> bool:
 def _of_restarts(outputs: Outputs, reader: Reader) -> Iterator[Claim]:
     for node, answer in outputs.restarts.items():
         output = f"safe-to-restart {node}"
-        known = not all(reason.startswith("unknown") for reason in answer.against)
-        if answer.safe or known:
+        if answer.safe is not None:
             safe, said = one_of(YES if answer.safe else NO), "SAFE" if answer.safe else f"NOT SAFE: {answer.against[0]}"
             yield Claim(about=About.RESTART, node=node, values=safe, output=output, said=said)
-        for reason in answer.against:
+        for reason in (*answer.against, *answer.unknown):
             yield from read(reason, reader.of(output, None))
+        if any(note.endswith(_NOT_COUNTED) for note in answer.notes):
+            yield Claim(about=About.VOTES, node=node, values=one_of(YES, NO), output=output, said="it differs")
         if any(note.startswith("it leads:") for note in answer.notes):
             yield Claim(about=About.LEADER, values=one_of(int(node)), output=output, said="it leads")
         for other in answer.remaining or ():

@@ -159,6 +159,7 @@ def _of_restarts(asked: _Claims) -> Iterator[Contradiction]:
     failing = {
         *asked.unreached,
         *(one.node for one in asked.about(About.FOLLOWS) if Follows.IN_SYNC not in one.values),
+        *(one.node for one in asked.about(About.VOTES) if not one.affirms),
     }
     for safe in asked.about(About.RESTART):
         node = safe.node

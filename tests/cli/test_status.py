@@ -74,17 +74,18 @@ def test_unresolvable_name_is_unknown_and_not_an_outage() -> None:
     assert " UNKNOWN " in ended.stdout
 
 
-def test_restart_without_a_leader_is_not_safe() -> None:
+def test_restart_without_an_answer_is_unknown() -> None:
     ended = kraftwatch("safe-to-restart", "1", *A, "--timeout", "1", "--json")
 
-    assert ended.exit_code == 2
-    assert json.loads(ended.stdout)["safe"] is False
+    assert ended.exit_code == 3
+    assert json.loads(ended.stdout)["safe"] is None
+    assert " UNKNOWN " in kraftwatch("safe-to-restart", "1", *A, "--timeout", "1").stdout
 
 
-def test_restart_is_not_safe_if_no_name_resolves_and_the_name_is_in_the_answer() -> None:
+def test_restart_is_unknown_if_no_name_resolves_and_the_name_is_in_the_answer() -> None:
     ended = kraftwatch("safe-to-restart", "1", "--cluster", "a=c1.invalid:9093", "--timeout", "1", "--json")
 
-    assert ended.exit_code == 2
+    assert ended.exit_code == 3
     answer = json.loads(ended.stdout)
-    assert answer["against"] == ["unknown: nothing of the metadata log has been read yet"]
+    assert answer["unknown"] == ["nothing of the metadata log has been read yet"]
     assert "c1.invalid does not resolve" in answer["notes"][0]

@@ -45,10 +45,14 @@ def _probe(name: str, probe: Probe, times: Times) -> str:
         words.append(f"of node {probe.node} at {endpoints([probe.endpoint])}")
     if probe.detail:
         words.append(probe.detail)
+    if probe.reason is not None:
+        words.append(f"because of {probe.reason}")
     if probe.quorum_voters is not None:
         words.append(f"configured with voters {probe.quorum_voters}")
     if probe.roles is not None:
         words.append(f"with roles {listed(probe.roles)}")
+    if probe.controller_login is not None:
+        words.append(f"logs in to controllers with {probe.controller_login}")
     if probe.returned_at_ms:
         words.append(f"started at {listed(times.at(at_ms) for at_ms in probe.returned_at_ms)}")
     if probe.certificate is not None:
@@ -59,7 +63,9 @@ def _probe(name: str, probe: Probe, times: Times) -> str:
 def _certificate(one: ServerCertificate, times: Times) -> str:
     verified = "verified" if one.verified else "not verified"
     fault = "" if one.fault is None else f" because it is {one.fault}"
-    return f"certificate valid {times.at(one.valid_from_ms)} to {times.at(one.expires_at_ms)}, {verified}{fault}"
+    issuer = "" if one.authority is None else f" of {one.authority}"
+    valid = f"valid {times.at(one.valid_from_ms)} to {times.at(one.expires_at_ms)}"
+    return f"certificate{issuer} {valid}, {verified}{fault}"
 
 
 def _kept_addresses(quorum: Quorum) -> Iterator[Fact]:

@@ -13,6 +13,7 @@ from rules.model.monitoring import (
     CertificateFault,
     Connection,
     Probe,
+    Reason,
     Resolution,
     ServerCertificate,
 )
@@ -47,6 +48,10 @@ _PROBED: Mapping[str, dict[str, object]] = {
         for one in (Connection.REFUSED, Connection.TIMED_OUT, Connection.UNREACHABLE)
     },
     **{one.value: {"answer": one, "answered_by": None} for one in Answer},
+    **{
+        one.value: {"answer": Answer.NOT_ALLOWED, "answered_by": None, "reason": one}
+        for one in (Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL, Reason.NOT_READY)
+    },
 }
 
 
@@ -55,8 +60,9 @@ def probe_(made: Situation, words: Words) -> None:
     """probe 1,2 refused [ago 2s] [by 4] [addresses 10.0.0.9] [at c1:9095]: the newest probe of a voter's endpoint.
 
     The result is ok, name-not-found, resolver-fails, refused, timed-out, unreachable, or what answered: this-cluster,
-    other-cluster, other-node, not-kafka, no-answer, not-allowed or not-asked. `never`: it was not probed. Without `at`
-    every recorded endpoint of the voter is probed.
+    other-cluster, other-node, not-kafka, no-answer, not-allowed or not-asked; or why it does not allow the request:
+    denied, not-authenticated, tls-failed, wrong-protocol, not-ready. `never`: it was not probed. Without `at` every
+    recorded endpoint of the voter is probed.
     """
     at_ms, by, addresses = age(words, "ago", f"{PROBED_AGO_MS}ms"), words.number("by"), words.option("addresses")
     where = words.option("at")
@@ -90,18 +96,21 @@ def returned(made: Situation, words: Words) -> None:
 
 @command("certificates")
 def certificates(made: Situation, words: Words) -> None:
-    """certificates [1=expired] [2=wrong-host,200d] [3=9.5d]: all endpoints present one; a fault, how long it is valid.
+    """certificates [1=expired] [2=wrong-host,200d] [3=9.5d,CN=b]: all endpoints present one; its fault, days, issuer.
 
-    The faults: expired, not-yet-valid, wrong-host, untrusted. Without a word, 300 days are left.
+    The faults: expired, not-yet-valid, wrong-host, untrusted. Without a word, 300 days are left, and CN=ca issued it.
     """
     made.access = replace(made.access, protocol="SASL_SSL") if not made.access.secured else made.access
     faults: dict[int, CertificateFault] = {}
     left_ms: dict[int, int] = {}
+    authorities: dict[int, str] = {}
     for one in words.rest():
         node, _, values = one.partition("=")
         for value in values.split(","):
             if value[0].isdigit() or value[0] == "-":
                 left_ms[int(node)] = milliseconds(value)
+            elif "=" in value:
+                authorities[int(node)] = value
             else:
                 faults[int(node)] = CertificateFault(value)
 
@@ -116,6 +125,7 @@ def certificates(made: Situation, words: Words) -> None:
             expires_at_ms=Millis(NOW + left),
             fault=fault,
             verified=fault is None,
+            authority=authorities.get(probe.node, "CN=ca"),
         )
         answer = Answer.NOT_ALLOWED if fault else probe.answer
         return replace(probe, certificate=certificate, answer=answer)
@@ -138,3 +148,12 @@ def roles(made: Situation, words: Words) -> None:
     node = int(words.word())
     listed = tuple(sorted(map(NodeKind, words.word().split(","))))
     made.probes.setdefault(node, []).append((at_ms, {"roles": listed}))
+
+
+@command("controller-login")
+def controller_login(made: Situation, words: Words) -> None:
+    """controller-login 1,2 SCRAM-SHA-512 [ago 2s]: how these controllers log in to the others, as they answer it."""
+    at_ms = age(words, "ago", f"{PROBED_AGO_MS}ms")
+    which, mechanism = numbers(words.word()), words.word()
+    for node in which:
+        made.probes.setdefault(node, []).append((at_ms, {"controller_login": mechanism}))

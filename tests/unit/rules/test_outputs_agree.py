@@ -17,9 +17,9 @@ from tests.situation.commands import situation
 
 MOST_CASES = {
     Kind.IN_SYNC: 1,
-    Kind.FAILURES: 4,
+    Kind.FAILURES: 1,
     Kind.ELECTABLE: 4,
-    Kind.RESTART: 2,
+    Kind.RESTART: 3,
     Kind.ADVISED: 2,
     Kind.DISK: 1,
     Kind.REMEDIES: 1,

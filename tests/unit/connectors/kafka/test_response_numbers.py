@@ -9,6 +9,7 @@ from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsRespons
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import parse_describe_cluster
 from connectors.kafka.messages import (
+    parse_controller_login,
     parse_describe_quorum,
     parse_fetch,
     parse_fetch_snapshot,
@@ -164,6 +165,12 @@ def test_roles_are_read_if_they_are_known(
     response: DescribeConfigsResponse, found: tuple[NodeKind, ...] | None
 ) -> None:
     assert parse_roles(response) == found
+
+
+def test_login_of_a_controller_is_read_if_it_is_known() -> None:
+    login = ("sasl.mechanism.controller.protocol", "SCRAM-SHA-512")
+    assert parse_controller_login(configs(("node.id", "1"), login)) == "SCRAM-SHA-512"
+    assert parse_controller_login(configs(login, error_code=31)) is None
 
 
 def test_minus_one_is_no_epoch_and_zero_is_the_first() -> None:

@@ -32,8 +32,10 @@ def answer(quorum: Quorum, node: int, prefix: str) -> Iterator[str]:
     values = {**thresholds["voter-disk-replaced"].values, **thresholds["stale-voter-endpoint"].values}
     findings = evaluate(quorum, thresholds).findings
     result = safe_to_restart(quorum, NodeId(node), Thresholds(values=values), findings)
-    yield f"{prefix}restart {result.node}: {'safe' if result.safe else 'not safe'}"
+    said = {True: "safe", False: "not safe", None: "unknown"}[result.safe]
+    yield f"{prefix}restart {result.node}: {said}"
     yield from (f"  - {why}" for why in result.against)
+    yield from (f"  ? {why}" for why in result.unknown)
     yield from (f"  note: {note}" for note in result.notes)
 
 

@@ -280,6 +280,38 @@ def test_missing_leader_is_reported_with_the_fix() -> None:
     assert remedy(found, "rules") == "start the controllers that do not run: a leader needs the majority of the voters"
 
 
+NOT_READY = ObservationError(Reason.NOT_READY, "Fetch: the authorizer is not ready, the node knows no leader yet")
+OTHER = replace(HEALTHY, address=Address("c2", 9093), quorum=NO_LEADER)
+
+
+@pytest.mark.parametrize(
+    ("other", "status", "said"),
+    [
+        (OTHER, "ok", "permitted: the metadata log"),
+        (replace(OTHER, quorum=None, fetch=None, failure=("connection", REFUSED)), "ok",
+         "permitted at c1:9093: the metadata log; not known at c2:9093"),
+        (replace(OTHER, fetch=NOT_READY), "warning", "permitted at c1:9093: the metadata log; not known at c2:9093"),
+        (replace(OTHER, fetch=DENIED_FETCH), "warning",
+         "missing permission (ACL) at c2:9093: Fetch needs CLUSTER_ACTION on CLUSTER; "
+         "without it the metadata log cannot be read"),
+    ],
+    ids=["both", "one does not answer", "one is not ready", "one denies"],
+)  # fmt: skip
+def test_a_permission_is_said_of_the_controllers_that_showed_it(
+    other: ConnectivityCheck, status: str, said: str
+) -> None:
+    (found,) = (one for one in results(HEALTHY, other) if (one.name, one.subject) == ("permission", "Fetch"))
+    assert (found.status.value, found.message) == (status, said)
+
+
+def test_nothing_is_permitted_while_no_authorizer_is_ready() -> None:
+    """All controllers restarted with an authorizer that denies them: none becomes the leader."""
+    found = results(*(replace(each, quorum=NOT_READY, fetch=NOT_READY, skew_ms=None) for each in (HEALTHY, OTHER)))
+    said = {one.subject: one.message for one in found if one.name == "permission"}
+    assert "permitted" not in " ".join(said.values())
+    assert said["Fetch"] == str(NOT_READY)
+
+
 def test_bootstrap_addresses_of_two_clusters_fail() -> None:
     other = replace(
         HEALTHY, address=Address("s1", 9093), cluster=ClusterDescription(cluster_id="other", controllers=())

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 
+from rules.analysis.electability import electable, failures_left
+from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from streaming.status.what_if import Change, controllers_of_quorum, what_if
 from tests.present import present
@@ -105,3 +108,40 @@ def test_a_voter_that_answers_no_new_connection_is_never_counted_on(result: str)
     else:
         assert lost.electable is False
     assert what_if(controllers, Change(moved={}, lost=frozenset(), restarted=None)).electable
+
+
+@pytest.mark.parametrize("result", ["never", "resolver-fails", "not-ready"])
+def test_a_voter_that_no_probe_has_reached_is_assumed_to_be_there_only_in_a_recorded_quorum(result: str) -> None:
+    quorum = situation(f"probe 1 {result}")
+    controllers = controllers_of_quorum(quorum)
+    change = Change(moved={}, lost=frozenset({NodeId(3)}), restarted=None)
+    assert (what_if(controllers, change).electable, controllers.assumed) == (None, ())
+
+    recorded = controllers_of_quorum(replace(quorum, now_ms=Millis(quorum.now_ms + 3_600_000)))
+    assert what_if(recorded, change).electable
+    assert recorded.assumed
+
+
+@pytest.mark.parametrize("command", ["probe 1 denied", "fails view denied 1"])
+def test_no_election_is_promised_while_a_controller_denies_what_the_others_send(command: str) -> None:
+    """Kafka ends each controller that asks it for its vote, also if the others are a majority without it."""
+    quorum = situation("voters 5", command)
+    controllers = controllers_of_quorum(quorum)
+
+    def answer(*lost: int, restarted: frozenset[NodeId] | None = None) -> bool | None:
+        change = Change(moved={}, lost=frozenset(map(NodeId, lost)), restarted=restarted)
+        return what_if(controllers, change).electable
+
+    assert (answer(), answer(5), answer(1)) == (None, None, True)
+    assert answer(restarted=frozenset({NodeId(2)})), "the leader stays"
+    assert electable(quorum, endpoint_statuses(quorum, quorum.poll)) is None
+    assert failures_left(quorum) is None
+
+
+def test_certificates_of_two_authorities_count_by_the_one_of_most() -> None:
+    controllers = controllers_of_quorum(situation("certificates 1=CN=new"))
+
+    def answer(*lost: int) -> bool | None:
+        return what_if(controllers, Change(moved={}, lost=frozenset(map(NodeId, lost)), restarted=None)).electable
+
+    assert (answer(), answer(1), answer(2)) == (True, True, None)

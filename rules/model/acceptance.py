@@ -1,0 +1,110 @@
+"""Whether a controller accepts, where the others dial it, what they send: what it answers to the monitor shows it.
+
+A candidate sends Vote to every voter, and a controller that knows no leader fetches from any of them. These requests
+need CLUSTER_ACTION on CLUSTER, as the monitor's Fetch does (Kafka's ControllerApis). A controller that is denied ends:
+"Received cluster authorization error" is fatal (KafkaRaftClient.handleTopLevelError). One whose login or TLS handshake
+fails tries again for ever (KafkaNetworkChannel).
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Vantage
+
+if TYPE_CHECKING:
+    from rules.model.node_facts import NodeFacts
+
+_REPEATED_MS = Millis(60_000)
+"""A request that fails is repeated at least twice in this time."""
+_REJECTED = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_PROTOCOL})
+_NOT_REACHED = frozenset({Connection.TIMED_OUT, Connection.UNREACHABLE})
+_SOURCES = {
+    Reason.DENIED: frozenset({ObservationSource.LEADER_VIEW, ObservationSource.LOG}),
+    **dict.fromkeys(_REJECTED, frozenset(ObservationSource) - {ObservationSource.PROBE}),
+}
+"""The requests that show it: DescribeQuorum needs another permission."""
+
+
+class Acceptance(StrEnum):
+    """What a controller answers there to what the other controllers send too."""
+
+    ACCEPTED = "accepted"
+    """It answered the monitor's Fetch; or it leads, and others fetch."""
+    DENIED = "denied"
+    """Its authorizer denies the Fetch: a controller that it denies ends."""
+    REJECTED = "rejected"
+    """It ends the TLS handshake or the login, or uses another protocol than the monitor."""
+    UNKNOWN = "unknown"
+    """Nothing current shows it."""
+
+
+class Accepts(NamedTuple):
+    """The fact, with its reason."""
+
+    answer: Acceptance
+    why: str
+    """Why it is not known to accept, as the rest of a sentence about the controller; empty if it is, or unobserved."""
+
+
+def accepts(node: "NodeFacts") -> Accepts:
+    """Returns what a controller answers to the requests of the others, by the newest requests of the monitor."""
+    reason = next(_rejections(node), None)
+    if reason is Reason.DENIED:
+        if _serves_followers(node):
+            return Accepts(Acceptance.ACCEPTED, "")
+        return Accepts(Acceptance.DENIED, _denied(node))
+    if reason is not None:
+        why = f"rejects the monitor, and maybe the other controllers ({reason} at {node.endpoint})"
+        return Accepts(Acceptance.REJECTED, why)
+    probe = node.probe
+    if probe is not None and probe.reason is Reason.NOT_READY:
+        why = "starts: its authorizer is not ready, and only users in super.users get an answer"
+        return Accepts(Acceptance.UNKNOWN, why)
+    if answers_monitor(node):
+        return Accepts(Acceptance.ACCEPTED, "")
+    if node.quorum.vantage is Vantage.OUTSIDE and probe is not None and probe.connection in _NOT_REACHED:
+        return Accepts(Acceptance.UNKNOWN, "cannot be reached from the monitor's host")
+    return Accepts(Acceptance.UNKNOWN, "")
+
+
+def answers_monitor(node: "NodeFacts") -> bool:
+    """Returns whether it currently answers the monitor's Fetch."""
+    viewed = node.view is not None and node.view.this_cluster
+    return viewed or (node.probe is not None and node.probe.answer is Answer.THIS_CLUSTER)
+
+
+def _rejections(node: "NodeFacts") -> Iterator[Reason | Answer]:
+    """Yields why its current answers reject the monitor: the attempts that no later answer has followed, the probe."""
+    quorum, viewed_at_ms = node.quorum, -1 if node.view is None else node.view.observed_at_ms
+    for each in quorum.failures:
+        current = each.last_at_ms >= viewed_at_ms and quorum.is_current(each.last_at_ms, _REPEATED_MS)
+        shows = each.endpoint == str(node.endpoint) and each.source in _SOURCES.get(each.reason, ())
+        if shows and current and not (each.reason is Reason.TLS_FAILED and _is_rejected_here(node)):
+            yield each.reason
+    probe = None if _is_rejected_here(node) else node.probe
+    if probe is not None and probe.answer is Answer.NOT_ALLOWED and probe.reason is not Reason.NOT_READY:
+        yield probe.reason or probe.answer
+
+
+def _is_rejected_here(node: "NodeFacts") -> bool:
+    """Returns whether it is the monitor that rejects the controller: it does not accept its certificate."""
+    certificate = None if node.probe is None else node.probe.certificate
+    return certificate is not None and certificate.fault is not None
+
+
+def _serves_followers(node: "NodeFacts") -> bool:
+    """Returns whether it leads and another voter fetches from it now: each Fetch is authorized."""
+    quorum, poll = node.quorum, node.quorum.poll if node.quorum.has_current_poll else None
+    if poll is None or poll.leader_id != node.id:
+        return False
+    others = (quorum.nodes[row.key.id] for row in poll.voters if row.key.id != node.id)
+    return any(other.following.fetches for other in others)
+
+
+def _denied(node: "NodeFacts") -> str:
+    where = f"its authorizer denies CLUSTER_ACTION at {node.endpoint}"
+    if node.quorum.access.anonymous:
+        return f"denies the monitor what the other controllers send too ({where}, and without a login all are one user)"
+    return f"denies the monitor, and maybe the other controllers ({where})"

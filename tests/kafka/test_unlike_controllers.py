@@ -1,0 +1,163 @@
+"""A controller that denies what the others send, or that they do not trust, is of no use in the next election.
+
+Nothing fails while the leader runs: it fetches over its own connection. No answer counts on it before.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rules.analysis.electability import electable, failures_left
+from rules.analysis.endpoint_status import endpoint_statuses
+from rules.analysis.freshness import fresh_poll
+from rules.analysis.leadership import leaderless
+from rules.analysis.safe_to_restart import safe_to_restart
+from rules.analysis.votes import unlike
+from rules.evaluate import thresholds_for
+from rules.model.identifiers import NodeId
+from streaming.status.what_if import Change, controllers_of_quorum, what_if
+from tests.cli import program
+from tests.eventually import eventually
+from tests.job.conftest import await_fetches_of_all_voters
+from tests.kafka.conftest import MakeLab
+from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
+from tests.kafka.monitored_cluster import monitored_cluster_of
+from tests.lab import Lab
+from tests.lab_certificate_authority import LabCertificateAuthority
+from tests.lab_security import ADMIN
+
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(400)]
+_AUTHORIZER = """
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:admin
+"""
+_FATAL = "Received cluster authorization error"
+_UNKNOWN = 3
+
+
+def deny_others(lab: Lab, node: int) -> None:
+    """Restarts a controller with an authorizer for which the other controllers, User:ANONYMOUS, are nobody."""
+    file = lab.node(node).properties_file
+    lab.stop(node)
+    file.write_text(file.read_text(encoding="utf-8") + _AUTHORIZER, encoding="utf-8")
+    lab.start(node)
+
+
+def answers(lab: Lab, *verb: str) -> tuple[int, Mapping[str, Any]]:
+    """Returns the exit code of a command and what it printed."""
+    ended = program.kraftwatch(*verb, "--cluster", f"{NAME}={','.join(lab.bootstrap)}", "--json")
+    return ended.exit_code, json.loads(ended.stdout)
+
+
+def test_nothing_counts_on_an_election_that_a_controller_would_end(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=0, version="4.3.1")
+    leader, (denying, other) = quorum.leader, quorum.followers
+    with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
+        monitor = monitored_cluster_of(quorum, gatherer)
+        monitor.wait_until_observed()
+        deny_others(quorum, denying)
+        monitor.wait_for_quorum(lambda seen: failures_left(seen) is None and fresh_poll(seen) is not None, within_s=60)
+        seen = monitor.machine.quorum()
+        assert electable(seen, endpoint_statuses(seen, fresh_poll(seen))) is None
+
+    where = f"its authorizer denies CLUSTER_ACTION at {quorum.node(denying).endpoint}"
+    why = f"controller {denying} denies the monitor what the other controllers send too ({where}"
+
+    def restart_is_unknown(node: int) -> None:
+        exit_code, answer = answers(quorum, "safe-to-restart", str(node))
+        assert (exit_code, answer["safe"], answer["against"]) == (_UNKNOWN, None, [])
+        assert why in answer["unknown"][0]
+
+    def election_is_unknown(*change: str) -> None:
+        exit_code, answer = answers(quorum, "what-if", *change)
+        assert (exit_code, answer["electable"]) == (_UNKNOWN, None)
+        assert why.partition(" ")[2].partition(" ")[2] in answer["unknown"]
+
+    for node in (leader, other):
+        eventually(partial(restart_is_unknown, node), within_s=60)
+    for change in ((), ("--lose", str(leader)), ("--restart", str(leader))):
+        eventually(partial(election_is_unknown, *change), within_s=60)
+
+    def everything_else_is_right() -> None:
+        assert answers(quorum, "safe-to-restart", str(denying))[0] == 0, "its own restart ends it"
+        assert answers(quorum, "what-if", "--lose", str(denying))[0] == 0
+        _, status = answers(quorum, "status")
+        assert (status["electable"], status["failures_left"]) == (None, None)
+        _, doctor = answers(quorum, "doctor")
+        said = {one["subject"]: one["said"] for one in doctor["checks"] if one["check"] == "permission"}
+        assert f"at {quorum.node(denying).endpoint}: Fetch needs CLUSTER_ACTION" in said["Fetch"]
+
+    eventually(everything_else_is_right, within_s=60)
+
+    quorum.kill(leader)
+
+    def others_ended() -> None:
+        assert not any(quorum.node(node).running for node in quorum.controllers)
+
+    eventually(others_ended, within_s=60)
+    assert _FATAL in quorum.node(other).log_file.read_text(encoding="utf-8")
+
+
+def test_no_permission_is_claimed_while_all_controllers_deny_each_other(lab: MakeLab) -> None:
+    quorum = lab(controllers=3, brokers=0, version="4.3.1")
+    quorum.stop(*quorum.controllers)
+    for node in quorum.controllers:
+        file = quorum.node(node).properties_file
+        file.write_text(file.read_text(encoding="utf-8") + _AUTHORIZER, encoding="utf-8")
+    quorum.start(*quorum.controllers, wait=False)
+
+    def nothing_is_permitted() -> None:
+        _, doctor = answers(quorum, "doctor")
+        said = [one["said"] for one in doctor["checks"] if one["check"] == "permission"]
+        assert said
+        assert not [each for each in said if each.startswith("permitted")], said
+
+    eventually(nothing_is_permitted, within_s=90)
+
+
+def test_nothing_counts_on_a_controller_whose_certificate_is_of_another_authority(lab: MakeLab, tmp_path: Path) -> None:
+    """The others do not trust it, the monitor trusts both."""
+    quorum = lab(controllers=3, brokers=0, users=[])
+    leader, (untrusted, other) = quorum.leader, quorum.followers
+    security, authority = quorum.security, LabCertificateAuthority(tmp_path / "authority")
+    both = tmp_path / "both.pem"
+    both.write_text(security.ca_file.read_text() + authority.file.read_text())
+    options = {
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(both),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": ADMIN,
+        "sasl_plain_password": security.passwords[ADMIN],
+    }
+    with run_gatherer(tmp_path / "monitor", cluster_of(quorum, options=options)) as gatherer:
+        monitor = monitored_cluster_of(quorum, gatherer)
+        monitor.wait_for_quorum(lambda seen: failures_left(seen) == 1, within_s=60)
+
+        file = quorum.node(untrusted).properties_file
+        certificate = f"ssl.keystore.location={security.server_file}"
+        quorum.stop(untrusted)
+        issued = f"ssl.keystore.location={authority.issue('server')}"
+        file.write_text(file.read_text(encoding="utf-8").replace(certificate, issued), encoding="utf-8")
+        quorum.security.trust(authority.file)
+        quorum.start(untrusted)
+        await_fetches_of_all_voters(quorum)
+        monitor.wait_for_quorum(lambda seen: "trust each other" in unlike(seen).get(NodeId(untrusted), ""), within_s=90)
+
+        seen = monitor.machine.quorum()
+        controllers = controllers_of_quorum(seen)
+
+        def survives(lost: int) -> bool | None:
+            return what_if(controllers, Change(moved={}, lost=frozenset({NodeId(lost)}), restarted=None)).electable
+
+        assert {node: survives(node) for node in quorum.controllers} == {untrusted: True, leader: None, other: None}
+        thresholds = thresholds_for({})["stale-voter-endpoint"]
+        assert safe_to_restart(seen, NodeId(leader), thresholds, ()).safe is None
+        assert failures_left(seen) == 0
+
+        quorum.kill(leader)
+        monitor.wait_for_quorum(lambda seen: leaderless(seen) is not None, within_s=60)
+    assert "SSL handshake failed" in quorum.node(other).log_file.read_text(encoding="utf-8")

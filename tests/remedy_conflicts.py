@@ -77,7 +77,7 @@ class Advice:
             self.kept_running |= _named(line.partition(":")[0])
 
     def _forbid_start(self, step: int, line: str) -> None:
-        for node in _named(line.partition(":")[0]):
+        for node in _named(line.partition(":")[0].partition(" before ")[0]):
             self.not_before.setdefault(node, []).append((step, line))
 
 

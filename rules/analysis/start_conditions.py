@@ -4,6 +4,8 @@ What can be destroyed:
 
 - the only copy of acknowledged records: a replica that was in the ISR or ELR before an unclean election (KIP-704,
   KIP-966) truncates its log to the new leader's when it starts;
+- records that only the replica has for which a partition without a leader waits: a broker that starts before may be
+  elected without them;
 - the only in-sync copy of a RECOVERING partition, on a broker that runs;
 - lost metadata: a node that follows the new log truncates its copy of `__cluster_metadata`;
 - the voter set: a voter that a forced change removed still has the former voter set on its disk;
@@ -21,6 +23,7 @@ from typing import NamedTuple
 from rules.analysis.endpoint_status import with_dialled_voters
 from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views
 from rules.analysis.leadership import leaderless, leaders_of_newest_epoch
+from rules.analysis.offline_partitions import brokers_first
 from rules.analysis.roles import controllers_only
 from rules.formatting import and_join
 from rules.model.following import following
@@ -73,6 +76,7 @@ def before_a_start(quorum: Quorum, nodes: Iterable[NodeId], *, unchanged: bool =
     """
     ordered = sorted({*nodes})
     steps = [COPY_METADATA_FIRST] if metadata_contradicts(quorum) else []
+    steps += _first([*brokers_first(quorum, ordered)])
     brokers = [node for node in ordered if not unchanged or node not in quorum.derived(controllers_only)]
     steps += _first([_copy_first(quorum, node, directories) for node, directories in _held(quorum, brokers)])
     in_sync = quorum.derived(only_in_sync_copies)
@@ -148,8 +152,9 @@ def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]
 
     These are, for each RECOVERING partition, the replicas that were in the ISR or ELR before the election and are not
     in the ISR now (every replica outside the ISR if the log does not show which they were, none if the last leader was
-    elected). And, for each remembered unclean election, the brokers that were passed over and have not started since:
-    the partition may have recovered from another replica.
+    elected with its directory). And, for each remembered unclean election, the brokers that were passed over and have
+    not started since: the partition may have recovered from another replica. The same for the other replicas of one
+    that its broker has created again in another directory.
     """
     of_recoveries = ((node, _recovering(one)) for one in quorum.recovering for node in _holders(one))
     of_elections = (
@@ -159,12 +164,20 @@ def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]
         if _has_not_run_since(quorum, node, one.last_offset)
         for partition in one.partitions
     )
-    return _by_node(chain(of_recoveries, of_elections))
+    of_emptied = (
+        (node, _directory(one.topic, one.topic_id, partition))
+        for one in quorum.history.emptied
+        if not one.returned(quorum.brokers)
+        for node in one.others
+        if _has_not_run_since(quorum, node, one.offset)
+        for partition in one.numbers
+    )
+    return _by_node(chain(of_recoveries, of_elections, of_emptied))
 
 
 def only_in_sync_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
     """Returns the brokers that lead RECOVERING partitions as the only in-sync replica, with the directories."""
-    led = (one for one in quorum.recovering if len(one.replicas) > 1)
+    led = (one for one in quorum.recovering if len(one.replicas) > 1 and not one.emptied)
     return _by_node((one.leader, _recovering(one)) for one in led if one.leader is not None)
 
 
@@ -201,7 +214,7 @@ def _names(directories: Collection[PartitionDirectory], most: int) -> str:
 def _holders(recovery: Recovery) -> set[NodeId]:
     if recovery.last_leader:
         return set()
-    known = {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())}
+    known = () if recovery.emptied else {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())}
     return (known or {*recovery.replicas} - {*recovery.added}) - {recovery.leader, *recovery.isr}
 
 

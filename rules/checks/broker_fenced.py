@@ -19,9 +19,11 @@ What it means
 What to do
     1. If the alert says so, copy the named directories before the broker starts. After an unclean election it may hold
        the only copy of acknowledged records, and it truncates them when it starts.
-    2. If the broker's process is down, start it.
-    3. If it has registered since, read in its log how far its start is, and wait while it makes progress.
-    4. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
+    2. If the alert names a broker that has to be back first, start that one: partitions that both hold wait for it, and
+       with unclean.leader.election.enable this one would lead them without the records that it lacks.
+    3. If the broker's process is down, start it.
+    4. If it has registered since, read in its log how far its start is, and wait while it makes progress.
+    5. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
        long pause, a full or broken disk. If all controllers have moved since it started, it cannot find them: correct
        its `controller.quorum.bootstrap.servers` and restart it.
     5. If the broker will not come back, or its node runs as a controller only, move its partitions to other brokers
@@ -36,6 +38,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import fresh_poll
+from rules.analysis.offline_partitions import first_sentence
 from rules.analysis.roles import fenced_ms, leftover_brokers
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import HOLD, Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
@@ -84,6 +87,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
     node, left = broker.id, broker.in_controlled_shutdown
     starting = not left and node in quorum.derived(_starting)
     alive, copies = quorum.derived(_brokers_alive), copy_sentence(quorum, (node,))
+    first = first_sentence(quorum, node)
     where = f" at {and_join(broker.endpoints, 2)}" if broker.endpoints else ""
     fetches = not left and _fetches(quorum, node)
     why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
@@ -96,7 +100,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration, thresholds: Thresholds)
     return Finding(
         subject=Subject("broker", node),
         severity=_severity(left=left, worse=bool(copies) or not alive),
-        summary=f"Broker {node} is fenced: {why}. It serves no client.{copies} "
+        summary=f"Broker {node} is fenced: {why}. It serves no client.{copies}{first} "
         f"Brokers alive: {alive} of {len(quorum.brokers)} registered.",
         evidence={
             "broker": node,

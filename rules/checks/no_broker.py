@@ -80,6 +80,7 @@ def _finding(quorum: Quorum, left: Unregistration | None, age_ms: Millis) -> Fin
             + (f": it is {quorum.cluster_id} here" if quorum.cluster_id else ""),
             describe_status(quorum),
         ),
+        starts=tuple(dict.fromkeys(gone)),
     )
 
 

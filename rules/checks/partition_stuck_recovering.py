@@ -150,7 +150,9 @@ def _state(quorum: Quorum, newest: Millis, recovery: Recovery, node: NodeId, thr
 
 
 def _only_unflushed(recovery: Recovery) -> bool:
-    """Returns whether no other replica's records can be lost: the last leader or the only replica was elected."""
+    """Returns whether no other records can be lost: the last leader or the only replica was elected, with its disk."""
+    if recovery.emptied:
+        return False
     return recovery.last_leader or len({*recovery.replicas} - {*recovery.added}) <= 1
 
 
@@ -250,6 +252,8 @@ def _evidence(case: _Case) -> dict[str, Plain]:
 def _may_be_lost(cases: list[_Case]) -> str:
     if all(_only_unflushed(case.recovery) for case in cases):
         return "only records that the elected broker had not flushed to disk when it crashed"
+    if any(case.recovery.emptied for case in cases):
+        return "all records, unless the files were moved: the elected broker has another log directory"
     holders: set[NodeId] = set()
     for recovery in (case.recovery for case in cases if case.recovery.previous_isr is not None):
         holders |= {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())} - {*recovery.isr}
@@ -259,7 +263,8 @@ def _may_be_lost(cases: list[_Case]) -> str:
 
 
 def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
-    led = [case for case in cases if case.recovery.leader is not None]
+    led = [case for case in cases if case.recovery.leader is not None and not case.recovery.emptied]
+    emptied = [one for one in (case.recovery for case in cases) if one.leader is not None and one.emptied]
     leaders = sorted({case.recovery.leader for case in led if case.recovery.leader is not None})
     steps = []
     if cases[0].recovery.topic is not None:
@@ -267,6 +272,13 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     steps += _leader_first([case.recovery for case in cases if case.recovery.leader is None])
     if leaders:
         steps.append(f"# Keep {numbered('broker', leaders)} running: {_hold_only_copies(leaders)}")
+    if emptied:
+        brokers = sorted({one.leader for one in emptied if one.leader is not None})
+        they_lead = f"{numbered('broker', brokers)} {'leads' if len(brokers) == 1 else 'lead'}"
+        steps.append(
+            f"# Start no other replica while {they_lead}: the records were lost with a log directory, and a follower "
+            "truncates its own"
+        )
     # No replica can join a partition without a leader, so these steps are for the partitions that have one.
     others = _by_state(led)
     down = sorted({node for state in others if state.down for node in others[state]})
@@ -293,8 +305,15 @@ def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
 
 
 def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
-    held = [each for each in leaderless if each.isr]
-    unknown = [each for each in leaderless if not each.isr]
+    emptied = [each for each in leaderless if each.emptied]
+    held = [each for each in leaderless if each.isr and not each.emptied]
+    unknown = [each for each in leaderless if not each.isr and not each.emptied]
+    if emptied:
+        holders = sorted({node for each in emptied for node in each.isr})
+        yield (
+            f"# {_serve_no_client(emptied)}: elect another replica first, {numbered('broker', holders)} lost the "
+            "records with a log directory"
+        )
     if held:
         holders = sorted({node for each in held for node in each.isr})
         start = f"start {numbered('broker', holders)} first, {_hold_only_copies(holders)}"

@@ -26,12 +26,12 @@ What to do
 
 What not to do
     Do not start the broker with an empty disk while the records are needed: it then leads these partitions, which are
-    empty, and clients go on as if nothing was missing. Do not unregister the broker either.
+    empty, and clients go on as if nothing was missing (`broker-disk-replaced`). Do not unregister the broker either.
 """
 
 from collections.abc import Iterable, Iterator
-from enum import Enum
 
+from rules.analysis.offline_partitions import Cause, awaited
 from rules.analysis.roles import controllers_only, start_as_broker
 from rules.finding import (
     Facts,
@@ -68,16 +68,6 @@ _MAX_LISTED = 20
 _MAX_NAMED = 3
 
 
-class _Cause(Enum):
-    """Why a replica cannot become the leader. Of several, the first one is the easiest to end."""
-
-    FENCED = 0
-    CONTROLLER_ONLY = 1
-    DIRECTORY = 2
-    NOT_LEADING = 3
-    UNREGISTERED = 4
-
-
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker that holds the replicas which may lead offline partitions."""
     newest = quorum.newest_timestamp_ms
@@ -85,27 +75,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if quorum.offline:
             yield UnknownResult(why="no timestamp of the metadata log has been read")
         return
-    of_broker: dict[NodeId | None, list[tuple[_Cause, ReplicaKey | None, OfflinePartitions]]] = {}
+    of_broker: dict[NodeId | None, list[tuple[Cause, ReplicaKey | None, OfflinePartitions]]] = {}
     for one in quorum.offline:
-        causes = [(_cause(quorum, holder), holder) for holder in one.holders]
-        cause, holder = min(causes, key=lambda each: (each[0].value, each[1].id), default=(_Cause.NOT_LEADING, None))
-        if cause is _Cause.NOT_LEADING:
-            holder = None
+        cause, holder = awaited(quorum, one)
         of_broker.setdefault(None if holder is None else holder.id, []).append((cause, holder, one))
     for broker, sums in sorted(of_broker.items(), key=lambda item: -1 if item[0] is None else item[0]):
         yield _finding(quorum, broker, sums, newest, thresholds)
-
-
-def _cause(quorum: Quorum, holder: ReplicaKey) -> _Cause:
-    broker = quorum.brokers.get(holder.id)
-    if holder.id in quorum.derived(controllers_only):
-        return _Cause.CONTROLLER_ONLY
-    if broker is None:
-        return _Cause.UNREGISTERED
-    if broker.fenced or broker.in_controlled_shutdown:
-        return _Cause.FENCED
-    offline = holder.directory_id is not None and broker.log_dirs and holder.directory_id not in broker.log_dirs
-    return _Cause.DIRECTORY if offline else _Cause.NOT_LEADING
 
 
 def _left(quorum: Quorum) -> frozenset[NodeId]:
@@ -118,7 +93,7 @@ def _left(quorum: Quorum) -> frozenset[NodeId]:
 def _finding(
     quorum: Quorum,
     broker: NodeId | None,
-    sums: list[tuple[_Cause, ReplicaKey | None, OfflinePartitions]],
+    sums: list[tuple[Cause, ReplicaKey | None, OfflinePartitions]],
     newest: Millis,
     thresholds: Thresholds,
 ) -> Finding:
@@ -129,7 +104,7 @@ def _finding(
         {holder.directory_id for _, holder, _ in sums if holder is not None and holder.directory_id is not None}
     )
     cause, left = sums[0][0], broker in quorum.derived(_left)
-    failed = () if broker is None or cause is not _Cause.FENCED else (broker,)
+    failed = () if broker is None or cause is not Cause.FENCED else (broker,)
     since = f"{'before ' if first.at_least else ''}{utc_text(first.since_timestamp_ms)}"
     return Finding(
         subject=NO_REPLICA if broker is None else Subject("broker", broker),
@@ -150,23 +125,23 @@ def _finding(
         facts=Facts(failed_nodes=failed),
         starts=() if broker is None else (broker,),
         condition_age_ms=Millis(max(0, newest - first.since_timestamp_ms)),
-        hold_ms=thresholds.ms(RESTART.name) if cause is _Cause.FENCED and left else None,
+        hold_ms=thresholds.ms(RESTART.name) if cause is Cause.FENCED and left else None,
     )
 
 
-def _why(quorum: Quorum, cause: _Cause, broker: NodeId | None, directories: list[DirectoryId], *, left: bool) -> str:
+def _why(quorum: Quorum, cause: Cause, broker: NodeId | None, directories: list[DirectoryId], *, left: bool) -> str:
     match cause:
-        case _Cause.CONTROLLER_ONLY:
+        case Cause.CONTROLLER_ONLY:
             assert broker is not None
             return f"node {broker}, which has the last replica, {quorum.derived(controllers_only)[broker]}"
-        case _Cause.FENCED:
+        case Cause.FENCED:
             return f"broker {broker} {'left by a controlled shutdown' if left else 'is fenced'}"
-        case _Cause.DIRECTORY:
+        case Cause.DIRECTORY:
             which = "a log directory" if len(directories) == 1 else f"{len(directories)} log directories"
             return f"{which} of broker {broker} {'is' if len(directories) == 1 else 'are'} offline"
-        case _Cause.UNREGISTERED:
+        case Cause.UNREGISTERED:
             return f"broker {broker}, which has the last replica, is not registered"
-        case _Cause.NOT_LEADING:
+        case Cause.NOT_LEADING:
             return "no replica is known to have every acknowledged record"
 
 
@@ -181,21 +156,22 @@ def _named(examples: list[TopicPartition], count: int) -> str:
     return and_join(named) if len(named) == count else f"{', '.join(named)} and {count - len(named)} more"
 
 
-def _remedy(quorum: Quorum, cause: _Cause, broker: NodeId | None) -> Iterator[str]:
-    yield describe_offline(quorum)
+def _remedy(quorum: Quorum, cause: Cause, broker: NodeId | None) -> Iterator[str]:
+    if any(broker.alive for broker in quorum.brokers.values()):
+        yield describe_offline(quorum)
     match cause:
-        case _Cause.FENCED:
+        case Cause.FENCED:
             yield f"# Start broker {broker}, or check in its log why its heartbeats to the active controller fail"
-        case _Cause.CONTROLLER_ONLY:
+        case Cause.CONTROLLER_ONLY:
             assert broker is not None
             yield f"# {start_as_broker(broker).capitalize()}"
             yield f"# Then move its replicas to other brokers before node {broker} becomes a controller only again"
-        case _Cause.DIRECTORY:
+        case Cause.DIRECTORY:
             assert broker is not None
             yield from directory_steps(quorum, broker)
-        case _Cause.UNREGISTERED:
+        case Cause.UNREGISTERED:
             yield f"# Start broker {broker} with its own disks: it registers again, and its replicas lead"
-        case _Cause.NOT_LEADING:
+        case Cause.NOT_LEADING:
             yield "# Find the replica with the most records: compare the ends of its log on each broker that holds one"
             yield f"# {_ELECT}"
             return

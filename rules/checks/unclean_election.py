@@ -20,7 +20,8 @@ What to do
     2. Find out whether the election was intended: who ran it, or which topic or broker allows it.
     3. Inform the owner of the topic that acknowledged records may be lost.
     4. If the last leader was elected: find out why its broker crashed. A killed process loses nothing that it had
-       written; a host that lost power loses what was not flushed; on a new disk all records are lost.
+       written; a host that lost power loses what was not flushed; on a new disk all records are lost, which is critical
+       and `broker-disk-replaced` reports.
 
 What not to do
     Do not treat this as the end of an outage: first check that the partitions recover.
@@ -31,7 +32,7 @@ from collections.abc import Iterable
 
 from rules.analysis.start_conditions import copy_sentence, unflushed_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
-from rules.formatting import and_join, plural, topic_text, utc_text
+from rules.formatting import and_join, numbered, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
 from rules.model.identifiers import TopicId
 from rules.model.quorum import Quorum
@@ -101,9 +102,13 @@ def _loss(quorum: Quorum, one: UncleanElections) -> str:
     brokers = "No broker was" if not one.leaders else f"Broker {one.leaders[0]} was"
     if len(one.leaders) > 1:
         brokers = f"Brokers {and_join(one.leaders, 6)} were"
+    emptied = [each for each in quorum.history.emptied if each.topic_id == one.topic_id and each.broker in one.leaders]
+    copies = copy_sentence(quorum, (*one.passed_over, *(node for each in emptied for node in each.others)))
+    if emptied and not one.passed_over:
+        without = numbered("Broker", sorted({each.broker for each in emptied}), 6)
+        return f"{without} led last, and came back without the log directory: all records may be lost.{copies}"
     return (
-        f"{brokers} elected; in sync before and not elected: {passed_over}. Acknowledged records may be lost."
-        f"{copy_sentence(quorum, one.passed_over)}"
+        f"{brokers} elected; in sync before and not elected: {passed_over}. Acknowledged records may be lost.{copies}"
     )
 
 

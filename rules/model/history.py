@@ -1,9 +1,11 @@
 """Elections, interruptions, voter set changes, unclean elections and recoveries, with the timestamps of the log."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.membership import BrokerRegistration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class Recovery:
 
     None if unknown: a snapshot and a PartitionRecord only carry the state over.
     """
+    emptied: bool = False
+    """Whether the elected replica had been created again in another log directory: see EmptiedReplicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,8 @@ class OfflinePartitions:
     """True if a snapshot contains the state: it began at `since_timestamp_ms` or long before."""
     examples: tuple[TopicPartition, ...]
     """Some of them, sorted; replay bounds their number."""
+    others: tuple[tuple[NodeId, int], ...] = ()
+    """The brokers of the further replicas, sorted, each with how many of the partitions it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +338,44 @@ class UncleanElections:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmptiedReplicas:
+    """Replicas of one topic that a broker has created again in other log directories (KIP-858), none other being whole.
+
+    It registered without the directories in which they were: they are empty, unless their files were moved. It led
+    then, or was the only one in sync or eligible (KIP-966).
+    """
+
+    broker: NodeId
+    topic_id: TopicId
+    topic: str | None
+    """Topic name; None if the log does not contain it."""
+    partitions: int
+    numbers: tuple[int, ...]
+    """Some of the partitions, sorted; replay bounds their number."""
+    lost: tuple[DirectoryId, ...]
+    """The directories in which they were, sorted."""
+    directories: tuple[DirectoryId, ...]
+    """Those in which they are, sorted."""
+    others: tuple[NodeId, ...]
+    """The brokers of the other replicas, sorted."""
+    registered_offset: Offset
+    """Of the broker's registration when it reported the newest of them."""
+    offset: Offset
+    """Of the first record that has another directory."""
+    timestamp_ms: Millis
+    """Of the newest one."""
+    read_timestamp_ms: Millis | None = None
+    """As of UncleanElections."""
+
+    def returned(self, brokers: Mapping[NodeId, BrokerRegistration]) -> bool:
+        """Returns whether the broker's newest registration has the former directories, or none of the new ones."""
+        if self.broker not in brokers:
+            return False
+        online = {*brokers[self.broker].log_dirs}
+        return {*self.lost} <= online or online.isdisjoint(self.directories)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecentHistory:
     """What the log recorded recently, record by record. Oldest first, bounded by replay.
 
@@ -347,6 +391,8 @@ class RecentHistory:
     """The newest one is kept for however long."""
     unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()
+    emptied: tuple[EmptiedReplicas, ...] = ()
+    """One for each broker and topic."""
     voter_changes: tuple[VoterChange, ...] = ()
     """Not limited by age: voter set changes are rare."""
     kraft_upgrade: KRaftUpgrade | None = None

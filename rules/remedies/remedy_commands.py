@@ -141,12 +141,17 @@ def list_reassignments(quorum: Quorum) -> str:
     return f"kafka-reassign-partitions.sh {where} --list"
 
 
+def describe_log_dirs(quorum: Quorum, broker: NodeId) -> str:
+    """Returns the command that shows a broker's log directories, and the size of each partition in them."""
+    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum, (broker,)))
+    return f"kafka-log-dirs.sh {where} --describe --broker-list {broker}"
+
+
 def directory_steps(quorum: Quorum, broker: NodeId) -> tuple[str, ...]:
     """Returns the steps that bring an offline log directory of a broker that runs back."""
-    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum, (broker,)))
     return (
         f"# Find the path: the log directory with an error (the reason is in the server.log of broker {broker})",
-        f"kafka-log-dirs.sh {where} --describe --broker-list {broker}",
+        describe_log_dirs(quorum, broker),
         f"# Repair or mount the disk with its content, then restart broker {broker}",
     )
 

@@ -20,6 +20,7 @@ from connectors.observations.log_event import (
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
+    TopicRemoved,
     TransactionBegan,
     TransactionEnded,
     Undecodable,
@@ -32,6 +33,7 @@ from rules.model.history import NodeKind, ZkMigration
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, VoterSet
 from streaming.replay import recent_history
+from streaming.replay.emptied_replicas import with_emptied, without_topic
 from streaming.replay.image import Image, changed_broker, registered_broker, registered_controller, with_unknown
 from streaming.replay.partitions import PartitionOrTopic, Partitions
 
@@ -115,7 +117,7 @@ class Log:
         if self.origin is None:
             self.epoch = Epoch(run.leader_epoch)
         if self.transaction is None:
-            self.partitions.apply_run(run, self.origin)
+            self.partitions.apply_run(run, self.origin, self.image)
         else:
             for event in run.events():
                 self._hold(self.transaction, event)
@@ -144,6 +146,9 @@ class Log:
                 image = replace(image, history=recent_history.with_elected_recovered(image.history, one))
         if self.partitions.unclean and self.origin is None:
             image = replace(image, history=recent_history.with_unclean(image.history, self.partitions.unclean))
+        if self.partitions.emptied.found and self.origin is None:
+            found = self.partitions.emptied.found.values()
+            image = replace(image, history=with_emptied(image.history, found))
         self.partitions.end_observation(image.brokers)
         of_partitions: dict[str, Any] = {
             "recovering": self.partitions.recovering,
@@ -171,7 +176,10 @@ class Log:
 
     def _apply_data(self, record: Data) -> None:
         if isinstance(record, PartitionOrTopic):
-            self.partitions.apply(record, self.origin or record.at)
+            self.partitions.apply(record, self.origin or record.at, self.image)
+            if isinstance(record, TopicRemoved) and self.image.history.emptied:
+                history = without_topic(self.image.history, record.topic_id)
+                self.image = replace(self.image, history=history)
         else:
             self._apply_registration(record, self.origin or record.at)
 

@@ -310,14 +310,15 @@ class Machine(MachineState):
         shown_while_behind = behind_since_ms is not None and self.now_ms - behind_since_ms > BEHIND_MS
         if self.behind_since_ms is None or shown_while_behind:
             if not shown_while_behind:
-                self._date_unclean_elections()
+                self._date_losses()
             self._show()
 
-    def _date_unclean_elections(self) -> None:
-        """Adds when the rules first see each unclean election that follows what they saw before."""
+    def _date_losses(self) -> None:
+        """Adds when the rules first see each unclean election, and emptied replica, after what they saw before."""
         image, seen = self.log.image, self.visible_image
         since_ms = seen.newest_timestamp_ms
-        if since_ms is not None and image.history.unclean is not seen.history.unclean:
+        now, before = image.history, seen.history
+        if since_ms is not None and (now.unclean is not before.unclean or now.emptied is not before.emptied):
             read_ms = self.log_clock.latest_ms(self.now_ms)
             self.log.image = replace(image, history=with_read_times(image.history, since_ms, read_ms))
 

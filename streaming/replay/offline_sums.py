@@ -4,6 +4,7 @@ A broker may hold a hundred thousand partitions: nothing is kept for each of the
 from its Assignment alone, so a change takes it from one sum and adds it to another.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -26,6 +27,7 @@ class _Sum:
     partitions: int = 0
     examples: dict[tuple[TopicId, int], str | None] = field(default_factory=dict)
     """The topics' names."""
+    others: Counter[NodeId] = field(default_factory=Counter)
 
 
 class OfflineSums:
@@ -39,6 +41,7 @@ class OfflineSums:
                 one.at_least,
                 one.partitions,
                 {(each.topic_id, each.partition): each.topic for each in one.examples},
+                Counter(dict(one.others)),
             )
             for one in stored
         }
@@ -72,29 +75,46 @@ class OfflineSums:
     ) -> None:
         """Counts a partition that has changed; `before` or `now` has no leader. None: it is unknown, or removed."""
         was, is_ = _holders(before, directories), _holders(now, directories)
+        of_before = () if before is None else before.replicas
+        of_now = () if now is None else now.replicas
         if was == is_:
-            return
-        if was is not None:
-            self._remove(was, key)
-        if is_ is not None:
-            self._add(is_, key, topic, at)
+            if is_ is None or of_before == of_now:
+                return
+            counted = self._sums.get(is_ if is_ in self._sums else ())
+            if counted is not None:
+                counted.others.subtract(_others(is_, of_before))
+                counted.others.update(_others(is_, of_now))
+        else:
+            if was is not None:
+                self._remove(was, of_before, key)
+            if is_ is not None:
+                self._add(is_, of_now, key, topic, at)
         self._current = None
 
-    def _add(self, holders: Holders, key: tuple[TopicId, int], topic: str | None, at: RecordPosition) -> None:
+    def _add(
+        self,
+        holders: Holders,
+        replicas: tuple[NodeId, ...],
+        key: tuple[TopicId, int],
+        topic: str | None,
+        at: RecordPosition,
+    ) -> None:
         if holders not in self._sums:
             if len(self._sums) >= MOST_SUMS:
                 holders, self.overflowed_ms = (), at.timestamp_ms
             self._sums.setdefault(holders, _Sum(at.timestamp_ms, at.snapshot))
         counted = self._sums[holders]
         counted.partitions += 1
+        counted.others.update(_others(holders, replicas))
         if len(counted.examples) < _MOST_EXAMPLES:
             counted.examples[key] = topic
 
-    def _remove(self, holders: Holders, key: tuple[TopicId, int]) -> None:
+    def _remove(self, holders: Holders, replicas: tuple[NodeId, ...], key: tuple[TopicId, int]) -> None:
         holders = holders if holders in self._sums else ()
         counted = self._sums.get(holders)
         if counted is not None:
             counted.partitions -= 1
+            counted.others.subtract(_others(holders, replicas))
             counted.examples.pop(key, None)
             if counted.partitions <= 0:
                 del self._sums[holders]
@@ -111,7 +131,13 @@ def _frozen(holders: Holders, counted: _Sum) -> OfflinePartitions:
             TopicPartition(topic_id=topic_id, topic=topic, partition=partition)
             for (topic_id, partition), topic in sorted(counted.examples.items())
         ),
+        others=tuple(sorted((node, count) for node, count in counted.others.items() if count > 0)),
     )
+
+
+def _others(holders: Holders, replicas: tuple[NodeId, ...]) -> list[NodeId]:
+    eligible = [node for node, _ in holders]
+    return [node for node in replicas if node not in eligible]
 
 
 def _holders(one: Assignment | None, directories: DirectoryNumbers) -> Holders | None:

@@ -20,11 +20,13 @@ from connectors.observations.log_event import (
     TopicRemoved,
     Undecodable,
 )
-from connectors.observations.partition_run import PartitionRun, PartitionValues
+from connectors.observations.partition_run import Directories, PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, OfflineDirectory, OfflinePartitions, Reassignment, Recovery
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.replay.directory_numbers import DirectoryNumbers
+from streaming.replay.emptied_replicas import Emptied
+from streaming.replay.image import Image
 from streaming.replay.offline_sums import OfflineSums
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
@@ -57,7 +59,7 @@ class Partitions:
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
         *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
         *("_sorted_reassigned", "_sorted_recovering"),
-        *("_topics", "_with_elr", "elected_recovered", "refused", "unclean"),
+        *("_topics", "_with_elr", "elected_recovered", "emptied", "refused", "unclean"),
     )
 
     def __init__(
@@ -97,6 +99,8 @@ class Partitions:
         """Ends of a recovery by an election since `end_observation`."""
         self.unclean: list[UncleanElection] = []
         """Unclean elections since `end_observation`."""
+        self.emptied = Emptied()
+        """Replicas that were created again in another directory."""
         self._crashed: dict[NodeId, list[int]] = {}
         """By broker, which of them may have passed over only this one, which crashed."""
         self.refused: list[Undecodable] = []
@@ -183,6 +187,7 @@ class Partitions:
                 self._offline.changed((topic_id, number), topic.name, held, None, at, topics.directories)
                 self._count_offline_replicas(held, None)
         topics.remove(topic_id)
+        self.emptied.remove_topic(topic_id)
         if (moved := self._reassigned.pop(topic_id, None)) is not None:
             self._reassigned_count -= len(moved)
             self._sorted_reassigned = None
@@ -198,6 +203,7 @@ class Partitions:
             self._count_offline_again(self._offline.overflowed_ms)
         self.elected_recovered.clear()
         self.unclean.clear()
+        self.emptied.found.clear()
         self._crashed.clear()
 
     def directories_changed(self) -> None:
@@ -256,7 +262,11 @@ class Partitions:
             one = self.unclean[index]
             shown = self.unclean[index] = without_crashed(one, broker, timestamp_ms)
             known = None if shown is one else self._recovering.get(one.topic_id, {}).get(one.partition)
-            if known is not None and {*(known.previous_isr or ()), *(known.previous_elr or ())} == {broker}:
+            if (
+                known is not None
+                and not known.emptied
+                and {*(known.previous_isr or ()), *(known.previous_elr or ())} == {broker}
+            ):
                 self._keep_recovery(replace(known, last_leader=True))
 
     def clear_elr(self, name: str | None, at: RecordPosition) -> None:
@@ -284,8 +294,8 @@ class Partitions:
                     if known is not None:
                         self._keep_recovery(replace(known, partition_epoch=now.partition_epoch))
 
-    def apply_run(self, run: PartitionRun, origin: RecordPosition | None) -> None:
-        """Applies the records of a run; `origin`: of the snapshot that they are part of.
+    def apply_run(self, run: PartitionRun, origin: RecordPosition | None, image: Image) -> None:
+        """Applies the records of a run; `origin`: of the snapshot that they are part of, `image`: of the log before.
 
         A record that concerns no recovery and no reassignment only replaces the partition, which is nearly all of the
         work of a large log.
@@ -303,7 +313,7 @@ class Partitions:
             followed = values.recovering or values.adding or values.removing
             if full or followed or topic_id in recovering or topic_id in reassigned:
                 event = run.event(row)
-                self.apply(event, origin or event.at)
+                self.apply(event, origin or event.at, image)
                 continue
             topic = by_id.get(topic_id) or topics.add(topic_id)
             changed_pages.add(topic.page)
@@ -313,7 +323,8 @@ class Partitions:
             if leader_epoch is None:
                 now = changed(held or UNKNOWN, values)
                 if directories is not None:
-                    now = now._replace(directories=numbers_of(now.replicas, directories))
+                    key, at = (topic_id, partition), run.position(row)
+                    now = self._with_directories(key, topic.name, held, now, directories, at, image)
             else:
                 assert values.replicas is not None
                 numbers = () if directories is None else numbers_of(values.replicas, directories)
@@ -327,11 +338,11 @@ class Partitions:
             if with_elr is not None:
                 self._note_elr(topic_id, partition, now)
 
-    def apply(self, record: PartitionOrTopic, at: RecordPosition) -> None:
+    def apply(self, record: PartitionOrTopic, at: RecordPosition, image: Image) -> None:
         """Applies one record; `at`: its position, or that of the snapshot that it is part of."""
         match record:
             case PartitionSet() | PartitionChanged():
-                self._apply_partition(record, at)
+                self._apply_partition(record, at, image)
             case TopicCreated():
                 self.create(record.topic_id, record.name, record.at.offset)
             case TopicRemoved():
@@ -339,7 +350,7 @@ class Partitions:
             case ElrCleared():
                 self.clear_elr(record.topic, at)
 
-    def _apply_partition(self, event: PartitionSet | PartitionChanged, at: RecordPosition) -> None:
+    def _apply_partition(self, event: PartitionSet | PartitionChanged, at: RecordPosition, image: Image) -> None:
         topics = self._for_change()
         known = topics.by_id.get(event.topic_id)
         before = None if known is None else known.partitions.get(event.partition)
@@ -351,7 +362,8 @@ class Partitions:
         else:
             now = changed(before or UNKNOWN, PartitionValues(*_values(event)))
         if event.directories:
-            now = now._replace(directories=topics.directories.numbers(now.replicas, event.directories))
+            key, of_change = (event.topic_id, event.partition), before if isinstance(event, PartitionChanged) else None
+            now = self._with_directories(key, topic.name, of_change, now, event.directories, at, image)
         if before is None:
             topics.partition_added(topic)
         topic.partitions[event.partition] = now
@@ -360,7 +372,7 @@ class Partitions:
             self._offline.changed((event.topic_id, event.partition), topic.name, before, now, at, topics.directories)
         self._note_elr(event.topic_id, event.partition, now)
         if event.recovering or event.topic_id in self._recovering:
-            self._update_recovery(event, topic.name, before, now, at)
+            self._update_recovery(event, topic.name, before, now, at, image)
         if event.adding or event.removing or event.topic_id in self._reassigned:
             self._update_reassignment(event, topic.name, at)
 
@@ -371,6 +383,7 @@ class Partitions:
         before: Assignment | None,
         now: Assignment,
         origin: RecordPosition,
+        image: Image,
     ) -> None:
         """Updates the recovering partitions after a partition changed."""
         key = (event.topic_id, event.partition)
@@ -387,6 +400,8 @@ class Partitions:
                 self._add_unclean(unclean_election(event, topic, before, now, origin))
         elif event.recovering:
             began = recovery_began(event, topic, before, now, origin)
+            if began.elected and began.leader is not None and self.emptied.contains(began.leader, key, image):
+                began = replace(began, emptied=True, last_leader=False)
             if self._recovering_count < MOST_RECOVERING:
                 self._recovering_count += 1
                 self._keep_recovery(began)
@@ -394,7 +409,8 @@ class Partitions:
                 what = f"partition {event.partition} of topic {event.topic_id} is recovering beside {MOST_RECOVERING}"
                 self._refuse(event.at.offset, f"{what} others: that is not kept")
             if began.elected:
-                self._add_unclean(unclean_election(event, topic, before, now, origin))
+                one = unclean_election(event, topic, before, now, origin)
+                self._add_unclean(one._replace(last_leader=one.last_leader and not began.emptied))
 
     def _update_reassignment(
         self, event: PartitionSet | PartitionChanged, topic: str | None, origin: RecordPosition
@@ -441,6 +457,23 @@ class Partitions:
         if one.last_leader and len(one.passed_over) == 1:
             self._crashed.setdefault(one.passed_over[0], []).append(len(self.unclean))
         self.unclean.append(one)
+
+    def _with_directories(
+        self,
+        key: tuple[TopicId, int],
+        topic: str | None,
+        before: Assignment | None,
+        now: Assignment,
+        directories: Directories,
+        at: RecordPosition,
+        image: Image,
+    ) -> Assignment:
+        """Returns a partition in these directories, and notes a replica that was created again in one of them."""
+        numbered = self.directories
+        now = now._replace(directories=numbered.numbers(now.replicas, directories))
+        if before is not None:
+            self.emptied.note(key, topic, before, now, at, image, numbered)
+        return now
 
     def _note_elr(self, topic_id: TopicId, partition: int, now: Assignment) -> None:
         if self._with_elr is not None and (now.elr or now.last_known_elr):

@@ -246,14 +246,23 @@ def with_unclean(history: RecentHistory, elections: Iterable[UncleanElection]) -
 
 
 def with_read_times(history: RecentHistory, since_ms: Millis, read_ms: Millis) -> RecentHistory:
-    """Adds when the rules first see the unclean elections from `since_ms` on, where the log ended for them before."""
+    """Adds when the rules first see the unclean elections and emptied replicas from `since_ms` on.
+
+    Then the log ended for them before.
+    """
     unclean = tuple(
         replace(one, read_timestamp_ms=read_ms)
         if one.read_timestamp_ms is None and one.last_timestamp_ms >= since_ms
         else one
         for one in history.unclean
     )
-    return replace(history, unclean=unclean)
+    emptied = tuple(
+        replace(one, read_timestamp_ms=read_ms)
+        if one.read_timestamp_ms is None and one.timestamp_ms >= since_ms
+        else one
+        for one in history.emptied
+    )
+    return replace(history, unclean=unclean, emptied=emptied)
 
 
 def _with_election(previous: UncleanElections | None, one: UncleanElection) -> UncleanElections:

@@ -8,6 +8,7 @@ from rules.model.history import (
     DoubleRegistration,
     ElectedRecovered,
     Election,
+    EmptiedReplicas,
     Interruption,
     OfflinePartitions,
     Reassignment,
@@ -28,6 +29,7 @@ Past: TypeAlias = (
     | Unregistration
     | DoubleRegistration
     | UncleanElections
+    | EmptiedReplicas
     | ElectedRecovered
     | VoterChange
 )
@@ -59,6 +61,7 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         *history.unregistrations,
         *history.double_registrations,
         *history.unclean,
+        *history.emptied,
         *history.elected_recovered,
         *history.voter_changes,
     )
@@ -128,6 +131,8 @@ def _recovery(one: Recovery, times: Times) -> str:
     ]
     elected = {True: "by an election", False: "without an election", None: "by an unknown election"}[one.elected]
     words.append(elected + (" of the last leader" if one.last_leader else ""))
+    if one.emptied:
+        words.append("without its disk")
     if one.leader_changes:
         words.append(f"leader changes since: {one.leader_changes}")
     if one.added or one.added_timestamp_ms is not None:
@@ -141,6 +146,7 @@ def _offline(one: OfflinePartitions, times: Times) -> str:
     return (
         f"{one.partitions} partitions without a leader {least}since {times.at(one.since_timestamp_ms)}, "
         f"held by {keys(one.holders)}: {examples}"
+        + (f", also on {listed(f'{node} ({count})' for node, count in one.others)}" if one.others else "")
     )
 
 
@@ -167,6 +173,8 @@ def _past(past: Past, times: Times) -> Fact:
         case UncleanElections():
             first = times.at(past.first_timestamp_ms)
             return Fact(f"unclean elections of {past.topic_id} from {first}", _unclean(past, times))
+        case EmptiedReplicas():
+            return Fact(f"emptied {past.topic_id} on {past.broker} at {past.offset}", _emptied(past, times))
         case ElectedRecovered():
             record = times.record(past.offset, past.timestamp_ms)
             leaders = f"leader {past.leader} after {known(past.previous_leader)}"
@@ -210,6 +218,18 @@ def _double_registration(one: DoubleRegistration, times: Times) -> str:
         f"{one.returns} returns since {times.at(one.first_timestamp_ms)}, "
         f"the last by {times.record(one.offset, one.timestamp_ms)}"
     )
+
+
+def _emptied(one: EmptiedReplicas, times: Times) -> str:
+    words = [
+        f"{one.partitions} partitions of {known(one.topic)} ({one.topic_id}) emptied on {one.broker}: "
+        f"{listed(one.numbers)} by record {one.offset} at {times.at(one.timestamp_ms)}",
+        f"from {listed(one.lost)} to {listed(one.directories)}",
+        f"registered by record {one.registered_offset}",
+        f"others {listed(one.others)}",
+        f"visible at {times.at(one.read_timestamp_ms)}",
+    ]
+    return ", ".join(words)
 
 
 def _unclean(one: UncleanElections, times: Times) -> str:

@@ -67,3 +67,21 @@ def unclean(made: Situation, words: Words) -> None:
     run(made, f"change {topic} {numbered} since {since} isr {leader} leader {leader} recovering yes")
     if recovered:
         run(made, f"change {topic} {numbered} since {since} isr {replicas} recovering no")
+
+
+@command("emptied")
+def emptied(made: Situation, words: Words) -> None:
+    """emptied orders 0,3 [replicas 101,102] [since 60s]: 101, the last in sync, came back with directory b, not a."""
+    since, replicas = words.option("since") or "60s", words.option("replicas") or "101,102"
+    earlier, before = (f"{milliseconds(since) + more * SECOND}ms" for more in (600, 300))
+    topic, numbered = words.word(), words.word()
+    others = [node for node in replicas.split(",") if node != "101"]
+    run(made, "broker 101 dirs a")
+    run(made, f"partitions {topic} {numbered} replicas {replicas} dirs {','.join(['a', *('x' for _ in others)])}")
+    for node in others:
+        run(made, f"fenced {node} since {earlier}")
+    run(made, f"change {topic} {numbered} since {earlier} isr 101 leader 101")
+    run(made, f"fenced 101 since {before}")
+    run(made, f"change {topic} {numbered} since {before} leader none")
+    run(made, f"broker 101 since {since} dirs b incarnation again")
+    run(made, f"change {topic} {numbered} since {since} dirs {','.join(['b', *('x' for _ in others)])}")

@@ -68,6 +68,21 @@ def test_a_change_that_keeps_the_replicas_changes_nothing() -> None:
     assert sums.current is before
 
 
+def test_further_replicas_are_counted_by_broker() -> None:
+    sums, nodes = OfflineSums(), tuple(map(NodeId, (101, 102, 103)))
+    first, second = offline(101)._replace(replicas=nodes), offline(101)._replace(replicas=nodes[:2])
+    changed(sums, 0, None, first)
+    changed(sums, 1, None, second)
+    sums = OfflineSums(sums.current)
+    assert dict(sums.current[0].others) == {102: 2, 103: 1}
+
+    since = sums.current[0].since_timestamp_ms
+    changed(sums, 0, first, second)
+    assert (dict(sums.current[0].others), sums.current[0].since_timestamp_ms) == ({102: 2}, since), "a reassignment"
+    changed(sums, 0, second, None)
+    assert dict(sums.current[0].others) == {102: 1}
+
+
 def test_directories_are_numbered_by_broker_and_restored() -> None:
     numbers, nodes = DirectoryNumbers(), (NodeId(1), NodeId(2), NodeId(3))
     a, b = DirectoryId("a"), DirectoryId("b")

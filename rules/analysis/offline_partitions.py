@@ -1,0 +1,130 @@
+"""Which brokers the partitions without a leader wait for, and which brokers are not to be started before those.
+
+A replica that is not in the ISR or ELR (KIP-966) may lack acknowledged records. If its broker starts first and the
+topic has unclean.leader.election.enable, the controller elects it at once, and the records are lost.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
+
+from rules.analysis.roles import controllers_only
+from rules.formatting import numbered, plural
+from rules.model.history import OfflinePartitions
+from rules.model.identifiers import NodeId, ReplicaKey, TopicId
+from rules.model.quorum import Quorum
+
+
+class Cause(Enum):
+    """Why a replica cannot become the leader. Of several, the first one is the easiest to end."""
+
+    FENCED = 0
+    CONTROLLER_ONLY = 1
+    DIRECTORY = 2
+    NOT_LEADING = 3
+    UNREGISTERED = 4
+
+
+def awaited(quorum: Quorum, one: OfflinePartitions) -> tuple[Cause, ReplicaKey | None]:
+    """Returns the replica that can come back most easily of those that may lead these partitions, and why it does not.
+
+    None if one of them may lead at once, or the log names none, or they were created again in another directory.
+    """
+    emptied = quorum.derived(_emptied)
+    causes = [(_cause(quorum, each), each) for each in one.holders if not _is_emptied(emptied, one, each)]
+    cause, holder = min(causes, key=lambda each: (each[0].value, each[1].id), default=(Cause.NOT_LEADING, None))
+    return (cause, None) if cause is Cause.NOT_LEADING else (cause, holder)
+
+
+def _cause(quorum: Quorum, holder: ReplicaKey) -> Cause:
+    broker = quorum.brokers.get(holder.id)
+    if holder.id in quorum.derived(controllers_only):
+        return Cause.CONTROLLER_ONLY
+    if broker is None:
+        return Cause.UNREGISTERED
+    if broker.fenced or broker.in_controlled_shutdown:
+        return Cause.FENCED
+    offline = holder.directory_id is not None and broker.log_dirs and holder.directory_id not in broker.log_dirs
+    return Cause.DIRECTORY if offline else Cause.NOT_LEADING
+
+
+def _emptied(quorum: Quorum) -> Mapping[ReplicaKey, set[TopicId]]:
+    """Returns by broker and directory the topics whose replicas were created again there, without their records."""
+    found: dict[ReplicaKey, set[TopicId]] = {}
+    for one in quorum.history.emptied:
+        for directory in () if one.returned(quorum.brokers) else one.directories:
+            found.setdefault(ReplicaKey(id=one.broker, directory_id=directory), set()).add(one.topic_id)
+    return found
+
+
+def _is_emptied(emptied: Mapping[ReplicaKey, set[TopicId]], one: OfflinePartitions, holder: ReplicaKey) -> bool:
+    topics = {example.topic_id for example in one.examples}
+    return bool(topics) and topics <= emptied.get(holder, set())
+
+
+def brokers_first(quorum: Quorum, nodes: Iterable[NodeId]) -> Iterable[str]:
+    """Yields the steps that name the brokers which must be back before one of these nodes starts."""
+    followed = quorum.derived(_followed)
+    for node in nodes:
+        if node not in followed:
+            continue
+        if circle := _circle(followed, node):
+            yield (
+                f"# Do not start broker {node} before unclean.leader.election.enable is false for every topic: "
+                f"{numbered('broker', sorted({node, *circle}))} each have records that the others may lack"
+            )
+            continue
+        before, count = sorted(followed[node]), sum(followed[node].values())
+        yield (
+            f"# Do not start broker {node} before {_are_back(quorum, before)}: {plural(count, 'offline partition')} of "
+            f"broker {node} {'waits' if count == 1 else 'wait'} for {'it' if len(before) == 1 else 'them'}, and broker "
+            f"{node} may lack acknowledged records: with unclean.leader.election.enable it would lead without them"
+        )
+
+
+def first_sentence(quorum: Quorum, node: NodeId) -> str:
+    """Returns the sentence for a summary that names the brokers which must be back before a broker starts.
+
+    It begins with a space; empty if there are none, or each would have to be before the other.
+    """
+    followed = quorum.derived(_followed)
+    before = sorted(followed.get(node, ()))
+    if not before or _circle(followed, node):
+        return ""
+    it_has = "it has" if len(before) == 1 else "they have"
+    return f" Bring {numbered('broker', before, 4)} back first: {it_has} records that broker {node} may lack."
+
+
+def _are_back(quorum: Quorum, before: Collection[NodeId]) -> str:
+    are = "is" if len(before) == 1 else "are"
+    if all(node not in quorum.brokers or quorum.brokers[node].fenced for node in before):
+        return f"{numbered('broker', before)} {are} back"
+    return f"{numbered('broker', before)} {are} back with the log directories that are offline"
+
+
+def _followed(quorum: Quorum) -> Mapping[NodeId, Mapping[NodeId, int]]:
+    """Returns by broker that does not run which ones must be back before it, and for how many partitions."""
+    found: dict[NodeId, dict[NodeId, int]] = {}
+    for one in quorum.offline:
+        _, holder = awaited(quorum, one)
+        for node, count in one.others if holder is not None else ():
+            broker = quorum.brokers.get(node)
+            if holder is not None and (broker is None or broker.fenced):
+                of_node = found.setdefault(node, {})
+                of_node[holder.id] = of_node.get(holder.id, 0) + count
+    return found
+
+
+def _circle(followed: Mapping[NodeId, Mapping[NodeId, int]], node: NodeId) -> set[NodeId]:
+    """Returns the brokers that must be back before this one, and this one before them."""
+    return {each for each in followed[node] if node in _all_before(followed, each)}
+
+
+def _all_before(followed: Mapping[NodeId, Mapping[NodeId, int]], node: NodeId) -> set[NodeId]:
+    found: set[NodeId] = set()
+    left = [node]
+    while left:
+        for each in followed.get(left.pop(), ()):
+            if each not in found:
+                found.add(each)
+                left.append(each)
+    return found

@@ -1,0 +1,158 @@
+"""A broker came back with other log directories, and no other replica has all records of its partitions.
+
+What it means
+    A broker registers its log directories, and the log names the directory of each replica (KIP-858). This one started
+    without a directory in which it led partitions, or had their only replica in sync. It has created their logs again
+    in another directory: empty, unless their files were moved there. For the controller it is still the replica with
+    every acknowledged record. So it leads the partitions, with or without ELR (KIP-966): clients go on as if nothing
+    was missing, and each other replica that starts truncates its log to the empty one.
+
+    The alert fires for an hour, and as long as a broker with another replica has not started since: its copy can still
+    be saved. It resolves when the broker has registered the former directories again, or the topics are deleted.
+
+    In a log without directories (before Kafka 3.7) this cannot be seen. Nor can what happened before the monitor
+    started, or in a gap of which it read only a snapshot: a snapshot records no history.
+
+What to do
+    1. Copy the directories that the alert names before their brokers start.
+    2. If the files were moved to the new directory, nothing is lost: silence the alert.
+    3. Stop the broker. If the former disk still exists, mount it and start the broker with it.
+    4. If it is lost, start the brokers of the other replicas while this one is stopped, and elect one of those by an
+       unclean election: only the records that it lacks are lost. After that, start this broker: it copies them.
+    5. Partitions without another replica are lost: restore the topic from a backup, or delete it and create it again.
+
+What not to do
+    Do not start a broker with another replica while this one runs: its copy is truncated. Do not wait for the
+    partitions to come back by themselves: they do, without their records.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from rules.analysis.start_conditions import copy_sentence, only_copies
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold, keep_firing_for
+from rules.formatting import and_join, numbered, plural, topic_text, utc_text
+from rules.model.history import EmptiedReplicas
+from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
+from rules.model.subject import Subject
+from rules.remedies.remedy_commands import describe_log_dirs
+
+KEEP_FIRING_FOR = keep_firing_for(
+    3_600.0,
+    "the broker reported its new directories, or after that was read if it was later; longer while another replica can "
+    "still be copied",
+)
+_MAX_LISTED = 20
+_MAX_NAMED = 3
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each broker that came back without a directory."""
+    newest = quorum.newest_timestamp_ms
+    if newest is None:
+        return
+    lasting = [
+        one
+        for one in quorum.history.emptied
+        if not one.returned(quorum.brokers)
+        and (
+            newest - max(one.timestamp_ms, one.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name)
+            or _with_a_copy(quorum, (one,))
+        )
+    ]
+    ordered = sorted(lasting, key=lambda one: (one.broker, one.topic or "", one.topic_id))
+    for broker, of_broker in groupby(ordered, key=lambda one: one.broker):
+        yield _finding(quorum, broker, tuple(of_broker))
+
+
+def _with_a_copy(quorum: Quorum, emptied: Iterable[EmptiedReplicas]) -> list[NodeId]:
+    """Returns the brokers of other replicas that have not started since."""
+    held = quorum.derived(only_copies)
+    found = {
+        node
+        for one in emptied
+        for node in one.others
+        if any(each.topic == (one.topic or one.topic_id) for each in held.get(node, ()))
+    }
+    return sorted(found)
+
+
+def _finding(quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...]) -> Finding:
+    count, copies = sum(one.partitions for one in emptied), _with_a_copy(quorum, emptied)
+    lost = sorted({directory for one in emptied for directory in one.lost})
+    names = [f"{topic_text(one.topic, one.topic_id)}-{number}" for one in emptied for number in one.numbers]
+    shown = names[:_MAX_NAMED]
+    more = count - len(shown)
+    them = "it" if count == 1 else "them"
+    return Finding(
+        subject=Subject("broker", broker),
+        severity=Severity.CRITICAL,
+        summary=f"Broker {broker} came back without {_directories(len(lost))} of {plural(count, 'partition')} of which "
+        f"it is the leader or the only in-sync replica: {and_join([*shown, f'{more} more'] if more else shown, 4)}. "
+        f"It has created {them} in another directory at {utc_text(max(one.timestamp_ms for one in emptied))}, empty "
+        f"unless the files were moved there, and leads {them} as soon as it can.{copy_sentence(quorum, copies)}",
+        evidence={
+            "broker": broker,
+            "partitions": count,
+            "examples": [*names[:_MAX_LISTED]],
+            "examples_not_listed": max(0, count - len(names[:_MAX_LISTED])),
+            "former_log_directories": [*lost],
+            "log_directories": [*sorted({directory for one in emptied for directory in one.directories})],
+            "other_replicas": [*sorted({node for one in emptied for node in one.others})],
+            "other_replicas_not_started_since": [*copies],
+            "registered_at_offset": max(one.registered_offset for one in emptied),
+        },
+        remedy=tuple(_remedy(quorum, broker, emptied, lost, copies)),
+        starts=(broker, *(node for one in emptied for node in one.others)),
+    )
+
+
+def _directories(count: int) -> str:
+    return "the log directory" if count == 1 else f"{count} log directories"
+
+
+def _remedy(
+    quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...], lost: Sequence[str], copies: Sequence[NodeId]
+) -> Iterator[str]:
+    why = "a replica that follows its empty log truncates its own, and clients write to it"
+    if broker in quorum.brokers and quorum.brokers[broker].alive:
+        yield f"# Check the size of these partitions on broker {broker}: those that are not empty were moved"
+        yield describe_log_dirs(quorum, broker)
+        yield f"# Otherwise stop broker {broker}: {why}"
+    else:
+        yield f"# Unless the files were moved, stop broker {broker} or leave it stopped: {why}"
+    ids = f"directory.id {lost[0]} is" if len(lost) == 1 else f"directory.id {and_join(lost, 4)} are"
+    yield f"# If the former disk exists, mount it as it was ({ids} in its meta.properties) and start broker {broker}"
+    elect = "with kafka-leader-election.sh --election-type unclean: acknowledged records that it lacks are lost"
+    if copies:
+        yield (
+            f"# If the disk is lost, start {numbered('broker', copies)} while broker {broker} is stopped, then elect "
+            f"another replica {elect}"
+        )
+    elif others := sorted({node for one in emptied for node in one.others}):
+        yield (
+            f"# If the disk is lost, check the size on {numbered('broker', others)} too: while broker {broker} is "
+            f"stopped, a replica that is not empty can be elected {elect}"
+        )
+    yield "# What no replica has, restore from a backup, or delete the topic and create it again"
+
+
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    lost = {directory for one in quorum.history.emptied if one.broker == subject.node for directory in one.lost}
+    if lost and subject.node in quorum.brokers and lost <= {*quorum.brokers[subject.node].log_dirs}:
+        return f"Broker {subject.node} has registered its former log directories again."
+    return f"Broker {subject.node} has lost no further log directory. Records that were lost are not restored."
+
+
+RULE = Rule(
+    title="A broker came back without its disk",
+    resolved=_resolved,
+    hold=hold(0.0, "the broker leads the partitions as soon as it can, and others truncate"),
+    further_thresholds=(KEEP_FIRING_FOR,),
+    needs=(Need.CURRENT_LOG,),
+    grouped_with=(
+        *("partitions-offline", "broker-fenced", "log-directory-offline"),
+        *("unclean-election", "partition-stuck-recovering"),
+    ),
+)

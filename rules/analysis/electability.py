@@ -11,7 +11,8 @@ The text of KIP-1347 has another rule ("fewer than a majority changed recovers, 
 *changed* candidate can still dial the unchanged voters and win. This was tested on Kafka 4.3.1 with n = 3, 4 and 5.
 Counting changed voters is also wrong for dead voters and for logs of different length. A voter that does not fetch now
 counts as down. A candidate whose certificate no other controller accepts may collect votes over its own connections,
-but they cannot fetch from it: it resigns.
+but they cannot fetch from it: it resigns. So does one whose recorded endpoint does not reach it and that has registered
+no other one: it announces this endpoint when it is elected (tested on Kafka 4.3.1 with names that do not resolve).
 
 One thing depends on chance. A controller that led the last epoch that it knows answers fetches as that epoch's leader
 after its start, until its first election timeout (Kafka's ResignedState), and names its own endpoint. A voter that does
@@ -77,6 +78,13 @@ class RestartedController:
     """Other controllers accept its certificate and it serves new connections: they can fetch from it if it leads."""
     may_deny: bool = False
     """It may deny what other controllers send: Kafka ends those that ask it, and each candidate asks every voter."""
+    announced_in_vain: bool = False
+    """The endpoint that it announces if it is elected is the recorded one, which is known not to reach it."""
+
+    @property
+    def can_be_followed(self) -> bool:
+        """Whether voters can fetch from it if it leads."""
+        return self.can_lead and not self.announced_in_vain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +166,7 @@ def _forecast(candidate: RestartedController, by_id: Mapping[NodeId, RestartedCo
         barred[voter.key] = reason
         if (
             now is not None
-            and candidate.can_lead
+            and candidate.can_be_followed
             and _refusal(candidate, voter, now) is None
             and _may_learn_endpoint(candidate, now)
         ):
@@ -177,7 +185,7 @@ def _barred(candidate: RestartedController, voter: Voter, now: RestartedControll
         return "down"
     if now.no_vote is not None:
         return now.no_vote
-    if not candidate.can_lead:
+    if not candidate.can_be_followed:
         return CANNOT_FOLLOW
     if now.key == voter.key:
         dialled = voter.endpoint
@@ -239,6 +247,7 @@ def restarted_voters(
             no_vote=no_vote.get(status.voter.key.id),
             can_lead=status.can_lead or not use_probes,
             may_deny=status.voter.key.id in quorum.derived(denying),
+            announced_in_vain=use_probes and status.announced_in_vain,
         )
         for status in statuses
         if quorum.committed is not None
@@ -284,8 +293,7 @@ def doubtful(quorum: Quorum, statuses: Iterable[EndpointStatus]) -> Mapping[Node
             found[one.voter.key.id] = "no new connection of the monitor is answered"
         elif one.unverified:
             found[one.voter.key.id] = "the monitor does not accept the certificate"
-        elif one.unknown_reason is not None and one.reachable and quorum.has_current_poll:
-            # Of a recorded quorum it is assumed that they are reached, and said so.
+        elif one.unknown_reason is not None and not one.faults:
             found[one.voter.key.id] = one.unknown_reason
     return found
 
@@ -326,17 +334,21 @@ def failures_left(quorum: Quorum) -> int | None:
     voters = restarted_voters(dialled, statuses)
     if not voters:
         return left
-    survived = _losses_survived(forecast_election(voters), poll.leader_id, counted, left)
+    # A leader that the others may not reach does not stay while others are lost.
+    leads = {poll.leader_id} - {one.key.id for one in voters if not one.can_be_followed}
+    survived = _losses_survived(forecast_election(voters), leads, counted, left)
     proved = without_doubtful(voters, doubtful(dialled, statuses))
-    sure = _losses_survived(forecast_election(proved), poll.leader_id, counted, left)
+    sure = _losses_survived(forecast_election(proved), leads, counted, left)
     return survived if survived == sure else None
 
 
-def _losses_survived(forecast: ElectionForecast, leader: NodeId, counted: Collection[NodeId], most: int) -> int:
-    """Returns how many voters may be lost, whichever they are, and the leader with them: others are elected then."""
-    others = sorted({*counted} - {leader})
+def _losses_survived(
+    forecast: ElectionForecast, leads: Collection[NodeId], counted: Collection[NodeId], most: int
+) -> int:
+    """Returns how many voters may be lost, whichever they are, those in `leads` with them: others are elected then."""
+    others = sorted({*counted} - {*leads})
     for left in range(most, 0, -1):
-        losses = (frozenset({leader, *lost}) for lost in combinations(others, left - 1))
+        losses = (frozenset({*leads, *lost}) for lost in combinations(others, left - len(leads)))
         if all(any(one.wins_without(lost) for one in forecast.candidates) for lost in losses):
             return left
     return 0

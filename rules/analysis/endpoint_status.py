@@ -116,6 +116,14 @@ class EndpointStatus:
         return CURED_BY_RESTART.isdisjoint(self.faults)
 
     @property
+    def announced_in_vain(self) -> bool:
+        """Whether the voter runs, has registered no other endpoint, and is not reached at this one: no replica could
+        fetch from it if it led. One that has moved announces its new endpoint.
+        """
+        moved = EndpointFault.REGISTRATION_DIFFERS in self.faults
+        return bool(self.faults) and not moved and self.following is not Following.NOT_FETCHING
+
+    @property
     def only_its_restart_helps(self) -> bool:
         """Whether all that is wrong ends with a restart of this voter: the other voters need no change."""
         return bool(self.faults) and CURED_BY_RESTART.issuperset(self.faults)

@@ -18,7 +18,8 @@ from rules.analysis.electability import (
     without_doubtful,
     without_refusing_voters,
 )
-from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
+from rules.analysis.endpoint_status import with_dialled_voters
+from rules.analysis.freshness import fresh_poll, poll_problem
 from rules.analysis.leadership import current_leader, leaderless
 from rules.analysis.votes import COMPARE, unproved
 from rules.finding import Plain
@@ -27,6 +28,7 @@ from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet
 from rules.model.quorum import Quorum
 from streaming.status.from_log_dir import LogDirContents, cluster_of
+from streaming.status.voters import analysed_endpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,24 +124,30 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
 
 
 def controllers_of_quorum(quorum: Quorum) -> Controllers:
-    """Returns the controllers as a query or a journal shows them: a voter that does not fetch counts as down."""
+    """Returns the controllers as a query or a journal shows them: a voter that does not fetch counts as down.
+
+    Those of a static quorum dial the endpoints that DescribeQuorum has from Kafka 3.9 on.
+    """
+    quorum = with_dialled_voters(quorum) or quorum
     voters = quorum.committed
     if voters is None:
         return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=current_leader(quorum))
-    statuses = last_known_endpoint_statuses(quorum)
+    statuses = analysed_endpoints(quorum)
     members = restarted_voters(quorum, statuses)
-    unobserved, doubts = None, doubtful(quorum, statuses)
+    unobserved = None
     if leaderless(quorum) is not None:
         members = without_refusing_voters(members, statuses)
         unobserved = NO_ELECTION if forecast_election(members).electable else None
+    elif fresh_poll(quorum) is None:
+        unobserved = f"which controllers run is unknown: {poll_problem(quorum)}"
     return Controllers(
         cluster=quorum.cluster,
         members=members,
         voters=voters,
         leader=current_leader(quorum),
         unobserved=unobserved,
-        assumed=tuple(_assumed(members, [one for one in statuses if one.voter.key.id not in doubts])),
-        doubtful=doubts,
+        assumed=tuple(_assumed(members)),
+        doubtful=doubtful(quorum, statuses),
         advice=COMPARE if quorum.derived(unproved) else "",
     )
 
@@ -205,7 +213,7 @@ def _changed(one: RestartedController, change: Change) -> RestartedController:
     host, port = change.moved[one.key.id]
     endpoint = Endpoint(listener=endpoints[0].listener if endpoints else "CONTROLLER", host=host, port=port)
     # A controller that is moved listens at the new endpoint, whatever was wrong with the old one, but its certificate.
-    return replace(one, alive=True, unreachable=not one.can_lead, endpoint=endpoint)
+    return replace(one, alive=True, unreachable=not one.can_lead, announced_in_vain=False, endpoint=endpoint)
 
 
 def _staying_leader(controllers: Controllers, change: Change, after: Sequence[RestartedController]) -> NodeId | None:
@@ -218,6 +226,9 @@ def _staying_leader(controllers: Controllers, change: Change, after: Sequence[Re
     # Open connections outlast a certificate: a voter that is restarted cannot connect to such a leader again, nor to
     # one that serves no new connection.
     can_lead = {one.key.id for one in after if one.can_lead} - controllers.doubtful.keys()
+    if any(one.can_lead and one.announced_in_vain for one in after if one.key.id == leader):
+        # Whether the others were connected to it before its endpoint ceased to reach it is not known.
+        return None
     alive = [one.key.id for one in after if one.alive and (leader in can_lead or one.key.id not in change.restarted)]
     return leader if leader in alive and len(alive) >= controllers.voters.majority else None
 
@@ -244,13 +255,10 @@ def _with_missing(
     return Controllers(cluster=cluster, members=tuple(members), voters=newest, leader=None, assumed=assumed)
 
 
-def _assumed(members: Iterable[RestartedController], statuses: Iterable[EndpointStatus]) -> Iterator[str]:
+def _assumed(members: Iterable[RestartedController]) -> Iterator[str]:
     unknown = [one.key.id for one in members if one.position is None]
     if unknown:
         yield f"where the logs of {and_join(unknown)} end is unknown: assumed not to be ahead"
-    unobserved = [one.voter.key.id for one in statuses if one.unknown_reason is not None and one.reachable]
-    if unobserved:
-        yield f"whether the recorded endpoints of {and_join(unobserved)} reach them is unknown: assumed that they do"
 
 
 def what_if_text(result: WhatIf) -> Text:

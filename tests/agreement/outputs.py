@@ -55,17 +55,8 @@ def outputs_of(
         thresholds: None: the defaults.
         firing_alerts: what fires with its newest text; what is found now is left out.
     """
-    thresholds = thresholds or thresholds_for({})
-    evaluation = evaluate(quorum, thresholds)
-    state = ClusterState(
-        quorum=quorum,
-        evaluation=evaluation,
-        thresholds=thresholds,
-        taken_at_ms=quorum.now_ms,
-        queried_since_ms=Millis(quorum.now_ms - LIVE_MS),
-        recorded_at_ms=quorum.now_ms,
-        missing=(),
-    )
+    state = cluster_state(quorum, thresholds or thresholds_for({}))
+    evaluation = state.evaluation
     found = {(one.rule, str(one.subject)) for one in evaluation.findings}
     nodes = sorted(known_controllers(quorum))
     return Outputs(
@@ -76,6 +67,19 @@ def outputs_of(
         restarts={node: evaluate_restart(state, node) for node in nodes},
         what_ifs=_what_ifs(controllers_of_quorum(quorum)),
         resolved=_resolved(quorum, evaluation, nodes),
+    )
+
+
+def cluster_state(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> ClusterState:
+    """Returns the state that the commands make their answers of."""
+    return ClusterState(
+        quorum=quorum,
+        evaluation=evaluate(quorum, thresholds),
+        thresholds=thresholds,
+        taken_at_ms=quorum.now_ms,
+        queried_since_ms=Millis(quorum.now_ms - LIVE_MS),
+        recorded_at_ms=quorum.now_ms,
+        missing=(),
     )
 
 

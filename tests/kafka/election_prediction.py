@@ -6,6 +6,7 @@ from typing import Any
 
 from deploy.lab import LabError
 from tests.cli.program import kraftwatch
+from tests.kafka.gatherer_run import NAME
 from tests.lab import Lab
 
 _NOWHERE = "127.0.0.1:1"
@@ -24,11 +25,18 @@ def predict_from_disks(quorum: Lab, moved: Collection[int], *, at: str | None = 
     return found
 
 
+def predict_from_queries(quorum: Lab) -> dict[str, Any]:
+    """The prediction if all controllers of a running lab were restarted now."""
+    cluster = ["--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--hosts-file", str(quorum.hosts_file)]
+    found: dict[str, Any] = json.loads(kraftwatch("what-if", *cluster, "--json").stdout)
+    return found
+
+
 def elects_a_leader(quorum: Lab) -> bool:
-    """Starts the controllers, and returns whether they elect a leader."""
+    """Starts the controllers, and returns whether they elect a leader, which a majority follows."""
     quorum.start(*quorum.controllers, wait=False)
     try:
-        quorum.await_state(lambda _: True, what="a leader", timeout_s=_WATCHED_S)
+        quorum.await_state(lambda state: state.high_watermark >= 0, what="a leader", timeout_s=_WATCHED_S)
     except LabError:
         return False
     return True

@@ -5,6 +5,7 @@ candidate reaches. Directory id, log and epoch are on disk and survive a crash; 
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -76,6 +77,8 @@ class SimulatedController:
     """Of its listener, as it registers it."""
     highest_level: int = 27
     """The highest metadata.version that it supports."""
+    ended: bool = False
+    """Another one denied what it sent, since when it does not run."""
     disk_full: bool = False
     """It fetches and appends nothing."""
     hangs: bool = False
@@ -108,7 +111,7 @@ class SimulatedController:
 
     def start(self, now_ms: int) -> None:
         self.stop()
-        self.up, self.leader = True, None
+        self.up, self.ended, self.leader = True, False, None
         if "forgets-committed" in self.faults:
             self.log.truncate(max(0, self.high_watermark - 30))
         self.high_watermark = 0
@@ -140,6 +143,15 @@ class SimulatedController:
         if end > self.snapshot_end and now_ms - self.log.entries[end - 1].written_ms < SNAPSHOT_NEWEST_MS:
             self.snapshot_end, self.snapshot_ms = end, now_ms
 
+    def copied(
+        self, peers: "Sequence[SimulatedController]", network: Network, ground_truth: GroundTruth
+    ) -> "SimulatedController":
+        """Returns a controller in the same state among these peers, which does not change with this one."""
+        copied = copy(self)
+        copied.peers, copied.network, copied.ground_truth = peers, network, ground_truth
+        copied.random, copied.log, copied.progress = network.random, self.log.copied(), dict(self.progress)
+        return copied
+
     # --- follower and candidate ----------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> None:
@@ -158,7 +170,16 @@ class SimulatedController:
         """Returns the other voters that answer at their endpoints in the log."""
         by_voter = {peer.voter: peer for peer in self.peers if peer.up and peer is not self}
         found = [(by_voter[one], one.endpoints[0]) for one in voters if one in by_voter]
-        return [peer for peer, endpoint in found if self.network.answers(self.id, peer.id, endpoint)]
+        return [peer for peer, endpoint in found if self.up and self._is_answered(peer, endpoint)]
+
+    def _is_answered(self, peer: "SimulatedController", endpoint: Endpoint) -> bool:
+        """Returns whether a request is answered. A controller that is denied ends (ClusterAuthorizationException)."""
+        if self.network.answers(self.id, peer.id, endpoint):
+            if (self.id, peer.id) not in self.network.denied:
+                return True
+            self.stop()
+            self.ended = True
+        return False
 
     def _run_for_leader(self, now_ms: int) -> None:
         """Leads if a majority grants a pre-vote, so that an election cannot disrupt a quorum (KIP-996), and a vote."""
@@ -171,6 +192,8 @@ class SimulatedController:
     def _votes(self, now_ms: int, *, pre: bool) -> set[ReplicaKey]:
         """Returns the voters that vote for this controller; none if they are no majority."""
         asked = self._reached(self.log.voters)
+        if not self.up:
+            return set()
         votes = {self.key, *(peer.key for peer in asked if peer.votes_for(now_ms, self, pre=pre))}
         newest = max((peer.epoch for peer in asked), default=0)
         if newest > self.epoch:
@@ -205,7 +228,7 @@ class SimulatedController:
         target = next((peer for peer in self.peers if peer.id == self.leader), None) or self.random.choice(self.peers)
         if target is self or not target.up or target.epoch < self.epoch:
             return
-        if self.network.answers(self.id, target.id, target.endpoint):
+        if self._is_answered(target, target.endpoint):
             if target.leads or target.epoch > self.epoch:
                 # Of others in its epoch it believes no leader: they would tell each other of one that has resigned.
                 self._follow(now_ms, target.epoch, target.leader)
@@ -241,6 +264,8 @@ class SimulatedController:
         for peer in self._reached(self.log.voters):
             if peer.epoch <= self.epoch:
                 peer._follow(now_ms, self.epoch, self.id)
+        if not self.up:
+            return
         first, keys = not self.log.entries, self.log.keys
         voted = {
             name: tuple(sorted(key.id for key in each))

@@ -20,21 +20,24 @@ class FaultInjection:
     network: Network
     gatherer: SimulatedGatherer
     new_controller: Callable[..., SimulatedController]
+    of_access: int = 0
+    """How often among the others those are chosen that make a controller not trust, accept or permit another one."""
     count: int = 0
     """The number of injected faults."""
 
     def inject(self, now_ms: int) -> str:
         """Injects one fault; returns its name."""
-        faults = (
+        faults: tuple[Callable[[int], None], ...] = (
             self.crash, self.crash, self.shut_down, self.start, self.start, self.partition_network,
             self.partition_network, self.repair, self.one_way, self.disturb, self.disturb, self.replace_disk, self.move,
             self.skew, self.skew_monitor, self.compact, self.one_way, self.isolate, self.isolate,
             self.break_endpoint, self.start_unfinished_change, self.join,
+            *((self.deny, self.reject, self.distrust) * self.of_access),
         )  # fmt: skip
         fault = self.random.choice(faults)
         fault(now_ms)
         self.count += 1
-        return fault.__name__
+        return str(fault.__name__)
 
     @property
     def dynamic(self) -> bool:
@@ -102,6 +105,32 @@ class FaultInjection:
         if self.dynamic:
             self._move(node)
             node.start(now_ms)
+
+    def deny(self, now_ms: int) -> None:
+        """Restarts a controller with an authorizer that denies what all others send, the monitor too."""
+        node = self._restarted(now_ms)
+        self.network.denied |= self._pairs_to(node)
+
+    def reject(self, now_ms: int) -> None:
+        """Restarts a controller that accepts no other one's login any more, nor the monitor's."""
+        node = self._restarted(now_ms)
+        self.network.rejected |= self._pairs_to(node)
+
+    def distrust(self, now_ms: int) -> None:
+        """Restarts a controller with a certificate of an authority that only some of the others trust."""
+        node = self._restarted(now_ms)
+        distrusting = (
+            pair for pair in sorted(self._pairs_to(node)) if self.random.random() < (0.8 if pair[0] else 0.5)
+        )
+        self.network.distrusted |= {*distrusting}
+
+    def _restarted(self, now_ms: int) -> SimulatedController:
+        node = self.random.choice(self.nodes)
+        node.start(now_ms)
+        return node
+
+    def _pairs_to(self, node: SimulatedController) -> set[tuple[int, int]]:
+        return {(other, node.id) for other in (MONITOR_ID, *(each.id for each in self.nodes)) if other != node.id}
 
     def start_unfinished_change(self, now_ms: int) -> None:
         """Removes a voter while another one is down and moves: afterwards no voter may be electable."""

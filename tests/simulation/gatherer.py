@@ -13,6 +13,7 @@ from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import (
     Answer,
+    CertificateFault,
     Connection,
     DamagedBatch,
     FailedObservation,
@@ -107,7 +108,7 @@ class SimulatedGatherer:
             for node, endpoint in self.recorded():
                 self._deliver_or_delay(observations, self._probe(node, endpoint))
         if now_ms // 1_000 % 10 == 1 and not self.polls_only:
-            observations += [[self._view(node)] for node in self.nodes if self._is_reachable(node)]
+            observations += [[self._view(node)] for node in self.nodes if self._is_running(node)]
             observations += [[_view_of_another_quorum(self.other_leader)]] if self.other_leader is not None else []
         for events in observations:
             self.sequence += 1
@@ -127,10 +128,27 @@ class SimulatedGatherer:
         self.random.shuffle(asked)
         return next((node for node in asked if self._is_reachable(node) and node.leads), None)
 
-    def _is_reachable(self, node: SimulatedController) -> bool:
+    def _is_running(self, node: SimulatedController) -> bool:
         return node.up and self.network.open(MONITOR_ID, node.id)
 
-    def _view(self, node: SimulatedController) -> LeaderView:
+    def _is_reachable(self, node: SimulatedController) -> bool:
+        return self._is_running(node) and self._rejection(node) is None
+
+    def _rejection(self, node: SimulatedController) -> Reason | None:
+        """Returns why a controller that runs does not answer the monitor what others are answered; None if it does."""
+        pair, network = (MONITOR_ID, node.id), self.network
+        reasons = {
+            Reason.TLS_FAILED: network.distrusted,
+            Reason.NOT_AUTHENTICATED: network.rejected,
+            Reason.DENIED: network.denied,
+        }
+        return next((reason for reason, pairs in reasons.items() if pair in pairs), None)
+
+    def _view(self, node: SimulatedController) -> Event:
+        rejection = self._rejection(node)
+        if rejection is not None:
+            failed = _failed(ObservationSource.LEADER_VIEW, _address(node), rejection, f"{rejection}")
+            return replace(failed, node=NodeId(node.id))
         return LeaderView(
             endpoint=_address(node),
             node=NodeId(node.id),
@@ -158,7 +176,7 @@ class SimulatedGatherer:
         if not self.network.open(MONITOR_ID, node.id):
             reason = Reason.TIMED_OUT
         else:
-            reason = Reason.NO_LEADER if node.up else Reason.REFUSED
+            reason = (self._rejection(node) or Reason.NO_LEADER) if node.up else Reason.REFUSED
         return _failed(source, _address(node), reason, f"{reason}")
 
     def _damaged(self, leader: SimulatedController) -> Iterator[list[Event]]:
@@ -265,8 +283,16 @@ class SimulatedGatherer:
         elif node.up and node.endpoint == endpoint and place is None:
             connection, answer, by = Connection.ACCEPTED, Answer.THIS_CLUSTER, NodeId(node.id)
         certificate, expires_at_ms = None, self.certificates_expire_at_ms
-        if expires_at_ms is not None:
-            certificate = ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=expires_at_ms, verified=True)
+        untrusted = (MONITOR_ID, node.id) in self.network.distrusted
+        if answer is Answer.THIS_CLUSTER and (expires_at_ms is not None or untrusted):
+            certificate = ServerCertificate(
+                valid_from_ms=Millis(0),
+                expires_at_ms=expires_at_ms,
+                fault=CertificateFault.UNTRUSTED if untrusted else None,
+                verified=not untrusted,
+            )
+        if answer is Answer.THIS_CLUSTER and self._rejection(node) is not None:
+            answer, by = Answer.NOT_ALLOWED, None
         return Probe(
             node=NodeId(node.id),
             endpoint=endpoint,
@@ -276,7 +302,7 @@ class SimulatedGatherer:
             answer=answer,
             answered_by=by,
             detail="",
-            certificate=certificate if answer is Answer.THIS_CLUSTER else None,
+            certificate=certificate,
         )
 
 

@@ -72,6 +72,13 @@ class MetadataLog:
                 self.sets.append((len(self.entries), entry.event.voters))
             self.entries.append(entry)
 
+    def copied(self) -> "MetadataLog":
+        """Returns a log with the same entries, which does not change with this one."""
+        copied = MetadataLog()
+        copied.entries, copied.start = [*self.entries], self.start
+        copied.bootstrap, copied.sets = self.bootstrap, [*self.sets]
+        return copied
+
     def truncate(self, end: int) -> None:
         """Truncates the log at this offset and reverts the voter sets above it."""
         del self.entries[end:]

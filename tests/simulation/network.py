@@ -1,5 +1,9 @@
-"""A Network: which controllers reach each other. It can be partitioned, loses and delays requests by the seed."""
+"""A Network: which nodes reach, trust and permit each other. It can be partitioned, loses and delays requests.
 
+Each fact about two nodes is one of an ordered pair: the sender of a request, and its receiver.
+"""
+
+from copy import copy
 from enum import Enum
 from random import Random
 
@@ -19,7 +23,7 @@ class EndpointState(Enum):
 class Network:
     """Nodes in different `network_partitions` cannot reach each other.
 
-    An endpoint's state affects only new connections, not established ones.
+    An endpoint's state, a certificate and a login affect only new connections, a denial each request.
     """
 
     def __init__(self, random: Random) -> None:
@@ -30,15 +34,26 @@ class Network:
         self.one_way: set[tuple[int, int]] = set()
         self.endpoint_states: dict[Endpoint, EndpointState] = {}
         self.connected: set[tuple[int, int]] = set()
+        self.distrusted: set[tuple[int, int]] = set()
+        """The sender does not trust the receiver's certificate."""
+        self.rejected: set[tuple[int, int]] = set()
+        """The receiver does not accept the sender's login."""
+        self.denied: set[tuple[int, int]] = set()
+        """The receiver's authorizer denies the sender's requests."""
 
     def answers(self, sender: int, receiver: int, endpoint: Endpoint) -> bool:
         """Returns whether a request to this endpoint and its answer arrive; connects if there is no connection."""
         if not self.open(sender, receiver) or not self.open(receiver, sender):
             return False
-        if (sender, receiver) not in self.connected and endpoint in self.endpoint_states:
+        if (sender, receiver) not in self.connected and not self.connects(sender, receiver, endpoint):
             return False
         self.connected.add((sender, receiver))
         return self.random.random() >= self.loss_probability and self.random.random() >= self.loss_probability
+
+    def connects(self, sender: int, receiver: int, endpoint: Endpoint) -> bool:
+        """Returns whether a new connection over an open path would lead to the receiver, with TLS and login."""
+        pair = (sender, receiver)
+        return endpoint not in self.endpoint_states and pair not in self.distrusted and pair not in self.rejected
 
     def disconnect(self, node: int) -> None:
         """Closes a stopped process's connections."""
@@ -52,3 +67,17 @@ class Network:
         self.loss_probability = self.slow_probability = 0.0
         self.network_partitions.clear()
         self.one_way.clear()
+
+    def restore_access(self) -> None:
+        """Makes all nodes trust and permit each other again."""
+        for pairs in (self.distrusted, self.rejected, self.denied):
+            pairs.clear()
+
+    def copied(self, random: Random) -> "Network":
+        """Returns a network in the same state, which does not change with this one."""
+        copied = copy(self)
+        copied.random = random
+        for name, state in vars(self).items():
+            if isinstance(state, dict | set):
+                setattr(copied, name, copy(state))
+        return copied

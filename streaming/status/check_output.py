@@ -99,7 +99,7 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
     )
     if answer.safe and state.queried_since_ms is not None and state.missing:
         # What a job recorded before may be from before another controller stopped.
-        answer = replace(answer, against=(f"unknown: {and_join(state.missing, 5)} since this command began",))
+        answer = replace(answer, unknown=(f"{and_join(state.missing, 5)} since this command began",))
     unobserved = [one.summary for one in state.evaluation.findings if one.rule == BLIND]
     return replace(answer, notes=(*answer.notes, *unobserved))
 

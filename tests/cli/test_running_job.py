@@ -175,7 +175,7 @@ def test_without_a_cluster_the_job_alone_is_asked_for_what_it_has_observed_since
 
     assert (status["cluster"], status["leader_epoch"]) == ("a", 7)
     assert status["missing"] == ["the metadata log was not answered"], "the job of this test reads none"
-    assert restart["against"] == ["unknown: nothing of the metadata log has been read yet"]
+    assert (restart["safe"], restart["unknown"]) == (None, ["nothing of the metadata log has been read yet"])
 
 
 def test_a_job_that_has_observed_nothing_since_is_no_answer(page: tuple[str, ...]) -> None:

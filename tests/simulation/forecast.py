@@ -134,8 +134,7 @@ def answers_of(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> Iterator
     members = {one.key.id for one in controllers.members}
     for node in sorted(members | ({row.key.id for row in quorum.poll.voters} if quorum.poll else set())):
         restart = evaluate_restart(state, node)
-        unknown = bool(restart.against) and all(each.startswith("unknown") for each in restart.against)
-        yield Answer(RESTART, node, None if unknown else restart.safe, "; ".join(restart.against) or "SAFE")
+        yield Answer(RESTART, node, restart.safe, "; ".join((*restart.against, *restart.unknown)) or "SAFE")
         alone = frozenset({node})
         for question, restarted in ((LOSE, None), (LOSE_ALONE, alone)) if node in members else ():
             result = what_if(controllers, Change(moved={}, lost=alone, restarted=restarted))

@@ -284,12 +284,15 @@ class SimulatedGatherer:
             connection, answer, by = Connection.ACCEPTED, Answer.THIS_CLUSTER, NodeId(node.id)
         certificate, expires_at_ms = None, self.certificates_expire_at_ms
         untrusted = (MONITOR_ID, node.id) in self.network.distrusted
-        if answer is Answer.THIS_CLUSTER and (expires_at_ms is not None or untrusted):
+        # The controllers use TLS where one of them does: its authority is another one than that of the others.
+        own_authority = all(of != node.id for _, of in self.network.distrusted)
+        if answer is Answer.THIS_CLUSTER and (expires_at_ms is not None or self.network.distrusted):
             certificate = ServerCertificate(
                 valid_from_ms=Millis(0),
                 expires_at_ms=expires_at_ms,
                 fault=CertificateFault.UNTRUSTED if untrusted else None,
                 verified=not untrusted,
+                authority="CN=own" if own_authority else f"CN=other {node.id}",
             )
         if answer is Answer.THIS_CLUSTER and self._rejection(node) is not None:
             answer, by = Answer.NOT_ALLOWED, None

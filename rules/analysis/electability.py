@@ -28,7 +28,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from rules.analysis.endpoint_status import EndpointStatus, EndpointVerdict, endpoint_statuses, with_dialled_voters
-from rules.analysis.freshness import fresh_poll
+from rules.analysis.freshness import fresh_poll, poll_problem
 from rules.analysis.leadership import leaderless
 from rules.analysis.votes import denying, in_doubt, in_sync_with_vote, unproved, voters_that_count, without_vote
 from rules.model.following import Following, lag_ms, replica_row
@@ -258,22 +258,38 @@ NO_ELECTION = "no leader is elected now, although enough voters run: find out wh
 """Why it is unknown whether a leader can be elected."""
 
 
-def electable(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> bool | None:
-    """Returns whether a leader could be elected if all controllers restarted now; without a leader, by those that run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotersNow:
+    """The voters as an election now would find them."""
 
-    Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down. None if it
-    depends on `doubtful` voters, and if no leader is elected although enough voters run.
+    members: tuple[RestartedController, ...]
+    unobserved: str | None
+    """Why the outcome of an election is not known, whoever is lost; None if it is."""
+    doubtful: Mapping[NodeId, str]
+    """The voters of which it is unknown whether the others reach them, or they take part, and why."""
+
+
+def voters_now(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> VotersNow:
+    """Returns the voters and what is not known of them. `quorum`: with the endpoints that its voters dial.
+
+    Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down. And if
+    enough voters run then, something keeps them from electing one.
     """
-    voters = restarted_voters(with_dialled_voters(quorum) or quorum, statuses)
-    without_leader = leaderless(quorum) is not None
-    if without_leader:
-        voters = without_refusing_voters(voters, statuses)
-    could = forecast_election(voters).electable
-    if could and (
-        without_leader or not forecast_election(without_doubtful(voters, doubtful(quorum, statuses))).electable
-    ):
-        return None
-    return could
+    members, unobserved = restarted_voters(quorum, statuses), None
+    if leaderless(quorum) is not None:
+        members = without_refusing_voters(members, statuses)
+        unobserved = NO_ELECTION if forecast_election(members).electable else None
+    elif fresh_poll(quorum) is None:
+        unobserved = f"which controllers run is unknown: {poll_problem(quorum)}"
+    return VotersNow(members=members, unobserved=unobserved, doubtful=doubtful(quorum, statuses))
+
+
+def electable(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> bool | None:
+    """Returns whether a leader could be elected if all controllers restarted now; None if that is not known."""
+    now = voters_now(with_dialled_voters(quorum) or quorum, statuses)
+    could = forecast_election(now.members).electable
+    sure = forecast_election(without_doubtful(now.members, now.doubtful)).electable
+    return could if now.unobserved is None and could == sure else None
 
 
 def without_refusing_voters(

@@ -7,20 +7,16 @@ from rich.text import Text
 
 from connectors.errors import UsageError
 from rules.analysis.electability import (
-    NO_ELECTION,
     CandidateForecast,
     ElectionForecast,
     LastElection,
     RestartedController,
-    doubtful,
     forecast_election,
-    restarted_voters,
+    voters_now,
     without_doubtful,
-    without_refusing_voters,
 )
 from rules.analysis.endpoint_status import with_dialled_voters
-from rules.analysis.freshness import fresh_poll, poll_problem
-from rules.analysis.leadership import current_leader, leaderless
+from rules.analysis.leadership import current_leader
 from rules.analysis.votes import COMPARE, unproved
 from rules.finding import Plain
 from rules.formatting import and_join, numbered, plural, visible
@@ -133,21 +129,15 @@ def controllers_of_quorum(quorum: Quorum) -> Controllers:
     if voters is None:
         return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=current_leader(quorum))
     statuses = analysed_endpoints(quorum)
-    members = restarted_voters(quorum, statuses)
-    unobserved = None
-    if leaderless(quorum) is not None:
-        members = without_refusing_voters(members, statuses)
-        unobserved = NO_ELECTION if forecast_election(members).electable else None
-    elif fresh_poll(quorum) is None:
-        unobserved = f"which controllers run is unknown: {poll_problem(quorum)}"
+    now = voters_now(quorum, statuses)
     return Controllers(
         cluster=quorum.cluster,
-        members=members,
+        members=now.members,
         voters=voters,
         leader=current_leader(quorum),
-        unobserved=unobserved,
-        assumed=tuple(_assumed(members)),
-        doubtful=doubtful(quorum, statuses),
+        unobserved=now.unobserved,
+        assumed=tuple(_assumed(now.members)),
+        doubtful=now.doubtful,
         advice=COMPARE if quorum.derived(unproved) else "",
     )
 

@@ -144,6 +144,8 @@ def answers_of(quorum: Quorum, thresholds: Mapping[str, Thresholds]) -> Iterator
 
 ACCESS: tuple[str, ...] = ("distrusted", "rejected", "denied")
 """What keeps a controller from being answered by another one that it reaches, by the network's field."""
+UNUSED_PATHS = "one_way"
+"""A path between two followers is used first when the leader is gone: until then no observation shows a fault of it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,7 +165,7 @@ class ForecastCount:
     unproved: list[str] = field(default_factory=list)
     """The answers UNKNOWN among them, each in a sentence."""
     false_positive: dict[str, list[str]] = field(default_factory=dict)
-    """By the kind of what was not known: a field of ACCESS, or `other`; each in a sentence."""
+    """By the kind of what was not known: a field of ACCESS, UNUSED_PATHS, or `other`; each in a sentence."""
 
     @property
     def report(self) -> str:
@@ -241,7 +243,7 @@ class ForecastSimulation(Simulation):
 
     def _kind(self, answer: Answer) -> str:
         """Returns the fact without which the answer would have been right, or `other`; the first one of several."""
-        present = [name for name in ACCESS if getattr(self.network, name)]
+        present = [name for name in (*ACCESS, UNUSED_PATHS) if getattr(self.network, name)]
         for names in (*([name] for name in present), present):
             permitted = Future(self.now_ms, self.nodes, self.network)
             for name in names:

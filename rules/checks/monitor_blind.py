@@ -37,7 +37,13 @@ What not to do
 from collections.abc import Collection, Iterable, Sequence
 
 from rules.analysis.damaged_log import unreadable_log
-from rules.analysis.endpoint_status import EndpointStatus, certificate_fault, endpoint_statuses, probe_outcome
+from rules.analysis.endpoint_status import (
+    EndpointStatus,
+    certificate_fault,
+    endpoint_statuses,
+    probe_outcome,
+    with_dialled_voters,
+)
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
 from rules.analysis.missing_voter import trust_steps
@@ -284,7 +290,7 @@ def _reason_with_endpoints(reason: Reason, failures: list[FailedObservation]) ->
 def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     silent = [*silent_controllers(quorum)]
     poll = fresh_poll(quorum)
-    statuses = endpoint_statuses(quorum, poll)
+    statuses = endpoint_statuses(with_dialled_voters(quorum) or quorum, poll)
     if not _stale(quorum):
         yield from _new_connections(quorum, statuses, {each.key.id for each in silent}, thresholds)
     if not silent:

@@ -13,6 +13,9 @@ What it means
     a majority of the controllers reject kraftwatch's login. If a majority of the voters follow a leader, the quorum has
     one, even if that leader does not answer kraftwatch: this alert does not fire, or it resolves.
 
+    A leader whose endpoint refuses connections is down: its followers remember it, and name it. So this alert also
+    fires if a firewall refuses kraftwatch's connections to the leader alone; one that drops them does not look like it.
+
     If a majority of the voters started after a leader last answered, and reject kraftwatch's login since, they may
     reject each other too: the alert fires, or goes on, and says so.
 

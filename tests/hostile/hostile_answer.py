@@ -9,7 +9,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.protocol.data_container import DataContainer
 
-from connectors.errors import ObservationError, UndecodableError
+from connectors.errors import DamagedLogError, ObservationError, UndecodableError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition, SnapshotBuffer
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.cluster_connection import Address
@@ -43,7 +43,7 @@ _RARELY = 0.02
 _NOW_MS = 1_790_000_000_000
 _CORRELATION_ID = slice(8, 12)
 """Where it is in the frame of a request."""
-_REFUSALS = (ObservationError, kafka_errors.KafkaError)
+_REFUSALS = (ObservationError, DamagedLogError, kafka_errors.KafkaError)
 """What the connection turns into a failed observation (`connectors.kafka.connection`, `client`)."""
 Exchange = tuple[Any, Sequence[int], Any, Callable[[Any], Observation | None]]
 """A request, the versions of its response, a response, and the row that the gatherer makes of a decoded one."""

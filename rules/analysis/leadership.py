@@ -256,7 +256,8 @@ def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
     if states:
         running = sum(one in (_VoterState.FOLLOWS, _VoterState.MAY_LEAD) for one in states.values())
         return _VoterState.MAY_LEAD in states.values() and running >= majority(len(states))
-    if not _leader_answers_ms(quorum):
+    names_one = any(one.leader_id is not None for one in quorum.failures if one.reason in NO_LEADER_REASONS)
+    if not _leader_answers_ms(quorum) and (names_one or len(quorum.bootstrap) == 1):
         # Nothing has shown who votes: the leader may not be configured, unless it is the one that refuses.
         refused = _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
         return not refused or not {*quorum.bootstrap} <= {*answered} | refused

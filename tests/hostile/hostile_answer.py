@@ -43,7 +43,7 @@ _RARELY = 0.02
 _NOW_MS = 1_790_000_000_000
 _CORRELATION_ID = slice(8, 12)
 """Where it is in the frame of a request."""
-_REFUSALS = (ObservationError, DamagedLogError, kafka_errors.KafkaError)
+_REFUSALS = (ObservationError, kafka_errors.KafkaError)
 """What the connection turns into a failed observation (`connectors.kafka.connection`, `client`)."""
 Exchange = tuple[Any, Sequence[int], Any, Callable[[Any], Observation | None]]
 """A request, the versions of its response, a response, and the row that the gatherer makes of a decoded one."""
@@ -67,7 +67,7 @@ class HostileAnswers:
         received = self._received(request, answer)
         try:
             return None if received is None else row_of(received)
-        except (ObservationError, UndecodableError):
+        except (ObservationError, UndecodableError, DamagedLogError):
             return None
 
     def _quorum(self) -> Exchange:

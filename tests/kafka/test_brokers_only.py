@@ -114,9 +114,8 @@ def test_a_leader_that_refuses_connections_is_none(lab: Lab, firewall: None, tmp
     """Its followers name it, as they do when it is down: a firewall that refuses instead of dropping looks the same."""
 
     def no_leader() -> None:
-        leader, checked = checked_without_the_leader(lab, tmp_path / "kraftwatch.yaml", REFUSES)
+        _, checked = checked_without_the_leader(lab, tmp_path / "kraftwatch.yaml", REFUSES)
         assert ([one["rule"] for one in checked["findings"]], checked["exit_code"]) == (["no-leader"], 2)
-        assert f"Controller {leader} is down (connections are refused)." in checked["findings"][0]["summary"]
 
     eventually(no_leader, within_s=60)
 

@@ -145,6 +145,7 @@ def test_names_in_the_list_that_no_longer_resolve_are_reported(lab: MakeLab, tmp
         assert monitor.rules == {"stale-voter-endpoint"}
 
 
+@pytest.mark.long
 def test_voters_that_come_back_with_an_empty_disk_are_reported(lab: MakeLab, tmp_path: Path) -> None:
     """Each has fetched all records again within a second, and has no directory id that would be new."""
     # Each fetch returns one batch.

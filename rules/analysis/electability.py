@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeAlias
 
-from rules.analysis.endpoint_status import EndpointStatus, EndpointVerdict, endpoint_statuses, with_dialled_voters
+from rules.analysis.endpoint_status import EndpointStatus, EndpointVerdict, endpoints_now, with_dialled_voters
 from rules.analysis.freshness import fresh_poll, poll_problem
 from rules.analysis.leadership import leaderless
 from rules.analysis.votes import denying, in_doubt, in_sync_with_vote, unproved, voters_that_count, without_vote
@@ -276,7 +276,7 @@ def voters_now(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> VotersNow:
     enough voters run then, something keeps them from electing one.
     """
     members, unobserved = restarted_voters(quorum, statuses), None
-    if leaderless(quorum) is not None:
+    if quorum.derived(leaderless) is not None:
         members = without_refusing_voters(members, statuses)
         unobserved = NO_ELECTION if forecast_election(members).electable else None
     elif fresh_poll(quorum) is None:
@@ -344,7 +344,7 @@ def failures_left(quorum: Quorum) -> int | None:
         return None
     left = len(counted) - needed
     dialled = with_dialled_voters(quorum) or quorum
-    statuses = endpoint_statuses(dialled, poll)
+    statuses = quorum.derived(endpoints_now)
     if left <= 0 or all(one.verdict is EndpointVerdict.OK for one in statuses):
         return left
     voters = restarted_voters(dialled, statuses)

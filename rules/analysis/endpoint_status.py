@@ -200,6 +200,11 @@ def endpoint_statuses(quorum: Quorum, poll: Poll | None) -> tuple[EndpointStatus
     return tuple(endpoint_status(quorum, poll, voter) for voter in ordered)
 
 
+def endpoints_now(quorum: Quorum) -> tuple[EndpointStatus, ...]:
+    """Returns the status of the endpoint that each voter is dialled at, by the current poll. Read it by `derived`."""
+    return endpoint_statuses(with_dialled_voters(quorum) or quorum, fresh_poll(quorum))
+
+
 def last_known_endpoint_statuses(quorum: Quorum) -> tuple[EndpointStatus, ...]:
     """Returns the endpoint statuses; without a current poll each with how its voter followed at the newest one."""
     poll = fresh_poll(quorum)

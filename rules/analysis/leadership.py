@@ -95,7 +95,7 @@ def _leader_answers_ms(quorum: Quorum) -> list[Millis]:
 
 def current_leader(quorum: Quorum) -> NodeId | None:
     """Returns the leader by the newest evidence; None if the quorum has none or nothing is known."""
-    return None if leaderless(quorum) else quorum.leader_id
+    return None if quorum.derived(leaderless) else quorum.leader_id
 
 
 def last_leader(quorum: Quorum) -> NodeId | None:
@@ -276,9 +276,8 @@ def _started_and_rejecting(quorum: Quorum) -> tuple[FailedObservation, ...]:
     # Times are compared only where processes started: the rules are evaluated again when a comparison changes.
     if not answered or len(probes) < _majority(quorum):
         return ()
-    voters = quorum.voter_ids or {row.key.id for row in (quorum.poll.voters if quorum.poll else ())}
-    last_ms = max(answered)
-    started = {str(one.endpoint) for one in probes if one.node in voters and one.returned_at_ms[-1] > last_ms}
+    voting, last_ms = quorum.voting_ids, max(answered)
+    started = {str(one.endpoint) for one in probes if one.node in voting and one.returned_at_ms[-1] > last_ms}
     failures = [one for one in _failures_since_leader(quorum, _REJECTED_REASONS) if one.endpoint in started]
     return tuple(failures) if len({one.endpoint for one in failures}) >= _majority(quorum) else ()
 

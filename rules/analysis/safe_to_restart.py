@@ -129,7 +129,7 @@ class _Unusable:
 
 
 def _usable_poll(quorum: Quorum) -> Poll | _Unusable:
-    no_leader = leaderless(quorum)
+    no_leader = quorum.derived(leaderless)
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
         return _Unusable(against=(f"no controller leads the quorum ({reported}): fix that first",))

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from rules.analysis.endpoint_status import CURED_BY_RESTART, endpoint_statuses, with_dialled_voters
+from rules.analysis.endpoint_status import CURED_BY_RESTART, endpoints_now, with_dialled_voters
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import disagreeing_views, leaderless
 from rules.analysis.missing_voter import replaced_disks
@@ -80,11 +80,11 @@ def denying(quorum: Quorum) -> frozenset[NodeId]:
 
 def _unlike_authorities(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the voters whose certificate another authority issued than those of most, or of the leader."""
-    voters = quorum.voter_ids or ({row.key.id for row in quorum.poll.voters} if quorum.poll else set())
+    voting = quorum.voting_ids
     presented = {
         node: one.probe.certificate.authority
         for node, one in quorum.nodes.items()
-        if node in voters and one.probe is not None and one.probe.certificate is not None
+        if node in voting and one.probe is not None and one.probe.certificate is not None
     }
     issued = {node: authority for node, authority in presented.items() if authority is not None}
     counts, leaders = Counter(issued.values()), None if quorum.leader_id is None else issued.get(quorum.leader_id)
@@ -121,10 +121,8 @@ def in_sync_with_vote(quorum: Quorum) -> frozenset[NodeId] | None:
     poll = fresh_poll(quorum)
     if poll is None or poll.leader is None or quorum.derived(leaderless) is not None:
         return None
-    dialled = with_dialled_voters(quorum) or quorum
-    faulty = {
-        one.voter.key.id for one in endpoint_statuses(dialled, poll) if not CURED_BY_RESTART.isdisjoint(one.faults)
-    }
+    statuses = quorum.derived(endpoints_now)
+    faulty = {one.voter.key.id for one in statuses if not CURED_BY_RESTART.isdisjoint(one.faults)}
     lost = {*quorum.derived(without_vote), *faulty}
     in_sync = {row.key.id for row in poll.voters if quorum.nodes[row.key.id].following is Following.IN_SYNC}
     return frozenset(in_sync - lost)

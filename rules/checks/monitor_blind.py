@@ -40,9 +40,8 @@ from rules.analysis.damaged_log import unreadable_log
 from rules.analysis.endpoint_status import (
     EndpointStatus,
     certificate_fault,
-    endpoint_statuses,
+    endpoints_now,
     probe_outcome,
-    with_dialled_voters,
 )
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
@@ -165,7 +164,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         why = f"metadata-log-damaged reports that the log of {damaged.name} cannot be read further"
         yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
-    if leaderless(quorum) is not None:
+    if quorum.derived(leaderless) is not None:
         # A configuration error remains when a leader is elected; the missing leader explains every other failure.
         if any(each.reason in _CONFIGURATION_ERRORS for each in failures):
             why = "no controller leads, and some requests are rejected or not supported"
@@ -290,7 +289,7 @@ def _reason_with_endpoints(reason: Reason, failures: list[FailedObservation]) ->
 def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     silent = [*silent_controllers(quorum)]
     poll = fresh_poll(quorum)
-    statuses = endpoint_statuses(with_dialled_voters(quorum) or quorum, poll)
+    statuses = quorum.derived(endpoints_now)
     if not _stale(quorum):
         yield from _new_connections(quorum, statuses, {each.key.id for each in silent}, thresholds)
     if not silent:

@@ -107,7 +107,7 @@ _NOT_COUNTED = frozenset({*EndpointFault} - {EndpointFault.REGISTRATION_DIFFERS}
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the newest observations report no leader."""
-    state = leaderless(quorum)
+    state = quorum.derived(leaderless)
     if state is None:
         yield from _unknown_leader(quorum)
         return

@@ -40,11 +40,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if not quorum.access.protocol.startswith("SASL_") or not voters:
         return
     logins, scram, spare = _logins(quorum, voters), _with_scram(quorum, voters), len(voters) - majority(len(voters))
-    unseen = [node for node in voters if not _is_seen(quorum, node)]
+    not_reached = [node for node in voters if not _is_reached(quorum, node)]
     if len(scram) > spare:
         yield _finding(quorum, scram, logins, len(voters))
-    elif len(scram) + len(unseen) > spare:
-        yield UnknownResult(subject=_LOGINS, why=f"no current probe has reached {numbered('controller', unseen)}")
+    elif len(scram) + len(not_reached) > spare:
+        yield UnknownResult(subject=_LOGINS, why=f"no current probe has reached {numbered('controller', not_reached)}")
 
 
 def _logins(quorum: Quorum, voters: Iterable[NodeId]) -> dict[NodeId, str]:
@@ -64,7 +64,7 @@ def _with_scram(quorum: Quorum, voters: Iterable[NodeId]) -> list[NodeId]:
     return [node for node, mechanism in _logins(quorum, voters).items() if mechanism.startswith("SCRAM-")]
 
 
-def _is_seen(quorum: Quorum, node: NodeId) -> bool:
+def _is_reached(quorum: Quorum, node: NodeId) -> bool:
     probe = quorum.nodes[node].probe
     return probe is not None and probe.connection is Connection.ACCEPTED
 

@@ -58,13 +58,12 @@ from rules.analysis.endpoint_status import (
     EndpointStatus,
     EndpointVerdict,
     endpoint_kind,
-    endpoint_statuses,
+    endpoints_now,
     faults_text,
     is_static,
     probe_outcome,
     with_dialled_voters,
 )
-from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import last_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
 from rules.analysis.start_conditions import resolve_names_first
@@ -95,8 +94,7 @@ class _VoterEndpoints:
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
-    quorum = with_dialled_voters(quorum) or quorum
-    statuses = endpoint_statuses(quorum, fresh_poll(quorum))
+    statuses, quorum = quorum.derived(endpoints_now), with_dialled_voters(quorum) or quorum
     election = forecast_election(restarted_voters(quorum, statuses))
     leader = last_leader(quorum)
     endpoints = _VoterEndpoints(
@@ -317,8 +315,7 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     node = subject.node
-    quorum = with_dialled_voters(quorum) or quorum
-    statuses = {each.voter.key.id: each for each in endpoint_statuses(quorum, fresh_poll(quorum))}
+    statuses = {each.voter.key.id: each for each in quorum.derived(endpoints_now)}
     status = statuses.get(node)
     if status is None:
         return f"Controller {node} is not a voter."

@@ -119,14 +119,10 @@ def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
     )
 
 
-def _voters(quorum: Quorum) -> frozenset[NodeId]:
-    return quorum.voter_ids or frozenset(row.key.id for row in (quorum.poll.voters if quorum.poll else ()))
-
-
 def _voters_without_view(quorum: Quorum, views: list[LeaderView]) -> Iterable[RuleResult]:
     """Returns an unknown result for each voter without a recent view; a static quorum may name addresses only."""
     reporting = {view.node for view in views}
-    for node in sorted(quorum.voter_ids if reporting == {None} else _voters(quorum)):
+    for node in sorted(quorum.voter_ids if reporting == {None} else quorum.voting_ids):
         if node not in reporting:
             why = f"controller {node} has not recently reported its leader"
             yield UnknownResult(subject=Subject("controller", node), why=why)
@@ -167,7 +163,7 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
 def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
     subject = _subject(view)
     name = str(subject)
-    is_voter = view.node in _voters(quorum)
+    is_voter = view.node in quorum.voting_ids
     facts = None if view.node is None else quorum.nodes.get(view.node)
     elsewhere = not view.this_cluster and facts is not None and facts.following.fetches
     missing = is_voter and not elsewhere
@@ -191,7 +187,7 @@ def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epo
             "views": views,
         },
         remedy=_remedy(quorum, view, leader),
-        keep_running=frozenset(one for one in _voters(quorum) if one != view.node)
+        keep_running=frozenset(one for one in quorum.voting_ids if one != view.node)
         if view.this_cluster
         else frozenset(),
         starts=() if view.node is None else (view.node,),

@@ -153,6 +153,11 @@ class Quorum:
         return self.committed.ids if self.committed else frozenset()
 
     @property
+    def voting_ids(self) -> frozenset[NodeId]:
+        """The node ids of `voters`, or of the newest poll's where the log has none, as in a static quorum."""
+        return self.voter_ids or frozenset(row.key.id for row in (self.poll.voters if self.poll else ()))
+
+    @property
     def broker_addresses(self) -> set[str]:
         """HOST:PORT of each listener that a broker registered; the controller listener of a combined node is none."""
         return {str(endpoint) for broker in self.brokers.values() for endpoint in broker.endpoints}

@@ -90,7 +90,7 @@ def _finding(quorum: Quorum, broker: NodeId, emptied: tuple[EmptiedReplicas, ...
         severity=Severity.CRITICAL,
         summary=f"Broker {broker} came back without {_directories(len(lost))} of {plural(count, 'partition')} of which "
         f"it is the leader or the only in-sync replica: {and_join([*shown, f'{more} more'] if more else shown, 4)}. "
-        f"It has created {them} in another directory at {utc_text(max(one.timestamp_ms for one in emptied))}, empty "
+        f"It created {them} in another directory at {utc_text(max(one.timestamp_ms for one in emptied))}, empty "
         f"unless the files were moved there, and leads {them} as soon as it can.{copy_sentence(quorum, copies)}",
         evidence={
             "broker": broker,

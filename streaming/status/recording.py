@@ -330,8 +330,7 @@ def missing_since(machine: Machine, since_ms: Millis, *, log: bool) -> Iterator[
         yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
     if quorum.poll is None or quorum.poll.observed_at_ms < since_ms:
         yield "DescribeQuorum was not answered"
-    polled = () if quorum.poll is None else quorum.poll.voter_keys
-    for node in sorted(quorum.voter_ids or {key.id for key in polled}) if log else ():
+    for node in sorted(quorum.voting_ids) if log else ():
         endpoint = quorum.nodes[node].endpoint
         probe = quorum.probe(node, endpoint)
         # A static voter may have no endpoint that can be probed.

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from rules.finding import NO_FACTS, Facts, Plain, Severity
+from rules.formatting import as_found
 from rules.model.identifiers import Millis, Offset
 from rules.model.subject import Subject
 
@@ -91,7 +92,7 @@ class Alert:
     @property
     def says(self) -> tuple[str, str]:
         """Digests of the conclusion (the summary) and of the advice (the remedy), whatever the numbers in them."""
-        return _digest(_NUMBERS.sub("0", self.summary)), _digest(_NUMBERS.sub("0", "\n".join(self.remedy)))
+        return _digest(_NUMBERS.sub("0", as_found(self.summary))), _digest(_NUMBERS.sub("0", "\n".join(self.remedy)))
 
     def recorded(self, now_ms: Millis) -> "Alert":
         """Returns the transition with its lateness, where it is recorded at this time of the wall clock."""

@@ -135,10 +135,19 @@ class Evaluation:
         """Returns whether the absence of a finding of this rule about this subject means that it is healthy."""
         return not self.unknown_subjects & {(rule, None), (rule, subject)}
 
+    def why_unknown(self, rule: str, subject: str) -> str | None:
+        """Returns why it is unknown whether the rule's condition about this subject holds; None if that is known."""
+        about = ((rule, subject), (rule, None))
+        return next((self._why_unknown[one] for one in about if one in self._why_unknown), None)
+
+    @cached_property
+    def _why_unknown(self) -> Mapping[tuple[str, str | None], str]:
+        return {(each.rule, None if each.subject is None else str(each.subject)): each.why for each in self.unknown}
+
     @cached_property
     def unknown_subjects(self) -> frozenset[tuple[str, str | None]]:
         """Rule and subject (None: each of the rule), as text, of what is unknown."""
-        return frozenset((each.rule, None if each.subject is None else str(each.subject)) for each in self.unknown)
+        return frozenset(self._why_unknown)
 
 
 HOLD = "hold"

@@ -23,6 +23,7 @@ _UNUSUAL = re.compile(r"[^ -~]")
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode categories: control, format (with direction overrides), surrogate, private use, separators of lines."""
 _WORD_MAX = 100
+_NOT_KNOWN = re.compile(r"^Found at \S+ \S+ UTC, not known now: ")
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -120,6 +121,16 @@ def resolved_summary(now: str, ended_at_ms: Millis) -> str:
     How long the incident was open is said once, by the sink: it ends with the last of its alerts.
     """
     return f"{now} Over since {utc_text(ended_at_ms)}."
+
+
+def not_known_now(summary: str, found_at_ms: Millis) -> str:
+    """Returns the summary of an alert that goes on, and whose condition cannot be evaluated now."""
+    return f"Found at {utc_text(found_at_ms)}, not known now: {summary}"
+
+
+def as_found(summary: str) -> str:
+    """Returns the summary as it was found: the reverse of `not_known_now`, if it is one of its texts."""
+    return _NOT_KNOWN.sub("", summary)
 
 
 def and_join(items: Iterable[object], most: int = 8) -> str:

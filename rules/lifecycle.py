@@ -19,7 +19,8 @@ once, unless it is critical, so that the incident stays open.
 A rule has at most MOST_FINDINGS conditions: while it has as many, no other one begins.
 
 Unknown is not healthy. While the rule's result is unknown, a firing alert keeps firing and its clearing restarts; so
-does its change to a lower severity, unless the finding returns within ten seconds.
+does its change to a lower severity, unless the finding returns within ten seconds. From then on its text says when it
+was found (`not_known_now`); that alone makes no transition.
 
 A gap is a time in which nothing was observed: the monitor did not run, or it was cut off. A failed attempt is an
 observation, and so is every answer; the report that the gatherer was restarted (`interrupted`) is none. What was
@@ -43,10 +44,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from rules.alert import Alert, AlertState
-from rules.evaluate import ALL_RULES, MOST_FINDINGS, resolved_text
+from rules.evaluate import ALL_RULES, INHIBITED, MOST_FINDINGS, resolved_text
 from rules.finding import CLEAR, NO_FACTS, Evaluation, Facts, Finding, Plain, Severity, Thresholds
 from rules.firing import EndedAlert, Firing
-from rules.formatting import resolved_summary
+from rules.formatting import as_found, not_known_now, resolved_summary
 from rules.model.identifiers import Millis
 from rules.model.job_state import JobState
 from rules.model.quorum import Quorum
@@ -62,6 +63,8 @@ _GAP_MS = 3_600_000
 """How long a pending condition is kept while nothing shows whether it lasts: longer than a crash loop pauses."""
 _TOGETHER_MS = 5_000
 """How much earlier than its hold a condition may fire with an older one of its rule; at most a sixth of the hold."""
+_NOT_KNOWN_NOW = "not_known_now"
+"""The evidence that says why the condition of an alert is not known now."""
 _NO_RULE = Thresholds(values={CLEAR: 10.0})
 """For an alert whose rule no longer exists: the alert clears like any other."""
 
@@ -117,8 +120,8 @@ def notified_conditions(alerts: Iterable[Alert]) -> TrackedConditions:
                 due_at_ms=one.due_at_ms,
                 last_seen_at_ms=one.observed_at_ms,
                 notified_severity=one.severity,
-                summary=one.summary,
-                evidence=one.evidence,
+                summary=as_found(one.summary),
+                evidence={name: value for name, value in one.evidence.items() if name != _NOT_KNOWN_NOW},
                 facts=one.facts,
             )
             for one in alerts
@@ -222,8 +225,9 @@ def firing(
         if one.notified_severity is None:
             kept.add((one.rule, one.subject))
             continue
+        shown = _of_now(one, evaluation, observed)
         alert = condition_alert(
-            one, observed, due_at_ms=one.due_at_ms, remedy=remedies.get((one.rule, one.subject), ())
+            shown, observed, due_at_ms=one.due_at_ms, remedy=remedies.get((one.rule, one.subject), ())
         )
         if (transition := begun.get((one.rule, one.subject))) is not None:
             alert = replace(
@@ -236,6 +240,22 @@ def firing(
         alerts.append(alert)
     return Firing(
         cluster=observed.cluster, evaluated_ms=observed.now_ms, alerts=tuple(alerts), kept=frozenset(kept), ended=ended
+    )
+
+
+def _of_now(condition: TrackedCondition, evaluation: Evaluation, observed: Observed) -> TrackedCondition:
+    """Returns the condition of an alert with a text that is true now: what is unknown, or inhibited, was found before.
+
+    The summary says when, the evidence why; not while its rule may only be undecided.
+    """
+    why, found_at_ms = evaluation.why_unknown(condition.rule, condition.subject), condition.last_seen_at_ms
+    undecided = why is not None and not why.startswith(INHIBITED)
+    if why is None or (undecided and observed.now_ms - found_at_ms <= _UNDECIDED_MS):
+        return condition
+    return replace(
+        condition,
+        summary=not_known_now(condition.summary, found_at_ms),
+        evidence={**condition.evidence, _NOT_KNOWN_NOW: why},
     )
 
 

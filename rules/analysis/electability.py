@@ -30,6 +30,7 @@ from typing import TypeAlias
 from rules.analysis.endpoint_status import EndpointStatus, EndpointVerdict, endpoints_now, with_dialled_voters
 from rules.analysis.freshness import fresh_poll, poll_problem
 from rules.analysis.leadership import leaderless
+from rules.analysis.static_voters import two_majorities
 from rules.analysis.votes import denying, in_doubt, in_sync_with_vote, unproved, voters_that_count, without_vote
 from rules.model.following import Following, lag_ms, replica_row
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
@@ -255,6 +256,7 @@ def restarted_voters(
 
 
 NO_ELECTION = "no leader is elected now, although enough voters run: find out why first"
+TWO_MAJORITIES = "controllers count votes by different lists of voters: two majorities are possible"
 """Why it is unknown whether a leader can be elected."""
 
 
@@ -276,7 +278,9 @@ def voters_now(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> VotersNow:
     enough voters run then, something keeps them from electing one.
     """
     members, unobserved = restarted_voters(quorum, statuses), None
-    if quorum.derived(leaderless) is not None:
+    if quorum.derived(two_majorities):
+        unobserved = TWO_MAJORITIES
+    elif quorum.derived(leaderless) is not None:
         members = without_refusing_voters(members, statuses)
         unobserved = NO_ELECTION if forecast_election(members).electable else None
     elif fresh_poll(quorum) is None:
@@ -336,7 +340,7 @@ def failures_left(quorum: Quorum) -> int | None:
     """
     counted, poll = quorum.derived(voters_that_count), fresh_poll(quorum)
     voting = quorum.derived(in_sync_with_vote)
-    if counted is None or voting is None or poll is None:
+    if counted is None or voting is None or poll is None or quorum.derived(two_majorities):
         return None
     needed = majority(len(poll.voters))
     if len(voting) >= needed and (len(counted) < needed or not quorum.derived(denying).isdisjoint(voting - counted)):

@@ -34,6 +34,9 @@ from rules.model.membership import majority
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 
+ONLY_VOTER = "it is the only voter: the quorum has no leader until it is back"
+"""Why the restart of a single controller is not safe."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartSafety:
@@ -162,7 +165,7 @@ def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey) -> str | None:
 def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, needed: int, voters: int) -> Iterable[str]:
     """`problems`: why each other voter does not count, or None."""
     if not problems:
-        yield "it is the only voter: the quorum has no leader until it is back"
+        yield ONLY_VOTER
         return
     yield from (f"controller {node} {why}: bring it back first" for node, why in problems.items() if why)
     if remaining < needed:
@@ -211,13 +214,15 @@ def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> I
     for row in poll.observers:
         voter = committed.by_id(row.key.id)
         other_disk = voter is not None and row.key.directory_id not in (None, voter.key.directory_id)
+        fetching = [one.key for one in poll.rows_by_id[row.key.id] if following(quorum, poll, one.key).fetches]
         if other_disk and not following(quorum, poll, row.key).fetches:
             # The directory that was replaced: the leader lists it for 300 s after its last fetch.
             continue
-        if other_disk and voter is not None and following(quorum, poll, voter.key).fetches:
+        if other_disk and len(fetching) > 1:
+            keys = and_join(sorted(fetching))
             yield (
-                f"node id {row.key.id} fetches with two directory ids, {voter.key} and {row.key}: stop the second "
-                "process, or finish the disk replacement, first"
+                f"node id {row.key.id} fetches with {len(fetching)} directory ids, {keys}: stop the second process, or "
+                "finish the disk replacement, first"
             )
         elif other_disk or (voter is None and half_done(quorum, row.key, thresholds)):
             yield (
@@ -238,12 +243,14 @@ def _unelectable(quorum: Quorum, node: NodeId, statuses: tuple[EndpointStatus, .
 
 
 def _differences(quorum: Quorum, node: NodeId, voters: Iterable[ReplicaKey]) -> Iterable[str]:
-    """Yields what to do about controllers that the others may not be able to use."""
-    differs = quorum.derived(unproved)
+    """Yields what to do about controllers that the others may not be able to use, or that may have no vote."""
+    differs, of_no_use = quorum.derived(unproved), {**quorum.derived(in_doubt), **quorum.derived(without_vote)}
     if node in differs:
         yield f"it {differs[node]}: compare its settings with those of the others before you restart it"
     elif not differs.keys().isdisjoint(key.id for key in voters):
         yield f"to find out: {COMPARE}"
+    if node in of_no_use and node not in differs:
+        yield f"it {of_no_use[node]}: the quorum does not count on its vote"
 
 
 def _notes(

@@ -15,7 +15,7 @@ What can be destroyed:
 Every remedy that starts or restarts a node begins with these steps (`rules.evaluate.results_of`).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nsmallest
 from itertools import chain
 from typing import NamedTuple
@@ -63,6 +63,7 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
     steps = list(before_a_start(quorum, ordered))
     fetching, missing = quorum.derived(_voters_fetching)
     if any(node in fetching or _runs(quorum, node) for node in ordered):
+        steps += _wait_for_regressed(quorum, ordered)
         steps += resolve_names_first(quorum)
     if not fetching.isdisjoint(ordered):
         steps += _keep_majority(fetching, missing)
@@ -84,6 +85,19 @@ def before_a_start(quorum: Quorum, nodes: Iterable[NodeId], *, unchanged: bool =
     former = quorum.derived(_former_voters)
     steps += _first([_format_first(node) for node in ordered if node in former])
     return tuple(steps)
+
+
+def _wait_for_regressed(quorum: Quorum, nodes: Sequence[NodeId]) -> Iterable[str]:
+    voting = {} if quorum.poll is None else {row.key.id: quorum.histories.get(row.key) for row in quorum.poll.voters}
+    for node, history in voting.items():
+        others = voting.keys() - {node}
+        if history is not None and history.lacks_records and not others.isdisjoint(nodes):
+            yield keep_until_caught_up(node, others)
+
+
+def keep_until_caught_up(node: NodeId, others: Iterable[NodeId]) -> str:
+    """Returns the step that keeps the other voters running while one whose log went back lacks records."""
+    return f"# Do not stop or restart controllers {and_join(sorted(others))} until controller {node} has caught up"
 
 
 def _runs(quorum: Quorum, node: NodeId) -> bool:

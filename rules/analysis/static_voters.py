@@ -9,20 +9,55 @@ it does not register. Seen with Kafka 4.3.1: no leader is elected without the on
 import re
 from collections.abc import Mapping
 
+from rules.analysis.freshness import fresh_poll
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis, NodeId
+from rules.model.membership import majority
 from rules.model.quorum import Quorum
 
 WITHOUT_LIST = "has an empty controller.quorum.voters"
 _REGISTERS_MS = Millis(60_000)
 """A controller registers within seconds of its start, and its endpoint is probed every five."""
-_VOTER = re.compile(r"(?P<id>[0-9]{1,10})@.+:(?P<port>[0-9]{1,5})", re.DOTALL)
+_VOTER = re.compile(r"(?P<id>[0-9]{1,10})(@.+:(?P<port>[0-9]{1,5}))?", re.DOTALL)
 
 
 def listed_voters(text: str) -> frozenset[tuple[NodeId, int]]:
-    """Returns id and port of each voter in a list such as `1@c1:9093,2@c2:9093`; a host has several names."""
+    """Returns id and port of each voter in a list such as `1@c1:9093,2@c2:9093`; a host has several names.
+
+    The port of a voter without an address, as in `1,2,3`, is 0.
+    """
     found = (_VOTER.fullmatch(each.strip()) for each in text.split(","))
-    return frozenset((NodeId(int(each["id"])), int(each["port"])) for each in found if each)
+    return frozenset((NodeId(int(each["id"])), int(each["port"] or 0)) for each in found if each)
+
+
+def voter_lists(quorum: Quorum) -> Mapping[NodeId, str]:
+    """Returns controller.quorum.voters of each controller of a static quorum that has one and is known, by node id.
+
+    The leader's answer shows by which voters it leads: their ids stand for its list, where that is not known and
+    another list has other voters. Empty without a current poll.
+    """
+    poll = fresh_poll(quorum)
+    if quorum.kraft_version != 0 or poll is None:
+        return {}
+    lists = {
+        probe.node: probe.quorum_voters
+        for _, probe in sorted(quorum.probes.items())
+        if probe.quorum_voters and quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms)
+    }
+    led = frozenset(row.key.id for row in poll.voters)
+    if poll.leader_id not in lists and any(_ids(text) != led for text in lists.values()):
+        lists[poll.leader_id] = ",".join(map(str, sorted(led)))
+    return lists
+
+
+def two_majorities(quorum: Quorum) -> bool:
+    """Returns whether two majorities without a common voter are possible, because controllers have different lists."""
+    ids = {_ids(text) for text in quorum.derived(voter_lists).values()}
+    return any(majority(len(one)) + majority(len(other)) <= len(one | other) for one in ids for other in ids - {one})
+
+
+def _ids(text: str) -> frozenset[NodeId]:
+    return frozenset(node for node, _ in listed_voters(text))
 
 
 def without_list(quorum: Quorum) -> frozenset[NodeId]:
@@ -37,7 +72,7 @@ def with_doubtful_list(quorum: Quorum) -> Mapping[NodeId, str]:
     voters, found = _voters(quorum), {}
     for node in voters - {quorum.poll.leader_id if quorum.poll else None}:
         own, started_ms = _own_list(quorum, node), unregistered_since(quorum, node)
-        if own and {voter for voter, _ in listed_voters(own)} != voters:
+        if own and _ids(own) != voters:
             found[node] = "has another controller.quorum.voters than the leader"
         elif own is None and started_ms is not None:
             found[node] = (

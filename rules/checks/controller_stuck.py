@@ -31,6 +31,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
 from rules.analysis.now import leads
+from rules.analysis.safe_to_restart import ONLY_VOTER
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
@@ -77,7 +78,7 @@ def _finding(quorum: Quorum, poll: Poll, *, since_ms: Millis) -> Finding:
         remedy=(
             f"# Take a thread dump of controller {leader} (jstack PID, or kill -3 PID, which writes it to the output "
             "of the process): the thread whose name ends in event-handler shows what it waits for",
-            f"# Restart controller {leader}{', so that another voter is elected' if len(poll.voters) > 1 else ''}",
+            f"# Restart controller {leader}{_consequence(poll)}",
             "# If the next active controller stops appending too: remove the class that the thread dump shows (a "
             "policy, an authorizer) from the configuration of every controller",
             "# If you have just switched NoOps off (metadata.max.idle.interval.ms=0), nothing is wrong",
@@ -85,6 +86,10 @@ def _finding(quorum: Quorum, poll: Poll, *, since_ms: Millis) -> Finding:
         ),
         starts=(leader,),
     )
+
+
+def _consequence(poll: Poll) -> str:
+    return ", so that another voter is elected" if len(poll.voters) > 1 else f": {ONLY_VOTER}"
 
 
 def _resolved(quorum: Quorum, _subject: Subject) -> str:

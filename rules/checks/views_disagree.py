@@ -34,11 +34,10 @@ from collections.abc import Iterable, Sequence
 from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.analysis.leadership import disagreeing_views, reported_leaders
 from rules.analysis.now import leads
-from rules.analysis.static_voters import listed_voters
+from rules.analysis.static_voters import listed_voters, two_majorities, voter_lists
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, utc_text
 from rules.model.identifiers import Epoch, NodeId
-from rules.model.membership import majority
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -71,28 +70,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _configured_voters(quorum: Quorum) -> Iterable[Finding]:
     """Yields a finding if controllers of a static quorum count votes by different lists."""
-    poll = fresh_poll(quorum)
-    if quorum.kraft_version != 0 or poll is None:
-        return
-    lists = {
-        probe.node: probe.quorum_voters
-        for _, probe in sorted(quorum.probes.items())
-        if probe.quorum_voters and quorum.is_current(probe.observed_at_ms, quorum.ages.probe_ms)
-    }
+    lists, poll = quorum.derived(voter_lists), fresh_poll(quorum)
     voters = {node: listed_voters(text) for node, text in lists.items()}
-    # The leader's answer shows by which voters it leads, where its own configuration is not known.
-    led = frozenset(row.key.id for row in poll.voters)
-    if poll.leader_id not in voters and any({node for node, _ in one} != led for one in voters.values()):
-        voters[poll.leader_id] = frozenset((node, 0) for node in led)
-        lists[poll.leader_id] = ",".join(map(str, sorted(led)))
-    if len({*voters.values()}) < 2:
+    if poll is None or len({*voters.values()}) < 2:
         return
     usual = Counter(voters.values()).most_common(1)[0][0]
     different = sorted(node for node, one in voters.items() if one != usual)
-    ids = [frozenset(node for node, _ in one) for one in voters.values()]
-    apart = any(
-        majority(len(one)) + majority(len(other)) <= len(one | other) for one in ids for other in ids if one != other
-    )
+    apart, led = quorum.derived(two_majorities), frozenset(row.key.id for row in poll.voters)
     grouped: dict[str, list[NodeId]] = {}
     for node, text in sorted(lists.items()):
         grouped.setdefault(text, []).append(node)

@@ -59,7 +59,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         old = _replaced(quorum, committed, poll, row.key, thresholds)
         if old is None or row.key.id in found:
             continue
-        if following(quorum, poll, row.key).fetches:
+        fetching = [one.key for one in poll.rows_by_id[row.key.id] if following(quorum, poll, one.key).fetches]
+        if len(fetching) > 1:
+            found.add(row.key.id)
+            why = f"{len(fetching)} directories of controller {row.key.id} fetch: two processes run"
+            yield UnknownResult(subject=Subject("controller", row.key.id), why=why)
+        elif row.key in fetching:
             found.add(row.key.id)
             if voters_fetching is None:
                 states = (following(quorum, poll, voter.key) for voter in committed.voters)

@@ -30,8 +30,8 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
+from rules.analysis.start_conditions import keep_until_caught_up
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
-from rules.formatting import and_join
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.model.replica import LogRegression, Poll, Replica
@@ -54,8 +54,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         regression = history.log_regression if history else None
         if history is None or regression is None:
             continue
-        end = history.last_log_end_offset
-        caught_up = end is not None and end >= regression.acknowledged_offset
+        caught_up = not history.lacks_records
         if not caught_up or quorum.now_ms - regression.observed_at_ms <= keep_ms:
             yield _finding(quorum, poll, row, regression, caught_up=caught_up)
 
@@ -91,8 +90,7 @@ def _finding(quorum: Quorum, poll: Poll, row: Replica, regression: LogRegression
 def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Iterable[str]:
     node = row.key.id
     if not caught_up:
-        others = and_join(each.key.id for each in poll.voters if each.key.id != node)
-        yield f"# Do not stop or restart controllers {others} until controller {node} has caught up"
+        yield keep_until_caught_up(node, (each.key.id for each in poll.voters if each.key.id != node))
         yield f"# Check that controller {node} runs and fetches, and compare its log end offset with the leader's"
         yield describe_status(quorum, excluding=node)
     yield (

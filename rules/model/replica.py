@@ -121,3 +121,9 @@ class ReplicaHistory:
     """Of a voter, oldest first. Bounded by replay. A time without polls is no part of one."""
     log_regression: LogRegression | None = None
     """The newest regression of this voter's log, also after it caught up."""
+
+    @property
+    def lacks_records(self) -> bool:
+        """Whether its log went back, and does not have again all the committed records that it had."""
+        end, regression = self.last_log_end_offset, self.log_regression
+        return regression is not None and (end is None or end < regression.acknowledged_offset)

@@ -248,7 +248,7 @@ class ClusterStatus:
     registrations_without_voter: tuple[RegistrationWithoutVoter, ...]
     """Registered controllers that are not committed voters."""
     voters: int | None
-    """Number of voters: of the committed set, or of the leader's where the log holds none."""
+    """Number of voters: of the leader's latest set, or of the committed one while no leader answers."""
     votes_needed: int | None
     """Votes that win an election, and replicas that commit a record."""
     voters_fetching: int | None

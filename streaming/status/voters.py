@@ -152,14 +152,14 @@ class ReplicaStatus:
 
 
 def votes(quorum: Quorum) -> tuple[int | None, int | None, int | None]:
-    """Returns how many voters the committed set has, the votes needed, and how many voters fetch; None if unknown.
+    """Returns how many voters the quorum has, the votes needed, and how many voters fetch; None if unknown.
 
-    Where the log holds no voter set, the leader's counts.
+    The leader's latest set commits and elects. Without a current poll of a leader the committed set is counted.
     """
-    poll = fresh_poll(quorum)
-    keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters} if poll else frozenset()
-    fetching = None
-    if (present := _present_poll(quorum)) is not None and present.leader is not None:
+    fetching, present, poll = None, _present_poll(quorum), fresh_poll(quorum)
+    counted = present or (poll if quorum.committed is None else None)
+    keys = {row.key for row in counted.voters} if counted else quorum.committed.keys if quorum.committed else set()
+    if present is not None and present.leader is not None:
         fetching = sum(following(quorum, present, key).fetches for key in keys)
     return len(keys) or None, majority(len(keys)) if keys else None, fetching
 

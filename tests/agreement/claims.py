@@ -3,6 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rules.alert import Alert
+from rules.finding import Finding
+from rules.formatting import as_found
+from rules.model.identifiers import NodeId
 from streaming.status.cluster_status import status_json
 from tests.agreement.claim import (
     NO,
@@ -42,14 +46,19 @@ _REACHES = {"ok": YES, "stale": NO, "down": NO}
 """Whether others reach a voter, by the verdict on its endpoint."""
 _CANNOT_LEAD = {"certificate", "not-serving"}
 _STATUS = "status"
-_NOT_COUNTED = "compare its settings with those of the others before you restart it"
-"""How the note ends about a voter that may be of no use to the others: no number of voters that may fail counts it."""
+_NOT_COUNTED = (
+    "compare its settings with those of the others before you restart it",
+    "the quorum does not count on its vote",
+)
+"""How a note ends about a voter that may be of no use to the others: no number of voters that may fail counts it."""
 
 
 def claims_of(outputs: Outputs) -> tuple[Claim, ...]:
     """Returns every claim, those of the alerts first."""
     status = status_json(outputs.status)
-    reader = Reader(output="", controllers=frozenset(map(int, outputs.restarts)), node_at=_node_at(status))
+    voters = frozenset(map(int, outputs.quorum.voting_ids))
+    controllers = frozenset(map(int, outputs.restarts))
+    reader = Reader(output="", controllers=controllers, voters=voters, node_at=_node_at(status))
     return (
         *_of_reported(outputs, reader),
         *_of_numbers(status),
@@ -73,11 +82,22 @@ def _number_in(subject: str) -> int | None:
 
 def _of_reported(outputs: Outputs, reader: Reader) -> Iterator[Claim]:
     for one in outputs.reported:
+        if as_found(one.summary) != one.summary:
+            # It says when that was true.
+            continue
         own = reader.of(f"{one.rule} {one.subject}", _number_in(str(one.subject)))
         yield from read(one.summary, own)
         for step in one.remedy:
             if step.startswith("# "):
-                yield from read(step[2:], own)
+                yield from (claim for claim in read(step[2:], own) if not _says_the_cost(claim, one, outputs))
+
+
+def _says_the_cost(claim: Claim, reported: Alert | Finding, outputs: Outputs) -> bool:
+    """Returns whether a remedy that restarts a node says itself all that speaks against the restart."""
+    if claim.about is not About.ADVISED or claim.node is None:
+        return False
+    remedy = "\n".join(reported.remedy)
+    return all(reason in remedy for reason in outputs.restarts[NodeId(claim.node)].against)
 
 
 def _of_numbers(status: Mapping[str, Any]) -> Iterator[Claim]:

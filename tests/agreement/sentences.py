@@ -23,6 +23,7 @@ class Reader:
     node: int | None = None
     """The node that the output is about; a sentence may name another one."""
     controllers: frozenset[int] = frozenset()
+    voters: frozenset[int] = frozenset()
     node_at: Mapping[str, int]
     """The voter by the HOST:PORT at which others dial it."""
 
@@ -108,7 +109,7 @@ def _not_restarted(match: re.Match[str], reader: Reader) -> Iterator[Said]:
 def _cannot_connect(match: re.Match[str], reader: Reader) -> Iterator[Said]:
     """After a restart two voters cannot connect: neither that of the one nor that of the other is safe."""
     one = reader.node
-    forbidden = reader.controllers
+    forbidden = reader.voters
     if match.group(0).startswith("It "):
         forbidden = frozenset({one or 0})
     elif "each other" not in match.group(0):

@@ -1,24 +1,19 @@
-"""The golden files: what contradicts itself in the rows of the table, and in each case of a rule."""
+"""What contradicts itself in the rows of the table (a golden file), and in each case of a rule."""
 
-import re
-import textwrap
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 from rules.model.quorum import Quorum
 from tests.agreement.agreement import disagreements
-from tests.agreement.contradictions import Contradiction, Kind
+from tests.agreement.contradictions import Contradiction
 from tests.agreement.outputs import alerts_that_go_on, outputs_of
 from tests.scripts.script_text import commands_of
 from tests.situation.case import Case, all_cases
 from tests.situation.commands import situation
 
 HERE = Path(__file__).parent
-ROWS, KNOWN = HERE / "contradictions.txt", HERE / "known.txt"
+ROWS = HERE / "contradictions.txt"
 _THEN = "then"
-_NUMBERS = re.compile(r"\d{4}-\d\d-\d\d \S+ UTC|\d+(?:(?:, | and )\d+)*")
 
 
 def rows_text() -> str:
@@ -57,34 +52,3 @@ def of_case(case: Case) -> tuple[Contradiction, ...]:
 def of_all_cases() -> dict[str, tuple[Contradiction, ...]]:
     """Returns by case what contradicts itself in it."""
     return {case.id: found for case in all_cases() if (found := of_case(case))}
-
-
-def counted(found: Iterable[Iterable[Contradiction]]) -> Counter[Kind]:
-    """Returns in how many cases each kind is found."""
-    return Counter(kind for of_one in found for kind in {one.kind for one in of_one})
-
-
-def known_text() -> str:
-    """Returns each contradiction that is found in cases of rules, once for all numbers, and the cases."""
-    return "\n".join(_known_lines()) + "\n"
-
-
-def _known_lines() -> Iterator[str]:
-    found = of_all_cases()
-    yield "# The cases of rules in which outputs contradict each other today, and in how many by kind: fewer each time."
-    for kind, count in sorted(counted(found.values()).items()):
-        yield f"# {count:3} {kind}"
-    kinds: dict[str, Kind] = {}
-    first: dict[str, str] = {}
-    cases: dict[str, list[str]] = {}
-    for case, of_one in found.items():
-        for one in of_one:
-            same = f"{one.kind} {_NUMBERS.sub('N', str(one))}"
-            kinds.setdefault(same, one.kind)
-            first.setdefault(same, str(one))
-            if case not in cases.setdefault(same, []):
-                cases[same].append(case)
-    for same in sorted(first, key=lambda same: (kinds[same], first[same])):
-        yield ""
-        yield f"{kinds[same]}: {first[same]}"
-        yield from textwrap.wrap(", ".join(cases[same]), width=116, initial_indent="  ", subsequent_indent="  ")

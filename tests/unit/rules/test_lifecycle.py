@@ -6,7 +6,8 @@ import pytest
 
 from rules.alert import Alert, AlertState
 from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, interrupted, next_due
+from rules.lifecycle import TrackedConditions, advance, interrupted, next_due, notified_conditions
+from rules.lifecycle import firing as firing_alerts
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -298,6 +299,28 @@ def test_resolved_alert_has_the_last_evidence_and_no_remedy() -> None:
     assert resolved.remedy == ()
     assert resolved.offset == 546
     assert resolved.fingerprint == tracker.alerts[0].fingerprint
+
+
+@pytest.mark.parametrize(
+    ("second", "why", "shown"),
+    [
+        (40, "no poll", "x fails"),
+        (40.1, "no poll", "Found at 2026-09-21 14:13:50 UTC, not known now: x fails"),
+        (30, "inhibited by no-leader", "Found at 2026-09-21 14:13:50 UTC, not known now: x fails"),
+    ],
+)
+def test_text_of_an_alert_that_is_not_known_now_says_when_it_was_found(second: float, why: str, shown: str) -> None:
+    tracker = firing()
+    evaluation = Evaluation(unknown=(UnknownResult(rule="r", subject=None, why=why),))
+    tracker.step(second, evaluation)
+
+    [alert] = firing_alerts(tracker.tracked, evaluation, quorum_at(second)).alerts
+
+    assert alert.summary == shown
+    assert alert.evidence.get("not_known_now") == (None if shown == "x fails" else why)
+    assert alert.says[0] == tracker.alerts[-1].says[0], "that alone makes no transition"
+    [kept] = notified_conditions([alert]).conditions.values()
+    assert (kept.summary, kept.evidence) == ("x fails", tracker.alerts[-1].evidence)
 
 
 def test_evaluation_of_the_same_time_again_makes_no_alert() -> None:

@@ -1,9 +1,6 @@
 """The remedies of alerts that fire at once can all be followed: none destroys what another one saves."""
 
-from collections.abc import Iterator
-
 import pytest
-from _pytest.mark import ParameterSet
 
 from rules.model.quorum import Quorum
 from tests.remedy_conflicts import conflicts
@@ -72,20 +69,7 @@ def test_remedies_of_all_findings_agree(name: str) -> None:
     assert conflicts(evaluated(situation(*SITUATIONS[name])).findings) == []
 
 
-CONFLICTS = {
-    ("voter-log-regressed", "probe 1,2,3 name-not-found"): "stale-voter-endpoint restarts what it keeps running",
-}
-"""Known faults of the product, by a rule and a command of the case."""
-
-
-def of_each_case() -> Iterator[ParameterSet]:
-    for case in all_cases():
-        why = [why for (rule, line), why in CONFLICTS.items() if rule == case.rule and line in case.commands]
-        marks = [pytest.mark.xfail(reason=each, strict=True) for each in why]
-        yield pytest.param(case, id=case.id, marks=marks)
-
-
-@pytest.mark.parametrize("case", [*of_each_case()])
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
 def test_remedies_of_each_case_agree(case: Case) -> None:
     for observed in case.observed():
         assert conflicts(evaluated(observed).findings) == []

@@ -5,6 +5,9 @@ the leader and epoch that it knows. The leader's response to a Fetch of offset 0
 snapshot's first batch contains the timestamp of its last record, and the voters. One request per controller and
 interval, one more for a new snapshot, and a DescribeQuorum to each controller that leads beside the known leader: it
 may lead another quorum with the same cluster id.
+
+A configured address that nothing reports may be another name of a controller. The leader's answer shows which one; a
+follower is identified by a DescribeConfigs, once a minute.
 """
 
 from collections import Counter
@@ -17,12 +20,14 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_code import WRONG_EPOCH
 from connectors.kafka.messages import (
     FetchResult,
+    describe_node_request,
     describe_quorum_request,
     fetch_request,
     fetch_snapshot_request,
     parse_describe_quorum,
     parse_fetch,
     parse_fetch_snapshot,
+    parse_node_id,
 )
 from connectors.kafka.response_limits import optional
 from connectors.metadata.batches import RecordBatch, scan
@@ -68,6 +73,8 @@ class LeaderViewPoll:
         self._output = output
         self._interval_s = interval_ms / 1000
         self._not_before: dict[tuple[Address, NodeId | None], float] = {}
+        self._identify_at: dict[Address, float] = {}
+        """When the controller at an address that nothing reports is identified again."""
         self._snapshots: dict[tuple[Address, SnapshotId], Snapshot] = {}
         """The leader's newest snapshot, if its first batch could be read."""
         self._controllers_known = False
@@ -106,6 +113,9 @@ class LeaderViewPoll:
         except ObservationError as problem:
             self._failed(address, node, problem)
             return
+        if node is None and self._controllers_known:
+            await self._identify(address, response)
+        node = self._nodes.node_at(address)
         if node is None and not voters and self._agrees(response):
             self._not_before[address, node] = self._loop.now() + (
                 _UNKNOWN_NODE_INTERVAL_S if self._controllers_known else self._interval_s
@@ -125,6 +135,25 @@ class LeaderViewPoll:
                 other_voters=voters,
             )
         )
+
+    async def _identify(self, address: Address, response: FetchResult) -> None:
+        """Notes which controller answers at an address that nothing reports, if its answers show that."""
+        if self._loop.now() < self._identify_at.get(address, 0.0):
+            return
+        self._identify_at[address] = self._loop.now() + _UNKNOWN_NODE_INTERVAL_S
+        node = None if response.error else response.leader_id
+        if node is None:
+            try:
+                # Any id will do: a node names its own in the error for another one.
+                request = describe_node_request(0)
+                answer = await self._client.send(address, request, source=ObservationSource.LEADER_VIEW)
+            except ObservationError:
+                return
+            node = parse_node_id(answer, requested=0)
+        if node is not None:
+            self._nodes.answered_as(address, node)
+        # A load balancer may lead the next connection to another one.
+        self._client.disconnect(ObservationSource.LEADER_VIEW, address)
 
     def _agrees(self, response: FetchResult) -> bool:
         """Returns whether a controller follows the known leader: if not, it is asked again soon."""

@@ -243,11 +243,12 @@ class LogFollower:
             self._last_write_at = now
 
     def _write_failure(self, address: Address, problem: ObservationError) -> None:
-        self._output.write_failure(failure(ObservationSource.LOG, address, problem))
+        node = self._nodes.node_at(address)
+        self._output.write_failure(failure(ObservationSource.LOG, address, problem, node=node))
 
     def _write_damage(self, leader: Address, why: str, damage: DamagedBatch) -> None:
         """Reports that the leader serves a damaged batch: it reads its own disk, and TCP has a checksum of its own."""
-        node, problem = self._nodes.controllers().get(leader), ObservationError(Reason.LOG_DAMAGED, why)
+        node, problem = self._nodes.node_at(leader), ObservationError(Reason.LOG_DAMAGED, why)
         if self._high_watermark is not None:
             damage = replace(damage, high_watermark=Offset(self._high_watermark))
         self._output.write_failure(replace(failure(ObservationSource.LOG, leader, problem, node=node), damage=damage))
@@ -323,7 +324,7 @@ class LogFollower:
         for address, problem in failures.items():
             named = results[address]
             leader_id = named.leader_id if isinstance(named, FetchResult) else None
-            failed = failure(ObservationSource.LOG, address, problem)
+            failed = failure(ObservationSource.LOG, address, problem, node=self._nodes.node_at(address))
             self._output.write_failure(replace(failed, leader_id=leader_id))
         # Not in the first search: if only brokers are configured, the first poll reports the controllers.
         if self._searches > 1 and all(problem.reason in _PERSISTENT for problem in failures.values()):

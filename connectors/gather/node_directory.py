@@ -58,6 +58,8 @@ class KnownEndpoints:
     """From the newest DescribeQuorum response."""
     quorum: tuple[ReplicaKey, ...] = ()
     """The voters in that response: they identify the quorum."""
+    answering: Mapping[str, NodeId | None] = field(default_factory=dict)
+    """The controller that answered at each configured HOST:PORT that nothing reports; None where several did."""
 
 
 @cache
@@ -93,6 +95,7 @@ class NodeDirectory:
         self._registered = dict(known_endpoints.registered)
         self._polled = dict(known_endpoints.polled)
         self._quorum = frozenset(known_endpoints.quorum)
+        self._answering = dict(known_endpoints.answering)
         self._known: KnownEndpoints | None = None
         """What `known_endpoints` returned, until it changes."""
         self.others: dict[Address, frozenset[ReplicaKey]] = {}
@@ -115,6 +118,7 @@ class NodeDirectory:
                 registered=dict(self._registered),
                 polled=dict(self._polled),
                 quorum=tuple(sorted(self._quorum)),
+                answering=dict(self._answering),
             )
         return self._known
 
@@ -193,6 +197,21 @@ class NodeDirectory:
     def controllers(self) -> Mapping[Address, NodeId | None]:
         """Returns each controller's address with its node id; None for a configured address whose node is not known."""
         return {**dict.fromkeys(self.configured), **dict(islice(self._reported(), MAX_NODES))}
+
+    def node_at(self, address: Address) -> NodeId | None:
+        """Returns the node at an address: reported there, or else the one that answered there; None if not known."""
+        node = self.controllers().get(address)
+        return self._answering.get(str(address)) if node is None else node
+
+    def answered_as(self, address: Address, node: NodeId) -> None:
+        """Notes which controller answered at a configured address that nothing reports.
+
+        Where another one answered before, connections are distributed among several: the address is no controller's.
+        """
+        place = str(address)
+        same = self._answering.get(place, node) == node
+        if address in self.configured and (place not in self._answering or not same):
+            self._answering[place], self._known = node if same else None, None
 
     def _reported(self) -> Iterator[tuple[Address, NodeId]]:
         for node in dict.fromkeys((*sorted(self._voters), *sorted(self._polled), *self._registered)):

@@ -156,7 +156,8 @@ class QuorumPoll:
         self._last_results = results or self._last_results
         for address, result in self._last_results.items():
             if isinstance(result, ObservationError):
-                self._output.write_failure(failure(ObservationSource.QUORUM, address, result))
+                node = self._nodes.node_at(address)
+                self._output.write_failure(failure(ObservationSource.QUORUM, address, result, node=node))
 
     def _write(self, address: Address, polled: Poll) -> None:
         self._last_responder, self._answered_at = address, self._loop.now()

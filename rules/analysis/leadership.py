@@ -146,7 +146,8 @@ def reported_leaders(quorum: Quorum) -> tuple[Epoch, tuple[NodeId, ...]] | str:
 def disagreeing_views(quorum: Quorum) -> tuple[LeaderView, ...]:
     """Returns what controllers reported that do not follow the only leader of the epoch of `reported_leaders`.
 
-    None while an epoch has two leaders. A report from before a controller knew this epoch is not a disagreement.
+    One report of each controller, which may have several addresses. None while an epoch has two leaders. A report from
+    before a controller knew this epoch is not a disagreement.
     """
     views, poll = fresh_views(quorum), fresh_poll(quorum)
     newest = reported_leaders(quorum)
@@ -154,7 +155,8 @@ def disagreeing_views(quorum: Quorum) -> tuple[LeaderView, ...]:
         return ()
     agreeing = [view.since_ms for view in views if _follows(view, newest[0])]
     since = min(agreeing, default=quorum.now_ms if poll is None else poll.observed_at_ms)
-    return tuple(view for view in views if not _follows(view, newest[0]) and view.observed_at_ms >= since)
+    found = [view for view in views if not _follows(view, newest[0]) and view.observed_at_ms >= since]
+    return tuple({view.endpoint if view.node is None else view.node: view for view in reversed(found)}.values())[::-1]
 
 
 def _follows(view: LeaderView, epoch: Epoch) -> bool:
@@ -180,6 +182,8 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     leader: that, like a refused connection, counts only for its own voter. There is no leader if no voter is left that
     may lead (`_may_lead`), where it is recorded.
 
+    An address at which a node has answered is that node's, whatever is recorded: see `_nodes_by_address`.
+
     So there is if a majority of the voters started after a leader last answered, and reject the monitor since: nothing
     shows that they accept each other.
 
@@ -194,7 +198,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
         return Leaderless(answered=(), refused=(), rejecting=endpoints, failures=rejecting)
     if not reporting and not refusing:
         return None
-    answered = tuple(sorted({failure.endpoint for failure in reporting}))
+    answered = _one_each(quorum, {failure.endpoint for failure in reporting})
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
     if not answered:
         return Leaderless(answered=(), refused=refused, failures=tuple(refusing)) if _all_refuse(quorum) else None
@@ -204,9 +208,39 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
         return None
     first_rounds = quorum.now_ms - quorum.watched_since_ms < _FIRST_ROUNDS_MS
     recorded = {str(voter.endpoint) for voter in quorum.voters if voter.endpoint}
-    if first_rounds and not _asked_controllers(quorum) | recorded <= {*answered, *refused}:
+    asked = _distinct(quorum, _asked_controllers(quorum) | recorded)
+    if first_rounds and not asked <= _distinct(quorum, {*answered, *refused}):
         return None
     return Leaderless(answered=answered, refused=refused, failures=(*reporting, *refusing))
+
+
+def _recorded_nodes(quorum: Quorum) -> Mapping[str, NodeId]:
+    """Returns the node at each address that is recorded of a controller."""
+    recorded = {str(each): node for node, one in quorum.controllers.items() for each in one.endpoints}
+    return recorded | {str(each): node for node, all_ in controller_endpoints(quorum).items() for each in all_}
+
+
+def _nodes_by_address(quorum: Quorum) -> Mapping[str, NodeId]:
+    """Returns the node at each address: the recorded one, or else the one that has answered there.
+
+    A controller may have other names, and be configured by them.
+    """
+    answered = {one.endpoint: one.node for one in quorum.leader_views.values() if one.node is not None}
+    failed = {one.endpoint: one.node for one in quorum.failures if one.node is not None}
+    return {**answered, **failed, **_recorded_nodes(quorum)}
+
+
+def _distinct(quorum: Quorum, addresses: Iterable[str]) -> set[NodeId | str]:
+    """Returns the nodes at these addresses; an address whose node is not known counts as a node of its own."""
+    nodes = quorum.derived(_nodes_by_address)
+    return {nodes.get(each, each) for each in addresses}
+
+
+def _one_each(quorum: Quorum, addresses: Iterable[str]) -> tuple[str, ...]:
+    """Returns one address of each node at these addresses, the recorded one if it is among them, sorted."""
+    nodes, recorded = quorum.derived(_nodes_by_address), _recorded_nodes(quorum)
+    chosen = {nodes.get(each, each): each for each in sorted(addresses, key=lambda one: (one in recorded, one))}
+    return tuple(sorted(chosen.values()))
 
 
 def _asked_controllers(quorum: Quorum) -> set[str]:
@@ -257,13 +291,13 @@ def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
         running = sum(one in (_VoterState.FOLLOWS, _VoterState.MAY_LEAD) for one in states.values())
         return _VoterState.MAY_LEAD in states.values() and running >= majority(len(states))
     names_one = any(one.leader_id is not None for one in quorum.failures if one.reason in NO_LEADER_REASONS)
-    if not _leader_answers_ms(quorum) and (names_one or len(quorum.bootstrap) == 1):
+    if not _leader_answers_ms(quorum) and (names_one or len(_distinct(quorum, quorum.bootstrap)) == 1):
         # Nothing has shown who votes: the leader may not be configured, unless it is the one that refuses.
         refused = _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
         return not refused or not {*quorum.bootstrap} <= {*answered} | refused
     # Where the voters listen is not recorded: all of them must be configured, as far as their number is known.
     silent = _failing(quorum, {Reason.REFUSED, *_SILENT_REASONS}, _RECENT_MS) if _path_worked(quorum) else set()
-    return len({*answered} | silent - quorum.broker_addresses) < number_of_voters(quorum)
+    return len(_distinct(quorum, {*answered} | silent - quorum.broker_addresses)) < number_of_voters(quorum)
 
 
 def _started_and_rejecting(quorum: Quorum) -> tuple[FailedObservation, ...]:
@@ -279,7 +313,7 @@ def _started_and_rejecting(quorum: Quorum) -> tuple[FailedObservation, ...]:
     voting, last_ms = quorum.voting_ids, max(answered)
     started = {str(one.endpoint) for one in probes if one.node in voting and one.returned_at_ms[-1] > last_ms}
     failures = [one for one in _failures_since_leader(quorum, _REJECTED_REASONS) if one.endpoint in started]
-    return tuple(failures) if len({one.endpoint for one in failures}) >= _majority(quorum) else ()
+    return tuple(failures) if len(_distinct(quorum, (one.endpoint for one in failures))) >= _majority(quorum) else ()
 
 
 def _all_refuse(quorum: Quorum) -> bool:
@@ -292,26 +326,27 @@ def _all_refuse(quorum: Quorum) -> bool:
         return {*states.values()} == {_VoterState.REFUSES}
     refused = {failure.endpoint for failure in _failures_since_leader(quorum, {Reason.REFUSED})}
     known = bool(_leader_answers_ms(quorum)) and _asked_controllers(quorum) <= refused
-    return known and len(refused) >= number_of_voters(quorum)
+    return known and len(_distinct(quorum, refused)) >= number_of_voters(quorum)
 
 
 def _voter_states(quorum: Quorum, answered: Collection[str]) -> Mapping[NodeId, _VoterState]:
-    recorded = controller_endpoints(quorum)
-    states = {node: _voter_state(quorum, node, endpoints, answered) for node, endpoints in recorded.items()}
-    # A node that answers at an address that nothing records is one of the voters too: an alias, or a load balancer.
-    listed = {str(each) for endpoints in recorded.values() for each in endpoints}
-    listed |= {str(each) for one in quorum.controllers.values() for each in one.endpoints}
+    nodes, following = quorum.derived(_nodes_by_address), _distinct(quorum, answered)
+    states = {
+        node: _VoterState.FOLLOWS if node in following else _voter_state(quorum, node, endpoints)
+        for node, endpoints in controller_endpoints(quorum).items()
+    }
+    # A node that answers at an address of which none is known is one of the voters too, behind a load balancer.
     unknown = [node for node, state in states.items() if state is _VoterState.MAY_LEAD]
-    return states | dict.fromkeys(unknown[: len({*answered} - listed)], _VoterState.FOLLOWS)
+    return states | dict.fromkeys(unknown[: len({*answered} - nodes.keys())], _VoterState.FOLLOWS)
 
 
-def _voter_state(
-    quorum: Quorum, node: NodeId, endpoints: tuple[Endpoint, ...], answered: Collection[str]
-) -> _VoterState:
-    """Returns what a voter may do while no leader answers, by the state of its process."""
+def _voter_state(quorum: Quorum, node: NodeId, endpoints: tuple[Endpoint, ...]) -> _VoterState:
+    """Returns what a voter may do that does not answer while no leader does, by the state of its process."""
     addresses = {str(each) for each in endpoints}
-    if not addresses.isdisjoint(answered):
-        return _VoterState.FOLLOWS
+    if quorum.nodes[node].refuses_elsewhere:
+        return _VoterState.REFUSES
+    if quorum.nodes[node].is_out_of_sight:
+        addresses |= {address for address, one in quorum.derived(_nodes_by_address).items() if one == node}
     silent = _path_worked(quorum) and not addresses.isdisjoint(_failing(quorum, _SILENT_REASONS, _RECENT_MS))
     match quorum.process(node):
         case Process.DOWN:
@@ -330,8 +365,8 @@ def _path_worked(quorum: Quorum) -> bool:
 
 
 def number_of_voters(quorum: Quorum) -> int:
-    """Returns how many voters the newest poll lists; without any poll the number of configured addresses."""
-    return len(quorum.poll.voters) if quorum.poll else len(quorum.bootstrap)
+    """Returns how many voters the newest poll lists; without any poll the number of configured controllers."""
+    return len(quorum.poll.voters) if quorum.poll else len(_distinct(quorum, quorum.bootstrap))
 
 
 def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
@@ -372,7 +407,7 @@ def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -
     if len(leaders) != 1 or any(view.node == leaders[0] for view in views if view.endpoint in answered):
         return None
     leader = leaders[0]
-    if quorum.process(leader) is Process.DOWN:
+    if quorum.process(leader) is Process.DOWN or (leader in quorum.nodes and quorum.nodes[leader].refuses_elsewhere):
         return None
     current = {*answered} - _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
     following = [
@@ -405,7 +440,7 @@ def rejecting_voters(quorum: Quorum) -> tuple[str, ...]:
     recorded = controller_endpoints(quorum)
     voters = {node: {str(each) for each in endpoints} for node, endpoints in recorded.items()}
     found = [node for node, addresses in voters.items() if not addresses.isdisjoint(rejecting)]
-    count, of = (len(found), len(voters)) if voters else (len(rejecting), number_of_voters(quorum))
+    count, of = (len(found), len(voters)) if voters else (len(_distinct(quorum, rejecting)), number_of_voters(quorum))
     enough = bool(_leader_answers_ms(quorum)) and of - count < majority(of)
     return tuple(sorted(rejecting)) if enough else ()
 
@@ -414,7 +449,7 @@ def _rejecting(quorum: Quorum, answered: Collection[str]) -> set[NodeId | str]:
     rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED}, _RECENT_MS) - {*answered}
     if quorum.voters:
         return {voter.key.id for voter in quorum.voters if str(voter.endpoint) in rejecting}
-    return {*rejecting}
+    return {*_one_each(quorum, rejecting)}
 
 
 def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:
@@ -442,8 +477,7 @@ def _accepts(quorum: Quorum, voter: Voter) -> bool:
 
 
 def _majority(quorum: Quorum) -> int:
-    polled = len(quorum.poll.voters) if quorum.poll else 0
-    return majority(len(quorum.voters) or polled or len(quorum.bootstrap))
+    return majority(len(quorum.voters) or number_of_voters(quorum))
 
 
 def _failing(quorum: Quorum, reasons: Collection[Reason], age_ms: int) -> set[str]:

@@ -13,6 +13,10 @@ What it means
     a majority of the controllers reject kraftwatch's login. If a majority of the voters follow a leader, the quorum has
     one, even if that leader does not answer kraftwatch: this alert does not fire, or it resolves.
 
+    A controller that answered at an address that is not recorded, such as another name of its host, counts as itself
+    there: several of its addresses are one voter, and it is down if all of them refuse connections and its recorded
+    endpoint cannot be observed. kraftwatch recognizes it if it leads, or with DESCRIBE_CONFIGS on CLUSTER.
+
     A leader whose endpoint refuses connections is down: its followers remember it, and name it. So this alert also
     fires if a firewall refuses kraftwatch's connections to the leader alone; one that drops them does not look like it.
 
@@ -186,6 +190,7 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             for state, what in _MISSING.items()
             if (nodes := [node for node in missing if processes[node] is state])
         ),
+        *_refusing_elsewhere(quorum, statuses),
         *([_lost_names(lost)] if lost else []),
         *(
             f"The certificate of controller {one.voter.key.id} {certificate_text(one.probe)}."
@@ -209,6 +214,16 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     return f"{' '.join(sentences)} {running} of {plural(len(statuses), 'voter')} {reached}; {needed_text(needed)}."
 
 
+def _refusing_elsewhere(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
+    """Yields which voters are down by what is at other addresses of theirs: the recorded ones are out of sight."""
+    addresses = {one.voter.key.id: quorum.nodes[one.voter.key.id].refuses_elsewhere for one in statuses}
+    if nodes := [node for node, refusing in addresses.items() if refusing]:
+        where = and_join([one for node in nodes for one in addresses[node]], 4)
+        refuse, they = ("refuses", "it") if len(nodes) == 1 else ("refuse", "they")
+        controllers = numbered("controller", nodes).capitalize()
+        yield f"{controllers} {refuse} connections at {where}, where {they} answered before."
+
+
 def _lost_names(nodes: list[NodeId]) -> str:
     names, do = ("name", "does") if len(nodes) == 1 else ("names", "do")
     return f"The recorded {names} of {numbered('controller', nodes)} {do} not resolve."
@@ -226,6 +241,7 @@ def _running(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
         _NOT_COUNTED.isdisjoint(one.faults)
         and one.voter.key.id not in replaced
         and quorum.process(one.voter.key.id) not in _MISSING
+        and not quorum.nodes[one.voter.key.id].refuses_elsewhere
         for one in statuses
     )
 
@@ -249,7 +265,8 @@ def _all_accept(statuses: tuple[EndpointStatus, ...]) -> bool:
 
 
 def _does_not_answer(quorum: Quorum, status: EndpointStatus) -> bool:
-    return quorum.process(status.voter.key.id) in (Process.HUNG, Process.NOT_REACHED)
+    facts = quorum.nodes[status.voter.key.id]
+    return facts.process in (Process.HUNG, Process.NOT_REACHED) or bool(facts.refuses_elsewhere)
 
 
 def _controllers(nodes: list[NodeId]) -> str:
@@ -418,6 +435,8 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
     node, endpoint = status.voter.key.id, status.endpoint
     if endpoint is None:
         return
+    if elsewhere := quorum.nodes[node].refuses_elsewhere:
+        yield f"# Start controller {node}: connections are refused at {and_join(elsewhere)}, where it answered before"
     if status.probe and status.probe.resolution is Resolution.NAME_NOT_FOUND:
         was = quorum.addresses.get(endpoint.host)
         yield (

@@ -112,6 +112,26 @@ class NodeFacts:
         return self.probe is not None and answers_as_another(self.probe)
 
     @property
+    def is_out_of_sight(self) -> bool:
+        """Whether nothing current shows what is at its endpoint: its name is not resolved or it is not reached."""
+        return self.probe is None or self.probe.connection not in (Connection.ACCEPTED, Connection.REFUSED)
+
+    @cached_property
+    def refuses_elsewhere(self) -> tuple[str, ...]:
+        """HOST:PORT of the other addresses at which it answered, if all of them refuse connections, and no endpoint of
+        it is in sight: it is down."""
+        failed = [
+            one
+            for one in self.quorum.failures
+            if one.node == self.id
+            and one.endpoint != str(self.endpoint)
+            and one.source in (ObservationSource.LOG, ObservationSource.QUORUM)
+            and self.quorum.is_current(one.last_at_ms, Millis(self.quorum.ages.probe_ms))
+        ]
+        refused = self.is_out_of_sight and {one.reason for one in failed} == {Reason.REFUSED}
+        return tuple(sorted({one.endpoint for one in failed})) if refused else ()
+
+    @property
     def _timed_out(self) -> bool:
         """Whether a request for the log or a poll timed out there."""
         return any(

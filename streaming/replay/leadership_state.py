@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, LogAdvanced, VotersReplaced
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import majority
-from rules.model.monitoring import NO_LEADER_REASONS, Invariant, InvariantViolation, Reason
+from rules.model.monitoring import NO_LEADER_REASONS, FailedObservation, Invariant, InvariantViolation, Reason
 from rules.model.replica import Poll
 from streaming.replay.log import Log
 
@@ -213,19 +213,19 @@ class Leadership:
     """When this high watermark was first observed; at the latest when its epoch was."""
     confirmed_at_ms: Millis | None = None
     leaderless_reports: dict[str, LeaderlessReport] = field(default_factory=dict)
-    """By the polled HOST:PORT."""
+    """By the node that was asked, or else by the polled HOST:PORT."""
     lower_high_watermark: LowerHighWatermark | None = None
     lower_epoch: LowerEpoch | None = None
     invariants: Invariants = field(default_factory=Invariants)
 
-    def leader(self, addresses: int) -> NodeId | None:
+    def leader(self, controllers: int) -> NodeId | None:
         """Returns the leader.
 
-        None if none is known, or if a majority of the addresses reports no leader, at least one by a node's answer.
+        None if none is known, or if a majority of the controllers reports no leader, at least one by its answer.
         """
         reports = self.leaderless_reports.values()
         answered = any(report.reason in NO_LEADER_REASONS for report in reports)
-        return None if answered and len(reports) >= majority(addresses) else self.leader_id
+        return None if answered and len(reports) >= majority(controllers) else self.leader_id
 
     def polled(self, event: Poll, now_ms: Millis) -> bool:
         """Applies an answered DescribeQuorum; returns False if newer evidence contradicts it."""
@@ -314,10 +314,11 @@ class Leadership:
         else:
             self.lower_high_watermark = LowerHighWatermark(highest=highest, answers=answers, since_ms=since_ms)
 
-    def observation_failed(self, address: str, reason: Reason, now_ms: Millis) -> None:
-        """Records that a poll or fetch at an address failed. A timeout reports nothing."""
-        if reason in LEADERLESS_REASONS:
-            self.leaderless_reports[address] = LeaderlessReport(reason=reason, at_ms=now_ms)
+    def observation_failed(self, event: FailedObservation, now_ms: Millis) -> None:
+        """Records that a poll or fetch failed. A timeout reports nothing."""
+        if event.reason in LEADERLESS_REASONS:
+            who = event.endpoint if event.node is None else str(event.node)
+            self.leaderless_reports[who] = LeaderlessReport(reason=event.reason, at_ms=now_ms)
 
     def expire(self, now_ms: Millis) -> None:
         """Drops reports of no leader older than LEADERLESS_REPORT_MS, and old violations."""

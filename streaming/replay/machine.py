@@ -424,7 +424,7 @@ class Machine(MachineState):
             return
         self.probe_state.observation_failed(event, self.now_ms)
         if event.source is not ObservationSource.PROBE:
-            self.leadership.observation_failed(event.endpoint, event.reason, self.now_ms)
+            self.leadership.observation_failed(event, self.now_ms)
 
     def _keep_known_endpoints(self) -> None:
         # Without a voter set (a static quorum, or a log not read yet) the gatherer probes endpoints unknown here.

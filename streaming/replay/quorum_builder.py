@@ -8,6 +8,7 @@ from rules.analysis.endpoint_status import in_dial_order
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
 from rules.model.membership import VoterSet
+from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 from streaming.replay.cluster_settings import ClusterSettings
@@ -36,7 +37,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         metadata_version=image.metadata_version,
         features=image.features,
         committed=_committed(image),
-        leader_id=leadership.leader(len(settings.bootstrap)),
+        leader_id=leadership.leader(_configured_controllers(settings.bootstrap, state.probe_state.leader_views)),
         leader_epoch=leadership.epoch,
         high_watermark=leadership.high_watermark,
         high_watermark_since_ms=leadership.high_watermark_since_ms,
@@ -70,6 +71,12 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         ),
         bootstrap=settings.bootstrap,
     )
+
+
+def _configured_controllers(bootstrap: tuple[str, ...], views: Mapping[str, LeaderView]) -> int:
+    """Returns how many controllers are configured: one that answers at several of the addresses counts once."""
+    nodes = {address: view.node for address, view in views.items() if view.node is not None}
+    return len({nodes.get(address, address) for address in bootstrap})
 
 
 def _by_name(observed: Mapping[str, _T]) -> Mapping[str, _T]:

@@ -74,3 +74,27 @@ def test_a_check_that_knows_one_follower_of_an_old_healthy_quorum_is_unknown_and
     (finding,) = json.loads(shown.stdout)["findings"]
     assert (shown.exit_code, finding["rule"]) == (3, "monitor-blind"), shown.stdout
     assert finding["remedy"][0].startswith("# Add the addresses of all controllers to bootstrap")
+
+
+def test_a_leader_is_missed_at_other_names_than_the_recorded_ones(lab: MakeLab, tmp_path: Path) -> None:
+    """The monitor cannot resolve the recorded names, and each controller answers at another address.
+
+    The follower that is left names the dead leader: only what is at the other addresses shows that none leads.
+    """
+    quorum = lab(controllers=3, brokers=0, named=True)
+    addresses = [f"127.0.0.1:{quorum.node(node).controller_port}" for node in quorum.controllers]
+    lost = (quorum.leader, quorum.followers[0])
+    with run_gatherer(tmp_path, cluster_of(quorum, bootstrap=addresses, resolve={})) as gatherer:
+        monitor = monitored_cluster_of(quorum, gatherer)
+        monitor.start_scenario({"no-leader.hold": 5})
+        ids = {*quorum.controllers}
+        monitor.wait_for_quorum(lambda seen: {one.node for one in seen.leader_views.values()} == ids)
+
+        quorum.kill(*lost)
+        missing = monitor.wait_for("no-leader", within_s=60)
+        refusing = " and ".join(f"127.0.0.1:{quorum.node(node).controller_port}" for node in sorted(lost))
+        down = f"Controllers {min(lost)} and {max(lost)} refuse connections at {refusing}, where they answered before."
+        assert down in missing.summary
+
+        quorum.start(*lost)
+        monitor.wait_for("no-leader", "resolved", within_s=90)

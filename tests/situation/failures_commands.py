@@ -20,9 +20,10 @@ from tests.situation.situation import (
 
 @command("fails")
 def fails(made: Situation, words: Words) -> None:
-    """fails log refused 1,2 [for 20s] [ago 0s] [at HOST:PORT] [names 3] [detail WORDS]: attempts fail at these nodes.
+    """fails log refused 1,2 [for 20s] [ago 0s] [names 3] [detail WORDS]: attempts fail at these nodes.
 
     The source is log, quorum, probe or view; the reason is one of `Reason`; `names`: the leader that they report.
+    `at HOST:PORT [of 1]` instead of the nodes: at an address that nothing records, and the node that answered there.
     Also the sources `log` and `quorum` are unanswered since then, if the failure is the leader's or the log's: nothing
     else ends it. So is `view` at these nodes.
     """
@@ -30,14 +31,14 @@ def fails(made: Situation, words: Words) -> None:
     text, _, detail = text.partition(" detail ")
     words = Words(text)
     lasts, until_ms = milliseconds(words.option("for") or "20s"), age(words, "ago")
-    where = words.option("at")
+    where, of = words.option("at"), words.number("of")
     names = words.option("names")
     source, reason = ObservationSource(words.word()), Reason(words.word())
     places: dict[str, NodeId | None] = {}
     if where is None:
         places = {address(made, node): NodeId(node) for node in numbers(words.word())}
     else:
-        places[where] = None
+        places[where] = None if of is None else NodeId(of)
     words.end()
     since_ms = NOW - lasts
     for place, node in places.items():
@@ -46,7 +47,7 @@ def fails(made: Situation, words: Words) -> None:
             endpoint=place,
             reason=reason,
             detail=detail,
-            node=node if source in (ObservationSource.LEADER_VIEW, ObservationSource.PROBE) else None,
+            node=node,
             leader_id=None if names is None else NodeId(int(names)),
         )
         made.fail(failure, since_ms=since_ms, until_ms=until_ms)

@@ -26,12 +26,13 @@ from tests.situation.situation import (
 def view_(made: Situation, words: Words) -> None:
     """view 1 leader 2 [epoch 5], view 1 none [epoch 9], view 1 foreign; [ago 4s] [since 60s]: what it answers.
 
-    `at HOST:PORT` is another address than its own, of no known node. `epoch none`: its answer has no epoch.
+    `at HOST:PORT [of 1]` is another address than its own, of no known node or of this one. `epoch none`: its answer has
+    no epoch.
     """
     at_ms, since_ms = age(words, "ago", f"{ASKED_AGO_MS}ms"), age(words, "since", "60s")
     epoch, leader, where = words.option("epoch") or "7", words.number("leader"), words.option("at")
     foreign, none = words.flag("foreign"), words.flag("none")
-    node = int(words.word()) if where is None else None
+    node = int(words.word()) if where is None else words.number("of")
     if leader is None and not foreign and not none:
         leader = made.leader or max(made.voters)
     address = where or str(made.listeners.get(node or 0, (controller_endpoint(node or 0),))[0])

@@ -5,7 +5,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse, DescribeQuorumRequest
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeQuorumRequest,
+)
 from kafka.protocol.consumer import FetchRequest
 
 from connectors.errors import ObservationError
@@ -42,6 +48,9 @@ class ScriptedClient:
     """Answers to DescribeQuorum with which a Fetch of the log is checked; all others deny it."""
     identified: list[Address] = field(default_factory=list)
     """The addresses that were asked for their cluster id."""
+    nodes: dict[Address, int] = field(default_factory=dict)
+    """The nodes that answer DescribeConfigs at these addresses; all others deny it."""
+    disconnected: list[Address] = field(default_factory=list)
     pending: Counter[Address] = field(default_factory=Counter)
     most_pending: int = 0
     """How many requests were pending at one address at once."""
@@ -57,6 +66,12 @@ class ScriptedClient:
             if address not in self.quorums:
                 raise ObservationError(Reason.DENIED, "DescribeQuorum needs DESCRIBE on CLUSTER")
             return self.quorums[address](request)
+        if isinstance(request, DescribeConfigsRequest):
+            if address not in self.nodes:
+                raise ObservationError(Reason.DENIED, "DescribeConfigs needs DESCRIBE_CONFIGS on CLUSTER")
+            asked = f"Unexpected broker id, expected {self.nodes[address]} or empty string, but received 0"
+            answer = DescribeConfigsResponse.DescribeConfigsResult(error_code=42, error_message=asked)
+            return DescribeConfigsResponse(results=[answer])
         assert getattr(request, "replica_id", -1) == -1
         self.sent.append((address, request))
         request.API_VERSION = self.version if isinstance(request, FetchRequest) else 1
@@ -69,6 +84,10 @@ class ScriptedClient:
             return answer
         finally:
             self.pending[address] -= 1
+
+    def disconnect(self, source: ObservationSource, address: Address) -> None:
+        assert source is self.source
+        self.disconnected.append(address)
 
     @property
     def queried(self) -> list[Address]:

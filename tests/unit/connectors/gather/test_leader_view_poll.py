@@ -255,6 +255,47 @@ def test_unreported_address_is_polled_rarely_once_the_controllers_are_known(loop
     assert leaders(output)[str(B4)][0] is None
 
 
+def run_with_alias(loop: EventLoop, answers_as: list[int]) -> tuple[NodeDirectory, RecordedOutput, ScriptedClient]:
+    """Polls for three minutes while these nodes answer, one after the other, at a configured address of no record."""
+    nodes = node_directory(1, 2, configured=(B4,))
+    nodes.leader_epoch = 3
+    controllers = client(loop, {C1: leader_response(1), C2: follower_response(1), B4: follower_response(1)})
+
+    def switch(output: RecordedOutput) -> bool:
+        asked = len(controllers.disconnected)
+        controllers.nodes[B4] = answers_as[min(asked, len(answers_as) - 1)]
+        return False
+
+    output = run_poll(loop, controllers, nodes, switch, interval_ms=10_000, within_s=180)
+    return nodes, output, controllers
+
+
+def test_a_controller_that_answers_at_another_address_is_that_controller(loop: EventLoop) -> None:
+    nodes, output, controllers = run_with_alias(loop, [2])
+
+    views = [one for one in output.views if one.endpoint == str(B4)]
+    assert {one.node for one in views} == {2}
+    assert nodes.node_at(B4) == 2
+    assert controllers.queried.count(B4) == controllers.queried.count(C2), "as often as a recorded one"
+    assert len(controllers.disconnected) == 3, "identified once a minute, on a connection of its own"
+    assert NodeDirectory(configured=(B4,), cluster_id="x", known_endpoints=nodes.known_endpoints).node_at(B4) == 2
+
+
+def test_an_address_at_which_several_controllers_answer_is_none_of_them(loop: EventLoop) -> None:
+    nodes, output, _ = run_with_alias(loop, [2, 1, 1])
+
+    assert [one.node for one in output.views if one.endpoint == str(B4)][-1] is None
+    assert nodes.node_at(B4) is None
+
+
+def test_the_leader_is_identified_by_its_answer(loop: EventLoop) -> None:
+    nodes = node_directory(1, configured=(B4,))
+    nodes.leader_epoch = 3
+    controllers = client(loop, {C1: leader_response(1), B4: leader_response(1)})
+    run_poll(loop, controllers, nodes, lambda output: nodes.node_at(B4) == 1)
+    assert nodes.node_at(B4) == 1
+
+
 @pytest.mark.parametrize("answer", [follower_response(1, epoch=4), follower_response(2)])
 def test_unreported_address_that_disagrees_is_polled_as_often_as_the_controllers(
     loop: EventLoop, answer: Script

@@ -3,7 +3,7 @@
 import pytest
 
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import Invariant, Reason
+from rules.model.monitoring import FailedObservation, Invariant, ObservationSource, Reason
 from streaming.replay.leadership_state import (
     EPOCHS,
     LEADERLESS_REPORT_MS,
@@ -92,10 +92,29 @@ def test_lower_epoch_is_accepted_once_the_known_one_was_not_confirmed_for_30_s(a
     assert (leadership.leader_id, leadership.epoch) == ((2, 4) if accepted else (1, 5))
 
 
+def no_leader(endpoint: str, node: int | None = None) -> FailedObservation:
+    return FailedObservation(
+        source=ObservationSource.LOG,
+        endpoint=endpoint,
+        reason=Reason.NO_LEADER,
+        detail="",
+        node=None if node is None else NodeId(node),
+    )
+
+
+@pytest.mark.parametrize(("node", "leader"), [(1, 1), (None, None)])
+def test_a_controller_that_reports_no_leader_at_two_addresses_is_one(node: int | None, leader: int | None) -> None:
+    leadership = led(leader=1)
+    for endpoint in ("c1:9093", "10.0.0.1:9093"):
+        leadership.observation_failed(no_leader(endpoint, node), NOW)
+
+    assert leadership.leader(3) == leader
+
+
 @pytest.mark.parametrize(("after_ms", "leader"), [(LEADERLESS_REPORT_MS, None), (LEADERLESS_REPORT_MS + 1, 1)])
 def test_report_of_no_leader_counts_for_a_minute(after_ms: int, leader: int | None) -> None:
     leadership = led(leader=1)
-    leadership.observation_failed("c1:9093", Reason.NO_LEADER, NOW)
+    leadership.observation_failed(no_leader("c1:9093"), NOW)
     leadership.expire(Millis(NOW + after_ms))
 
     assert leadership.leader(1) == leader

@@ -4,7 +4,7 @@ Evaluation depends on its rows as a clock: it writes a row each interval, also i
 answers (a broker forwards the request to the leader). If no leader answers, every known address is queried and each
 failure is recorded with its own reason.
 
-In the first hour in which a voter of a static quorum does not fetch, the leader is asked six times as often. Such a
+In the first day in which a voter of a static quorum does not fetch, the leader is asked six times as often. Such a
 voter has no directory id: one that comes back with an empty log is seen only by the end of its log, until it has
 fetched all records again, which takes a fifth of a second if they are few. These answers are written only if a log
 fell.
@@ -32,7 +32,7 @@ _LEADER_SHARE = 0.5
 _LATE_SHARE = 0.25
 _PER_CANDIDATE_S = 0.15
 _IDENTIFY_RETRY_S = 60.0
-_GLANCES, _GLANCE_S = 6, 3_600.0
+_GLANCES, _GLANCE_S = 6, 86_400.0
 """How many requests an interval has while a voter of a static quorum does not fetch, and for how long."""
 _ABSENT_MS = 3_000
 """A voter that fetches does it twice a second."""

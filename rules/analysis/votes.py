@@ -10,7 +10,7 @@ from rules.analysis.missing_voter import replaced_disks
 from rules.analysis.roles import ALONE_MS
 from rules.analysis.static_voters import WITHOUT_LIST, with_doubtful_list, without_list
 from rules.analysis.unlike_listeners import unlike_listeners
-from rules.model.acceptance import Acceptance, answers_monitor
+from rules.model.acceptance import Acceptance, answers_monitor, denied_last
 from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.membership import Voter
@@ -76,6 +76,18 @@ def _not_accepting(quorum: Quorum) -> dict[NodeId, str]:
 def denying(quorum: Quorum) -> frozenset[NodeId]:
     """Returns the controllers that may deny what others send: every other one that asks one of them ends."""
     return frozenset(node for node, one in quorum.nodes.items() if one.accepts.answer is Acceptance.DENIED)
+
+
+def denied_before_outage(quorum: Quorum) -> Mapping[NodeId, str]:
+    """Returns the voters that deny, or denied when they last answered, what others send, while a leader served the log.
+
+    As the rest of a sentence about each. A controller that one of them denies ends, so it is why no election is won.
+    """
+    if quorum.log_fetched_at_ms is None:
+        return {}
+    voters = {node: one for node, one in quorum.nodes.items() if node in quorum.voting_ids}
+    now = {node: one.accepts.why for node, one in voters.items() if one.accepts.answer is Acceptance.DENIED}
+    return {**{node: why for node, one in voters.items() if (why := denied_last(one))}, **now}
 
 
 def _unlike_authorities(quorum: Quorum) -> Mapping[NodeId, str]:

@@ -20,6 +20,9 @@ What it means
     A leader whose endpoint refuses connections is down: its followers remember it, and name it. So this alert also
     fires if a firewall refuses kraftwatch's connections to the leader alone; one that drops them does not look like it.
 
+    A controller whose authorizer denied what the others send, when it last answered, is named although it is down: each
+    controller that it denied has ended.
+
     If a majority of the voters started after a leader last answered, and reject kraftwatch's login since, they may
     reject each other too: the alert fires, or goes on, and says so.
 
@@ -83,6 +86,7 @@ from rules.analysis.leadership import (
 )
 from rules.analysis.missing_voter import certificate_steps, replaced_disks
 from rules.analysis.now import in_sync_text, leads
+from rules.analysis.votes import denied_before_outage
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -155,7 +159,19 @@ def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, 
             f"reject the monitor ({reasons}). If they reject each other as well, none of them is elected.{last}"
         )
     voters = f"{_voters(quorum, state, statuses)}{_uncommitted_voters(quorum)}"
-    return f"No leader{since}: no metadata change is possible. {voters}{last}"
+    return f"No leader{since}: no metadata change is possible. {voters}{_denials(quorum)}{last}"
+
+
+def _denials(quorum: Quorum) -> str:
+    """Returns which controllers deny what a candidate sends; it begins with a space, and is empty without any."""
+    found = quorum.derived(denied_before_outage)
+    if len(found) > 1:
+        nodes = numbered("controller", sorted(found)).capitalize()
+        return (
+            f" {nodes} deny the monitor, or did when they last answered, and maybe the other controllers (their "
+            "authorizers deny CLUSTER_ACTION): a controller that they deny ends."
+        )
+    return "".join(f" Controller {node} {why}: a controller that it denies ends." for node, why in found.items())
 
 
 def _uncommitted_voters(quorum: Quorum) -> str:
@@ -326,11 +342,21 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         controllers = "controller" if len(state.refused) == 1 else "controllers"
         steps = [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
+    steps = [*_permission_steps(quorum), *steps]
     where_to_look = tuple(_election_steps(quorum, state, statuses, explained=bool(steps)))
     majority_steps = tuple(_majority_steps(quorum, statuses)) if statuses else ()
     steps += [*majority_steps, *where_to_look] if steps else [*where_to_look, *majority_steps]
     refused = next((status.voter.key.id for status in statuses if not status.can_lead), None)
     return (*steps, "# Check which controller is the leader", describe_status(quorum, excluding=refused))
+
+
+def _permission_steps(quorum: Quorum) -> Iterable[str]:
+    if found := quorum.derived(denied_before_outage):
+        yield (
+            f"# Before you start a controller, add the principals of all controllers to super.users of "
+            f"{numbered('controller', sorted(found))} (authorizer.class.name): controllers that are denied end with "
+            "ClusterAuthorizationException"
+        )
 
 
 def _election_steps(

@@ -69,6 +69,18 @@ def accepts(node: "NodeFacts") -> Accepts:
     return Accepts(Acceptance.UNKNOWN, "")
 
 
+def denied_last(node: "NodeFacts") -> str:
+    """Returns what a controller that accepts no connections now denied when it last answered, as `Accepts.why`.
+
+    Empty unless its authorizer denied the Fetch.
+    """
+    probe = node.probe
+    if probe is None or probe.connection is Connection.ACCEPTED:
+        return ""
+    # What was refused later than the probe was made replaces its connection alone.
+    return _denied(node, did=True) if Reason.DENIED in (probe.former_reason, probe.reason) else ""
+
+
 def answers_monitor(node: "NodeFacts") -> bool:
     """Returns whether it currently answers the monitor's Fetch."""
     viewed = node.view is not None and node.view.this_cluster
@@ -103,8 +115,10 @@ def _serves_followers(node: "NodeFacts") -> bool:
     return any(other.following.fetches for other in others)
 
 
-def _denied(node: "NodeFacts") -> str:
-    where = f"its authorizer denies CLUSTER_ACTION at {node.endpoint}"
+def _denied(node: "NodeFacts", *, did: bool = False) -> str:
+    denies = "denied" if did else "denies"
+    where = f"its authorizer {denies} CLUSTER_ACTION at {node.endpoint}"
     if node.quorum.access.anonymous:
-        return f"denies the monitor what the other controllers send too ({where}, and without a login all are one user)"
-    return f"denies the monitor, and maybe the other controllers ({where})"
+        also = f"the monitor what the other controllers send too ({where}, and without a login all are one user)"
+        return f"{denies} {also}"
+    return f"{denies} the monitor, and maybe the other controllers ({where})"

@@ -128,7 +128,13 @@ class ProbeState:
     def endpoint_probed(self, event: Probe, now_ms: Millis) -> None:
         """Stores a probe, whatever its result."""
         key = probe_key(event.node, event.endpoint)
-        probe = replace(event, observed_at_ms=now_ms, returned_at_ms=_returns(self.probes.get(key), event, now_ms))
+        before = self.probes.get(key)
+        probe = replace(
+            event,
+            observed_at_ms=now_ms,
+            former_reason=_former_reason(before, event),
+            returned_at_ms=_returns(before, event, now_ms),
+        )
         self.probes = _put({**self.probes}, key, probe)
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
@@ -183,6 +189,13 @@ class ProbeState:
 def _at_least(observed: _Observed, at_ms: Millis) -> _Observed:
     """Returns an observation as repeated at a time; one of that time is not older, as others were repeated since."""
     return replace(observed, observed_at_ms=at_ms) if at_ms - observed.observed_at_ms > _REPEATED_MS else observed
+
+
+def _former_reason(previous: Probe | None, event: Probe) -> Reason | None:
+    """Returns why the last answer at an endpoint was an error, if it does not accept this probe."""
+    if previous is None or event.connection is Connection.ACCEPTED:
+        return None
+    return previous.reason if previous.connection is Connection.ACCEPTED else previous.former_reason
 
 
 def _returns(previous: Probe | None, event: Probe, now_ms: Millis) -> tuple[Millis, ...]:

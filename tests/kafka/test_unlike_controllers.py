@@ -19,6 +19,7 @@ from rules.analysis.safe_to_restart import safe_to_restart
 from rules.analysis.votes import unlike
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
 from streaming.status.what_if import Change, controllers_of_quorum, what_if
 from tests.cli import program
 from tests.eventually import eventually
@@ -45,6 +46,10 @@ def deny_others(lab: Lab, node: int) -> None:
     lab.stop(node)
     file.write_text(file.read_text(encoding="utf-8") + _AUTHORIZER, encoding="utf-8")
     lab.start(node)
+
+
+def is_at_least(at_ms: int, seen: Quorum) -> bool:
+    return seen.now_ms >= at_ms
 
 
 def answers(lab: Lab, *verb: str) -> tuple[int, Mapping[str, Any]]:
@@ -93,13 +98,28 @@ def test_nothing_counts_on_an_election_that_a_controller_would_end(lab: MakeLab,
 
     eventually(everything_else_is_right, within_s=60)
 
-    quorum.kill(leader)
+    with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
+        monitor = monitored_cluster_of(quorum, gatherer)
+        monitor.start_scenario({"no-leader.hold": 5})
+        monitor.wait_for_quorum(lambda seen: NodeId(denying) in unlike(seen), within_s=60)
+        quorum.kill(leader)
+        monitor.wait_for("no-leader", within_s=60)
+        began_ms = monitor.machine.quorum().now_ms
 
-    def others_ended() -> None:
-        assert not any(quorum.node(node).running for node in quorum.controllers)
+        def an_election_ended_one() -> list[int]:
+            ended = [node for node in (denying, other) if not quorum.node(node).running]
+            assert any(_FATAL in quorum.node(node).log_file.read_text(encoding="utf-8") for node in ended)
+            return ended
 
-    eventually(others_ended, within_s=60)
-    assert _FATAL in quorum.node(other).log_file.read_text(encoding="utf-8")
+        eventually(an_election_ended_one, within_s=60)
+        for age_ms in (0, 60_000):
+            monitor.wait_for_quorum(partial(is_at_least, began_ms + age_ms), within_s=90)
+            (alert,) = (one for one in monitor.monitor.firing(None, ()).alerts if one.rule == "no-leader")
+            assert f"Controller {denying} denie" in alert.summary, alert.summary
+            assert f"super.users of controller {denying}" in alert.remedy[0], alert.remedy
+        _, doctor = answers(quorum, "doctor")
+        said = [one["said"] for one in doctor["checks"] if one["check"] == "permission"]
+        assert not [one for one in said if f"permitted at {quorum.node(denying).endpoint}" in one], said
 
 
 def test_no_permission_is_claimed_while_all_controllers_deny_each_other(lab: MakeLab) -> None:

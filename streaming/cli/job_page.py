@@ -139,6 +139,8 @@ class JobPage:
                 raise UsageError(f"--job {self.url}: the page needs its token: give --job-token-file FILE")
             if not status:
                 raise self._foreign()
+            if answer.status == 400:
+                raise UsageError(f"--job {self.url}: {status}")
             if answer.status != 503 or time.monotonic() > until:
                 raise JobPageError(f"--job {self.url}: {status}")
             if status != said:

@@ -30,6 +30,10 @@ _NEWEST_MS = 5_000
 """How much older than the newest row a state may be that was replayed for another request."""
 _END_S = 2.0
 _NO_JOURNAL = "this job has no journal of the cluster: no past state is known"
+_NOTHING_TO_CONTINUE = (
+    "this job has no journal of the cluster, as with source: kafka, where a relay gathers; without --job, give "
+    "--config with the job's configuration, or --cluster NAME=HOST:PORT"
+)
 _FAILED = "the replay of the journal failed: ask again"
 _RECENT = 64
 """States that are kept, the newest ones."""
@@ -89,7 +93,7 @@ class PastStates:
         """Returns the newest state of a configured cluster, to be continued by a query; errors as of `at`."""
         span, cluster = self.span(), self._cluster(name)
         if span is None or cluster is None:
-            raise UsageError(_NO_JOURNAL)
+            raise UsageError(_NOTHING_TO_CONTINUE)
         request = PastRequest(journal=str(self._journal), cluster=cluster, at_ms=Millis(0), continues=True)
         # A client that no longer waited for it left it.
         self._forget(request, before_ms=Millis(span[1] - _NEWEST_MS))

@@ -189,6 +189,19 @@ def test_the_token_of_a_page_is_required(page: tuple[str, ...]) -> None:
     assert usage_error("status", *page[:2]).endswith("the page needs its token: give --job-token-file FILE")
 
 
+def test_a_job_without_a_journal_says_what_to_give_instead(folder: Path) -> None:
+    (folder / "token").write_text(TOKEN)
+    with Page(folder / "none") as server:
+        url = f"http://127.0.0.1:{server.port}"
+        page = ("--job", url, "--job-token-file", str(folder / "token"))
+        said = {usage_error(*verb, *page) for verb in (("check",), ("status",), ("safe-to-restart", "1"), ("what-if",))}
+
+    assert said == {
+        f"--job {url}: this job has no journal of the cluster, as with source: kafka, where a relay gathers; "
+        "without --job, give --config with the job's configuration, or --cluster NAME=HOST:PORT"
+    }
+
+
 def test_a_server_that_is_no_job_is_named_and_the_query_goes_on(folder: Path) -> None:
     with serving() as server:
         checked = answer("check", "--job", server.url, "--timeout", "1")

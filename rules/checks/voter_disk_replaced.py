@@ -27,6 +27,7 @@ What not to do
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from rules.analysis.electability import failures_left
 from rules.analysis.freshness import needed
 from rules.analysis.replica_lag import last_fetch_text
 from rules.analysis.voter_status import HALF_DONE, further_failures_text, half_done
@@ -117,7 +118,7 @@ def _finding(
     return Finding(
         subject=Subject("controller", new.id),
         severity=Severity.WARNING,
-        summary=_summary(committed, replaced, new, fetching),
+        summary=_summary(quorum, committed, replaced, new, fetching),
         evidence={
             "old_voter": str(old),
             "new_replica": str(new),
@@ -154,17 +155,18 @@ def _former_is_lost(old: ReplicaKey) -> tuple[str, ...]:
     )
 
 
-def _summary(committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching: int) -> str:
+def _summary(quorum: Quorum, committed: VoterSet, replaced: _Replaced, new: ReplicaKey, fetching: int) -> str:
     old = replaced.key
     if replaced.removed_at_ms is not None:
         return (
             f"Controller {new.id} has a new directory id and is not a voter. The old voter {old} is removed; "
             f"the new replica {new} is fetching but not added yet."
         )
-    tolerance = further_failures_text(fetching - committed.majority)
+    left = failures_left(quorum)
+    tolerance = "" if left is None else f"; the quorum tolerates {further_failures_text(left)}"
     return (
         f"Controller {new.id} has a new directory id and is not a voter: voter {old} is not fetching, observer {new} "
-        f"is. {fetching} of {len(committed.voters)} voters are active; the quorum tolerates {tolerance}."
+        f"is. {fetching} of {len(committed.voters)} voters are active{tolerance}."
     )
 
 

@@ -55,7 +55,7 @@ class UndecodableError(KraftwatchError):
 
 
 class DamagedLogError(KraftwatchError):
-    """A leader's log is damaged at the offset that is fetched, and does not show where the next sound batch begins."""
+    """A leader's log or snapshot is damaged where it is fetched, and the next sound batch cannot be found."""
 
     def __init__(self, why: str, damage: "DamagedBatch") -> None:
         super().__init__(why)

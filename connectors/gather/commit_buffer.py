@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.errors import DamagedLogError
-from connectors.gather.fetched_batches import Damage, FetchedBatch, fetched_batches, require_batch_size
+from connectors.gather.fetched_batches import Damage, FetchedBatch, announced_size, fetched_batches
 from connectors.kafka.messages import FetchResult
-from connectors.kafka.response_limits import invalid
+from connectors.kafka.response_limits import MAX_BATCH_BYTES, invalid
 from connectors.metadata.batches import BadBatch, RecordBatch, TornTail, scan
 from rules.model.identifiers import Offset, SnapshotId
 from rules.model.monitoring import DamagedBatch
@@ -223,34 +223,36 @@ class SnapshotBuffer:
         """Adds a piece, and returns the batches that are complete now; they may be none.
 
         Raises:
+            DamagedLogError: a batch is damaged so that its end is not known; the buffer is unchanged.
             ObservationError: INVALID_RESPONSE, the piece is not the requested one or exceeds the snapshot's size.
         """
         self._check(position, size, len(records))
         self._size = size
-        content = self._remainder + records
+        content, begins = self._remainder + records, position - len(self._remainder)
         end = 0
         for one in scan(content):
             match one:
                 case TornTail():
-                    require_batch_size(one, "FetchSnapshot")
+                    if (announced := announced_size(one)) > MAX_BATCH_BYTES:
+                        reason = f"a batch of {announced} bytes, Kafka writes at most {MAX_BATCH_BYTES}"
+                        raise DamagedLogError(*self._damage(reason, begins + one.position))
                     break
                 case BadBatch():
                     # Returned unchanged: the decoder quarantines it and reports it.
                     end = one.position + one.size
                     if one.header is None and self.damaged is None:
-                        at = position - len(self._remainder) + one.position
-                        damage = DamagedBatch(snapshot=self.snapshot, position=at)
-                        self.damaged = (
-                            f"snapshot {self.snapshot.end_offset}-{self.snapshot.epoch}: {one.reason}",
-                            damage,
-                        )
+                        self.damaged = self._damage(one.reason, begins + one.position)
                 case RecordBatch():
                     end = one.end
         if position + len(records) == size and end < len(content):
-            raise invalid(f"FetchSnapshot: the snapshot of {size} bytes ends inside a batch")
+            raise DamagedLogError(*self._damage(f"the file of {size} bytes ends inside a batch", begins + end))
         self.position = position + len(records)
         self._remainder = content[end:]
         return content[:end]
+
+    def _damage(self, reason: str, position: int) -> Damage:
+        damage = DamagedBatch(snapshot=self.snapshot, position=position)
+        return f"snapshot {self.snapshot.end_offset}-{self.snapshot.epoch}: {reason}", damage
 
     def _check(self, position: int, size: int, received: int) -> None:
         if size > self._max_bytes:

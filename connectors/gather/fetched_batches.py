@@ -124,7 +124,8 @@ class _Reading:
         elif header is not None:
             self._add_damaged(header.end, header.last_offset, None, header, reason, outside_checksum=unchecked)
         elif isinstance(one, TornTail) and one.position == 0:
-            require_batch_size(one, "Fetch")
+            if (announced := announced_size(one)) > MAX_BATCH_BYTES:
+                raise invalid(f"Fetch: a batch of {announced} bytes, at most {MAX_BATCH_BYTES} are accepted")
             raise invalid("Fetch: the response ends inside its first batch, which Kafka always sends whole")
         elif not self.batches and not isinstance(one, TornTail):
             damage = DamagedBatch(offset=Offset(self._expected))
@@ -185,8 +186,6 @@ def _reason(one: ScanItem) -> str:
             raise AssertionError("a record batch has a header")
 
 
-def require_batch_size(torn: TornTail, api: str) -> None:
-    """Refuses an incomplete batch that announces to be larger than any batch: it would never be complete."""
-    announced = torn.size + (torn.missing or 0)
-    if announced > MAX_BATCH_BYTES:
-        raise invalid(f"{api}: a batch of {announced} bytes, at most {MAX_BATCH_BYTES} are accepted")
+def announced_size(torn: TornTail) -> int:
+    """Returns how large an incomplete batch is by its header: one larger than any batch would never be complete."""
+    return torn.size + (torn.missing or 0)

@@ -79,6 +79,8 @@ class LogFollower:
         self._max_snapshot_bytes = max_snapshot_bytes
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
+        self._torn_snapshot: SnapshotBuffer | None = None
+        """One that cannot be read further, because a batch in it is damaged."""
         self._query: ConcurrentQuery[FetchResult] = ConcurrentQuery(client.loop, self._query_leader)
         self._next_search_at = 0.0
         self._searches = 0
@@ -121,6 +123,8 @@ class LogFollower:
                 self._drop_leader(leader)
             except DamagedLogError as problem:
                 self._write_damage(leader, str(problem), problem.damage)
+                # The leader may have a newer snapshot since.
+                self._torn_snapshot, self._snapshot = self._snapshot, None
                 await self._loop.sleep(_SEARCH_INTERVAL_S)
 
     async def _follow(self, leader: Address) -> None:
@@ -179,7 +183,7 @@ class LogFollower:
         if result.committed is not None:
             await self._write(result.committed)
         if result.snapshot is not None:
-            self._snapshot, self._snapshot_from = self._snapshot_buffer(result.snapshot), leader
+            self._begin_snapshot(result.snapshot, leader)
         if result.lost is not None:
             self._write_failure(leader, ObservationError(Reason.METADATA_LOST, result.lost))
             self._buffer.restart(START)
@@ -232,6 +236,14 @@ class LogFollower:
         if snapshot.done:
             self._buffer.restart(FetchPosition(offset=snapshot.snapshot.end_offset, epoch=snapshot.snapshot.epoch))
             self._snapshot = None
+
+    def _begin_snapshot(self, snapshot: SnapshotId, leader: Address) -> None:
+        """Begins to read a snapshot; a torn one goes on where it is torn, so that its sound part is not read again."""
+        torn, self._torn_snapshot = self._torn_snapshot, None
+        if torn is not None and (torn.snapshot, self._snapshot_from) == (snapshot, leader):
+            self._snapshot = torn
+        else:
+            self._snapshot, self._snapshot_from = self._snapshot_buffer(snapshot), leader
 
     def _snapshot_buffer(self, snapshot: SnapshotId) -> SnapshotBuffer:
         return SnapshotBuffer(snapshot, max_bytes=self._max_snapshot_bytes)

@@ -79,7 +79,8 @@ def unreadable_log(quorum: Quorum) -> DamagedLog | None:
         return None
     for log in damaged_logs(quorum):
         for one in log.failures:
-            ends = one.damage is None or one.damage.snapshot is not None or one.damage.last_offset is not None
+            # What comes after a damaged batch of a snapshot is read within this age, if the batch shows where it ends.
+            ends = one.damage is None or one.damage.last_offset is not None
             if not ends and one.last_at_ms >= since_ms:
                 return log
     return None

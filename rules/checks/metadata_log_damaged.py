@@ -20,7 +20,8 @@ What it means
     - A controller whose newest snapshot is damaged does not start again: its process ends with a
       CorruptRecordException ("Got exception while starting SharedServer").
 
-    kraftwatch goes on with the next sound batch, if the controller sends one. It lacks what the damaged ones hold,
+    kraftwatch goes on with the next sound batch, if the controller sends one; a snapshot whose damaged length hides it
+    is read no further, until there is a newer one or another controller leads. It lacks what the damaged ones hold,
     unless only a header is damaged, and reads the log again when another controller leads. The alert resolves when the
     controller has registered again since, which it does at its start (unless that repairs nothing), or after an hour.
 
@@ -129,13 +130,13 @@ def _evidence(log: DamagedLog) -> dict[str, Plain]:
 
 
 def _consequence(quorum: Quorum, log: DamagedLog) -> str:
-    if log.in_snapshots:
-        return "A replica that must read it gets no further, and the controller does not start again with it."
-    sound = [row.key.id for row in sound_copies(quorum, log)]
-    have = f"Voters with a sound copy: {and_join(sound)}." if sound else "No other voter is known to have a sound copy."
     unread = ""
     if unreadable_log(quorum) == log:
         unread = " kraftwatch cannot read it further either: rules that need the metadata log are not evaluated."
+    if log.in_snapshots:
+        return f"A replica that must read it gets no further, and the controller does not start again with it.{unread}"
+    sound = [row.key.id for row in sound_copies(quorum, log)]
+    have = f"Voters with a sound copy: {and_join(sound)}." if sound else "No other voter is known to have a sound copy."
     return f"A replica that must read it gets no further. {have}{unread}"
 
 

@@ -179,6 +179,35 @@ def damage_batch(node: Node) -> tuple[int, int]:
 
 
 @pytest.mark.long
+def test_a_damaged_length_in_the_snapshot_of_the_leader_is_named_and_monitor_blind_leaves_it(
+    lab: MakeLab, tmp_path: Path
+) -> None:
+    """A monitor that starts reads the snapshot first."""
+    quorum = lab(controllers=3, brokers=1, properties={"metadata.log.max.record.bytes.between.snapshots": "20000"})
+    for at in range(4):
+        quorum.create_topic(f"many-{at}", partitions=100)
+    leader = quorum.leader
+    snapshot = eventually(lambda: newest_snapshot(quorum.node(leader)), within_s=30)
+    batch = [each for each in scan(snapshot.read_bytes()) if isinstance(each, RecordBatch)][1]
+    snapshot.chmod(0o600)
+    with snapshot.open("r+b") as file:
+        file.seek(batch.position + 8)
+        file.write((2**31 - 20).to_bytes(4, "big"))
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        fired = monitor.wait_for("metadata-log-damaged")
+        monitor.wait_for_quorum(lambda seen: seen.has_current_poll)
+        monitor.set_thresholds({"monitor-blind.hold": 1})
+        monitor.wait_for_quorum(lambda seen: seen.now_ms - fired.observed_at_ms > 10_000)
+        rules = monitor.rules
+
+    assert (fired.severity, fired.subject) == ("critical", f"controller {leader}")
+    assert (fired.evidence["snapshot"], fired.evidence["position_in_the_file"]) == (snapshot.name, batch.position)
+    assert "kraftwatch cannot read it further either" in fired.summary
+    assert rules == {"metadata-log-damaged"}
+
+
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_controller_with_a_torn_snapshot_ends_at_each_start_and_is_told_from_one_that_is_down(
     lab: MakeLab, tmp_path: Path

@@ -393,8 +393,6 @@ def test_snapshot_pieces_end_with_whole_batches(counts: list[int], cuts: list[in
         ([(10_000, b"")], "FetchSnapshot: no bytes at 0 of 10000"),
         ([(10_000, batch(0, 10, epoch=3)), (10_001, b"x")], "FetchSnapshot: the size changed from 10000 to 10001"),
         ([(100, bytes(101))], "FetchSnapshot: 101 bytes at 0 of 100"),
-        ([(10**9, torn_batch(length=2**31 - 20))], "FetchSnapshot: a batch of 2147483640 bytes, at most 16777216"),
-        ([(100, torn_batch(length=2_000))], "FetchSnapshot: the snapshot of 100 bytes ends inside a batch"),
     ],
     ids=lambda value: value[15:40] if isinstance(value, str) else "",
 )
@@ -405,6 +403,25 @@ def test_snapshot_beyond_its_bounds_is_refused(pieces: list[tuple[int, bytes]], 
         snapshot.receive(position=snapshot.position, size=announced, records=piece)
     detail = refusal(lambda: snapshot.receive(position=snapshot.position, size=size, records=records))
     assert detail.startswith(text), detail
+
+
+@pytest.mark.parametrize(
+    ("torn", "size", "why"),
+    [
+        (torn_batch(length=2**31 - 20), 10**9, "a batch of 2147483640 bytes, Kafka writes at most 16777216"),
+        (torn_batch(length=2_000), 0, "the file of {size} bytes ends inside a batch"),
+    ],
+)
+def test_a_length_that_cannot_be_is_damage_of_the_snapshot(torn: bytes, size: int, why: str) -> None:
+    first = batch(0, 3, epoch=3)
+    size = size or len(first) + len(torn)
+    snapshot = SnapshotBuffer(SnapshotId(end_offset=99, epoch=3))
+
+    for _ in range(2):
+        with pytest.raises(DamagedLogError, match="snapshot 99-3: " + why.format(size=size)) as found:
+            snapshot.receive(position=0, size=size, records=first + torn)
+        assert found.value.damage == DamagedBatch(snapshot=snapshot.snapshot, position=len(first))
+        assert snapshot.position == 0, "the piece is asked for again"
 
 
 def test_piece_at_another_position_is_refused() -> None:

@@ -1,6 +1,7 @@
 """The log follower against scripted controllers: its queries, the records and the failures that it writes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -18,7 +19,7 @@ from connectors.kafka.error_code import ErrorCode
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.metadata.batches import MAGIC_AT
-from rules.model.identifiers import Offset, SnapshotId
+from rules.model.identifiers import Epoch, Offset, SnapshotId
 from rules.model.monitoring import DamagedBatch, Reason
 from tests.unit.connectors.gather.follower_answers import LOG, follow, follower_response, leader_response
 from tests.unit.connectors.gather.log_bytes import batch
@@ -285,6 +286,30 @@ def test_a_leader_that_cannot_read_its_log_has_a_damaged_one_until_another_contr
     }
     damage = {each.damage for each in output.failures}
     assert damage == {DamagedBatch(offset=Offset(4), high_watermark=Offset(4))}
+
+
+def test_a_torn_snapshot_is_damage_and_its_sound_part_is_read_once(loop: EventLoop) -> None:
+    sound = b"".join(batch(at, 5, epoch=2) for at in range(4))
+    whole = leader_with_snapshot(sound + batch(4, 5, epoch=2), piece_bytes=len(sound), failures=[])
+    asked: list[int] = []
+
+    def damaged_twice(request: Any) -> Any:
+        answer = whole(request)
+        if isinstance(request, FetchSnapshotRequest):
+            asked.append(request.topics[0].partitions[0].position)
+            if asked[-1] and asked.count(asked[-1]) <= 2:
+                content = bytearray(answer.topics[0].partitions[0].unaligned_records)
+                content[8:12] = (2**31 - 20).to_bytes(4, "big")
+                answer.topics[0].partitions[0].unaligned_records = bytes(content)
+        return answer
+
+    controllers = ScriptedClient(loop, {C1: damaged_twice})
+    output = follow(loop, controllers, lambda output: bool(output.log), configured=(C1,))
+    assert asked == [0, *[len(sound)] * 3]
+    place = DamagedBatch(snapshot=SnapshotId(end_offset=Offset(9), epoch=Epoch(2)), position=len(sound))
+    found = [(event.reason, replace(event.damage or place, high_watermark=None)) for event in output.failures]
+    assert found == [(Reason.LOG_DAMAGED, place)] * 2
+    assert output.log == batch(9, 2, epoch=3)
 
 
 def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loop: EventLoop) -> None:

@@ -64,6 +64,8 @@ class SimulatedGatherer:
     """The resolver of the monitor's host answers nothing, not even NXDOMAIN."""
     certificates_expire_at_ms: Millis | None = None
     """When the certificates of all controllers expire; None if they have none."""
+    login: str | None = None
+    """How the controllers log in to each other; None if the monitor may not read it."""
     damaged: bool = False
     """The next record that is read cannot be decoded."""
     disk_damaged: bool = False
@@ -306,6 +308,7 @@ class SimulatedGatherer:
             answered_by=by,
             detail="",
             certificate=certificate,
+            controller_login=self.login if answer is Answer.THIS_CLUSTER else None,
         )
 
 

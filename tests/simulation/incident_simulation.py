@@ -7,7 +7,7 @@ from typing import NamedTuple
 from connectors.observations.log_event import LogEvent, PartitionChanged
 from rules.alert import AlertState
 from rules.finding import HOLD
-from rules.model.identifiers import Endpoint, NodeId, TopicId
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, RecordPosition, Voter
 from tests.simulation.activity import Phase
 from tests.simulation.controller import SimulatedController
@@ -102,11 +102,12 @@ class IncidentSimulation(Simulation):
         names = {"id": NodeId(node), "incarnation_id": incarnation}
         self.write(ControllerRegistration, **names, endpoints=(endpoint,), features=features)
 
-    def register_broker(self, broker: int) -> None:
-        """Writes the registration of a broker that starts, alive."""
+    def register_broker(self, broker: int, *log_dirs: str) -> None:
+        """Writes the registration of a broker that starts, alive, with these log directories online."""
         features = self.ground_truth.oracle.controllers[self.leader.id].features
         incarnation = f"start of {broker} at {self.now_ms}"
-        self.write(BrokerRegistration, **new_broker(broker, incarnation, fenced=False, features=features))
+        fields = new_broker(broker, incarnation, fenced=False, features=features)
+        self.write(BrokerRegistration, **fields, log_dirs=tuple(map(DirectoryId, log_dirs)))
 
     def change(
         self,

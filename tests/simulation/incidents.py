@@ -228,6 +228,19 @@ def lose_the_only_replica(scene: IncidentSimulation) -> Iterator[int]:
     scene.write(TopicRemoved, topic_id=topic)
 
 
+@incident("broker-disk-replaced", static=True)
+def replace_a_broker_s_disk(scene: IncidentSimulation) -> Iterator[int]:
+    """The broker of the only replica starts with another disk and leads, empty; then it has the former disk again."""
+    topic, broker = _in_directories(scene, 101), 101
+    scene.register_broker(broker, "a", "c")
+    scene.change(topic, isr=(broker,), directories=(DirectoryId("c"),))
+    yield scene.fires("broker-disk-replaced", f"broker {broker}")
+    scene.register_broker(broker, "a", "b")
+    scene.change(topic, isr=(broker,), directories=(DirectoryId("b"),))
+    yield 2_000
+    scene.write(TopicRemoved, topic_id=topic)
+
+
 @incident("log-directory-offline", static=True)
 def lose_one_replica(scene: IncidentSimulation) -> Iterator[int]:
     """A log directory fails whose partitions other brokers lead; then the disk is replaced, and has them again."""
@@ -489,6 +502,15 @@ def let_certificates_expire(scene: IncidentSimulation) -> Iterator[int]:
     scene.gatherer.certificates_expire_at_ms = Millis(scene.now_ms + scene.choices.randint(1, 13) * DAY_MS)
     yield scene.fires("certificate-expiring", "certificates", after_s=5.0)
     scene.gatherer.certificates_expire_at_ms = None
+    yield 10_000
+
+
+@incident("scram-between-controllers", static=True)
+def log_in_with_scram(scene: IncidentSimulation) -> Iterator[int]:
+    """All controllers log in to each other with SCRAM, whose credentials are in the log; later with PLAIN."""
+    scene.gatherer.login = "SCRAM-SHA-512"
+    yield scene.fires("scram-between-controllers", "logins", after_s=5.0)
+    scene.gatherer.login = "PLAIN"
     yield 10_000
 
 

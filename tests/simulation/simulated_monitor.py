@@ -10,6 +10,7 @@ from random import Random
 
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
+from rules.model.monitoring import Access
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
@@ -23,6 +24,7 @@ RESTART_WINDOW_S = 120.0
 SHUTTING_DOWN_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
 OVERRIDES: Mapping[str, float] = {
+    "broker-disk-replaced.keep_firing_for": KEEP_FIRING_S,
     "broker-fenced.hold": 60.0,
     "broker-flapping.window": FLAPPING_WINDOW_S,
     "data-contract-broken.stands": KEEP_FIRING_S,
@@ -44,6 +46,7 @@ OVERRIDES: Mapping[str, float] = {
     # Longer than the simulation goes on after an incident that leaves an even number of voters.
     "quorum-shape.hold": 150.0,
     "recovery-invariant-broken.keep_firing_for": KEEP_FIRING_S,
+    "scram-between-controllers.hold": 60.0,
     "snapshot-stale.age": SNAPSHOT_AGE_S,
     "unclean-election.keep_firing_for": KEEP_FIRING_S,
     "version-drift.hold": 60.0,
@@ -55,6 +58,8 @@ OVERRIDES: Mapping[str, float] = {
 }
 """`RULE.NAME` -> value, as the configuration takes them."""
 THRESHOLDS = thresholds_for(OVERRIDES)
+ACCESS = Access(protocol="SASL_PLAINTEXT")
+"""Controllers and the monitor log in."""
 KEPT = 60
 """The number of newest observations that may be delivered again."""
 
@@ -67,8 +72,9 @@ def simulated_monitor(
     kind: type[ClusterMonitor] = ClusterMonitor,
 ) -> ClusterMonitor:
     """Returns the monitor of the simulated cluster, new or restored."""
+    thresholds = thresholds_for(overrides)
     return kind.restored(
-        blob, ClusterSettings(name="simulated", bootstrap=bootstrap, thresholds=thresholds_for(overrides))
+        blob, ClusterSettings(name="simulated", bootstrap=bootstrap, access=ACCESS, thresholds=thresholds)
     )
 
 

@@ -7,6 +7,10 @@ fire, and what people must receive. With one job, each transition of its ledger 
 replay of its journal must have the same ones. Everything runs in a network namespace of its own, in which nftables
 (Debian's package) cuts single paths, and with small disks that become full; that needs root. Exits with 1 if anything
 was missed, false, lost, sent twice or not resolved.
+
+`make chaos FORECAST=n SEED=n` injects so many faults one after the other, asks safe-to-restart and what-if, and does
+what was called safe (`tests.chaos.chaos_forecast`). Exits with 1 if it was not, or an answer about the healthy quorum
+is unknown.
 """
 
 import json
@@ -22,6 +26,7 @@ from pathlib import Path
 from rich.console import Console
 
 from deploy.lab.jars import kafka_jars
+from tests.chaos.chaos_forecast import FORECAST_FAULTS, ChaosForecast
 from tests.chaos.chaos_run import ALL_FAULTS, ChaosRun
 from tests.chaos.verdict import judge
 
@@ -41,16 +46,14 @@ def main() -> int:
         return subprocess.run([*command, "-m", "tests.chaos"], env={**os.environ, _INSIDE: "1"}, check=False).returncode
     seed, hours = int(os.environ.get("SEED") or 1), float(os.environ.get("HOURS") or 1)
     only = [word.strip() for word in os.environ.get("FAULTS", "").split(",") if word.strip()]
-    faults = [fault for fault in ALL_FAULTS if not only or any(word in fault.name for word in only)]
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-chaos-"))
+    rounds = int(os.environ.get("FORECAST") or 0)
+    all_faults = FORECAST_FAULTS if rounds else ALL_FAULTS
+    faults = [fault for fault in all_faults if not only or any(word in fault.name for word in only)]
+    if rounds:
+        return _forecast(ChaosForecast(folder=folder, seed=seed, rounds=rounds, faults=faults, say=_say))
     began = time.monotonic()
-    run = ChaosRun(
-        folder=folder,
-        seed=seed,
-        seconds=hours * 3_600,
-        faults=faults,
-        say=lambda text: CONSOLE.print(f"{time.strftime('%H:%M:%S', time.gmtime())} {text}", style="dim", markup=False),
-    )
+    run = ChaosRun(folder=folder, seed=seed, seconds=hours * 3_600, faults=faults, say=_say)
     course = run.run()
     verdict = judge(course)
     deliveries = [asdict(each) for each in run.deliveries]
@@ -75,6 +78,28 @@ def main() -> int:
         markup=False,
     )
     return 1 if problems or run.problems else 0
+
+
+def _say(text: str) -> None:
+    CONSOLE.print(f"{time.strftime('%H:%M:%S', time.gmtime())} {text}", style="dim", markup=False)
+
+
+def _forecast(forecast: ChaosForecast) -> int:
+    """Runs one seed of forecasts."""
+    began = time.monotonic()
+    forecast.run()
+    for name, count in sorted(forecast.injected.items()):
+        CONSOLE.print(f"{count:4} {name}", markup=False)
+    for line in forecast.report():
+        CONSOLE.print(line, markup=False)
+    for problem in forecast.problems:
+        CONSOLE.print(problem, style="red", markup=False)
+    CONSOLE.print(
+        f"seed {forecast.seed}: {forecast.injected.total()} faults, {len(forecast.problems)} problems, "
+        f"{time.monotonic() - began:.0f} s; {forecast.folder}",
+        markup=False,
+    )
+    return 1 if forecast.problems else 0
 
 
 if __name__ == "__main__":

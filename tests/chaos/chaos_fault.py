@@ -30,7 +30,8 @@ class ChaosContext:
     """What faults act on."""
 
     lab: ChaosLab
-    monitor: ChaosMonitor
+    monitor: ChaosMonitor = field(init=False)
+    """Unless only the cluster has faults."""
     facts: FactLog
     random: random.Random
     folder: Path

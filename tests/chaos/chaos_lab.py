@@ -1,7 +1,8 @@
 """ChaosLab: a quorum in which each path from a node to a controller can be broken by itself."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from deploy.lab.addresses import LOOPBACK
 from deploy.lab.jars import kafka_jars
@@ -26,12 +27,16 @@ class ChaosLab(Lab):
     The lab's own requests and Kafka's tools use 127.0.0.1, which is never cut.
     """
 
-    def __init__(self, directory: Path, *, controllers: int, brokers: int) -> None:
-        super().__init__(directory, controllers=controllers, brokers=brokers, named=True, properties=PROPERTIES)
+    def __init__(self, directory: Path, *, controllers: int, brokers: int, **options: Any) -> None:
+        super().__init__(
+            directory, controllers=controllers, brokers=brokers, named=True, properties=PROPERTIES, **options
+        )
         self.filter = PacketFilter()
         self._policy = compiled_policy(directory)
         self.second_directory: Node | None = None
         """The second log directory of the first broker."""
+        self.own_properties: dict[int, Mapping[str, str]] = {}
+        """What a controller has otherwise than the others, from its next start on."""
         self._forgotten: set[int] = set()
 
     def _format_all(self) -> None:
@@ -39,8 +44,8 @@ class ChaosLab(Lab):
             node.disk = small_disk.mount(node.folder / "disk", megabytes=DISK_MB)
         self.layout.configure()
         super()._format_all()
-        first = self.layout.brokers[0]
-        self.second_directory = second_log_directory(first)
+        for first in self.layout.brokers[:1]:
+            self.second_directory = second_log_directory(first)
 
     @property
     def monitor_hosts_file(self) -> Path:
@@ -69,10 +74,11 @@ class ChaosLab(Lab):
     def _complete_properties(self) -> None:
         """Adds what kafka-storage must not read: it would look for the class, and format both directories."""
         for node in self.layout.controllers:
+            added = {"create.topic.policy.class.name": "WaitingPolicy", **self.own_properties.get(node.id, {})}
             with node.properties_file.open("a", encoding="utf-8") as properties:
-                properties.write("create.topic.policy.class.name=WaitingPolicy\n")
-        assert self.second_directory is not None
-        use_log_directory(self.layout.brokers[0], self.second_directory)
+                properties.writelines(f"{name}={value}\n" for name, value in added.items())
+        if self.second_directory is not None:
+            use_log_directory(self.layout.brokers[0], self.second_directory)
 
     def waits(self, node: int) -> Path:
         """The file while which exists the policy for new topics waits in this controller."""

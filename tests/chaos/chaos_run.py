@@ -94,12 +94,12 @@ class ChaosRun:
             stack.callback(stopped.set)
             context = ChaosContext(
                 lab=lab,
-                monitor=monitor,
                 facts=FactLog(),
                 random=random.Random(self.seed),
                 folder=self.folder,
                 leader=lambda: self._leaders[-1].leader if self._leaders else None,
             )
+            context.monitor = monitor
             self._began = time.time()
             quorum = f"{controllers} controllers and {BROKERS} brokers"
             self.say(f"{jobs} {'jobs watch' if jobs > 1 else 'job watches'} {quorum}; {self.folder}")

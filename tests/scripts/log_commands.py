@@ -15,7 +15,16 @@ from connectors.observations.log_event import (
 )
 from rules.model.identifiers import NodeId, Offset
 from tests.scripts.log_script import LogScript
-from tests.scripts.script_words import Words, directories, endpoint, feature_range, nodes, topic_and_partition, voter
+from tests.scripts.script_words import (
+    Words,
+    broker_endpoints,
+    directories,
+    endpoint,
+    feature_range,
+    nodes,
+    topic_and_partition,
+    voter,
+)
 
 
 def append(log: LogScript, text: str) -> None:
@@ -66,7 +75,7 @@ def _broker(log: LogScript, words: Words) -> None:
     log.broker(
         int(words.word()),
         fenced=not alive,
-        where=None if where is None else endpoint(where, "PLAINTEXT"),
+        where=() if where is None else broker_endpoints(where),
         incarnation=incarnation,
         features=() if supports is None else tuple(map(feature_range, supports.split(","))),
         log_dirs=log_dirs or (),

@@ -612,7 +612,7 @@ class ScriptedQuorum:
             node.incarnation = f"incarnation-{node.id}-{offset}"
         if node.broker:
             self.records.broker(
-                node.id, fenced=False, where=node.endpoint, incarnation=node.incarnation, features=supports
+                node.id, fenced=False, where=node.endpoints, incarnation=node.incarnation, features=supports
             )
         else:
             self.records.controller(node.id, where=node.endpoints, incarnation=node.incarnation, features=supports)

@@ -104,6 +104,11 @@ def endpoint(text: str, listener: str = "CONTROLLER") -> Endpoint:
     return Endpoint(listener=named if separator else listener, host=host.strip("[]"), port=int(port))
 
 
+def broker_endpoints(text: str) -> tuple[Endpoint, ...]:
+    """Returns the endpoints of `b1:9092,EXTERNAL://e1:9094`; the first is of PLAINTEXT."""
+    return tuple(endpoint(each, "PLAINTEXT") for each in text.split(","))
+
+
 def voter(text: str) -> Voter:
     """Returns the voter of `2-b`, at c2:9093, or of `2-b@c2:19093,INTERNAL://c9:9093`; `2-b@none`: at none."""
     name, _, addresses = text.partition("@")

@@ -5,7 +5,7 @@ Each is documented in the function that runs it.
 
 from dataclasses import replace
 
-from tests.scripts.script_words import Words, endpoint, milliseconds, numbers
+from tests.scripts.script_words import Words, broker_endpoints, endpoint, milliseconds, numbers
 from tests.situation.registry import age, command, run
 from tests.situation.situation import (
     NOW,
@@ -84,7 +84,7 @@ def restarts(made: Situation, words: Words) -> None:
 
 @command("broker")
 def broker_(made: Situation, words: Words) -> None:
-    """broker 103 [fenced] [since 80000s] [level 27] [dirs a,b] [incarnation x] [at b3:9092]: a broker registers."""
+    """broker 103 [fenced] [since 80000s] [level 27] [dirs a,b] [incarnation x] [at b3:9092,X://e3:9094]: registers."""
     at_ms, level, dirs = age(words, "since", "80000s"), words.number("level"), words.directories("dirs")
     fenced, incarnation, where = words.flag("fenced"), words.option("incarnation"), words.option("at")
     node = int(words.word())
@@ -94,7 +94,7 @@ def broker_(made: Situation, words: Words) -> None:
         lambda log: log.broker(
             node,
             fenced=fenced,
-            where=None if where is None else endpoint(where, "PLAINTEXT"),
+            where=() if where is None else broker_endpoints(where),
             incarnation=incarnation or f"broker-{node}",
             features=features,
             log_dirs=dirs or (),

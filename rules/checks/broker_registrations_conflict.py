@@ -1,0 +1,142 @@
+"""Registrations of brokers contradict each other: two advertise one address, or one lacks a listener.
+
+What it means
+    Kafka registers a broker with the advertised.listeners that it names, and does not compare them with those of the
+    others. Both are alive, and no alert of Kafka shows it.
+
+    - Two brokers advertise one address. Whoever is sent to one of them reaches the process that listens there, which
+      is the other one or none: requests for the partitions that the wrong one leads fail or time out, from clients and
+      from the brokers that replicate them.
+    - A broker has no listener of a name that most others have. Clients that use that listener are told of no leader for
+      the partitions that this broker leads (LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE).
+
+    Only brokers that are alive are compared: an address may pass from a broker that is down to another one. A listener
+    that is added in a rolling restart is missing at some brokers until its end: `roll` waits for that.
+
+    Two brokers with one directory id are no case: Kafka refuses the second registration.
+
+What to do
+    1. Two addresses: look at which broker listens there (its node.id is in its configuration). The one that registered
+       last is the first to check. Correct its advertised.listeners and restart it.
+    2. A listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the broker.
+
+What not to do
+    Do not unregister one of the brokers: it is alive, and registers again. Do not move its partitions before you know
+    which of both clients reach.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.formatting import and_join, utc_text
+from rules.model.identifiers import NodeId
+from rules.model.membership import BrokerRegistration
+from rules.model.quorum import Quorum
+from rules.model.subject import Subject
+
+ROLL = Threshold(
+    name="roll",
+    default=3_600.0,
+    meaning="how long a broker may lack a listener that most others have: a rolling restart that adds one takes about "
+    "as long",
+)
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each address of several brokers, and one for each broker that lacks a listener."""
+    alive = [broker for _, broker in sorted(quorum.brokers.items()) if broker.alive]
+    at_address: dict[tuple[str, int], list[BrokerRegistration]] = {}
+    for broker in alive:
+        for place in {(each.host.lower(), each.port): None for each in broker.endpoints}:
+            at_address.setdefault(place, []).append(broker)
+    yield from (_one_address(brokers, place) for place, brokers in sorted(at_address.items()) if len(brokers) > 1)
+    counts = Counter(name for broker in alive for name in _listeners(broker))
+    usual = {name for name, count in counts.items() if count > len(alive) / 2}
+    for broker in alive:
+        lacking = sorted(usual - _listeners(broker))
+        if lacking:
+            yield _without_listener(alive, broker, lacking, thresholds)
+
+
+def _listeners(broker: BrokerRegistration) -> frozenset[str]:
+    """Returns the names of its listeners in capitals: Kafka compares them without regard to case."""
+    return frozenset(each.listener.upper() for each in broker.endpoints)
+
+
+def _one_address(brokers: list[BrokerRegistration], place: tuple[str, int]) -> Finding:
+    newest = max(brokers, key=lambda one: one.at.offset)
+    address = next(str(each) for each in brokers[0].endpoints if (each.host.lower(), each.port) == place)
+    return Finding(
+        subject=Subject("endpoint", address),
+        severity=Severity.WARNING,
+        summary=f"Brokers {and_join(one.id for one in brokers)} advertise one address, {address}. One process listens "
+        f"there: requests for the partitions of the others fail or time out. Broker {newest.id} registered last, at "
+        f"{utc_text(newest.at.timestamp_ms)}.",
+        evidence={
+            "address": address,
+            "brokers": [one.id for one in brokers],
+            "endpoints": {str(one.id): _endpoints(one) for one in brokers},
+            "registered_at": {str(one.id): utc_text(one.at.timestamp_ms) for one in brokers},
+        },
+        remedy=(
+            f"# Find out which of brokers {and_join(one.id for one in brokers)} listens at {address}: node.id in the "
+            "configuration of the process there",
+            f"# Give the other one an address of its own in advertised.listeners (broker {newest.id} registered last), "
+            "and restart it",
+            "# Check with a client that the partitions of both can be written and read",
+        ),
+        starts=(newest.id,),
+    )
+
+
+def _without_listener(
+    alive: list[BrokerRegistration], broker: BrokerRegistration, lacking: list[str], thresholds: Thresholds
+) -> Finding:
+    names = f"{'listener' if len(lacking) == 1 else 'listeners'} {and_join(lacking)}"
+    others = [one.id for one in alive if _listeners(one).issuperset(lacking)]
+    return Finding(
+        subject=Subject("broker", broker.id),
+        severity=Severity.WARNING,
+        summary=f"Broker {broker.id} has no {names}, which {_count(others, alive)} have. Clients that use it are told "
+        "of no leader for the partitions that this broker leads.",
+        evidence={
+            "broker": broker.id,
+            "lacks": [*lacking],
+            "endpoints": _endpoints(broker),
+            "brokers_with_it": [*others],
+            "registered_at": utc_text(broker.at.timestamp_ms),
+        },
+        remedy=(
+            f"# Add {names} to listeners, advertised.listeners and listener.security.protocol.map of broker "
+            f"{broker.id}, and restart it",
+            "# If the others are to lose it, go on with their rolling restart",
+        ),
+        starts=(broker.id,),
+        hold_ms=thresholds.ms(ROLL.name),
+    )
+
+
+def _count(others: list[NodeId], alive: list[BrokerRegistration]) -> str:
+    return f"{len(others)} of {len(alive)} brokers"
+
+
+def _endpoints(broker: BrokerRegistration) -> list[str]:
+    return [f"{each.listener}://{each}" for each in broker.endpoints]
+
+
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    if subject.kind == "endpoint":
+        return f"One broker at most advertises {subject.name}."
+    if subject.node not in quorum.brokers:
+        return f"Broker {subject.node} is not registered."
+    return f"Broker {subject.node} has the listeners that most brokers have, or is fenced."
+
+
+RULE = Rule(
+    title="Registrations of brokers contradict each other",
+    resolved=_resolved,
+    hold=hold(60.0, "a broker that is restarted with another address registers within seconds"),
+    further_thresholds=(ROLL,),
+    needs=(Need.CURRENT_LOG,),
+)

@@ -117,14 +117,16 @@ Event: TypeAlias = LogEvent | ObservationEvent
 """What replay applies."""
 
 
-TIMES = frozenset(
+SET_BY_REPLAY = frozenset(
     {
         *("observed_at_ms", "since_ms", "first_at_ms", "last_at_ms", "returned_at_ms"),
         *("alive_since_timestamp_ms", "features_since_timestamp_ms"),
+        "former_reason",
     }
 )
-"""Fields of events that the replay sets, to the times of observations: they are not stored with an event."""
-_NOT_STORED: dict[str, Any] = dict.fromkeys(TIMES, True)
+"""Fields of events that the replay sets, by when they were observed and what was before: no event is stored with them.
+"""
+_NOT_STORED: dict[str, Any] = dict.fromkeys(SET_BY_REPLAY, True)
 
 
 _TYPES: Final[Mapping[type, str]] = {

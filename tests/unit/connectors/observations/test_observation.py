@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from connectors.observations.observation import EVENT_OF_KIND, TIMES
+from connectors.observations.observation import EVENT_OF_KIND, SET_BY_REPLAY
 
 STORED = {
     "Poll": "cluster_id endpoint leader_id leader_epoch high_watermark voters observers nodes clock_ahead_ms",
@@ -18,5 +18,5 @@ STORED = {
 
 @pytest.mark.parametrize("stored", [*EVENT_OF_KIND.values()])
 def test_fields_of_stored_events_keep_their_names(stored: type) -> None:
-    names = {each.name for each in dataclasses.fields(stored)} - TIMES
+    names = {each.name for each in dataclasses.fields(stored)} - SET_BY_REPLAY
     assert names == {*STORED[stored.__name__].split()}

@@ -12,10 +12,10 @@ import math
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 
 from rules import checks, job
-from rules.analysis.endpoint_status import with_dialled_voters
 from rules.analysis.freshness import (
     AGES,
     AGES_SECTION,
@@ -256,7 +256,7 @@ def _unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownRe
     for need in rule.needs:
         if need is not Need.FRESH_POLL and not quorum.access.log:
             return NotApplicable(why=POLLS_ONLY)
-        found = _unmet(need, quorum)
+        found = quorum.derived(_UNMET[need])
         if found is not None:
             return found if isinstance(found, NotApplicable) else UnknownResult(why=found)
     return None
@@ -286,12 +286,16 @@ def _unmet(need: Need, quorum: Quorum) -> NotApplicable | str | None:
             return None if poll is not None and poll.leader is not None else poll_problem(quorum)
 
 
+_UNMET = {need: partial(_unmet, need) for need in Need}
+"""Whether each need is met is found out once for all rules."""
+
+
 def _static_problem(quorum: Quorum, need: Need) -> NotApplicable | str | None:
     if need is Need.VOTERS_RECORD:
         return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
     if quorum.poll is None:
         return poll_problem(quorum)
-    if with_dialled_voters(quorum) is None:
+    if quorum.dialled is None:
         return NotApplicable(why="kraft.version is 0, and DescribeQuorum has no endpoints of voters before Kafka 3.9")
     return None
 

@@ -22,19 +22,21 @@ endpoint the voter set names. Seen on Kafka 3.9.2, where all controllers were st
 the last leader (2 of 3 such starts elected a leader, with every endpoint moved); the code of 4.0 to 4.3 is the same.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeAlias
 
-from rules.analysis.endpoint_status import EndpointStatus, EndpointVerdict, endpoints_now, with_dialled_voters
+from rules.analysis.endpoint_text import doubt_text
 from rules.analysis.freshness import fresh_poll, poll_problem
 from rules.analysis.leadership import leaderless
 from rules.analysis.static_voters import two_majorities
 from rules.analysis.votes import denying, in_doubt, in_sync_with_vote, unproved, voters_that_count, without_vote
+from rules.model.endpoint_faults import EndpointFault, EndpointVerdict
 from rules.model.following import Following, lag_ms, replica_row
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet, majority
+from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 
 Position: TypeAlias = tuple[Epoch, Offset]
@@ -228,31 +230,37 @@ def _starts_in(known: LastElection, position: Position | None) -> tuple[Epoch, N
     return known.epoch, known.leader
 
 
-def restarted_voters(
-    quorum: Quorum, statuses: Iterable[EndpointStatus], *, use_probes: bool = True
-) -> tuple[RestartedController, ...]:
-    """Returns the committed voters as an election would find them if all controllers restarted now.
+def restarted_voters(quorum: Quorum, *, use_probes: bool = True) -> tuple[RestartedController, ...]:
+    """Returns the voters as an election would find them if all controllers restarted now.
 
-    A voter of unknown liveness counts as alive. `use_probes`: whether faults that a probe found count against an
-    endpoint, or only those that the log shows.
+    Without a current poll, those that fetched at the newest one count as alive, and so does a voter of which nothing is
+    known. `use_probes`: whether faults that a probe found count against an endpoint, or only those that the log shows.
     """
-    no_vote = quorum.derived(without_vote)
+    voters, no_vote = quorum.dialled, quorum.derived(without_vote)
     return tuple(
         RestartedController(
-            key=status.voter.key,
-            alive=status.following is not Following.NOT_FETCHING,
-            endpoint=status.registered,
-            position=_position(quorum, status.voter.key),
-            voters=quorum.committed,
-            unreachable=not status.reachable if use_probes else any(not one.found_by_probe for one in status.faults),
-            no_vote=no_vote.get(status.voter.key.id),
-            can_lead=status.can_lead or not use_probes,
-            may_deny=status.voter.key.id in quorum.derived(denying),
-            announced_in_vain=use_probes and status.announced_in_vain,
+            key=one.key,
+            alive=one.followed is not Following.NOT_FETCHING,
+            endpoint=one.registered,
+            position=_position(quorum, one.key),
+            voters=voters,
+            unreachable=not one.reachable if use_probes else any(not fault.found_by_probe for fault in one.faults),
+            no_vote=no_vote.get(one.id),
+            can_lead=one.can_lead or not use_probes,
+            may_deny=one.id in quorum.derived(denying),
+            announced_in_vain=use_probes and _announces_in_vain(one),
         )
-        for status in statuses
-        if quorum.committed is not None
+        for one in quorum.dialled_nodes
+        if voters is not None
     )
+
+
+def _announces_in_vain(node: NodeFacts) -> bool:
+    """Returns whether the voter runs, has registered no other endpoint, and is not reached at this one: no replica
+    could fetch from it if it led. One that has moved announces its new endpoint.
+    """
+    moved = EndpointFault.REGISTRATION_DIFFERS in node.faults
+    return bool(node.faults) and not moved and node.followed is not Following.NOT_FETCHING
 
 
 NO_ELECTION = "no leader is elected now, although enough voters run: find out why first"
@@ -271,50 +279,50 @@ class VotersNow:
     """The voters of which it is unknown whether the others reach them, or they take part, and why."""
 
 
-def voters_now(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> VotersNow:
-    """Returns the voters and what is not known of them. `quorum`: with the endpoints that its voters dial.
+def voters_now(quorum: Quorum) -> VotersNow:
+    """Returns the voters and what is not known of them.
 
     Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down. And if
     enough voters run then, something keeps them from electing one.
     """
-    members, unobserved = restarted_voters(quorum, statuses), None
+    members, unobserved = restarted_voters(quorum), None
     if quorum.derived(two_majorities):
         unobserved = TWO_MAJORITIES
     elif quorum.derived(leaderless) is not None:
-        members = without_refusing_voters(members, statuses)
+        members = without_refusing_voters(quorum, members)
         unobserved = NO_ELECTION if forecast_election(members).electable else None
     elif fresh_poll(quorum) is None:
         unobserved = f"which controllers run is unknown: {poll_problem(quorum)}"
-    return VotersNow(members=members, unobserved=unobserved, doubtful=doubtful(quorum, statuses))
+    return VotersNow(members=members, unobserved=unobserved, doubtful=quorum.derived(doubtful))
 
 
-def electable(quorum: Quorum, statuses: Sequence[EndpointStatus]) -> bool | None:
+def electable(quorum: Quorum) -> bool | None:
     """Returns whether a leader could be elected if all controllers restarted now; None if that is not known."""
-    now = voters_now(with_dialled_voters(quorum) or quorum, statuses)
+    now = voters_now(quorum)
     could = forecast_election(now.members).electable
     sure = forecast_election(without_doubtful(now.members, now.doubtful)).electable
     return could if now.unobserved is None and could == sure else None
 
 
 def without_refusing_voters(
-    controllers: Iterable[RestartedController], statuses: Iterable[EndpointStatus]
+    quorum: Quorum, controllers: Iterable[RestartedController]
 ) -> tuple[RestartedController, ...]:
     """Returns the same voters, with those whose endpoint refuses as down: the pessimistic reading of a refusal."""
-    refusing = {status.voter.key for status in statuses if status.refused}
+    refusing = {one.key for one in quorum.dialled_nodes if one.refused}
     return tuple(replace(one, alive=one.alive and one.key not in refusing) for one in controllers)
 
 
-def doubtful(quorum: Quorum, statuses: Iterable[EndpointStatus]) -> Mapping[NodeId, str]:
+def doubtful(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the voters of which it is unknown whether others reach them, or they take part, and why."""
     unknown = {**quorum.derived(unproved), **quorum.derived(in_doubt)}
     found = {node: f"it {why}" for node, why in unknown.items()}
-    for one in statuses:
+    for one in quorum.dialled_nodes:
         if one.unanswered:
-            found[one.voter.key.id] = "no new connection of the monitor is answered"
+            found[one.id] = "no new connection of the monitor is answered"
         elif one.unverified:
-            found[one.voter.key.id] = "the monitor does not accept the certificate"
-        elif one.unknown_reason is not None and not one.faults:
-            found[one.voter.key.id] = one.unknown_reason
+            found[one.id] = "the monitor does not accept the certificate"
+        elif not one.faults and (why := doubt_text(one)) is not None:
+            found[one.id] = why
     return found
 
 
@@ -347,17 +355,15 @@ def failures_left(quorum: Quorum) -> int | None:
         # Only voters in doubt make a majority, or one of them may end those that ask it in an election.
         return None
     left = len(counted) - needed
-    dialled = with_dialled_voters(quorum) or quorum
-    statuses = quorum.derived(endpoints_now)
-    if left <= 0 or all(one.verdict is EndpointVerdict.OK for one in statuses):
+    if left <= 0 or all(one.endpoint_verdict is EndpointVerdict.OK for one in quorum.dialled_nodes):
         return left
-    voters = restarted_voters(dialled, statuses)
+    voters = restarted_voters(quorum)
     if not voters:
         return left
     # A leader that the others may not reach does not stay while others are lost.
     leads = {poll.leader_id} - {one.key.id for one in voters if not one.can_be_followed}
     survived = _losses_survived(forecast_election(voters), leads, counted, left)
-    proved = without_doubtful(voters, doubtful(dialled, statuses))
+    proved = without_doubtful(voters, quorum.derived(doubtful))
     sure = _losses_survived(forecast_election(proved), leads, counted, left)
     return survived if survived == sure else None
 

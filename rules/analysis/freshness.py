@@ -10,9 +10,7 @@ from rules.finding import Threshold, Thresholds
 from rules.formatting import utc_text
 from rules.model.ages import Ages
 from rules.model.identifiers import Millis
-from rules.model.membership import Voter
-from rules.model.monitoring import VIEW_EVERY_MS, LeaderView, Probe
-from rules.model.node_facts import newest_probe
+from rules.model.monitoring import VIEW_EVERY_MS, LeaderView
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 
@@ -83,13 +81,6 @@ def poll_problem(quorum: Quorum) -> str:
         return f"the leader of epoch {quorum.leader_epoch} has not answered DescribeQuorum yet"
     missing = "" if quorum.poll.leader else ", without a row of the leader, to whose clock the other rows are compared"
     return f"DescribeQuorum was last answered at {utc_text(quorum.poll.observed_at_ms)}{missing}"
-
-
-def fresh_probe(quorum: Quorum, voter: Voter) -> Probe | None:
-    """Returns what is at the voter's recorded endpoint; None if nothing as new as `ages.probe` and the newest gap is
-    known of it.
-    """
-    return newest_probe(quorum, voter.key.id, voter.endpoint)
 
 
 def log_read_problem(quorum: Quorum) -> str | None:

@@ -7,7 +7,7 @@ leader last answered, and which leaders the controllers report.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import NamedTuple
 
 from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.model.following import same_replica
@@ -263,17 +263,13 @@ def controller_endpoints(quorum: Quorum) -> Mapping[NodeId, tuple[Endpoint, ...]
     return {row.key.id: nodes[row.key.id] for row in quorum.poll.voters if nodes.get(row.key.id)}
 
 
-class _VoterState(StrEnum):
-    """What is known of a voter while no leader answers the monitor."""
+class _Running(NamedTuple):
+    """The voters that may run while no leader answers the monitor."""
 
-    FOLLOWS = "follows"
-    """It answers that it does not lead."""
-    REFUSES = "refuses"
-    """It refuses connections where it is recorded."""
-    SILENT = "silent"
-    """It answered before and does not answer now, or it accepts connections and does not answer."""
-    MAY_LEAD = "may lead"
-    """It was not asked, rejects the monitor, or cannot be reached from the monitor's host."""
+    number: int
+    """How many, with those that answer that they do not lead."""
+    may_lead: list[NodeId]
+    """Those that did not answer: they were not asked, reject the monitor, or cannot be reached from its host."""
 
 
 def _knows_none(reporting: Iterable[FailedObservation]) -> bool:
@@ -286,10 +282,9 @@ def _knows_none(reporting: Iterable[FailedObservation]) -> bool:
 
 def _may_lead(quorum: Quorum, answered: Collection[str]) -> bool:
     """Returns whether a voter may lead that does not answer the monitor, because a majority may follow it."""
-    states = _voter_states(quorum, answered)
-    if states:
-        running = sum(one in (_VoterState.FOLLOWS, _VoterState.MAY_LEAD) for one in states.values())
-        return _VoterState.MAY_LEAD in states.values() and running >= majority(len(states))
+    if recorded := controller_endpoints(quorum):
+        running = _running(quorum, answered)
+        return bool(running.may_lead) and running.number >= majority(len(recorded))
     names_one = any(one.leader_id is not None for one in quorum.failures if one.reason in NO_LEADER_REASONS)
     if not _leader_answers_ms(quorum) and (names_one or len(_distinct(quorum, quorum.bootstrap)) == 1):
         # Nothing has shown who votes: the leader may not be configured, unless it is the one that refuses.
@@ -322,41 +317,38 @@ def _all_refuse(quorum: Quorum) -> bool:
     A configured address is no evidence: the controllers may listen elsewhere since, or never have listened there. Only
     where no endpoint of a voter is recorded, those from which a leader has answered before count.
     """
-    if states := _voter_states(quorum, ()):
-        return {*states.values()} == {_VoterState.REFUSES}
+    if recorded := controller_endpoints(quorum):
+        return all(quorum.process(node) is Process.DOWN for node in recorded)
     refused = {failure.endpoint for failure in _failures_since_leader(quorum, {Reason.REFUSED})}
     known = bool(_leader_answers_ms(quorum)) and _asked_controllers(quorum) <= refused
     return known and len(_distinct(quorum, refused)) >= number_of_voters(quorum)
 
 
-def _voter_states(quorum: Quorum, answered: Collection[str]) -> Mapping[NodeId, _VoterState]:
-    nodes, following = quorum.derived(_nodes_by_address), _distinct(quorum, answered)
-    states = {
-        node: _VoterState.FOLLOWS if node in following else _voter_state(quorum, node, endpoints)
-        for node, endpoints in controller_endpoints(quorum).items()
-    }
+def _running(quorum: Quorum, answered: Collection[str]) -> _Running:
+    """Returns which voters may run while no leader answers, of those for which it is recorded where they listen."""
+    recorded, nodes, heard = (
+        controller_endpoints(quorum),
+        quorum.derived(_nodes_by_address),
+        _distinct(quorum, answered),
+    )
+    others = [
+        node for node, own in recorded.items() if node not in heard and not _takes_no_part(quorum, node, map(str, own))
+    ]
     # A node that answers at an address of which none is known is one of the voters too, behind a load balancer.
-    unknown = [node for node, state in states.items() if state is _VoterState.MAY_LEAD]
-    return states | dict.fromkeys(unknown[: len({*answered} - nodes.keys())], _VoterState.FOLLOWS)
+    unknown = len({*answered} - nodes.keys())
+    return _Running(number=len(recorded.keys() & heard) + len(others), may_lead=others[unknown:])
 
 
-def _voter_state(quorum: Quorum, node: NodeId, endpoints: tuple[Endpoint, ...]) -> _VoterState:
-    """Returns what a voter may do that does not answer while no leader does, by the state of its process."""
-    addresses = {str(each) for each in endpoints}
-    if quorum.nodes[node].refuses_elsewhere:
-        return _VoterState.REFUSES
-    if quorum.nodes[node].is_out_of_sight:
-        addresses |= {address for address, one in quorum.derived(_nodes_by_address).items() if one == node}
-    silent = _path_worked(quorum) and not addresses.isdisjoint(_failing(quorum, _SILENT_REASONS, _RECENT_MS))
-    match quorum.process(node):
-        case Process.DOWN:
-            return _VoterState.REFUSES
-        case Process.HUNG:
-            return _VoterState.SILENT
-        case Process.NOT_REACHED:
-            return _VoterState.SILENT if _path_worked(quorum) else _VoterState.MAY_LEAD
-        case Process.RUNNING | Process.UNKNOWN:
-            return _VoterState.SILENT if silent else _VoterState.MAY_LEAD
+def _takes_no_part(quorum: Quorum, node: NodeId, addresses: Iterable[str]) -> bool:
+    """Returns whether a voter is down or hung, or answered before and is not reached now."""
+    facts = quorum.nodes[node]
+    if facts.refuses_elsewhere or facts.process in (Process.DOWN, Process.HUNG):
+        return True
+    known = {*addresses}
+    if facts.is_out_of_sight:
+        known |= {address for address, one in quorum.derived(_nodes_by_address).items() if one == node}
+    silent = _failing(quorum, _SILENT_REASONS, _RECENT_MS)
+    return (facts.process is Process.NOT_REACHED or not silent.isdisjoint(known)) and _path_worked(quorum)
 
 
 def _path_worked(quorum: Quorum) -> bool:
@@ -376,7 +368,7 @@ def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
     if a majority of the voters reach each other (KIP-595); if not, each follower keeps reporting the old leader. So
     their reports count only if they are a majority without the leader, and only from voters whose recorded endpoints
     accept connections. A voter that rejects the monitor's login runs, and counts with them. One report is enough if the
-    leader's process runs where it is recorded, and only rejects the monitor (`_VoterState.MAY_LEAD`).
+    leader's process runs where it is recorded, and only rejects the monitor (`_Running.may_lead`).
     """
     return _followed_leader(quorum, _failures_since_leader(quorum, NO_LEADER_REASONS))
 
@@ -417,7 +409,7 @@ def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -
     ]
     running = _voting(quorum, following) | (_rejecting(quorum, answered) - {leader}) if following else set()
     elected = _unreached(quorum, leader, answered) and len(running) >= _majority(quorum)
-    runs = _voter_states(quorum, answered).get(leader) is _VoterState.MAY_LEAD and _may_lead(quorum, answered)
+    runs = leader in _running(quorum, answered).may_lead and _may_lead(quorum, answered)
     if not elected and not (following and runs and not _knows_none(reporting)):
         return None
     followers = tuple(sorted(view.endpoint for view in following))

@@ -2,20 +2,14 @@
 
 from collections.abc import Mapping
 
-from rules.analysis.endpoint_status import (
-    EndpointFault,
-    EndpointStatus,
-    certificate_fault,
-    certificate_text,
-    endpoint_status,
-    faults_text,
-)
+from rules.analysis.endpoint_text import certificate_text, faults_text
 from rules.analysis.freshness import fresh_views
-from rules.analysis.replica_lag import fetching_replacement
 from rules.formatting import and_join
-from rules.model.following import Following, following, same_replica
+from rules.model.endpoint_faults import EndpointFault
+from rules.model.following import Following, fetching_replacement, following, same_replica
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.monitoring import Answer, CertificateFault
+from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 
 
@@ -31,9 +25,9 @@ def replaced_disks(quorum: Quorum) -> Mapping[NodeId, ReplicaKey]:
 
     Such a controller has no vote: a vote is that of a node id and a directory id (KIP-853).
     """
-    if quorum.committed is None:
+    if quorum.dialled is None:
         return {}
-    voters = {voter.key.id: voter.key for voter in quorum.committed.voters}
+    voters = {voter.key.id: voter.key for voter in quorum.dialled.voters}
     poll = quorum.poll
     missing = [key for key in voters.values() if following(quorum, poll, key) is Following.NOT_FETCHING]
     found = {key.id: fetching_replacement(quorum, poll, key) for key in missing}
@@ -48,54 +42,52 @@ def replaced_disks(quorum: Quorum) -> Mapping[NodeId, ReplicaKey]:
 
 def endpoint_sentence(quorum: Quorum, node: NodeId) -> str:
     """Returns what is wrong with the voter's recorded endpoint, after a space; empty if no fault is known."""
-    status = _status(quorum, node)
-    if status is None or not status.faults:
-        return ""
-    return f" Its recorded endpoint {status.endpoint} {faults_text(status)}."
+    facts = quorum.nodes.get(node) if quorum.voter(node) else None
+    return f" Its recorded endpoint {facts.endpoint} {faults_text(facts)}." if facts and facts.faults else ""
 
 
 def endpoint_steps(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
     """Returns the steps that make the voter's recorded endpoint reach it again once it runs; none without a fault."""
-    status = _status(quorum, node)
-    endpoint = status.endpoint if status else None
-    if status is None or endpoint is None:
+    endpoint = recorded_endpoint(quorum, node)
+    if endpoint is None:
         return ()
-    if EndpointFault.NAME_NOT_FOUND in status.faults:
+    facts = quorum.nodes[node]
+    if EndpointFault.NAME_NOT_FOUND in facts.faults:
         former = quorum.addresses.get(endpoint.host)
         was = f" (it was {and_join(former)})" if former else ""
         return (
             f"# Make {endpoint.host}{was} resolve again on every controller and broker, unless it does so by itself "
             f"when controller {node} runs",
         )
-    if EndpointFault.CERTIFICATE in status.faults:
-        return certificate_steps(status)
-    if EndpointFault.OTHER_RESPONDER in status.faults:
-        return (reach_step(quorum, status),)
+    if EndpointFault.CERTIFICATE in facts.faults:
+        return certificate_steps(facts)
+    if EndpointFault.OTHER_RESPONDER in facts.faults:
+        return (reach_step(quorum, facts),)
     return ()
 
 
-def reach_step(quorum: Quorum, status: EndpointStatus) -> str:
+def reach_step(quorum: Quorum, facts: NodeFacts) -> str:
     """Returns the step that makes a voter's recorded endpoint reach it, where another process answers."""
-    node, endpoint = status.voter.key.id, str(status.endpoint)
-    others = [voter.key.id for voter in quorum.voters if voter.key.id != node and str(voter.endpoint) == endpoint]
+    node, endpoint = facts.id, str(facts.endpoint)
+    others = [one.id for one in quorum.dialled_nodes if one.id != node and str(one.endpoint) == endpoint]
     if others:
         return (
             f"# Correct advertised.listeners of controller {node}, and restart it: {endpoint} is the endpoint of "
             f"controller {others[0]}"
         )
     step = f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers"
-    if status.probe is None or status.probe.answer is not Answer.OTHER_CLUSTER:
+    if facts.probe is None or facts.probe.answer is not Answer.OTHER_CLUSTER:
         return step
     return f"{step}, or this controller with another cluster's log directory (cluster.id in meta.properties)"
 
 
-def certificate_steps(status: EndpointStatus) -> tuple[str, ...]:
+def certificate_steps(facts: NodeFacts) -> tuple[str, ...]:
     """Returns the steps that replace the certificate that a voter presents at its recorded endpoint."""
-    node, endpoint, probe = status.voter.key.id, status.endpoint, status.probe
+    node, endpoint, probe = facts.id, facts.endpoint, facts.probe
     if probe is None or endpoint is None:
         return ()
     found = f"the one at {endpoint} {certificate_text(probe)}"
-    match certificate_fault(probe):
+    match probe.certificate_fault:
         case CertificateFault.WRONG_HOST:
             replace = f"Issue a certificate for controller {node} that names {endpoint.host} (subjectAltName): {found}"
         case CertificateFault.UNTRUSTED:
@@ -105,7 +97,7 @@ def certificate_steps(status: EndpointStatus) -> tuple[str, ...]:
             )
         case _:
             replace = f"Renew the certificate of controller {node}: {found}"
-    untrusted = certificate_fault(probe) is CertificateFault.UNTRUSTED
+    untrusted = probe.certificate_fault is CertificateFault.UNTRUSTED
     steps = [*(trust_steps(str(endpoint)) if untrusted else ()), f"# {replace}"]
     steps += [
         f"# Install it in the keystore of controller {node} (ssl.keystore.location), and restart controller {node}",
@@ -123,8 +115,3 @@ def trust_steps(where: str) -> tuple[str, ...]:
         f"s_client -connect {at} </dev/null | openssl x509 -noout -issuer",
         "# If the controllers and brokers trust this authority, add it to ssl_cafile",
     )
-
-
-def _status(quorum: Quorum, node: NodeId) -> EndpointStatus | None:
-    voter = quorum.voter(node)
-    return None if voter is None else endpoint_status(quorum, None, voter)

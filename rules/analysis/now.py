@@ -1,13 +1,7 @@
 """What is true of a quorum now, in words: for the sentence with which an alert resolves (`Rule.resolved`)."""
 
 from rules.analysis.electability import failures_left
-from rules.analysis.freshness import fresh_poll
-from rules.analysis.voter_status import (
-    VoterStatus,
-    further_failures_text,
-    in_sync_count,
-    voter_statuses,
-)
+from rules.analysis.voter_status import further_failures_text, in_sync_count, voter_statuses
 from rules.analysis.votes import in_doubt, voters_that_count
 from rules.formatting import and_join, plural
 from rules.model.following import Following
@@ -35,15 +29,9 @@ def committed_voters(quorum: Quorum) -> str:
     return and_join(sorted(quorum.voter_ids)) if quorum.committed else "not known"
 
 
-def now_statuses(quorum: Quorum) -> tuple[VoterStatus, ...]:
-    """Returns the status of each voter; none without a fresh poll in which the leader has a row."""
-    poll = fresh_poll(quorum)
-    return () if poll is None or poll.leader is None else voter_statuses(quorum, poll)
-
-
 def in_sync_text(quorum: Quorum) -> str:
     """Returns how many voters are in sync, as a sentence; empty if it is not known."""
-    statuses, left = now_statuses(quorum), failures_left(quorum)
+    statuses, left = quorum.derived(voter_statuses), failures_left(quorum)
     if not statuses or left is None:
         return ""
     in_sync, counted = in_sync_count(statuses), len(quorum.derived(voters_that_count) or ())

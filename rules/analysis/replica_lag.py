@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from rules.finding import Threshold
 from rules.formatting import utc_text
-from rules.model.following import following, same_replica, since_last_fetch_ms
+from rules.model.following import since_last_fetch_ms
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.replica import LagSample, Poll
@@ -28,13 +28,6 @@ def last_fetch_text(quorum: Quorum, poll: Poll, key: ReplicaKey, never: str = "n
     """Returns when this replica last fetched, as text; `never` if no kept poll has a fetch of it."""
     age = since_last_fetch_ms(quorum, poll, key)
     return never if age is None else utc_text(poll.observed_at_ms - age)
-
-
-def fetching_replacement(quorum: Quorum, poll: Poll | None, key: ReplicaKey) -> ReplicaKey | None:
-    """Returns another directory of the replica's node id that fetches without a vote; None if there is none."""
-    rows = poll.observers_by_id.get(key.id, ()) if poll else ()
-    others = (row.key for row in rows if not same_replica(row.key, key))
-    return next((other for other in others if following(quorum, poll, other).fetches), None)
 
 
 class Readiness(StrEnum):

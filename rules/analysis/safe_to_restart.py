@@ -11,15 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rules.analysis.electability import forecast_election, restarted_voters
-from rules.analysis.endpoint_status import (
-    EndpointFault,
-    EndpointStatus,
-    certificate_text,
-    endpoint_kind,
-    endpoint_statuses,
-    probe_outcome,
-    with_dialled_voters,
-)
+from rules.analysis.endpoint_text import certificate_text, doubt_text, endpoint_kind, probe_outcome
 from rules.analysis.freshness import NO_VOTERS_RECORD, POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
 from rules.analysis.roles import leftover_brokers
@@ -28,9 +20,11 @@ from rules.analysis.voter_status import half_done
 from rules.analysis.votes import COMPARE, in_doubt, unproved, without_vote
 from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
+from rules.model.endpoint_faults import EndpointFault
 from rules.model.following import Following, following, same_replica, since_caught_up_ms
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
+from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll
 
@@ -72,13 +66,12 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
         return RestartSafety(
             node=node, against=poll.against, unknown=poll.unknown, notes=(), remaining=None, votes_needed=None
         )
-    quorum = with_dialled_voters(quorum) or quorum
-    statuses, kind = endpoint_statuses(quorum, poll), endpoint_kind(quorum)
+    dialled, kind = quorum.dialled_nodes, endpoint_kind(quorum)
     voters = sorted(quorum.committed.keys if quorum.committed else poll.voter_keys)
-    silent = {one.voter.key.id: f"refuses connections at its {kind} endpoint" for one in statuses if one.refused}
+    silent = {one.id: f"refuses connections at its {kind} endpoint" for one in dialled if one.refused}
     silent |= {
-        one.voter.key.id: f"serves no new connection at its {kind} endpoint"
-        for one in statuses
+        one.id: f"serves no new connection at its {kind} endpoint"
+        for one in dialled
         if EndpointFault.NOT_SERVING in one.faults
     }
     problems = {key.id: _not_in_sync(quorum, poll, key) or silent.get(key.id) for key in voters if key.id != node}
@@ -95,12 +88,12 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
         against = [
             *forbidden,
             *_too_few_voters(problems, len(useful), needed, len(voters)),
-            *_endpoint_problems(node, statuses, kind),
+            *_endpoint_problems(node, dialled, kind),
             *_unfinished_changes(quorum, poll, thresholds),
-            *(_unelectable(quorum, node, statuses) if len(useful) >= needed else ()),
+            *(_unelectable(quorum, node) if len(useful) >= needed else ()),
         ]
         unknown = [f"controller {other} {doubts[other]}" for other in useful if other in doubts]
-        unknown += _unknown_endpoints(node, statuses)
+        unknown += _unknown_endpoints(node, dialled)
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it.
         against = [*forbidden, *_unfinished_changes(quorum, poll, thresholds)]
@@ -108,7 +101,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
         node=node,
         against=tuple(against),
         unknown=tuple(unknown),
-        notes=tuple(_notes(quorum, poll, node, voters, statuses)),
+        notes=tuple(_notes(quorum, poll, node, voters)),
         remaining=tuple(remaining),
         votes_needed=needed,
     )
@@ -173,42 +166,42 @@ def _too_few_voters(problems: Mapping[NodeId, str | None], remaining: int, neede
         yield f"without it {left} of {voters} would remain, caught up and reachable, and {needed_text(needed)}"
 
 
-def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus], kind: str) -> Iterable[str]:
-    for status in statuses:
-        if _needs_restart(node, status):
+def _endpoint_problems(node: NodeId, voters: Iterable[NodeFacts], kind: str) -> Iterable[str]:
+    for voter in voters:
+        if _needs_restart(node, voter):
             continue
-        if EndpointFault.CERTIFICATE in status.faults and status.probe is not None:
+        if EndpointFault.CERTIFICATE in voter.faults and voter.probe is not None:
             yield (
-                f"voter {status.voter.key.id} presents a certificate at {status.endpoint} that "
-                f"{certificate_text(status.probe)}: the other voters cannot reach it, and cannot fetch from it"
+                f"voter {voter.id} presents a certificate at {voter.endpoint} that {certificate_text(voter.probe)}: "
+                "the other voters cannot reach it, and cannot fetch from it"
             )
-        elif status.faults == (EndpointFault.NOT_SERVING,):
+        elif voter.faults == (EndpointFault.NOT_SERVING,):
             yield (
-                f"voter {status.voter.key.id} serves no new connection at {status.endpoint} ({probe_outcome(status)}): "
+                f"voter {voter.id} serves no new connection at {voter.endpoint} ({probe_outcome(voter)}): "
                 "a restarted controller could not connect to it, and it would give no vote"
             )
-        elif status.faults:
-            found = f"{', '.join(fault.value for fault in status.faults)}; {probe_outcome(status)}"
+        elif voter.faults:
+            found = f"{', '.join(fault.value for fault in voter.faults)}; {probe_outcome(voter)}"
             yield (
-                f"voter {status.voter.key.id}'s {kind} endpoint {status.endpoint} is stale ({found}): "
+                f"voter {voter.id}'s {kind} endpoint {voter.endpoint} is stale ({found}): "
                 "a restarted controller may not be able to rejoin the quorum"
             )
 
 
-def _unknown_endpoints(node: NodeId, statuses: Iterable[EndpointStatus]) -> Iterable[str]:
-    for status in statuses:
-        known = status.faults or status.unknown_reason is None or status.refused
-        if not known and not _needs_restart(node, status):
-            yield f"unknown whether voter {status.voter.key.id} can be reached: {status.unknown_reason}"
+def _unknown_endpoints(node: NodeId, voters: Iterable[NodeFacts]) -> Iterable[str]:
+    for voter in voters:
+        known = voter.faults or voter.is_known or voter.refused
+        if not known and not _needs_restart(node, voter):
+            yield f"unknown whether voter {voter.id} can be reached: {doubt_text(voter)}"
 
 
-def _needs_restart(node: NodeId, status: EndpointStatus) -> bool:
+def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
     """Returns whether this is the voter to restart, and what is wrong with it ends with its restart."""
-    return status.voter.key.id == node and status.only_its_restart_helps
+    return voter.id == node and voter.only_its_restart_helps
 
 
 def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Iterable[str]:
-    committed = quorum.committed
+    committed = quorum.dialled
     if committed is None:
         return
     for row in poll.observers:
@@ -235,8 +228,8 @@ def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> I
         yield f"a change of the voter set is in progress ({and_join(changed)}): wait until it is committed"
 
 
-def _unelectable(quorum: Quorum, node: NodeId, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
-    voters = [replace(one, alive=False) if one.key.id == node else one for one in restarted_voters(quorum, statuses)]
+def _unelectable(quorum: Quorum, node: NodeId) -> Iterable[str]:
+    voters = [replace(one, alive=False) if one.key.id == node else one for one in restarted_voters(quorum)]
     if voters and not forecast_election(voters).electable:
         where = f"their {endpoint_kind(quorum)} endpoints"
         yield f"without it no voter could win an election: the others do not reach each other at {where}"
@@ -253,9 +246,7 @@ def _differences(quorum: Quorum, node: NodeId, voters: Iterable[ReplicaKey]) -> 
         yield f"it {of_no_use[node]}: the quorum does not count on its vote"
 
 
-def _notes(
-    quorum: Quorum, poll: Poll, node: NodeId, voters: list[ReplicaKey], statuses: tuple[EndpointStatus, ...]
-) -> Iterable[str]:
+def _notes(quorum: Quorum, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> Iterable[str]:
     if node not in {key.id for key in voters}:
         yield f"controller {node} is no voter: the quorum does not need it"
     elif poll.leader_id == node:
@@ -264,19 +255,19 @@ def _notes(
             "last"
         )
     yield from _differences(quorum, node, voters)
-    for status in statuses:
-        if not _needs_restart(node, status) or status.probe is None:
+    for voter in quorum.dialled_nodes:
+        if not _needs_restart(node, voter) or voter.probe is None:
             continue
-        if EndpointFault.NOT_SERVING in status.faults:
+        if EndpointFault.NOT_SERVING in voter.faults:
             yield "it serves no new connection: take a thread dump, and count its open files, before you restart it"
-        if EndpointFault.CERTIFICATE in status.faults:
-            yield f"its certificate {certificate_text(status.probe)}: install a new one before you restart it"
+        if EndpointFault.CERTIFICATE in voter.faults:
+            yield f"its certificate {certificate_text(voter.probe)}: install a new one before you restart it"
     left_over = quorum.derived(leftover_brokers).get(node)
     if left_over is not None:
         yield f"node {node} {left_over}; its registration as a broker is left over: its restart affects no partition"
     elif node in quorum.brokers:
         yield f"node {node} is a broker as well: whether its partitions stay available is not evaluated here"
-    if not statuses:
+    if not quorum.dialled_nodes:
         yield (
             "DescribeQuorum has no endpoints of a static quorum before Kafka 3.9: whether the controllers find each "
             "other after a restart is not evaluated here"

@@ -20,8 +20,7 @@ from heapq import nsmallest
 from itertools import chain
 from typing import NamedTuple
 
-from rules.analysis.endpoint_status import with_dialled_voters
-from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views
+from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.analysis.leadership import leaderless, leaders_of_newest_epoch
 from rules.analysis.offline_partitions import brokers_first
 from rules.analysis.roles import controllers_only
@@ -119,8 +118,7 @@ def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
 
 def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
     """Returns the host names that voters dial and that do not resolve (NXDOMAIN) by the newest probes, sorted."""
-    voters = (with_dialled_voters(quorum) or quorum).voters
-    probes = [probe for voter in voters if (probe := fresh_probe(quorum, voter))]
+    probes = [one.probe for one in quorum.dialled_nodes if one.probe is not None]
     return tuple(sorted({each.endpoint.host for each in probes if each.resolution is Resolution.NAME_NOT_FOUND}))
 
 

@@ -31,8 +31,8 @@ class UnlikeListener:
 
 
 def unlike_listeners(quorum: Quorum) -> tuple[UnlikeListener, ...]:
-    """Returns the voters that differ from the most, by node id; none of a static quorum."""
-    return () if quorum.committed is None else tuple(_listeners(quorum, quorum.committed))
+    """Returns the voters that differ from the most, by node id; none if their endpoints are not known."""
+    return () if quorum.dialled is None else tuple(_listeners(quorum, quorum.dialled))
 
 
 def _listeners(quorum: Quorum, committed: VoterSet) -> Iterator[UnlikeListener]:
@@ -119,7 +119,7 @@ def _not_dialled(quorum: Quorum, voter: Voter, listener: str, by: list[NodeId]) 
         voter=voter,
         why=f"has no listener {listener}, which {voters}",
         consequence="They cannot connect to it after a restart.",
-        keep_running=quorum.voter_ids - {voter.key.id},
+        keep_running=quorum.voting_ids - {voter.key.id},
         details={"dialled_listener": listener, "dialled_by": [*sorted(by)], **_names(quorum, voter.key.id)},
     )
 

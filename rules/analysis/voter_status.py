@@ -9,13 +9,15 @@ new one. After the removal of the old key and before the addition of the new one
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from rules.analysis.replica_lag import fetching_replacement
+from rules.analysis.freshness import fresh_poll
 from rules.finding import Threshold, Thresholds
 from rules.formatting import plural, utc_text
 from rules.model.following import (
     Following,
+    fetching_replacement,
     following,
     records_behind,
     replica_row,
@@ -63,26 +65,53 @@ def half_done(quorum: Quorum, key: ReplicaKey, thresholds: Thresholds) -> VoterR
     return removals[-1] if removals else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class VoterStatus:
-    """One voter by the newest poll. Durations are differences of times on the leader's clock."""
+    """One voter by the newest poll. Durations are differences of times on the leader's clock.
 
-    key: ReplicaKey
-    following: Following
-    since_last_fetch_ms: Millis | None
-    lag_ms: Millis | None
-    polled_at_ms: Millis
-    leader_id: NodeId
-    leader_since_ms: Millis | None
-    """The timestamp of the leader's election; None if the log no longer contains it, or its clock was set back."""
-    log_end_offset: Offset | None
-    lag: int | None
-    """Records behind the leader's log end; None if one of both ends is unknown."""
-    replaced_by: ReplicaKey | None
-    """Another directory of the same node id that fetches without a vote: the voter's disk was replaced.
-
-    None if no VotersRecord is known: `voter-disk-replaced` is not applicable then, so other rules report the voter.
+    Without slots: what is derived is kept.
     """
+
+    quorum: Quorum = field(repr=False, compare=False)
+    poll: Poll = field(repr=False)
+    key: ReplicaKey
+
+    @cached_property
+    def following(self) -> Following:
+        """How it follows the leader."""
+        facts = self.quorum.nodes[self.key.id]
+        return facts.following if facts.key == self.key else following(self.quorum, self.poll, self.key)
+
+    @property
+    def since_last_fetch_ms(self) -> Millis | None:
+        """How long before the poll it last fetched."""
+        return since_last_fetch_ms(self.quorum, self.poll, self.key)
+
+    @property
+    def lag_ms(self) -> Millis | None:
+        """How long before the poll it had last caught up."""
+        return since_caught_up_ms(self.quorum, self.poll, self.key)
+
+    @property
+    def log_end_offset(self) -> Offset | None:
+        """Where its log ends, as the leader knows it."""
+        row = replica_row(self.poll, self.key)
+        return row.log_end_offset if row else None
+
+    @property
+    def lag(self) -> int | None:
+        """Records behind the leader's log end; None if one of both ends is unknown."""
+        return records_behind(self.poll, replica_row(self.poll, self.key))
+
+    @property
+    def replaced_by(self) -> ReplicaKey | None:
+        """Another directory of the same node id that fetches without a vote: the voter's disk was replaced.
+
+        None if no VotersRecord is known: `voter-disk-replaced` is not applicable then, so other rules report the voter.
+        """
+        if self.following.fetches or self.quorum.committed is None:
+            return None
+        return fetching_replacement(self.quorum, self.poll, self.key)
 
     def __str__(self) -> str:
         """Returns how it follows, with the time since which the voter lags or does not fetch if it is known."""
@@ -104,7 +133,7 @@ class VoterStatus:
                 by = "" if self.lag is None else f", by {plural(self.lag, 'record')}"
                 lags = "has lagged" if self._since else "lags"
                 return (
-                    f"Voter {self.key.id} fetches, but {lags} behind leader {self.leader_id}{self._since}{by}. "
+                    f"Voter {self.key.id} fetches, but {lags} behind leader {self.poll.leader_id}{self._since}{by}. "
                     f"The path {self.path} or the voter itself is slow."
                 )
             case Following.NOT_FETCHING | Following.UNKNOWN:
@@ -113,27 +142,39 @@ class VoterStatus:
     @property
     def path(self) -> str:
         """Returns the path over which the voter fetches."""
-        return f"voter {self.key.id} -> leader {self.leader_id}"
+        return f"voter {self.key.id} -> leader {self.poll.leader_id}"
 
     @property
     def _since(self) -> str:
         """Since when the voter has lagged or not fetched, after a space; empty if a lag is of unknown age."""
-        lags = self.following is Following.LAGGING
+        lags, leader = self.following is Following.LAGGING, self.poll.leader_id
         age = self.lag_ms if lags else self.since_last_fetch_ms
         if age is not None:
-            return f" since {utc_text(self.polled_at_ms - age)}"
-        if self.leader_since_ms is None:
-            return "" if lags else f" from leader {self.leader_id} yet"
-        return f" since controller {self.leader_id} took over at {utc_text(self.leader_since_ms)}"
+            return f" since {utc_text(self.poll.observed_at_ms - age)}"
+        elected_ms = self._leader_since_ms
+        if elected_ms is None:
+            return "" if lags else f" from leader {leader} yet"
+        return f" since controller {leader} took over at {utc_text(elected_ms)}"
+
+    @property
+    def _leader_since_ms(self) -> Millis | None:
+        """The timestamp of the leader's election; None if the log no longer contains it, or its clock was set back."""
+        row = replica_row(self.poll, self.key)
+        if row is not None and row.last_caught_up_ms is not None and self.lag_ms is None:
+            return None
+        elections = reversed(self.quorum.history.elections)
+        return next((one.timestamp_ms for one in elections if one.leader_epoch == self.poll.leader_epoch), None)
 
 
-def voter_statuses(quorum: Quorum, poll: Poll) -> tuple[VoterStatus, ...]:
+def voter_statuses(quorum: Quorum) -> tuple[VoterStatus, ...]:
     """Returns the status of each voter of the poll: the majority of the leader's latest set commits and elects.
 
-    The leader must have a row in the poll; the quorum's histories bridge elections.
+    None without a current poll in which the leader has a row. The quorum's histories bridge elections.
     """
-    keys = sorted(row.key for row in poll.voters)
-    return tuple(_voter_status(quorum, poll, key) for key in keys)
+    poll = fresh_poll(quorum)
+    if poll is None or poll.leader is None:
+        return ()
+    return tuple(VoterStatus(quorum=quorum, poll=poll, key=key) for key in sorted(poll.voter_keys))
 
 
 def in_sync_count(statuses: Iterable[VoterStatus]) -> int:
@@ -144,27 +185,3 @@ def in_sync_count(statuses: Iterable[VoterStatus]) -> int:
 def further_failures_text(spare: int) -> str:
     """Returns how many further failures a quorum tolerates that has so many voters more than a majority, as text."""
     return plural(spare, "further failure") if spare > 0 else "no further failure"
-
-
-def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey) -> VoterStatus:
-    row = replica_row(poll, key)
-    lag = since_caught_up_ms(quorum, poll, key)
-    follows = following(quorum, poll, key)
-    set_back = row is not None and row.last_caught_up_ms is not None and lag is None
-    return VoterStatus(
-        key=key,
-        following=follows,
-        since_last_fetch_ms=since_last_fetch_ms(quorum, poll, key),
-        lag_ms=lag,
-        polled_at_ms=poll.observed_at_ms,
-        leader_id=poll.leader_id,
-        leader_since_ms=None if set_back else _elected_at_ms(quorum, poll),
-        log_end_offset=row.log_end_offset if row else None,
-        lag=records_behind(poll, row),
-        replaced_by=fetching_replacement(quorum, poll, key) if not follows.fetches and quorum.committed else None,
-    )
-
-
-def _elected_at_ms(quorum: Quorum, poll: Poll) -> Millis | None:
-    elections = reversed(quorum.history.elections)
-    return next((one.timestamp_ms for one in elections if one.leader_epoch == poll.leader_epoch), None)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from rules.analysis.endpoint_status import CURED_BY_RESTART, endpoints_now, with_dialled_voters
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import disagreeing_views, leaderless
 from rules.analysis.missing_voter import replaced_disks
@@ -22,7 +21,7 @@ def without_vote(quorum: Quorum) -> Mapping[NodeId, str]:
     """Returns the voters that grant no vote, however they follow, and why."""
     replaced = {node: f"runs with another disk, {key}" for node, key in quorum.derived(replaced_disks).items()}
     # Below metadata.version 3.7 no controller registers.
-    voters = (with_dialled_voters(quorum) or quorum).voters if quorum.controllers else ()
+    voters = quorum.dialled.voters if quorum.controllers and quorum.dialled else ()
     brokers = {voter.key.id: "runs no controller" for voter in voters if runs_no_controller(quorum, voter)}
     return {**replaced, **brokers, **dict.fromkeys(quorum.derived(without_list), WITHOUT_LIST)}
 
@@ -133,8 +132,6 @@ def in_sync_with_vote(quorum: Quorum) -> frozenset[NodeId] | None:
     poll = fresh_poll(quorum)
     if poll is None or poll.leader is None or quorum.derived(leaderless) is not None:
         return None
-    statuses = quorum.derived(endpoints_now)
-    faulty = {one.voter.key.id for one in statuses if not CURED_BY_RESTART.isdisjoint(one.faults)}
-    lost = {*quorum.derived(without_vote), *faulty}
+    lost = {*quorum.derived(without_vote), *(one.id for one in quorum.dialled_nodes if not one.can_lead)}
     in_sync = {row.key.id for row in poll.voters if quorum.nodes[row.key.id].following is Following.IN_SYNC}
     return frozenset(in_sync - lost)

@@ -28,7 +28,7 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable
 
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import NodeId
 from rules.model.membership import BrokerRegistration
@@ -121,7 +121,7 @@ def _count(others: list[NodeId], alive: list[BrokerRegistration]) -> str:
     return f"{len(others)} of {len(alive)} brokers"
 
 
-def _endpoints(broker: BrokerRegistration) -> list[str]:
+def _endpoints(broker: BrokerRegistration) -> list[Plain]:
     return [f"{each.listener}://{each}" for each in broker.endpoints]
 
 

@@ -27,7 +27,6 @@ What not to do
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from rules.analysis.endpoint_status import certificate_fault
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
@@ -104,7 +103,7 @@ def _reported_as_stale(quorum: Quorum, probe: Probe) -> bool:
     """Returns whether `stale-voter-endpoint` evaluates this endpoint: the one that other voters dial."""
     voter = quorum.voter(probe.node)
     recorded = voter is not None and voter.endpoint == probe.endpoint
-    return recorded and certificate_fault(probe) is CertificateFault.EXPIRED
+    return recorded and probe.certificate_fault is CertificateFault.EXPIRED
 
 
 def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Finding:

@@ -79,7 +79,7 @@ _SEVERAL = 3
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if it tolerates no further failure, or tolerated none for too long."""
     poll = needed(quorum.poll)
-    statuses = voter_statuses(quorum, poll)
+    statuses = quorum.derived(voter_statuses)
     missing = [status for status in statuses if status.following is not Following.IN_SYNC]
     spare = in_sync_count(statuses) - majority(len(statuses))
     if missing and spare <= 0 and all(status.replaced_by for status in missing):

@@ -54,7 +54,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     uncommitted = poll.leader.log_end_offset - (quorum.high_watermark or 0)
     if unchanged_for > thresholds.ms(STILL.name) and uncommitted > 0:
         since = quorum.high_watermark_since_ms
-        yield _finding(quorum, poll, voter_statuses(quorum, poll), since, uncommitted)
+        yield _finding(quorum, poll, quorum.derived(voter_statuses), since, uncommitted)
 
 
 def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], since: Millis, uncommitted: int) -> Finding:

@@ -37,12 +37,7 @@ What not to do
 from collections.abc import Collection, Iterable, Sequence
 
 from rules.analysis.damaged_log import unreadable_log
-from rules.analysis.endpoint_status import (
-    EndpointStatus,
-    certificate_fault,
-    endpoints_now,
-    probe_outcome,
-)
+from rules.analysis.endpoint_text import probe_outcome
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, rejecting_voters, unreachable_leader
 from rules.analysis.missing_voter import trust_steps
@@ -62,6 +57,7 @@ from rules.model.monitoring import (
     Resolution,
     Vantage,
 )
+from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import SCRAM_NEEDS_A_LEADER, allow, describe_status
@@ -289,12 +285,11 @@ def _reason_with_endpoints(reason: Reason, failures: list[FailedObservation]) ->
 def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     silent = [*silent_controllers(quorum)]
     poll = fresh_poll(quorum)
-    statuses = quorum.derived(endpoints_now)
     if not _stale(quorum):
-        yield from _new_connections(quorum, statuses, {each.key.id for each in silent}, thresholds)
+        yield from _new_connections(quorum, {each.key.id for each in silent}, thresholds)
     if not silent:
         return
-    faulty = {each.voter.key.id for each in statuses if each.faults or each.unserved}
+    faulty = {each.id for each in quorum.dialled_nodes if each.faults or each.unserved}
     leader_answers = not _stale(quorum)
     for each in silent:
         why = None
@@ -363,13 +358,11 @@ def _controller_steps(
     return trust_steps(silent.endpoint) if _untrusted(quorum, silent.endpoint) else (f"# {advice}",)
 
 
-def _new_connections(
-    quorum: Quorum, statuses: Sequence[EndpointStatus], silent: Collection[NodeId], thresholds: Thresholds
-) -> Iterable[Finding]:
+def _new_connections(quorum: Quorum, silent: Collection[NodeId], thresholds: Thresholds) -> Iterable[Finding]:
     """Yields the voters that fetch and answer only older connections: one finding if no voter answers a new one."""
-    unanswered = [each for each in statuses if each.unanswered and each.following.fetches]
+    unanswered = [each for each in quorum.dialled_nodes if each.unanswered and each.following.fetches]
     unknown = "Whether the other controllers could connect to {}, and get {} vote{}, is unknown."
-    if unanswered and not any(each.answered for each in statuses):
+    if unanswered and not any(each.answered for each in quorum.dialled_nodes):
         yield _connection_finding(
             quorum,
             Subject("connections"),
@@ -381,7 +374,7 @@ def _new_connections(
         )
         return
     for each in unanswered:
-        node = each.voter.key.id
+        node = each.id
         if node not in silent and not each.unserved:
             yield _connection_finding(
                 quorum,
@@ -394,7 +387,7 @@ def _new_connections(
 
 
 def _connection_finding(
-    quorum: Quorum, subject: Subject, unanswered: Sequence[EndpointStatus], summary: str, thresholds: Thresholds
+    quorum: Quorum, subject: Subject, unanswered: Sequence[NodeFacts], summary: str, thresholds: Thresholds
 ) -> Finding:
     endpoints = and_join((str(each.endpoint) for each in unanswered), 4)
     return Finding(
@@ -403,7 +396,7 @@ def _connection_finding(
         summary=summary,
         evidence={
             "vantage": quorum.vantage.value,
-            "unanswered": {str(each.voter.key): f"{each.endpoint}: {probe_outcome(each)}" for each in unanswered},
+            "unanswered": {str(each.key): f"{each.endpoint}: {probe_outcome(each)}" for each in unanswered},
         },
         remedy=(
             f"# Check the network and firewalls between the monitor and {endpoints}, and limits of connections there",
@@ -477,7 +470,7 @@ def _advice(quorum: Quorum, failures: list[FailedObservation]) -> Iterable[str]:
 
 def _untrusted(quorum: Quorum, endpoints: Collection[str]) -> bool:
     """Returns whether the monitor does not trust the authority of the certificates there, and nothing else is wrong."""
-    faults = {certificate_fault(one) for one in quorum.probes.values() if str(one.endpoint) in endpoints} - {None}
+    faults = {one.certificate_fault for one in quorum.probes.values() if str(one.endpoint) in endpoints} - {None}
     return faults == {CertificateFault.UNTRUSTED}
 
 

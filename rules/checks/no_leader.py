@@ -65,15 +65,7 @@ What not to do
 from collections.abc import Iterable, Mapping
 
 from rules.analysis.electability import forecast_election, restarted_voters, without_refusing_voters
-from rules.analysis.endpoint_status import (
-    EndpointFault,
-    EndpointStatus,
-    certificate_text,
-    endpoint_kind,
-    faults_text,
-    last_known_endpoint_statuses,
-    probe_outcome,
-)
+from rules.analysis.endpoint_text import certificate_text, endpoint_kind, faults_text, probe_outcome
 from rules.analysis.leadership import (
     Leaderless,
     controller_endpoints,
@@ -89,10 +81,11 @@ from rules.analysis.now import in_sync_text, leads
 from rules.analysis.votes import denied_before_outage
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, needed_text, numbered, plural, utc_text
+from rules.model.endpoint_faults import EndpointFault
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
-from rules.model.node_facts import Process
+from rules.model.node_facts import NodeFacts, Process
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import (
@@ -119,14 +112,14 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if state is None:
         yield from _unknown_leader(quorum)
         return
-    statuses = last_known_endpoint_statuses(quorum)
+    voters = tuple(quorum.nodes[node] for node in sorted(quorum.voter_ids))
     yield Finding(
         subject=Subject("quorum"),
         severity=Severity.CRITICAL,
-        summary=_summary(quorum, state, statuses),
-        evidence=_evidence(quorum, state, statuses),
-        remedy=_remedy(quorum, state, statuses),
-        starts=tuple(each.voter.key.id for each in statuses if not each.reachable or _does_not_answer(quorum, each)),
+        summary=_summary(quorum, state, voters),
+        evidence=_evidence(quorum, state, voters),
+        remedy=_remedy(quorum, state, voters),
+        starts=tuple(each.id for each in voters if not each.reachable or _does_not_answer(each)),
     )
 
 
@@ -143,7 +136,7 @@ def _unknown_leader(quorum: Quorum) -> Iterable[UnknownResult]:
     yield UnknownResult(why=f"no leader has answered {since}, and {reports}")
 
 
-def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:
+def _summary(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
     at = last_leader_answer_ms(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
     first_ms = min((one.first_at_ms for one in state.failures), default=quorum.watched_since_ms)
@@ -158,8 +151,8 @@ def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, 
             f"No leader is known{since}: the controllers at {and_join(state.rejecting, 4)} were down, run again, and "
             f"reject the monitor ({reasons}). If they reject each other as well, none of them is elected.{last}"
         )
-    voters = f"{_voters(quorum, state, statuses)}{_uncommitted_voters(quorum)}"
-    return f"No leader{since}: no metadata change is possible. {voters}{_denials(quorum)}{last}"
+    known = f"{_voters(quorum, state, voters)}{_uncommitted_voters(quorum)}"
+    return f"No leader{since}: no metadata change is possible. {known}{_denials(quorum)}{last}"
 
 
 def _denials(quorum: Quorum) -> str:
@@ -189,50 +182,46 @@ def _uncommitted_voters(quorum: Quorum) -> str:
     )
 
 
-def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:
-    if not statuses:
+def _voters(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> str:
+    if not voters:
         if not state.answered:
             return "Every configured controller refuses connections."
         return f"Reported by {and_join(state.answered, 3)}."
-    processes = {status.voter.key.id: quorum.process(status.voter.key.id) for status in statuses}
+    processes = {voter.id: voter.process for voter in voters}
     missing = [node for node, process in processes.items() if process in _MISSING]
-    lost = [one.voter.key.id for one in statuses if EndpointFault.NAME_NOT_FOUND in one.faults]
-    refused = [one for one in statuses if not one.can_lead]
+    lost = [one.id for one in voters if EndpointFault.NAME_NOT_FOUND in one.faults]
+    refused = [one for one in voters if not one.can_lead]
     replaced = replaced_disks(quorum)
     sentences = [
-        *_without_vote(quorum, len(statuses)),
+        *_without_vote(quorum, len(voters)),
         *(
             f"{_controllers(nodes)} {what}."
             for state, what in _MISSING.items()
             if (nodes := [node for node in missing if processes[node] is state])
         ),
-        *_refusing_elsewhere(quorum, statuses),
+        *_refusing_elsewhere(voters),
         *([_lost_names(lost)] if lost else []),
+        *(f"The certificate of controller {one.id} {certificate_text(one.probe)}." for one in refused if one.probe),
         *(
-            f"The certificate of controller {one.voter.key.id} {certificate_text(one.probe)}."
-            for one in refused
-            if one.probe
-        ),
-        *(
-            f"Voter {one.voter.key.id}'s {endpoint_kind(quorum)} endpoint {one.endpoint} {faults_text(one)}."
-            for one in statuses
-            if EndpointFault.OTHER_RESPONDER in one.faults and one.voter.key.id not in missing
+            f"Voter {one.id}'s {endpoint_kind(quorum)} endpoint {one.endpoint} {faults_text(one)}."
+            for one in voters
+            if EndpointFault.OTHER_RESPONDER in one.faults and one.id not in missing
         ),
     ]
-    running, needed = _reached(quorum, statuses), majority(len(statuses))
+    running, needed = _reached(quorum, voters), majority(len(voters))
     if not sentences:
-        if len(statuses) == 1:
-            return f"The only voter {'accepts connections and ' if _all_accept(statuses) else ''}wins no election."
-        if _all_accept(statuses):
-            return f"All {len(statuses)} voters accept connections, and none of them wins an election."
-        return f"None of the {len(statuses)} voters wins an election."
+        if len(voters) == 1:
+            return f"The only voter {'accepts connections and ' if _all_accept(voters) else ''}wins no election."
+        if _all_accept(voters):
+            return f"All {len(voters)} voters accept connections, and none of them wins an election."
+        return f"None of the {len(voters)} voters wins an election."
     reached = "run with their recorded disk at most" if replaced else "can be reached"
-    return f"{' '.join(sentences)} {running} of {plural(len(statuses), 'voter')} {reached}; {needed_text(needed)}."
+    return f"{' '.join(sentences)} {running} of {plural(len(voters), 'voter')} {reached}; {needed_text(needed)}."
 
 
-def _refusing_elsewhere(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
+def _refusing_elsewhere(voters: tuple[NodeFacts, ...]) -> Iterable[str]:
     """Yields which voters are down by what is at other addresses of theirs: the recorded ones are out of sight."""
-    addresses = {one.voter.key.id: quorum.nodes[one.voter.key.id].refuses_elsewhere for one in statuses}
+    addresses = {one.id: one.refuses_elsewhere for one in voters}
     if nodes := [node for node, refusing in addresses.items() if refusing]:
         where = and_join([one for node in nodes for one in addresses[node]], 4)
         refuse, they = ("refuses", "it") if len(nodes) == 1 else ("refuse", "they")
@@ -245,20 +234,20 @@ def _lost_names(nodes: list[NodeId]) -> str:
     return f"The recorded {names} of {numbered('controller', nodes)} {do} not resolve."
 
 
-def _reached(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
+def _reached(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> int:
     """Returns how many voters run with their recorded disk, and can be reached where the others dial them."""
-    return _running(quorum, tuple(one for one in statuses if EndpointFault.REGISTRATION_DIFFERS not in one.faults))
+    return _running(quorum, tuple(one for one in voters if EndpointFault.REGISTRATION_DIFFERS not in one.faults))
 
 
-def _running(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> int:
+def _running(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> int:
     """Returns how many voters run with their recorded disk, as far as is known, and may win an election."""
     replaced = replaced_disks(quorum)
     return sum(
         _NOT_COUNTED.isdisjoint(one.faults)
-        and one.voter.key.id not in replaced
-        and quorum.process(one.voter.key.id) not in _MISSING
-        and not quorum.nodes[one.voter.key.id].refuses_elsewhere
-        for one in statuses
+        and one.id not in replaced
+        and one.process not in _MISSING
+        and not one.refuses_elsewhere
+        for one in voters
     )
 
 
@@ -274,29 +263,28 @@ def _without_vote(quorum: Quorum, voters: int) -> Iterable[str]:
         )
 
 
-def _all_accept(statuses: tuple[EndpointStatus, ...]) -> bool:
-    probes = [one.probe for one in statuses if one.reachable]
+def _all_accept(voters: tuple[NodeFacts, ...]) -> bool:
+    probes = [one.probe for one in voters if one.reachable]
     accepted = [one for one in probes if one is not None and one.connection is Connection.ACCEPTED]
-    return len(accepted) == len(statuses)
+    return len(accepted) == len(voters)
 
 
-def _does_not_answer(quorum: Quorum, status: EndpointStatus) -> bool:
-    facts = quorum.nodes[status.voter.key.id]
-    return facts.process in (Process.HUNG, Process.NOT_REACHED) or bool(facts.refuses_elsewhere)
+def _does_not_answer(voter: NodeFacts) -> bool:
+    return voter.process in (Process.HUNG, Process.NOT_REACHED) or bool(voter.refuses_elsewhere)
 
 
 def _controllers(nodes: list[NodeId]) -> str:
     return f"Controller {nodes[0]} is" if len(nodes) == 1 else f"Controllers {and_join(nodes)} are"
 
 
-def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> dict[str, Plain]:
+def _evidence(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> dict[str, Plain]:
     at = last_leader_answer_ms(quorum)
-    voters = restarted_voters(quorum, statuses)
-    moved, down = forecast_election(voters), forecast_election(without_refusing_voters(voters, statuses))
+    restarted = restarted_voters(quorum)
+    moved, down = forecast_election(restarted), forecast_election(without_refusing_voters(quorum, restarted))
     return {
         "no_leader_reported_by": list(state.answered),
         "polls_refused_by": list(state.refused),
-        "connections_refused_by": [*sorted({*state.refused, *(str(one.endpoint) for one in _down(quorum, statuses))})],
+        "connections_refused_by": [*sorted({*state.refused, *(str(one.endpoint) for one in _down(quorum, voters))})],
         **({"started_and_rejecting": [*state.rejecting]} if state.rejecting else {}),
         "last_leader": last_leader(quorum),
         "last_leader_epoch": quorum.leader_epoch,
@@ -304,31 +292,31 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
         "last_committed_offset": quorum.last_offset,
         "voters_record_offset": quorum.committed.offset if quorum.committed else None,
         "majority": quorum.committed.majority if quorum.committed else None,
-        "electable_if_refusing_voters_moved": moved.electable if statuses else None,
-        "electable_if_refusing_voters_are_down": down.electable if statuses else None,
-        "voters": {str(status.voter.key): _voter(quorum, status) for status in statuses},
+        "electable_if_refusing_voters_moved": moved.electable if voters else None,
+        "electable_if_refusing_voters_are_down": down.electable if voters else None,
+        "voters": {str(voter.key): _voter(quorum, voter) for voter in voters},
     }
 
 
-def _down(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> list[EndpointStatus]:
+def _down(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> list[NodeFacts]:
     """Returns the voters at whose recorded endpoint the newest probe was refused: those that the summary calls down."""
-    return [one for one in statuses if quorum.process(one.voter.key.id) is Process.DOWN]
+    return [one for one in voters if one.process is Process.DOWN]
 
 
-def _voter(quorum: Quorum, status: EndpointStatus) -> dict[str, Plain]:
-    history = quorum.histories.get(status.voter.key)
+def _voter(quorum: Quorum, voter: NodeFacts) -> dict[str, Plain]:
+    history = quorum.histories.get(voter.key)
     return {
-        "recorded_endpoint": str(status.endpoint) if status.endpoint else None,
-        "process": quorum.process(status.voter.key.id).value,
-        "probe_result": probe_outcome(status),
-        "state_at_the_last_poll": status.following.value,
+        "recorded_endpoint": str(voter.endpoint) if voter.endpoint else None,
+        "process": voter.process.value,
+        "probe_result": probe_outcome(voter),
+        "state_at_the_last_poll": voter.followed.value,
         "log_end_offset": history.last_log_end_offset if history else None,
         "log_end_epoch": history.last_leader_epoch if history else None,
     }
 
 
-def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> tuple[str, ...]:
-    steps = [step for status in statuses for step in _step(quorum, status)]
+def _remedy(quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...]) -> tuple[str, ...]:
+    steps = [step for voter in voters for step in _step(quorum, voter)]
     if state.rejecting:
         steps += [
             "# Read in the controllers' logs whether they reject each other (failed authentication, "
@@ -338,15 +326,15 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             SCRAM_NEEDS_A_LEADER,
         ]
         return (*steps, "# Check which controller is the leader", describe_status(quorum))
-    if not statuses and state.refused:
+    if not voters and state.refused:
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
         controllers = "controller" if len(state.refused) == 1 else "controllers"
         steps = [f"# Start the {controllers} at {and_join(state.refused)}: connections are refused there"]
     steps = [*_permission_steps(quorum), *steps]
-    where_to_look = tuple(_election_steps(quorum, state, statuses, explained=bool(steps)))
-    majority_steps = tuple(_majority_steps(quorum, statuses)) if statuses else ()
+    where_to_look = tuple(_election_steps(quorum, state, voters, explained=bool(steps)))
+    majority_steps = tuple(_majority_steps(quorum, voters)) if voters else ()
     steps += [*majority_steps, *where_to_look] if steps else [*where_to_look, *majority_steps]
-    refused = next((status.voter.key.id for status in statuses if not status.can_lead), None)
+    refused = next((voter.id for voter in voters if not voter.can_lead), None)
     return (*steps, "# Check which controller is the leader", describe_status(quorum, excluding=refused))
 
 
@@ -360,16 +348,16 @@ def _permission_steps(quorum: Quorum) -> Iterable[str]:
 
 
 def _election_steps(
-    quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...], *, explained: bool
+    quorum: Quorum, state: Leaderless, voters: tuple[NodeFacts, ...], *, explained: bool
 ) -> Iterable[str]:
     """Yields where to look while so many voters run that one of them should win an election.
 
     `explained`: a step before names the fault of a voter.
     """
-    number = len(statuses) or number_of_voters(quorum)
-    running, needed = _running(quorum, statuses) if statuses else _answering(quorum, state), majority(number)
+    number = len(voters) or number_of_voters(quorum)
+    running, needed = _running(quorum, voters) if voters else _answering(quorum, state), majority(number)
     if not explained:
-        because = ": the voters' endpoints accept connections" if statuses and _all_accept(statuses) else ""
+        because = ": the voters' endpoints accept connections" if voters and _all_accept(voters) else ""
         yield f"# Check in the controllers' logs why no election is won{because}"
     elif running >= needed:
         yield (
@@ -378,8 +366,8 @@ def _election_steps(
         )
     else:
         return
-    if statuses:
-        keys = and_join([str(status.voter.key) for status in statuses])
+    if voters:
+        keys = and_join([str(voter.key) for voter in voters])
         yield (
             f"# Compare directory.id in each controller's meta.properties with the voters {keys}: a controller whose "
             "directory was formatted again has no vote until it has the former one"
@@ -406,23 +394,23 @@ def _answering(quorum: Quorum, state: Leaderless) -> int:
     return sum(any(str(each) in state.answered for each in endpoints) for endpoints in recorded.values())
 
 
-def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
-    needed = majority(len(statuses))
+def _majority_steps(quorum: Quorum, voters: tuple[NodeFacts, ...]) -> Iterable[str]:
+    needed = majority(len(voters))
     if replaced := replaced_disks(quorum):
-        yield from _steps_without_disks(replaced, statuses, needed)
+        yield from _steps_without_disks(replaced, voters, needed)
         return
-    if len(statuses) == 1:
+    if len(voters) == 1:
         yield "# Wait until the only voter runs: it then elects itself within seconds"
-    elif all(status.reachable and not _does_not_answer(quorum, status) for status in statuses):
-        yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(statuses)} votes"
+    elif all(voter.reachable and not _does_not_answer(voter) for voter in voters):
+        yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(voters)} votes"
     else:
         yield (
-            f"# Wait until {needed} of the {len(statuses)} voters run: they elect a leader within seconds if they "
+            f"# Wait until {needed} of the {len(voters)} voters run: they elect a leader within seconds if they "
             "reach each other at their recorded endpoints"
         )
-    if any(not status.reachable and status.faults != (EndpointFault.CERTIFICATE,) for status in statuses):
+    if any(not voter.reachable and voter.faults != (EndpointFault.CERTIFICATE,) for voter in voters):
         yield from rescue_if_moved(quorum)
-    if len(statuses) - len(_down(quorum, statuses)) < needed:
+    if len(voters) - len(_down(quorum, voters)) < needed:
         yield (
             "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no "
             "other copy of its log counts as its vote"
@@ -435,11 +423,11 @@ def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Ite
 
 
 def _steps_without_disks(
-    replaced: Mapping[NodeId, ReplicaKey], statuses: tuple[EndpointStatus, ...], needed: int
+    replaced: Mapping[NodeId, ReplicaKey], voters: tuple[NodeFacts, ...], needed: int
 ) -> Iterable[str]:
     """Yields what is true where voters run with other disks: these have no vote, however many controllers run."""
-    former = [status.voter.key for status in statuses if status.voter.key.id in replaced]
-    left = [status.voter.key for status in statuses if status.voter.key.id not in replaced]
+    former = [voter.key for voter in voters if voter.id in replaced]
+    left = [voter.key for voter in voters if voter.id not in replaced]
     yield (
         f"# If the former disk of {and_join([str(key) for key in former])} still exists, start the controller with it: "
         "only a disk with this directory.id in meta.properties has the vote"
@@ -457,27 +445,27 @@ def _steps_without_disks(
     )
 
 
-def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
-    node, endpoint = status.voter.key.id, status.endpoint
+def _step(quorum: Quorum, voter: NodeFacts) -> Iterable[str]:
+    node, endpoint = voter.id, voter.endpoint
     if endpoint is None:
         return
-    if elsewhere := quorum.nodes[node].refuses_elsewhere:
+    if elsewhere := voter.refuses_elsewhere:
         yield f"# Start controller {node}: connections are refused at {and_join(elsewhere)}, where it answered before"
-    if status.probe and status.probe.resolution is Resolution.NAME_NOT_FOUND:
+    if voter.probe and voter.probe.resolution is Resolution.NAME_NOT_FOUND:
         was = quorum.addresses.get(endpoint.host)
         yield (
             f"# Make {endpoint.host} resolve again{f' (it was {and_join(was)})' if was else ''}: it is the "
             f"recorded endpoint of controller {node}"
         )
-    elif status.refused:
+    elif voter.refused:
         yield f"# Start controller {node} at {endpoint}; if it runs elsewhere, make that address reach it again"
-    elif not status.can_lead:
-        yield from certificate_steps(status)
-    elif status.faults:
+    elif not voter.can_lead:
+        yield from certificate_steps(voter)
+    elif voter.faults:
         yield f"# Make {endpoint} reach controller {node} again"
-    elif quorum.process(node) is Process.HUNG:
+    elif voter.process is Process.HUNG:
         yield from restart_hung(node, f" at {endpoint}")
-    elif quorum.process(node) is Process.NOT_REACHED:
+    elif voter.process is Process.NOT_REACHED:
         yield from find_host(node, f" at {endpoint}")
 
 

@@ -52,26 +52,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.analysis.electability import ElectionForecast, forecast_election, restarted_voters
-from rules.analysis.endpoint_status import (
-    CURED_BY_RESTART,
-    EndpointFault,
-    EndpointStatus,
-    EndpointVerdict,
-    endpoint_kind,
-    endpoints_now,
-    faults_text,
-    is_static,
-    probe_outcome,
-    with_dialled_voters,
-)
+from rules.analysis.endpoint_text import doubt_text, endpoint_kind, faults_text, probe_outcome
 from rules.analysis.leadership import last_leader
 from rules.analysis.missing_voter import certificate_steps, reach_step
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
+from rules.model.endpoint_faults import CURED_BY_RESTART, EndpointFault
 from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ServerCertificate, Vantage
+from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
 from rules.remedies.remedy_commands import describe_status
@@ -82,103 +73,111 @@ class _VoterEndpoints:
     """The recorded endpoints of all voters: each finding depends on the others."""
 
     quorum: Quorum
-    statuses: tuple[EndpointStatus, ...]
     severity: Severity
     verdict: str
     """Whether a leader could be elected now, in sentences."""
     evidence: Mapping[str, Plain]
     """What is the same in each voter's finding."""
-    leader: EndpointStatus | None
-    """The status of the leader's endpoint; None if the leader is not a voter."""
+    leader: NodeFacts | None
+    """The leader; None if it is not a voter."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
-    statuses, quorum = quorum.derived(endpoints_now), with_dialled_voters(quorum) or quorum
-    election = forecast_election(restarted_voters(quorum, statuses))
-    leader = last_leader(quorum)
-    endpoints = _VoterEndpoints(
+    for voter in quorum.dialled_nodes:
+        if not voter.faults:
+            unknown = doubt_text(voter)
+        elif _is_down_with_its_name(voter) and quorum.derived(_election).electable:
+            unknown = "it does not fetch: failure-tolerance or voter-lagging reports it, with its endpoint"
+        else:
+            yield _finding(quorum.derived(_voter_endpoints), voter)
+            continue
+        if unknown is not None:
+            yield UnknownResult(subject=_subject(voter), why=unknown)
+
+
+def _election(quorum: Quorum) -> ElectionForecast:
+    return forecast_election(restarted_voters(quorum))
+
+
+def _voter_endpoints(quorum: Quorum) -> _VoterEndpoints:
+    voters, election, leader = quorum.dialled_nodes, quorum.derived(_election), last_leader(quorum)
+    return _VoterEndpoints(
         quorum=quorum,
-        statuses=statuses,
-        severity=_severity(quorum, statuses, election),
-        verdict=_verdict(election, statuses, endpoint_kind(quorum)),
-        evidence=_shared_evidence(quorum, election, statuses),
-        leader=next((status for status in statuses if status.voter.key.id == leader), None),
+        severity=_severity(quorum, election),
+        verdict=_verdict(election, voters, endpoint_kind(quorum)),
+        evidence=_shared_evidence(quorum, election),
+        leader=next((voter for voter in voters if voter.id == leader), None),
     )
-    for status in statuses:
-        if _is_down_with_its_name(status) and election.electable:
-            why = "it does not fetch: failure-tolerance or voter-lagging reports it, with its endpoint"
-            yield UnknownResult(subject=status.subject, why=why)
-        elif status.faults:
-            yield _finding(endpoints, status)
-        elif status.unknown_reason is not None:
-            yield UnknownResult(subject=status.subject, why=status.unknown_reason)
 
 
-def _is_down_with_its_name(status: EndpointStatus) -> bool:
+def _subject(voter: NodeFacts) -> Subject:
+    """Returns the subject of findings about this voter: it stays the same when the directory id changes."""
+    return Subject("voter", voter.id)
+
+
+def _is_down_with_its_name(voter: NodeFacts) -> bool:
     """Returns whether the name may be missing only because the voter is down, as that of a deleted pod is."""
-    return status.following is Following.NOT_FETCHING and status.faults == (EndpointFault.NAME_NOT_FOUND,)
+    return voter.following is Following.NOT_FETCHING and voter.faults == (EndpointFault.NAME_NOT_FOUND,)
 
 
-def _shared_evidence(
-    quorum: Quorum, election: ElectionForecast, statuses: tuple[EndpointStatus, ...]
-) -> dict[str, Plain]:
+def _shared_evidence(quorum: Quorum, election: ElectionForecast) -> dict[str, Plain]:
     best = election.best
     return {
         "leader": last_leader(quorum),
         "electable_if_all_restarted": election.electable,
-        "majority": quorum.committed.majority if quorum.committed else None,
+        "majority": quorum.dialled.majority if quorum.dialled else None,
         "indispensable_voters": [str(key) for key in election.indispensable],
         "best_candidate": str(best.key) if best else None,
         "votes_for_best_candidate": [str(key) for key in best.reached] if best else [],
         "votes_it_cannot_get": {str(key): why for key, why in best.barred.items()} if best else {},
-        "endpoints": {str(each.voter.key): f"{each.endpoint}: {probe_outcome(each)}" for each in statuses},
+        "endpoints": {str(each.key): f"{each.endpoint}: {probe_outcome(each)}" for each in quorum.dialled_nodes},
     }
 
 
-def _severity(quorum: Quorum, statuses: tuple[EndpointStatus, ...], election: ElectionForecast) -> Severity:
+def _severity(quorum: Quorum, election: ElectionForecast) -> Severity:
     if election.electable:
         return Severity.WARNING
     if quorum.vantage is Vantage.INSIDE:
         return Severity.CRITICAL
     # From outside the cluster's network, only the metadata log itself can make the finding critical.
-    by_log = forecast_election(restarted_voters(quorum, statuses, use_probes=False))
+    by_log = forecast_election(restarted_voters(quorum, use_probes=False))
     return Severity.WARNING if by_log.electable else Severity.CRITICAL
 
 
-def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
+def _finding(endpoints: _VoterEndpoints, voter: NodeFacts) -> Finding:
     return Finding(
-        subject=status.subject,
+        subject=_subject(voter),
         severity=endpoints.severity,
-        summary=_summary(endpoints, status),
-        evidence=_evidence(endpoints, status),
-        remedy=tuple(_remedy(endpoints, status)),
+        summary=_summary(endpoints, voter),
+        evidence=_evidence(endpoints, voter),
+        remedy=tuple(_remedy(endpoints, voter)),
         starts=tuple(
-            each.voter.key.id for each in endpoints.statuses if each is status or not status.only_its_restart_helps
+            each.id for each in endpoints.quorum.dialled_nodes if each is voter or not voter.only_its_restart_helps
         ),
         keep_running=frozenset(
-            each.voter.key.id
-            for each in endpoints.statuses
-            if each is not status and EndpointFault.NOT_SERVING in status.faults
+            each.id
+            for each in endpoints.quorum.dialled_nodes
+            if each is not voter and EndpointFault.NOT_SERVING in voter.faults
         ),
     )
 
 
-def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
+def _summary(endpoints: _VoterEndpoints, voter: NodeFacts) -> str:
     vantage = " Probed from outside the cluster's network." if endpoints.quorum.vantage is Vantage.OUTSIDE else ""
-    endpoint = f"{endpoint_kind(endpoints.quorum)} endpoint {status.endpoint}"
-    return f"Voter {status.voter.key.id}'s {endpoint} {faults_text(status)}. {endpoints.verdict}{vantage}"
+    endpoint = f"{endpoint_kind(endpoints.quorum)} endpoint {voter.endpoint}"
+    return f"Voter {voter.id}'s {endpoint} {faults_text(voter)}. {endpoints.verdict}{vantage}"
 
 
-def _verdict(election: ElectionForecast, statuses: tuple[EndpointStatus, ...], kind: str) -> str:
+def _verdict(election: ElectionForecast, voters: tuple[NodeFacts, ...], kind: str) -> str:
     """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences.
 
     `kind` of endpoints: recorded or configured.
     """
     could = "a leader could still be elected" if election.electable else "no leader could be elected"
-    work = sum(_works(each) for each in statuses)
-    unchecked = sum(each.reachable and not _works(each) for each in statuses)
-    counted = f"{work} of {len(statuses)} {kind} endpoints {'works' if work == 1 else 'work'}"
+    work = sum(_works(each) for each in voters)
+    unchecked = sum(each.reachable and not _works(each) for each in voters)
+    counted = f"{work} of {len(voters)} {kind} endpoints {'works' if work == 1 else 'work'}"
     more = f", {unchecked} could not be checked" if unchecked else ""
     sentence = f"If all controllers restarted now, {could}: {counted}{more}."
     last = [key.id for key in election.indispensable]
@@ -188,29 +187,29 @@ def _verdict(election: ElectionForecast, statuses: tuple[EndpointStatus, ...], k
     return f"{sentence} If {one} stopped too, no leader could be elected."
 
 
-def _works(status: EndpointStatus) -> bool:
-    probe = status.probe
+def _works(voter: NodeFacts) -> bool:
+    probe = voter.probe
     accepted = probe is not None and probe.connection is Connection.ACCEPTED and probe.answer is not Answer.NO_ANSWER
-    return status.reachable and accepted
+    return voter.reachable and accepted
 
 
-def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, Plain]:
-    quorum, probe = endpoints.quorum, status.probe
-    registration = quorum.controllers.get(status.voter.key.id)
+def _evidence(endpoints: _VoterEndpoints, voter: NodeFacts) -> dict[str, Plain]:
+    quorum, probe = endpoints.quorum, voter.probe
+    registration = quorum.controllers.get(voter.id)
     return {
-        "voter": str(status.voter.key),
-        f"{endpoint_kind(quorum)}_endpoint": str(status.endpoint),
-        "listener": status.endpoint.listener if status.endpoint else None,
-        **({"voters_record_offset": quorum.committed.offset} if quorum.committed and not is_static(quorum) else {}),
-        "stale_because": [fault.value for fault in status.faults],
-        "registered_endpoint": str(status.registered) if status.registered else None,
+        "voter": str(voter.key),
+        f"{endpoint_kind(quorum)}_endpoint": str(voter.endpoint),
+        "listener": voter.endpoint.listener if voter.endpoint else None,
+        **({"voters_record_offset": quorum.committed.offset} if quorum.committed and not quorum.is_static else {}),
+        "stale_because": [fault.value for fault in voter.faults],
+        "registered_endpoint": str(voter.registered) if voter.registered else None,
         "registered_at_offset": registration.at.offset if registration else None,
         "vantage": quorum.vantage.value,
-        "probe_result": probe_outcome(status),
+        "probe_result": probe_outcome(voter),
         "probed_at_ms": probe.observed_at_ms if probe else None,
         "resolved_to": list(probe.addresses) if probe else [],
         **(_certificate(probe.certificate) if probe and probe.certificate else {}),
-        "voter_state": status.following.value,
+        "voter_state": voter.following.value,
         **endpoints.evidence,
     }
 
@@ -223,42 +222,42 @@ def _certificate(certificate: ServerCertificate) -> dict[str, Plain]:
     }
 
 
-def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]:
-    unresolved = [each for each in endpoints.statuses if EndpointFault.NAME_NOT_FOUND in each.faults]
+def _remedy(endpoints: _VoterEndpoints, voter: NodeFacts) -> Iterable[str]:
+    unresolved = [each for each in endpoints.quorum.dialled_nodes if EndpointFault.NAME_NOT_FOUND in each.faults]
     if unresolved:
         yield from _restore_names(endpoints, unresolved)
-    for fault in status.faults:
+    for fault in voter.faults:
         if not unresolved or fault in CURED_BY_RESTART:
-            yield from _fix(endpoints, status, fault)
-    if status.only_its_restart_helps:
+            yield from _fix(endpoints, voter, fault)
+    if voter.only_its_restart_helps:
         return
     kind = endpoint_kind(endpoints.quorum)
     yield f"# Check the {kind} endpoints: CurrentVoters must show each controller's real endpoint"
-    yield describe_status(endpoints.quorum, excluding=status.voter.key.id)
+    yield describe_status(endpoints.quorum, excluding=voter.id)
 
 
-def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[EndpointStatus]) -> Iterable[str]:
+def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[NodeFacts]) -> Iterable[str]:
     """Yields the steps that were proven on a real quorum: with the old names back, each restart updates one record."""
     yield from resolve_names_first(endpoints.quorum)
     known = endpoints.quorum.addresses
-    hosts = sorted({status.endpoint.host for status in unresolved if status.endpoint})
+    hosts = sorted({voter.endpoint.host for voter in unresolved if voter.endpoint})
     names = [f"{host} (it was {and_join(known[host])})" if known.get(host) else host for host in hosts]
     yield from (f"# Make {name} resolve again on every controller and broker" for name in names)
     leader = endpoints.leader
-    last = f", the leader (controller {leader.voter.key.id}) last" if leader else ", the leader last"
-    if is_static(endpoints.quorum):
+    last = f", the leader (controller {leader.id}) last" if leader else ", the leader last"
+    if endpoints.quorum.is_static:
         yield (
             "# If a name changed for good, write the new one into controller.quorum.voters on every controller and "
             f"broker, and restart the controllers one by one{last}"
         )
         yield "# Remove the old names only when every controller and broker has the new ones"
         return
-    nodes = [status.voter.key.id for status in unresolved]
-    if len(nodes) == len(endpoints.statuses):
+    nodes = [voter.id for voter in unresolved]
+    if len(nodes) == len(endpoints.quorum.dialled_nodes):
         renamed = f"the controllers one by one under their new names{last}"
     elif len(nodes) > 1:
         renamed = f"controllers {and_join(nodes)} one by one under their new names" + (
-            last if leader and leader.voter.key.id in nodes else ""
+            last if leader and leader.id in nodes else ""
         )
     else:
         renamed = f"controller {nodes[0]} under its new name"
@@ -267,13 +266,13 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[EndpointStat
     yield "# Remove the old names only when all new endpoints are recorded"
 
 
-def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFault) -> Iterable[str]:
-    node, endpoint = status.voter.key.id, status.endpoint
+def _fix(endpoints: _VoterEndpoints, voter: NodeFacts, fault: EndpointFault) -> Iterable[str]:
+    node, endpoint = voter.id, voter.endpoint
     match fault:
         case EndpointFault.NAME_NOT_FOUND:
             return
         case EndpointFault.OTHER_RESPONDER:
-            yield reach_step(endpoints.quorum, status)
+            yield reach_step(endpoints.quorum, voter)
         case EndpointFault.REFUSED_WHILE_FETCHING:
             yield f"# Check on controller {node}'s host where it listens: it runs, but nothing listens at {endpoint}"
             yield f"# Make {endpoint} reach it again, by port mapping or listener"
@@ -281,7 +280,7 @@ def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFaul
         case EndpointFault.REGISTRATION_DIFFERS:
             yield from _update_record(endpoints, node)
         case EndpointFault.CERTIFICATE:
-            yield from certificate_steps(status)
+            yield from certificate_steps(voter)
         case EndpointFault.NOT_SERVING:
             yield f"# Do not restart another controller: it could not connect to controller {node}, nor get its vote"
             yield (
@@ -292,7 +291,7 @@ def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFaul
 
 
 def _moved_step(quorum: Quorum, node: NodeId) -> str:
-    if is_static(quorum):
+    if quorum.is_static:
         return (
             f"# If it moved permanently, write controller {node}'s new endpoint into controller.quorum.voters on every "
             "controller and broker, and restart the controllers one by one, the leader last"
@@ -305,7 +304,7 @@ def _moved_step(quorum: Quorum, node: NodeId) -> str:
 
 def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
     leader = endpoints.leader
-    if leader is not None and leader.voter.key.id != node:
+    if leader is not None and leader.id != node:
         yield (
             f"# Make {leader.endpoint} reachable from controller {node}'s host: it is the leader's recorded endpoint, "
             f"and controller {node} sends its new endpoint there every few seconds"
@@ -315,15 +314,14 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     node = subject.node
-    statuses = {each.voter.key.id: each for each in quorum.derived(endpoints_now)}
-    status = statuses.get(node)
-    if status is None:
+    voter = next((each for each in quorum.dialled_nodes if each.id == node), None)
+    if voter is None:
         return f"Controller {node} is not a voter."
-    endpoint = f"{endpoint_kind(quorum)} endpoint {status.endpoint}"
-    if status.verdict is EndpointVerdict.DOWN or _is_down_with_its_name(status):
+    endpoint = f"{endpoint_kind(quorum)} endpoint {voter.endpoint}"
+    if (voter.refused and not voter.faults and not voter.following.fetches) or _is_down_with_its_name(voter):
         return f"Controller {node} is down. Its {endpoint} is not known to be wrong."
-    if not _works(status):
-        return f"Voter {node}'s {endpoint} is not known to be wrong ({probe_outcome(status)})."
+    if not _works(voter):
+        return f"Voter {node}'s {endpoint} is not known to be wrong ({probe_outcome(voter)})."
     return f"Voter {node} can be reached at its {endpoint}."
 
 

@@ -60,7 +60,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     removed = _missing(committed.keys, poll.voter_keys)
     moving = moving_voters(poll, committed)
     if added or removed or moving:
-        statuses = voter_statuses(quorum, poll)
+        statuses = quorum.derived(voter_statuses)
         yield _finding(quorum, committed, poll, _Change(added=added, removed=removed, moving=moving), statuses)
     yield from _repeated_removals(quorum, poll, thresholds)
 

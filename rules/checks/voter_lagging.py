@@ -25,7 +25,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import needed
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
-from rules.analysis.now import in_sync_text, now_statuses, over
+from rules.analysis.now import in_sync_text, over
 from rules.analysis.replica_lag import CATCHING_UP_FOR, WINDOW, Readiness, readiness
 from rules.analysis.voter_status import VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
@@ -41,7 +41,7 @@ from rules.remedies.remedy_commands import bring_in_sync, describe_status
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that is not in sync."""
     poll = needed(quorum.poll)
-    statuses = voter_statuses(quorum, poll)
+    statuses = quorum.derived(voter_statuses)
     in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
     for status in statuses:
         subject = Subject("voter", status.key.id)
@@ -98,7 +98,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
 
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
-    statuses = {each.key.id: each for each in now_statuses(quorum)}
+    statuses = {each.key.id: each for each in quorum.derived(voter_statuses)}
     if not statuses:
         return over(subject)
     status = statuses.get(subject.node)

@@ -28,7 +28,6 @@ What not to do
 from collections.abc import Iterable
 
 from rules.analysis.electability import failures_left
-from rules.analysis.endpoint_status import is_static, with_dialled_voters
 from rules.analysis.freshness import needed
 from rules.analysis.static_voters import WITHOUT_LIST, unregistered_since, with_doubtful_list, without_list
 from rules.analysis.votes import runs_no_controller
@@ -44,7 +43,7 @@ from rules.remedies.remedy_commands import allow, describe_status, remove_contro
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that grants no vote."""
-    voters = needed(needed(with_dialled_voters(quorum)).committed).voters
+    voters = needed(quorum.dialled).voters
     empty, doubtful = quorum.derived(without_list), quorum.derived(with_doubtful_list)
     for voter in sorted(voters, key=lambda voter: voter.key):
         node = voter.key.id
@@ -52,7 +51,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _without_list(quorum, voter, len(voters), f"{WITHOUT_LIST}: it follows the leader as an observer")
         elif node in doubtful and unregistered_since(quorum, node) is not None:
             yield _without_list(quorum, voter, len(voters), doubtful[node])
-        elif is_static(quorum) and quorum.process(node) is not Process.RUNNING:
+        elif quorum.is_static and quorum.process(node) is not Process.RUNNING:
             yield UnknownResult(subject=Subject("voter", node), why=f"voter {node} does not answer")
         elif not quorum.controllers:
             # Below metadata.version 3.7 no controller registers.
@@ -83,7 +82,7 @@ def _without_controller(quorum: Quorum, voter: Voter, voters: int) -> Finding:
 
 
 def _removal(quorum: Quorum, voter: Voter) -> tuple[str, ...]:
-    if is_static(quorum):
+    if quorum.is_static:
         return ("# Otherwise remove it from controller.quorum.voters of every node, and restart them one at a time",)
     remove = remove_controller(quorum, voter.key, for_good=True)
     return (f"# Otherwise remove voter {voter.key.id}", *wait_for_pending_change(quorum), remove)
@@ -105,7 +104,7 @@ def _without_list(quorum: Quorum, voter: Voter, voters: int, why: str) -> Findin
 def _finding(quorum: Quorum, voter: Voter, voters: int, what: str, remedy: tuple[str, ...]) -> Finding:
     node, left = voter.key.id, failures_left(quorum)
     controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
-    endpoint = f"{'configured' if is_static(quorum) else 'recorded'}_endpoint"
+    endpoint = f"{'configured' if quorum.is_static else 'recorded'}_endpoint"
     return Finding(
         subject=Subject("voter", node),
         severity=Severity.WARNING,
@@ -132,9 +131,9 @@ def _started(quorum: Quorum, node: NodeId) -> dict[str, Plain]:
 
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     node = subject.node
-    if (with_dialled_voters(quorum) or quorum).voter(node) is None:
+    if quorum.dialled is None or node not in quorum.dialled.ids:
         return f"Node {node} is not a voter."
-    if not is_static(quorum):
+    if not quorum.is_static:
         return f"Voter {node} runs a controller."
     probe = quorum.nodes[node].probe
     known = probe is not None and bool(probe.quorum_voters)

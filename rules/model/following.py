@@ -55,6 +55,13 @@ def replica_row(poll: Poll, key: ReplicaKey) -> Replica | None:
     return next((row for row in poll.rows_by_id.get(key.id, ()) if same_replica(row.key, key)), None)
 
 
+def fetching_replacement(quorum: "Quorum", poll: Poll | None, key: ReplicaKey) -> ReplicaKey | None:
+    """Returns another directory of the replica's node id that fetches without a vote; None if there is none."""
+    rows = poll.observers_by_id.get(key.id, ()) if poll else ()
+    others = (row.key for row in rows if not same_replica(row.key, key))
+    return next((other for other in others if following(quorum, poll, other).fetches), None)
+
+
 def fetch_age_ms(poll: Poll, row: Replica) -> Millis | None:
     """Returns how long before the poll this replica last fetched, by the leader's clock; 0 for the leader itself."""
     leader = poll.leader

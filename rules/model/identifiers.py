@@ -69,6 +69,21 @@ def at_listener(endpoints: Iterable[Endpoint], listener: str) -> Endpoint | None
     return next((one for one in endpoints if one.listener.lower() == listener.lower()), None)
 
 
+def in_dial_order(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
+    """Returns a controller's endpoints with the one that other controllers dial first.
+
+    Controllers dial the first of `controller.listener.names`. A registration lists its listeners in that order (Kafka's
+    ListenerInfo). VotersRecord and DescribeQuorum list them in any order (the HashMap in Kafka's Endpoints). So does a
+    registration in a snapshot (the HashMap in ControllerRegistration), which therefore does not give the order.
+
+    `registered`: the endpoints of its newest registration, or of another controller's if it has none.
+    """
+    if len(endpoints) < 2:
+        return endpoints
+    order = {one.listener.lower(): index for index, one in enumerate(registered)}
+    return tuple(sorted(endpoints, key=lambda one: order.get(one.listener.lower(), len(order))))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotId:
     """Identifies a `.checkpoint`: it covers all offsets below `end_offset`; its last record has epoch `epoch`."""

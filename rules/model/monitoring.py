@@ -105,6 +105,18 @@ class Probe:
     """When it accepted connections after it had refused them, or its node fetched again after a pause although it
     refuses them: a process started. Oldest first, bounded by replay."""
 
+    @property
+    def certificate_fault(self) -> CertificateFault | None:
+        """Why the monitor does not accept the certificate that is presented there."""
+        return None if self.certificate is None else self.certificate.fault
+
+    @property
+    def served_by_another(self) -> bool:
+        """Whether what answers there is another node, of another cluster, or no Kafka."""
+        if self.answer in (Answer.OTHER_CLUSTER, Answer.OTHER_NODE, Answer.NOT_KAFKA):
+            return True
+        return self.answer is Answer.THIS_CLUSTER and self.answered_by not in (None, self.node)
+
 
 def probe_key(node: NodeId, endpoint: Endpoint) -> str:
     """Returns the key of `Quorum.probes`."""

@@ -11,8 +11,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rules.model.acceptance import Accepts, accepts
-from rules.model.following import Following, following, same_replica, since_last_fetch_ms
-from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
+from rules.model.endpoint_faults import (
+    CURED_BY_RESTART,
+    EndpointDoubt,
+    EndpointFault,
+    EndpointVerdict,
+    certificate_doubt,
+    endpoint_doubt,
+    endpoint_faults,
+    is_unanswered,
+    is_unserved,
+)
+from rules.model.following import Following, fetching_replacement, following, same_replica, since_last_fetch_ms
+from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey, at_listener
 from rules.model.monitoring import (
     Answer,
     Connection,
@@ -24,7 +35,7 @@ from rules.model.monitoring import (
     Resolution,
     Vantage,
 )
-from rules.model.replica import Poll, Replica
+from rules.model.replica import Replica
 
 if TYPE_CHECKING:
     from rules.model.quorum import Quorum
@@ -104,12 +115,110 @@ class NodeFacts:
     @cached_property
     def fetched_since_probe(self) -> bool:
         """Whether it fetched later than its endpoint was probed: what the probe found does not keep it from running."""
-        return self.following.fetches and fetched_since(self.quorum, self.quorum.poll, self.key, self.probe)
+        poll, probe = self.quorum.poll, self.probe
+        if poll is None or probe is None or not self.following.fetches:
+            return False
+        age = since_last_fetch_ms(self.quorum, poll, self.key)
+        return age is not None and poll.observed_at_ms - age > probe.observed_at_ms + _POLL_LATENCY_MS
+
+    @property
+    def followed(self) -> Following:
+        """How it followed at the newest poll, however old that is."""
+        current = self.quorum.has_current_poll
+        return self.following if current else following(self.quorum, self.quorum.poll, self.key)
+
+    @cached_property
+    def replacement(self) -> ReplicaKey | None:
+        """Another directory of its node that fetches now, without a vote."""
+        return fetching_replacement(self.quorum, self.quorum.poll if self.quorum.has_current_poll else None, self.key)
+
+    @cached_property
+    def registered(self) -> Endpoint | None:
+        """The endpoint of the same listener in its newest registration; None if its directory was replaced.
+
+        None also of a static quorum: its list may name a controller otherwise than the registration does.
+        """
+        registration = self.quorum.controllers.get(self.id)
+        if self.endpoint is None or registration is None or self.quorum.is_static or self.replacement is not None:
+            return None
+        return at_listener(registration.endpoints, self.endpoint.listener)
+
+    @cached_property
+    def faults(self) -> tuple[EndpointFault, ...]:
+        """What is known to be wrong with its endpoint: the others do not reach it there."""
+        return tuple(endpoint_faults(self))
+
+    @cached_property
+    def doubt(self) -> EndpointDoubt | None:
+        """Why it is unknown whether its endpoint reaches it; None also if that was not probed."""
+        return endpoint_doubt(self)
+
+    @cached_property
+    def certificate_doubt(self) -> EndpointDoubt | None:
+        """Why it is unknown whether other controllers accept its certificate; None if it is known, or accepted."""
+        return certificate_doubt(self)
+
+    @cached_property
+    def unserved(self) -> bool:
+        """Whether a new connection is not answered, and the path is not to blame: a fault once it has fetched."""
+        return is_unserved(self)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known if its endpoint reaches it."""
+        return self.probe is not None and self.doubt is None
+
+    @property
+    def endpoint_verdict(self) -> EndpointVerdict:
+        """Whether its endpoint reaches it; one that refuses is down if the voter did not fetch at the newest poll."""
+        if self.faults:
+            return EndpointVerdict.STALE
+        if self.refused and not self.followed.fetches:
+            return EndpointVerdict.DOWN
+        return EndpointVerdict.OK if self.is_known else EndpointVerdict.UNKNOWN
+
+    @property
+    def refused(self) -> bool:
+        """Whether its endpoint refuses connections: no process listens there."""
+        return self.probe is not None and self.probe.connection is Connection.REFUSED
+
+    @property
+    def reachable(self) -> bool:
+        """Whether no known fault keeps another voter from reaching it at its endpoint."""
+        return not self.faults and not self.refused
+
+    @property
+    def can_lead(self) -> bool:
+        """Whether other replicas could fetch from it. A controller announces its endpoint when it is elected, wherever
+        it is, but it presents the same certificate everywhere.
+        """
+        return CURED_BY_RESTART.isdisjoint(self.faults)
+
+    @property
+    def only_its_restart_helps(self) -> bool:
+        """Whether all that is wrong ends with its restart: the other voters need no change."""
+        return bool(self.faults) and CURED_BY_RESTART.issuperset(self.faults)
+
+    @property
+    def answered(self) -> bool:
+        """Whether a node of this cluster answers a new connection to its endpoint."""
+        probe = self.probe
+        return probe is not None and probe.connection is Connection.ACCEPTED and probe.answer is Answer.THIS_CLUSTER
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether no new connection is answered there, and it is unknown whether the path or the voter is at fault."""
+        return not self.faults and self.doubt is not None and self.probe is not None and is_unanswered(self.probe)
+
+    @property
+    def unverified(self) -> bool:
+        """Whether the monitor does not accept its certificate, and it is unknown whether other controllers do."""
+        return self.can_lead and self.probe is not None and self.probe.certificate_fault is not None
 
     @property
     def served_by_another(self) -> bool:
         """Whether another process answers where the others dial it."""
-        return self.probe is not None and answers_as_another(self.probe)
+        return self.probe is not None and self.probe.served_by_another
 
     @property
     def is_out_of_sight(self) -> bool:
@@ -170,21 +279,6 @@ def newest_probe(quorum: "Quorum", node: NodeId, endpoint: Endpoint | None) -> P
             answer=Answer.NOT_ASKED,
         )
     return replace(probe, observed_at_ms=at_ms, connection=Connection.REFUSED, answer=Answer.NOT_ASKED)
-
-
-def fetched_since(quorum: "Quorum", poll: Poll | None, key: ReplicaKey, probe: Probe | None) -> bool:
-    """Returns whether this poll shows a fetch of a replica that is later than a probe; False without one of both."""
-    age = since_last_fetch_ms(quorum, poll, key) if poll else None
-    if poll is None or probe is None or age is None:
-        return False
-    return poll.observed_at_ms - age > probe.observed_at_ms + _POLL_LATENCY_MS
-
-
-def answers_as_another(probe: Probe) -> bool:
-    """Returns whether what answers at the endpoint is another node, of another cluster, or no Kafka."""
-    if probe.answer in (Answer.OTHER_CLUSTER, Answer.OTHER_NODE, Answer.NOT_KAFKA):
-        return True
-    return probe.answer is Answer.THIS_CLUSTER and probe.answered_by not in (None, probe.node)
 
 
 def node_facts(quorum: "Quorum") -> Mapping[NodeId, NodeFacts]:

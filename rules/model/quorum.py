@@ -44,6 +44,7 @@ OBSERVER_SESSION_MS = 300_000
 """How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 
 
+_NOT_IN_LOG = Offset(-1)
 _FactT = TypeVar("_FactT")
 
 
@@ -158,6 +159,25 @@ class Quorum:
         return self.voter_ids or frozenset(row.key.id for row in (self.poll.voters if self.poll else ()))
 
     @property
+    def is_static(self) -> bool:
+        """Whether the voters are those of controller.quorum.voters; a log before Kafka 3.9 has no kraft.version."""
+        return not self.kraft_version
+
+    @property
+    def dialled(self) -> VoterSet | None:
+        """The voters with the endpoints at which the others dial them; None if these are not known.
+
+        The log of a static quorum has none: each voter dials the endpoints of its own controller.quorum.voters. From
+        Kafka 3.9 on DescribeQuorum has those of the leader.
+        """
+        return self.committed or self.derived(_configured_voters)
+
+    @property
+    def dialled_nodes(self) -> tuple[NodeFacts, ...]:
+        """What is known of each voter of `dialled` now, by node id."""
+        return self.derived(_dialled_nodes)
+
+    @property
     def broker_addresses(self) -> set[str]:
         """HOST:PORT of each listener that a broker registered; the controller listener of a combined node is none."""
         return {str(endpoint) for broker in self.brokers.values() for endpoint in broker.endpoints}
@@ -182,10 +202,7 @@ class Quorum:
     @property
     def has_current_poll(self) -> bool:
         """Whether the newest DescribeQuorum answer is not too old, from after every gap, and of the newest leader."""
-        poll = self.poll
-        if poll is None or (self.leader_epoch is not None and poll.leader_epoch < self.leader_epoch):
-            return False
-        return self.is_current(poll.observed_at_ms, self.ages.poll_ms)
+        return self.derived(_has_current_poll)
 
     def is_current(self, observed_at_ms: Millis, age_ms: Millis) -> bool:
         """Returns whether an observation is not older than this, and was made since the newest gap."""
@@ -204,3 +221,22 @@ class Quorum:
     def forget_derived(self) -> None:
         """Makes `derived` compute every fact again."""
         self._derived.clear()
+
+
+def _has_current_poll(quorum: Quorum) -> bool:
+    poll = quorum.poll
+    if poll is None or (quorum.leader_epoch is not None and poll.leader_epoch < quorum.leader_epoch):
+        return False
+    return quorum.is_current(poll.observed_at_ms, quorum.ages.poll_ms)
+
+
+def _configured_voters(quorum: Quorum) -> VoterSet | None:
+    poll = quorum.poll
+    if poll is None or not all(poll.nodes.get(row.key.id) for row in poll.voters):
+        return None
+    voters = tuple(Voter(key=row.key, endpoints=poll.nodes[row.key.id]) for row in poll.voters)
+    return VoterSet(voters=voters, offset=_NOT_IN_LOG, leader_epoch=None, timestamp_ms=None)
+
+
+def _dialled_nodes(quorum: Quorum) -> tuple[NodeFacts, ...]:
+    return tuple(quorum.nodes[node] for node in sorted(quorum.dialled.ids)) if quorum.dialled else ()

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TypeAlias
 
-from rules.analysis.endpoint_status import other_responder
 from rules.analysis.leadership import last_leader
 from rules.model.identifiers import Endpoint, NodeId, host_and_port, host_of
 from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Reason, Resolution
@@ -104,7 +103,7 @@ def _addresses(quorum: Quorum) -> tuple[list[_Address], list[_Address]]:
                 untried.append((node, address))
         elif (
             probe.connection is Connection.ACCEPTED
-            and other_responder(probe) is None
+            and not probe.served_by_another
             and probe.answer is not Answer.NO_ANSWER
         ):
             answering.append((node, address))

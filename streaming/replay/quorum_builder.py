@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from rules.analysis.endpoint_status import in_dial_order
 from rules.model.history import OpenTransaction
-from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
+from rules.model.identifiers import Endpoint, Millis, NodeId, Offset, in_dial_order
 from rules.model.membership import VoterSet
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum

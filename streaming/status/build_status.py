@@ -76,7 +76,7 @@ def cluster_status(
     longest = sorted(
         quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition)
     )
-    endpoints = voters.analysed_endpoints(quorum)
+    endpoints = voters.dialled_nodes(quorum)
     lag, lag_time_ms = voters.max_follower_lag(quorum)
     number, needed, fetching = voters.votes(quorum)
     kraft, newest_ms = quorum.kraft_version, quorum.newest_timestamp_ms
@@ -100,7 +100,7 @@ def cluster_status(
         committed_voters=voters.committed_voters(quorum.committed),
         pending_voters=voters.pending_voters(quorum),
         initial_controllers=initial_controllers(quorum.committed.voters) if quorum.committed else None,
-        endpoints=tuple(voters.endpoint_status(each) for each in endpoints),
+        endpoints=tuple(map(voters.endpoint_status, endpoints)),
         certificates=voters.certificates(quorum),
         registrations_without_voter=voters.registrations_without_voter(quorum),
         voters=number,
@@ -109,7 +109,7 @@ def cluster_status(
         failures_tolerated=None if number is None or needed is None else number - needed,
         failures_left=failures_left(quorum),
         # A log directory holds no probes, so it cannot show whether the endpoints work.
-        electable=electable(quorum, endpoints) if endpoints and state.log_dir is None else None,
+        electable=electable(quorum) if endpoints and state.log_dir is None else None,
         recovering_partitions=None if quorum.last_offset is None else len(quorum.recovering),
         brokers=None if quorum.last_offset is None else BrokerCounts(registered=len(quorum.brokers), fenced=fenced),
         mode=None if kraft is None else QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC,

@@ -4,21 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.analysis.endpoint_status import (
-    EndpointFault,
-    EndpointStatus,
-    EndpointVerdict,
-    last_known_endpoint_statuses,
-    probe_outcome,
-    with_dialled_voters,
-)
+from rules.analysis.endpoint_text import probe_outcome
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
 from rules.analysis.voter_status import moving_voters
+from rules.model.endpoint_faults import EndpointFault, EndpointVerdict
 from rules.model.following import Following, fetch_age_ms, following, lag_ms, records_behind
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import Voter, VoterSet, majority
+from rules.model.membership import VoterSet, majority
 from rules.model.monitoring import CertificateFault
+from rules.model.node_facts import NodeFacts
 from rules.model.quorum import Quorum
 from rules.model.replica import Poll, Replica
 
@@ -234,23 +229,26 @@ def registrations_without_voter(quorum: Quorum) -> tuple[RegistrationWithoutVote
     )
 
 
-def analysed_endpoints(quorum: Quorum) -> tuple[EndpointStatus, ...]:
-    """Returns the analysis of the endpoint that each voter is dialled at."""
-    return last_known_endpoint_statuses(_dialled(quorum))
+def dialled_nodes(quorum: Quorum) -> tuple[NodeFacts, ...]:
+    """Returns the facts of the voters whose endpoints are known: in a static quorum, those in its leader's list.
+
+    None while the log may still have a VotersRecord.
+    """
+    return quorum.dialled_nodes if quorum.committed is not None or quorum.kraft_version == 0 else ()
 
 
-def endpoint_status(endpoint: EndpointStatus) -> VoterEndpointStatus:
+def endpoint_status(voter: NodeFacts) -> VoterEndpointStatus:
     """Returns one voter's endpoint with its verdict."""
     return VoterEndpointStatus(
-        id=endpoint.voter.key.id,
-        directory_id=endpoint.voter.key.directory_id,
-        recorded=None if endpoint.endpoint is None else str(endpoint.endpoint),
-        registered=None if endpoint.registered is None else str(endpoint.registered),
-        verdict=endpoint.verdict,
-        probe_result=probe_outcome(endpoint),
-        faults=endpoint.faults,
-        following=endpoint.following,
-        addresses=tuple(endpoint.probe.addresses) if endpoint.probe else (),
+        id=voter.id,
+        directory_id=voter.key.directory_id,
+        recorded=None if voter.endpoint is None else str(voter.endpoint),
+        registered=None if voter.registered is None else str(voter.registered),
+        verdict=voter.endpoint_verdict,
+        probe_result=probe_outcome(voter),
+        faults=voter.faults,
+        following=voter.followed,
+        addresses=voter.probe.addresses if voter.probe else (),
     )
 
 
@@ -286,13 +284,13 @@ def replicas(quorum: Quorum) -> tuple[ReplicaStatus, ...]:
     leaders = [row for row in poll.voters if row.key.id == poll.leader_id]
     followers = [row for row in poll.voters if row.key.id != poll.leader_id]
     by_role = {ReplicaRole.LEADER: leaders, ReplicaRole.FOLLOWER: followers, ReplicaRole.OBSERVER: poll.observers}
-    dialled = _dialled(quorum)
+    endpoints = {one.key: str(one.endpoint) for one in dialled_nodes(quorum) if one.endpoint is not None}
     return tuple(
-        _replica(quorum, poll, row, role, dialled.voter(row.key.id)) for role, rows in by_role.items() for row in rows
+        _replica(quorum, poll, row, role, endpoints.get(row.key)) for role, rows in by_role.items() for row in rows
     )
 
 
-def _replica(quorum: Quorum, poll: Poll, row: Replica, role: ReplicaRole, voter: Voter | None) -> ReplicaStatus:
+def _replica(quorum: Quorum, poll: Poll, row: Replica, role: ReplicaRole, endpoint: str | None) -> ReplicaStatus:
     return ReplicaStatus(
         node_id=row.key.id,
         directory_id=row.key.directory_id,
@@ -306,15 +304,8 @@ def _replica(quorum: Quorum, poll: Poll, row: Replica, role: ReplicaRole, voter:
         lag_time_ms=lag_ms(poll, row),
         following=following(quorum, poll, row.key),
         committed_voter=None if quorum.committed is None else row.key in quorum.committed.keys,
-        endpoint=str(voter.endpoints[0]) if voter and voter.key == row.key and voter.endpoints else None,
+        endpoint=endpoint,
     )
-
-
-def _dialled(quorum: Quorum) -> Quorum:
-    """Returns the quorum, if it is static with the endpoints that its leader has configured."""
-    # Not while the log may still have a VotersRecord.
-    dialled = with_dialled_voters(quorum) if quorum.kraft_version == 0 else None
-    return dialled or quorum
 
 
 def _voter_endpoints(key: ReplicaKey, endpoints: Iterable[Endpoint]) -> VoterEndpoints:

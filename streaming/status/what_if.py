@@ -15,7 +15,6 @@ from rules.analysis.electability import (
     voters_now,
     without_doubtful,
 )
-from rules.analysis.endpoint_status import with_dialled_voters
 from rules.analysis.leadership import current_leader
 from rules.analysis.votes import COMPARE, unproved
 from rules.finding import Plain
@@ -24,7 +23,6 @@ from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet
 from rules.model.quorum import Quorum
 from streaming.status.from_log_dir import LogDirContents, cluster_of
-from streaming.status.voters import analysed_endpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +122,10 @@ def controllers_of_quorum(quorum: Quorum) -> Controllers:
 
     Those of a static quorum dial the endpoints that DescribeQuorum has from Kafka 3.9 on.
     """
-    quorum = with_dialled_voters(quorum) or quorum
-    voters = quorum.committed
+    voters = quorum.dialled
     if voters is None:
         return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=current_leader(quorum))
-    statuses = analysed_endpoints(quorum)
-    now = voters_now(quorum, statuses)
+    now = voters_now(quorum)
     return Controllers(
         cluster=quorum.cluster,
         members=now.members,

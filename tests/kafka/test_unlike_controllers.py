@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from rules.analysis.electability import electable, failures_left
-from rules.analysis.endpoint_status import endpoint_statuses
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
 from rules.analysis.safe_to_restart import safe_to_restart
@@ -67,7 +66,7 @@ def test_nothing_counts_on_an_election_that_a_controller_would_end(lab: MakeLab,
         deny_others(quorum, denying)
         monitor.wait_for_quorum(lambda seen: failures_left(seen) is None and fresh_poll(seen) is not None, within_s=60)
         seen = monitor.machine.quorum()
-        assert electable(seen, endpoint_statuses(seen, fresh_poll(seen))) is None
+        assert electable(seen) is None
 
     where = f"its authorizer denies CLUSTER_ACTION at {quorum.node(denying).endpoint}"
     why = f"controller {denying} denies the monitor what the other controllers send too ({where}"

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from rules.analysis.electability import forecast_election, restarted_voters
-from rules.analysis.endpoint_status import endpoint_statuses
-from rules.analysis.freshness import fresh_poll
 from rules.analysis.safe_to_restart import safe_to_restart
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import NodeId
@@ -41,8 +39,7 @@ def test_a_leader_that_serves_no_new_connection_is_named_and_not_counted(lab: Ma
         assert quorum_now.leader_id == leader, "its older connections are served"
         safety = safe_to_restart(quorum_now, NodeId(other), thresholds, ())
         assert not safety.safe
-        statuses = endpoint_statuses(quorum_now, fresh_poll(quorum_now))
-        forecast = forecast_election(restarted_voters(quorum_now, statuses))
+        forecast = forecast_election(restarted_voters(quorum_now))
         assert leader not in {one.key.id for one in forecast.candidates if one.wins}
 
         proxy.serves_new = True

@@ -15,7 +15,6 @@ from rules.analysis.electability import (
     restarted_voters,
     without_refusing_voters,
 )
-from rules.analysis.endpoint_status import endpoint_statuses, last_known_endpoint_statuses
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
@@ -229,7 +228,7 @@ def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
 
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
     quorum = situation("stopped 1 since 40s", "elected 3 last 30s")
-    first = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll))[0]
+    first = restarted_voters(quorum)[0]
     known = (first.key, first.alive, first.unreachable, first.position)
     assert known == (key(1), False, False, (7, 9_920))
 
@@ -238,28 +237,27 @@ def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
 def test_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag: str, end: int) -> None:
     """KIP-595: an idle follower of Kafka fetches every half second."""
     quorum = situation(f"behind 1 {lag}")
-    voters = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll))
+    voters = restarted_voters(quorum)
     assert [one.position for one in voters] == [(7, end), (7, 10_000), (7, 10_000)]
 
 
 def test_voter_of_which_no_poll_says_whether_it_fetches_counts_as_alive() -> None:
     quorum = situation("unpolled always")
-    voters = restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll))
+    voters = restarted_voters(quorum)
     assert all(one.alive for one in voters)
     assert forecast_election(voters).electable
 
 
 def test_faults_found_by_probes_can_be_ignored() -> None:
     quorum = situation("probe 1 name-not-found", "registers 2 at c2:19093")
-    statuses = endpoint_statuses(quorum, quorum.poll)
-    assert [one.unreachable for one in restarted_voters(quorum, statuses)] == [True, True, False]
-    assert [one.unreachable for one in restarted_voters(quorum, statuses, use_probes=False)] == [False, True, False]
+    assert [one.unreachable for one in restarted_voters(quorum)] == [True, True, False]
+    assert [one.unreachable for one in restarted_voters(quorum, use_probes=False)] == [False, True, False]
 
 
 def test_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     def electable(*commands: str) -> bool:
         quorum = situation(*commands)
-        return forecast_election(restarted_voters(quorum, endpoint_statuses(quorum, quorum.poll))).electable
+        return forecast_election(restarted_voters(quorum)).electable
 
     assert electable("stopped 1")
     assert not electable("stopped 1,2", "observer 2-new"), "controllers 2 and 3 run, and of three voters one is left"
@@ -267,10 +265,9 @@ def test_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
 
 def test_refusing_voter_may_be_moved_or_down() -> None:
     quorum = situation("probe 1,2 refused", "leaderless 3")
-    statuses = last_known_endpoint_statuses(quorum)
-    moved = restarted_voters(quorum, statuses)
+    moved = restarted_voters(quorum)
     assert forecast_election(moved).electable
-    assert not forecast_election(without_refusing_voters(moved, statuses)).electable
+    assert not forecast_election(without_refusing_voters(quorum, moved)).electable
 
 
 def test_keys_are_sorted_and_written_whether_or_not_kafka_names_their_directory_ids() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views, log_age_problem, log_read_problem
+from rules.analysis.freshness import fresh_poll, fresh_views, log_age_problem, log_read_problem
+from rules.model.identifiers import NodeId
 from tests.situation.commands import situation
 
 
@@ -25,6 +26,6 @@ def test_what_was_observed_before_a_gap_is_not_fresh_after_it(gap_ended_ago: str
     quorum = situation("unanswered 5s", "probe 1 ok ago 5s", "unasked 2,3", "view 1 ago 5s", f"gap {gap_ended_ago}")
 
     assert (fresh_poll(quorum) is not None) is fresh
-    assert (fresh_probe(quorum, quorum.voters[0]) is not None) is fresh
+    assert (quorum.nodes[NodeId(1)].probe is not None) is fresh
     assert (log_age_problem(quorum) is None) is fresh
     assert bool(fresh_views(quorum)) is fresh

@@ -25,9 +25,7 @@ def status_of_voter_2(*ends: int) -> VoterStatus:
         leader, voter = row("1-a", leader_end, now_ms - back_ms), row("2-b", end, 1_000_000)
         event = poll(leader, voter, row("3-c", leader_end, now_ms - back_ms), hw=leader_end)
         apply(replay, [DecodedRow(second, Millis(now_ms), (event,))])
-    quorum = replay.quorum()
-    assert quorum.poll is not None
-    return voter_statuses(quorum, quorum.poll)[1]
+    return voter_statuses(replay.quorum())[1]
 
 
 @pytest.mark.parametrize("every_s", [1, 7])

@@ -112,7 +112,7 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     ),
     MetricSpec(
         "number_of_voters",
-        "Voters of the metadata partition: the committed set, or the leader's set where the log holds none.",
+        "Voters of the metadata partition: the leader's latest set, or the committed one while no leader answers.",
         value(lambda status: status.voters),
     ),
     MetricSpec(
@@ -218,7 +218,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     ),
     MetricSpec(
         "voters_fetching",
-        "Committed voters that fetch from the leader, the leader included.",
+        "Voters that fetch from the leader, the leader included.",
         value(lambda status: status.voters_fetching),
     ),
     MetricSpec(

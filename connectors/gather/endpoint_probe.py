@@ -2,8 +2,8 @@
 
 An established connection does not show that its host name still resolves: every probe resolves again and opens a new
 connection, which a controller neither logs nor counts. The node is identified with real requests, so only if the
-addresses or the outcome changed, after an inconclusive answer (at once, then every 15 s), and every 30 s, on a
-connection of its own; in between the last answer is used.
+addresses or the outcome changed, or a connection to it ended, after an inconclusive answer (at once, then every 15 s),
+and every 30 s, on a connection of its own; in between the last answer is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,8 +56,9 @@ class EndpointProbe:
         self._loop = client.loop
         self._client = client
         self._nodes = nodes
-        self._results: dict[ProbeTarget, tuple[Probe, float]] = {}
-        """The last probe of each endpoint that accepts connections, and when to identify the node again."""
+        self._results: dict[ProbeTarget, tuple[Probe, float, float]] = {}
+        """Of each endpoint that accepts connections: the last probe, when it was made, and when to identify the node
+        again."""
 
     async def run(self, output: ObservationWriter, *, interval_ms: int = 5_000) -> None:
         """Probes until cancelled, and writes the results."""
@@ -107,11 +108,16 @@ class EndpointProbe:
                 return None, problem
             return replace(probed, connection=_CONNECTION[problem.reason], detail=problem.detail), None
         last = self._results.get(target)
-        if last is None or set(last[0].addresses) != set(addresses) or self._loop.now() >= last[1]:
+        if last is None or set(last[0].addresses) != set(addresses) or self._is_due(target, *last[1:]):
             last = self._results[target] = await self._identify(target, probed)
         return replace(last[0], addresses=addresses), None
 
-    async def _identify(self, target: ProbeTarget, probed: Probe) -> tuple[Probe, float]:
+    def _is_due(self, target: ProbeTarget, identified_at: float, again_at: float) -> bool:
+        """Returns whether the node is identified again: a process that has restarted may have other settings."""
+        address = Address(target.endpoint.host, target.endpoint.port)
+        return self._loop.now() >= again_at or self._client.has_ended_since(address, identified_at)
+
+    async def _identify(self, target: ProbeTarget, probed: Probe) -> tuple[Probe, float, float]:
         address = Address(target.endpoint.host, target.endpoint.port)
         identified = await self._identified(target.node, address, replace(probed, connection=Connection.ACCEPTED))
         self._client.disconnect(ObservationSource.PROBE, address)
@@ -119,7 +125,8 @@ class EndpointProbe:
         # A first request that timed out on a busy host is sent again by the next probe.
         first = target not in self._results
         pause = _IDENTIFY_EVERY_S if conclusive else 0.0 if first else _IDENTIFY_RETRY_S
-        return identified, self._loop.now() + pause
+        now = self._loop.now()
+        return identified, now, now + pause
 
     async def _identified(self, node: NodeId, address: Address, probed: Probe) -> Probe:
         request = fetch_request(cluster_id=self._nodes.cluster_id)

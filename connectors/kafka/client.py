@@ -55,6 +55,8 @@ class Client:
         self._connections: dict[tuple[ObservationSource, Address], asyncio.Task[tuple[Connection, Visit]]] = {}
         self._backoff = AddressBackoff(loop.now)
         self._gate = ProtocolGate(loop)
+        self._ended: dict[Address, float] = {}
+        """When the newest connection that had served a request ended by itself, in seconds of the loop's clock."""
         self._closed = False
 
     async def send(
@@ -80,7 +82,9 @@ class Client:
         except Exception as problem:
             failure = self._with_sasl_hint(connection, classify(problem))
             connection.close(failure)
-            if not connection.has_served_request:
+            if connection.has_served_request:
+                self._note_end(address)
+            else:
                 failure = self._failed(address, failure)
             visit.end()
             raise failure from problem
@@ -88,6 +92,19 @@ class Client:
         self._gate.prove()
         self._backoff.succeed(address)
         return response
+
+    def _note_end(self, address: Address) -> None:
+        self._ended.pop(address, None)
+        self._ended[address] = self.loop.now()
+        if len(self._ended) > MAX_CONNECTIONS:
+            del self._ended[next(iter(self._ended))]
+
+    def has_ended_since(self, address: Address, since: float) -> bool:
+        """Returns whether a connection that had served requests has ended since then: the process may be another one.
+
+        `since`: in seconds of the loop's clock.
+        """
+        return self._ended.get(address, since) > since
 
     def server_certificate(self, source: ObservationSource, address: Address) -> ServerCertificate | None:
         """Returns the verified certificate of this source's open connection to this address; None without TLS."""
@@ -217,6 +234,8 @@ class Client:
         key = (source, address)
         existing = self._connections.pop(key, None)
         if existing is None or (existing.done() and _established(existing) is None):
+            if _has_served(existing):
+                self._note_end(address)
             if (problem := self._gate.problem() or self._backoff.problem(address)) is not None:
                 raise problem
             existing = self.loop.spawn(self._open(address))
@@ -288,6 +307,13 @@ def _established(opened: "asyncio.Task[tuple[Connection, Visit]] | None") -> Con
         return None
     connection, _ = opened.result()
     return None if connection.closed else connection
+
+
+def _has_served(opened: "asyncio.Task[tuple[Connection, Visit]] | None") -> bool:
+    """Returns whether requests were answered on this connection, which may have ended."""
+    if opened is None or not opened.done() or opened.cancelled() or opened.exception() is not None:
+        return False
+    return opened.result()[0].has_served_request
 
 
 def _closed_by_us() -> ObservationError:

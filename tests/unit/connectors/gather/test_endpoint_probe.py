@@ -171,6 +171,24 @@ def test_a_probe_between_two_identifications_has_the_addresses_in_their_present_
         assert run_probe(port, count=4, dns=lookup).addresses == ("127.0.0.2", "127.0.0.1")
 
 
+@pytest.mark.parametrize(("ended", "identified"), [(False, 1), (True, 4)])
+def test_a_node_is_identified_again_when_a_connection_to_it_has_ended(
+    run_probe: ProbeRunner, monkeypatch: pytest.MonkeyPatch, ended: bool, identified: int
+) -> None:
+    """Its process may be another one, with another certificate, role or list of voters."""
+    sent: list[Any] = []
+
+    async def send(_: Client, __: object, request: Any, **___: object) -> Any:
+        sent.append(request)
+        raise ObservationError(Reason.WRONG_CLUSTER, "")
+
+    monkeypatch.setattr(Client, "send", send)
+    monkeypatch.setattr(Client, "has_ended_since", lambda *_: ended)
+    with FakeNode(never_answers).up() as port:
+        run_probe(port, count=4)
+    assert len(sent) == identified
+
+
 def assert_connections(node: FakeNode, count: int) -> None:
     """Each probe connects; the first two also identify the node, which may accept the last connection later."""
     assert node.connections == count

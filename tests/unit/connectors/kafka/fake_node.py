@@ -132,12 +132,12 @@ def rejects_login(peer: socket.socket) -> None:
     send(peer, correlation, body + (struct.pack(">q", 0) if version >= 1 else b""), flexible=False)
 
 
-def answers_describe_cluster(cluster_id: bytes) -> Behaviour:
-    """Answers every DescribeCluster request."""
+def answers_describe_cluster(cluster_id: bytes, *, most: int = 10**9) -> Behaviour:
+    """Answers so many DescribeCluster requests of a connection, and then ends it."""
 
     def answer(peer: socket.socket) -> None:
         answer_api_versions(peer)
-        while True:
+        for _ in range(most):
             _, version, correlation = read_request(peer)
             assert version == 2
             encoded_id = bytes([len(cluster_id) + 1]) + cluster_id

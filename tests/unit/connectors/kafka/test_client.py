@@ -5,7 +5,7 @@ import socket
 import ssl
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -68,6 +68,19 @@ def test_connection_is_reused_for_the_next_request(loop: EventLoop) -> None:
         assert [cluster_id(loop, client, port) for _ in range(3)] == ["the-cluster"] * 3
     assert node.connections == 1
     assert rate_limiter.requests_sent == 4, "ApiVersions is counted too"
+
+
+def test_a_connection_that_served_requests_and_ended_is_noted(loop: EventLoop) -> None:
+    client = client_of(loop, {})
+    with FakeNode(answers_describe_cluster(b"abc", most=1)).up() as port:
+        address = Address("localhost", port)
+        cluster_id(loop, client, port)
+        since = loop.now()
+        assert not client.has_ended_since(address, since)
+        with suppress(ObservationError):  # Another connection is opened if the end is known before the request.
+            cluster_id(loop, client, port)
+        assert client.has_ended_since(address, since)
+        assert not client.has_ended_since(address, loop.now())
 
 
 @pytest.mark.parametrize(("known", "sent"), [((0, 1), 1), ((0, 2), 2), ((0, 9), 2)])

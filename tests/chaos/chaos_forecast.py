@@ -89,6 +89,8 @@ class ChaosForecast:
             if login:
                 settings = replace(self.monitor.monitor.settings, access=Access(protocol=login["security_protocol"]))
                 self.monitor.monitor.settings = settings
+            # Each round starts controllers again: that is no loop.
+            self.monitor.set_thresholds({})
             self.context = ChaosContext(
                 lab=lab,
                 facts=FactLog(),

@@ -48,6 +48,8 @@ OVER_SHARE = 0.25
 SURVIVES_S = 60.0
 """How long a quorum may take to commit, and a restarted controller to be level, on a busy machine."""
 CURRENT_S = 20.0
+LATE_MS = 1_000
+"""The leader answers a waiting fetch half a second later, also one of a process that has ended: it notes that time."""
 NEW_RECORDS = 2
 """More committed records than a fetch that was under way may have acknowledged; a leader writes two a second."""
 HEALTHY_POLLS = 4
@@ -305,11 +307,11 @@ def _is_polled_again(before: Poll | None, quorum: Quorum) -> bool:
 
 def is_current(quorum: Quorum, since_ms: float) -> bool:
     """Returns whether no observation that counts now, and no fetch in the newest poll, is from before this time."""
-    ages, poll = quorum.ages, quorum.poll
-    if quorum.now_ms < since_ms + ages.fetch_ms:
+    fetch_ms, poll = quorum.ages.fetch_ms + LATE_MS, quorum.poll
+    if quorum.now_ms < since_ms + fetch_ms:
         return False
     facts = [one for node in quorum.nodes.values() for one in (node.probe, node.view) if one is not None]
     observed_ms = [one.observed_at_ms for one in facts]
     if poll is not None and quorum.has_current_poll:
-        observed_ms.append(Millis(poll.observed_at_ms - ages.fetch_ms))
+        observed_ms.append(Millis(poll.observed_at_ms - fetch_ms))
     return all(at_ms >= since_ms for at_ms in observed_ms)

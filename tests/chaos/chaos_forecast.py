@@ -32,7 +32,7 @@ from tests.eventually import eventually
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 from tests.lab_security import ADMIN
-from tests.simulation.forecast import LOSE, RESTART, UNUSED_PATHS, Answer, answers_of
+from tests.simulation.forecast import LATE_MS, LOSE, RESTART, UNUSED_PATHS, Answer, answers_of
 
 FORECAST_FAULTS = (*CLUSTER_FAULTS, *ACCESS_FAULTS)
 """Not a full disk: a controller writes into its last page for half a minute, and only then, or at its start, ends."""
@@ -48,8 +48,6 @@ OVER_SHARE = 0.25
 SURVIVES_S = 60.0
 """How long a quorum may take to commit, and a restarted controller to be level, on a busy machine."""
 CURRENT_S = 20.0
-LATE_MS = 1_000
-"""The leader answers a waiting fetch half a second later, also one of a process that has ended: it notes that time."""
 NEW_RECORDS = 2
 """More committed records than a fetch that was under way may have acknowledged; a leader writes two a second."""
 HEALTHY_POLLS = 4
@@ -306,7 +304,11 @@ def _is_polled_again(before: Poll | None, quorum: Quorum) -> bool:
 
 
 def is_current(quorum: Quorum, since_ms: float) -> bool:
-    """Returns whether no observation that counts now, and no fetch in the newest poll, is from before this time."""
+    """Returns whether no observation that counts now, and no fetch in the newest poll, is from before this time.
+
+    A leader answers a waiting fetch half a second later, also one of a process that has ended, and one that is cut off
+    answers as leader for seconds.
+    """
     fetch_ms, poll = quorum.ages.fetch_ms + LATE_MS, quorum.poll
     if quorum.now_ms < since_ms + fetch_ms:
         return False

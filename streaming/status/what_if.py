@@ -15,7 +15,7 @@ from rules.analysis.electability import (
     voters_now,
     without_doubtful,
 )
-from rules.analysis.leadership import current_leader
+from rules.analysis.leadership import current_leader, disagreeing_views
 from rules.analysis.votes import COMPARE, unproved
 from rules.finding import Plain
 from rules.formatting import and_join, numbered, plural, visible
@@ -56,6 +56,8 @@ class Controllers:
     """The controllers of which it is unknown whether the others reach them, or they take part, and why."""
     advice: str = ""
     """How to find that out; empty if it is not known either."""
+    elsewhere: frozenset[NodeId] = frozenset()
+    """The controllers that report another leader, or none: that they fetch is older than their report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,7 @@ def controllers_of_quorum(quorum: Quorum) -> Controllers:
         assumed=tuple(_assumed(now.members)),
         doubtful=now.doubtful,
         advice=COMPARE if quorum.derived(unproved) else "",
+        elsewhere=frozenset(view.node for view in disagreeing_views(quorum) if view.node is not None),
     )
 
 
@@ -215,7 +218,8 @@ def _staying_leader(controllers: Controllers, change: Change, after: Sequence[Re
     if any(one.can_lead and one.announced_in_vain for one in after if one.key.id == leader):
         # Whether the others were connected to it before its endpoint ceased to reach it is not known.
         return None
-    alive = [one.key.id for one in after if one.alive and (leader in can_lead or one.key.id not in change.restarted)]
+    following = [one.key.id for one in after if one.alive and one.key.id not in controllers.elsewhere]
+    alive = [node for node in following if leader in can_lead or node not in change.restarted]
     return leader if leader in alive and len(alive) >= controllers.voters.majority else None
 
 

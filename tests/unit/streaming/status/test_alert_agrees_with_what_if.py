@@ -135,3 +135,14 @@ def test_certificates_of_two_authorities_count_by_the_one_of_most() -> None:
         return what_if(controllers, Change(moved={}, lost=frozenset(map(NodeId, lost)), restarted=None)).electable
 
     assert (answer(), answer(1), answer(2)) == (True, True, None)
+
+
+def test_a_leader_stays_only_with_a_majority_that_follows_it() -> None:
+    """A former leader that is cut off polls as in sync: its own row was, when it led."""
+    lost = frozenset({NodeId(1)})
+    alone = Change(moved={}, lost=lost, restarted=lost)
+    healthy, cut_off = (controllers_of_quorum(situation(*one)) for one in ((), ("view 2 none epoch 6",)))
+
+    assert (what_if(healthy, alone).leader_stays, what_if(healthy, alone).electable) == (3, True)
+    assert (what_if(cut_off, alone).leader_stays, what_if(cut_off, alone).electable) == (None, None)
+    assert "reports no leader" in (what_if(cut_off, alone).unknown or "")

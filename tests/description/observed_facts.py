@@ -53,6 +53,8 @@ def _probe(name: str, probe: Probe, times: Times) -> str:
         words.append(f"with roles {listed(probe.roles)}")
     if probe.controller_login is not None:
         words.append(f"logs in to controllers with {probe.controller_login}")
+    if probe.former_reason is not None:
+        words.append(f"answered before with {probe.former_reason}")
     if probe.returned_at_ms:
         words.append(f"started at {listed(times.at(at_ms) for at_ms in probe.returned_at_ms)}")
     if probe.certificate is not None:

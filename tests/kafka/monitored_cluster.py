@@ -96,7 +96,13 @@ class MonitoredCluster:
 
     def assert_outputs_agree(self) -> None:
         """Asserts that no two outputs of this moment contradict each other, the alerts that fire among them."""
-        firing = self.monitor.firing(None, ()).alerts
+        tracked = self.monitor.tracked.conditions
+        # What is not found any more keeps its text until it resolves.
+        firing = [
+            one
+            for one in self.monitor.firing(None, ()).alerts
+            if tracked[f"{one.rule} {one.subject}"].clearing_since_ms is None
+        ]
         assert_outputs_agree(self.machine.quorum(), thresholds=self.monitor.settings.thresholds, firing=firing)
 
     def wait_until_observed(self) -> None:

@@ -22,9 +22,9 @@ def test_the_maximum_lag_is_that_of_a_voter_and_not_of_an_observer() -> None:
         (("observer 4",), (3, 1, 0, 0)),
         # A voter's id on a new disk.
         (("observer 2-new",), (3, 1, 0, 0)),
-        (("adding 4",), (3, 0, 1, 0)),
-        # It is a voter until its removal is committed.
-        (("removing 1",), (3, 0, 0, 1)),
+        # The leader counts votes by its latest set, also before it is committed.
+        (("adding 4",), (4, 0, 1, 0)),
+        (("removing 1",), (2, 0, 0, 1)),
         # The same id on another disk is another voter.
         (("removing 2", "adding 2-new"), (3, 0, 1, 1)),
         # An election truncated the addition.

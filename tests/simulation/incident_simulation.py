@@ -102,11 +102,12 @@ class IncidentSimulation(Simulation):
         names = {"id": NodeId(node), "incarnation_id": incarnation}
         self.write(ControllerRegistration, **names, endpoints=(endpoint,), features=features)
 
-    def register_broker(self, broker: int, *log_dirs: str) -> None:
+    def register_broker(self, broker: int, *log_dirs: str, endpoints: tuple[Endpoint, ...] = ()) -> None:
         """Writes the registration of a broker that starts, alive, with these log directories online."""
         features = self.ground_truth.oracle.controllers[self.leader.id].features
         incarnation = f"start of {broker} at {self.now_ms}"
         fields = new_broker(broker, incarnation, fenced=False, features=features)
+        fields |= {"endpoints": endpoints} if endpoints else {}
         self.write(BrokerRegistration, **fields, log_dirs=tuple(map(DirectoryId, log_dirs)))
 
     def change(

@@ -61,6 +61,16 @@ def unregister_running_broker(scene: IncidentSimulation) -> Iterator[int]:
     scene.register_broker(broker.id)
 
 
+@incident("broker-registrations-conflict", static=True)
+def advertise_the_address_of_another_broker(scene: IncidentSimulation) -> Iterator[int]:
+    """A broker starts with the configuration of another one, but for its node.id."""
+    one, other = scene.brokers[:2]
+    address = Endpoint(listener="PLAINTEXT", host=f"b{one.id}.test", port=9092)
+    scene.register_broker(other.id, endpoints=(address,))
+    yield scene.fires("broker-registrations-conflict", f"endpoint {address}")
+    scene.register_broker(other.id)
+
+
 @incident("no-broker", static=True)
 def unregister_all_brokers(scene: IncidentSimulation) -> Iterator[int]:
     for broker in scene.brokers:

@@ -318,7 +318,7 @@ def _all_refuse(quorum: Quorum) -> bool:
     where no endpoint of a voter is recorded, those from which a leader has answered before count.
     """
     if recorded := controller_endpoints(quorum):
-        return all(quorum.process(node) is Process.DOWN for node in recorded)
+        return all(quorum.nodes[node].is_down for node in recorded)
     refused = {failure.endpoint for failure in _failures_since_leader(quorum, {Reason.REFUSED})}
     known = bool(_leader_answers_ms(quorum)) and _asked_controllers(quorum) <= refused
     return known and len(_distinct(quorum, refused)) >= number_of_voters(quorum)
@@ -326,11 +326,8 @@ def _all_refuse(quorum: Quorum) -> bool:
 
 def _running(quorum: Quorum, answered: Collection[str]) -> _Running:
     """Returns which voters may run while no leader answers, of those for which it is recorded where they listen."""
-    recorded, nodes, heard = (
-        controller_endpoints(quorum),
-        quorum.derived(_nodes_by_address),
-        _distinct(quorum, answered),
-    )
+    recorded, nodes = controller_endpoints(quorum), quorum.derived(_nodes_by_address)
+    heard = _distinct(quorum, answered)
     others = [
         node for node, own in recorded.items() if node not in heard and not _takes_no_part(quorum, node, map(str, own))
     ]
@@ -342,7 +339,7 @@ def _running(quorum: Quorum, answered: Collection[str]) -> _Running:
 def _takes_no_part(quorum: Quorum, node: NodeId, addresses: Iterable[str]) -> bool:
     """Returns whether a voter is down or hung, or answered before and is not reached now."""
     facts = quorum.nodes[node]
-    if facts.refuses_elsewhere or facts.process in (Process.DOWN, Process.HUNG):
+    if facts.is_down or facts.process is Process.HUNG:
         return True
     known = {*addresses}
     if facts.is_out_of_sight:
@@ -399,7 +396,7 @@ def _followed_leader(quorum: Quorum, reporting: Collection[FailedObservation]) -
     if len(leaders) != 1 or any(view.node == leaders[0] for view in views if view.endpoint in answered):
         return None
     leader = leaders[0]
-    if quorum.process(leader) is Process.DOWN or (leader in quorum.nodes and quorum.nodes[leader].refuses_elsewhere):
+    if leader in quorum.nodes and quorum.nodes[leader].is_down:
         return None
     current = {*answered} - _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
     following = [

@@ -241,6 +241,11 @@ class NodeFacts:
         return tuple(sorted({one.endpoint for one in failed})) if refused else ()
 
     @property
+    def is_down(self) -> bool:
+        """Whether no process listens where the others dial it, or at any other address where it answered before."""
+        return self.process is Process.DOWN or bool(self.refuses_elsewhere)
+
+    @property
     def _timed_out(self) -> bool:
         """Whether a request for the log or a poll timed out there."""
         return any(

@@ -8,6 +8,7 @@ and every 30 s, on a connection of its own; in between the last answer is used.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
@@ -49,6 +50,15 @@ _CONNECTION = {
 }
 
 
+class _Identified(NamedTuple):
+    """The newest identification of the node at an endpoint. Times are in seconds of the loop's clock."""
+
+    probe: Probe
+    at: float
+    again_at: float
+    """When the node is identified again."""
+
+
 class EndpointProbe:
     """Probes one cluster's endpoints. `run` ends only because of a bug, and can then be called again."""
 
@@ -56,9 +66,8 @@ class EndpointProbe:
         self._loop = client.loop
         self._client = client
         self._nodes = nodes
-        self._results: dict[ProbeTarget, tuple[Probe, float, float]] = {}
-        """Of each endpoint that accepts connections: the last probe, when it was made, and when to identify the node
-        again."""
+        self._results: dict[ProbeTarget, _Identified] = {}
+        """By endpoint that accepts connections."""
 
     async def run(self, output: ObservationWriter, *, interval_ms: int = 5_000) -> None:
         """Probes until cancelled, and writes the results."""
@@ -108,16 +117,16 @@ class EndpointProbe:
                 return None, problem
             return replace(probed, connection=_CONNECTION[problem.reason], detail=problem.detail), None
         last = self._results.get(target)
-        if last is None or set(last[0].addresses) != set(addresses) or self._is_due(target, *last[1:]):
+        if last is None or set(last.probe.addresses) != set(addresses) or self._is_due(target, last):
             last = self._results[target] = await self._identify(target, probed)
-        return replace(last[0], addresses=addresses), None
+        return replace(last.probe, addresses=addresses), None
 
-    def _is_due(self, target: ProbeTarget, identified_at: float, again_at: float) -> bool:
+    def _is_due(self, target: ProbeTarget, last: _Identified) -> bool:
         """Returns whether the node is identified again: a process that has restarted may have other settings."""
         address = Address(target.endpoint.host, target.endpoint.port)
-        return self._loop.now() >= again_at or self._client.has_ended_since(address, identified_at)
+        return self._loop.now() >= last.again_at or self._client.has_ended_since(address, last.at)
 
-    async def _identify(self, target: ProbeTarget, probed: Probe) -> tuple[Probe, float, float]:
+    async def _identify(self, target: ProbeTarget, probed: Probe) -> _Identified:
         address = Address(target.endpoint.host, target.endpoint.port)
         identified = await self._identified(target.node, address, replace(probed, connection=Connection.ACCEPTED))
         self._client.disconnect(ObservationSource.PROBE, address)
@@ -126,7 +135,7 @@ class EndpointProbe:
         first = target not in self._results
         pause = _IDENTIFY_EVERY_S if conclusive else 0.0 if first else _IDENTIFY_RETRY_S
         now = self._loop.now()
-        return identified, now, now + pause
+        return _Identified(probe=identified, at=now, again_at=now + pause)
 
     async def _identified(self, node: NodeId, address: Address, probed: Probe) -> Probe:
         request = fetch_request(cluster_id=self._nodes.cluster_id)

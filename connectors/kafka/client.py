@@ -234,7 +234,7 @@ class Client:
         key = (source, address)
         existing = self._connections.pop(key, None)
         if existing is None or (existing.done() and _established(existing) is None):
-            if _has_served(existing):
+            if (former := _opened(existing)) is not None and former.has_served_request:
                 self._note_end(address)
             if (problem := self._gate.problem() or self._backoff.problem(address)) is not None:
                 raise problem
@@ -301,19 +301,17 @@ def short_client(cluster: ClusterConnection) -> Iterator[tuple[EventLoop, Client
         yield loop, client
 
 
-def _established(opened: "asyncio.Task[tuple[Connection, Visit]] | None") -> Connection | None:
-    """Returns the connection, once it is opened and until it is closed."""
-    if opened is None or not opened.done() or opened.cancelled() or opened.exception() is not None:
+def _opened(opening: "asyncio.Task[tuple[Connection, Visit]] | None") -> Connection | None:
+    """Returns the connection, once it is opened; it may be closed since."""
+    if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
         return None
-    connection, _ = opened.result()
-    return None if connection.closed else connection
+    return opening.result()[0]
 
 
-def _has_served(opened: "asyncio.Task[tuple[Connection, Visit]] | None") -> bool:
-    """Returns whether requests were answered on this connection, which may have ended."""
-    if opened is None or not opened.done() or opened.cancelled() or opened.exception() is not None:
-        return False
-    return opened.result()[0].has_served_request
+def _established(opening: "asyncio.Task[tuple[Connection, Visit]] | None") -> Connection | None:
+    """Returns the connection, once it is opened and until it is closed."""
+    connection = _opened(opening)
+    return None if connection is None or connection.closed else connection
 
 
 def _closed_by_us() -> ObservationError:

@@ -327,13 +327,15 @@ def _all_refuse(quorum: Quorum) -> bool:
 def _running(quorum: Quorum, answered: Collection[str]) -> _Running:
     """Returns which voters may run while no leader answers, of those for which it is recorded where they listen."""
     recorded, nodes = controller_endpoints(quorum), quorum.derived(_nodes_by_address)
-    heard = _distinct(quorum, answered)
+    answering = _distinct(quorum, answered)
     others = [
-        node for node, own in recorded.items() if node not in heard and not _takes_no_part(quorum, node, map(str, own))
+        node
+        for node, own in recorded.items()
+        if node not in answering and not _takes_no_part(quorum, node, map(str, own))
     ]
     # A node that answers at an address of which none is known is one of the voters too, behind a load balancer.
     unknown = len({*answered} - nodes.keys())
-    return _Running(number=len(recorded.keys() & heard) + len(others), may_lead=others[unknown:])
+    return _Running(number=len(recorded.keys() & answering) + len(others), may_lead=others[unknown:])
 
 
 def _takes_no_part(quorum: Quorum, node: NodeId, addresses: Iterable[str]) -> bool:
@@ -342,7 +344,7 @@ def _takes_no_part(quorum: Quorum, node: NodeId, addresses: Iterable[str]) -> bo
     if facts.is_down or facts.process is Process.HUNG:
         return True
     known = {*addresses}
-    if facts.is_out_of_sight:
+    if facts.is_unobserved:
         known |= {address for address, one in quorum.derived(_nodes_by_address).items() if one == node}
     silent = _failing(quorum, _SILENT_REASONS, _RECENT_MS)
     return (facts.process is Process.NOT_REACHED or not silent.isdisjoint(known)) and _path_worked(quorum)

@@ -84,9 +84,9 @@ def denied_before_outage(quorum: Quorum) -> Mapping[NodeId, str]:
     """
     if quorum.log_fetched_at_ms is None:
         return {}
-    voters = {node: one for node, one in quorum.nodes.items() if node in quorum.voting_ids}
-    now = {node: one.accepts.why for node, one in voters.items() if one.accepts.answer is Acceptance.DENIED}
-    return {**{node: why for node, one in voters.items() if (why := denied_last(one))}, **now}
+    voting, now = quorum.voting_ids, quorum.derived(denying)
+    said = {node: one.accepts.why if node in now else denied_last(one) for node, one in quorum.nodes.items()}
+    return {node: why for node, why in said.items() if why and node in voting}
 
 
 def _unlike_authorities(quorum: Quorum) -> Mapping[NodeId, str]:

@@ -2,23 +2,23 @@
 
 What it means
     Kafka registers a broker with the advertised.listeners that it names, and does not compare them with those of the
-    others. Both are alive, and no alert of Kafka shows it.
+    others. Both are alive, and no metric of Kafka shows it.
 
     - Two brokers advertise one address. Whoever is sent to one of them reaches the process that listens there, which
       is the other one or none: requests for the partitions that the wrong one leads fail or time out, from clients and
       from the brokers that replicate them.
-    - A broker has no listener of a name that most others have. Clients that use that listener are told of no leader for
-      the partitions that this broker leads (LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE).
+    - A broker has no listener of a name that most others have. Clients that use that listener get no address of the
+      leader for the partitions that this broker leads (LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE).
 
     Only brokers that are alive are compared: an address may pass from a broker that is down to another one. A listener
-    that is added in a rolling restart is missing at some brokers until its end: `roll` waits for that.
+    that is added in a rolling restart is missing at some brokers until its end: the threshold `roll` allows for that.
 
-    Two brokers with one directory id are no case: Kafka refuses the second registration.
+    Two brokers with one directory id are not compared: Kafka refuses the second registration.
 
 What to do
-    1. Two addresses: look at which broker listens there (its node.id is in its configuration). The one that registered
-       last is the first to check. Correct its advertised.listeners and restart it.
-    2. A listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the broker.
+    1. One address of two brokers: find out which of them listens there (node.id in its configuration). Check first the
+       one that registered last. Correct the advertised.listeners of the other one, and restart it.
+    2. A missing listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the broker.
 
 What not to do
     Do not unregister one of the brokers: it is alive, and registers again. Do not move its partitions before you know
@@ -30,7 +30,6 @@ from collections.abc import Iterable
 
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, utc_text
-from rules.model.identifiers import NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -41,6 +40,8 @@ ROLL = Threshold(
     meaning="how long a broker may lack a listener that most others have: a rolling restart that adds one takes about "
     "as long",
 )
+_MOST_LISTED = 8
+"""How many brokers of one address the evidence lists."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -75,9 +76,10 @@ def _one_address(brokers: list[BrokerRegistration], place: tuple[str, int]) -> F
         f"{utc_text(newest.at.timestamp_ms)}.",
         evidence={
             "address": address,
-            "brokers": [one.id for one in brokers],
-            "endpoints": {str(one.id): _endpoints(one) for one in brokers},
-            "registered_at": {str(one.id): utc_text(one.at.timestamp_ms) for one in brokers},
+            "brokers": [one.id for one in brokers[:_MOST_LISTED]],
+            "number_of_brokers": len(brokers),
+            "endpoints": {str(one.id): _endpoints(one) for one in brokers[:_MOST_LISTED]},
+            "registered_at": {str(one.id): utc_text(one.at.timestamp_ms) for one in brokers[:_MOST_LISTED]},
         },
         remedy=(
             f"# Find out which of brokers {and_join(one.id for one in brokers)} listens at {address}: node.id in the "
@@ -94,17 +96,17 @@ def _without_listener(
     alive: list[BrokerRegistration], broker: BrokerRegistration, lacking: list[str], thresholds: Thresholds
 ) -> Finding:
     names = f"{'listener' if len(lacking) == 1 else 'listeners'} {and_join(lacking)}"
-    others = [one.id for one in alive if _listeners(one).issuperset(lacking)]
+    having = sum(_listeners(one).issuperset(lacking) for one in alive)
     return Finding(
         subject=Subject("broker", broker.id),
         severity=Severity.WARNING,
-        summary=f"Broker {broker.id} has no {names}, which {_count(others, alive)} have. Clients that use it are told "
-        "of no leader for the partitions that this broker leads.",
+        summary=f"Broker {broker.id} has no {names}, which {having} of {len(alive)} brokers have. Clients that use it "
+        "get no address of the leader for the partitions that this broker leads.",
         evidence={
             "broker": broker.id,
             "lacks": [*lacking],
             "endpoints": _endpoints(broker),
-            "brokers_with_it": [*others],
+            "brokers_with_it": having,
             "registered_at": utc_text(broker.at.timestamp_ms),
         },
         remedy=(
@@ -115,10 +117,6 @@ def _without_listener(
         starts=(broker.id,),
         hold_ms=thresholds.ms(ROLL.name),
     )
-
-
-def _count(others: list[NodeId], alive: list[BrokerRegistration]) -> str:
-    return f"{len(others)} of {len(alive)} brokers"
 
 
 def _endpoints(broker: BrokerRegistration) -> list[Plain]:

@@ -67,15 +67,21 @@ CURED_BY_RESTART = frozenset({EndpointFault.CERTIFICATE, EndpointFault.NOT_SERVI
 class EndpointDoubt(StrEnum):
     """Why it is unknown whether an endpoint that was probed reaches its voter."""
 
-    RESOLVER_FAILED = "the resolver of the monitor's host failed"
-    TIMED_OUT = "a connection from the monitor's host timed out"
-    UNREACHABLE = "unreachable from the monitor's host"
-    ISSUER = "only the monitor is known not to trust the certificate's authority"
-    MONITOR_CLOCK = "the certificate is valid by the leader's clock"
-    NO_CERTIFICATE_ACCEPTED = "the monitor accepts no voter's certificate"
-    REFUSES = "it refuses connections, and whether the voter fetches is unknown"
-    UNANSWERED = "it does not answer a new connection, and whether the voter fetches is unknown"
-    NONE_ANSWERS = "no voter answers a new connection"
+    RESOLVER_FAILED = "resolver-failed"
+    TIMED_OUT = "timed-out"
+    UNREACHABLE = "unreachable"
+    ISSUER = "issuer"
+    """Only the monitor is known not to trust the certificate's authority."""
+    MONITOR_CLOCK = "monitor-clock"
+    """The certificate is valid by the leader's clock."""
+    NO_CERTIFICATE_ACCEPTED = "no-certificate-accepted"
+    """The monitor accepts no voter's certificate."""
+    REFUSES = "refuses"
+    """It refuses connections, and whether the voter fetches is unknown."""
+    UNANSWERED = "unanswered"
+    """It does not answer a new connection, and whether the voter fetches is unknown."""
+    NONE_ANSWERS = "none-answers"
+    """No voter answers a new connection."""
 
 
 def is_unanswered(probe: Probe) -> bool:

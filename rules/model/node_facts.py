@@ -221,14 +221,14 @@ class NodeFacts:
         return self.probe is not None and self.probe.served_by_another
 
     @property
-    def is_out_of_sight(self) -> bool:
+    def is_unobserved(self) -> bool:
         """Whether nothing current shows what is at its endpoint: its name is not resolved or it is not reached."""
         return self.probe is None or self.probe.connection not in (Connection.ACCEPTED, Connection.REFUSED)
 
     @cached_property
     def refuses_elsewhere(self) -> tuple[str, ...]:
-        """HOST:PORT of the other addresses at which it answered, if all of them refuse connections, and no endpoint of
-        it is in sight: it is down."""
+        """HOST:PORT of the other addresses at which it answered, if all of them refuse connections, and its endpoint
+        cannot be observed: it is down."""
         failed = [
             one
             for one in self.quorum.failures
@@ -237,7 +237,7 @@ class NodeFacts:
             and one.source in (ObservationSource.LOG, ObservationSource.QUORUM)
             and self.quorum.is_current(one.last_at_ms, Millis(self.quorum.ages.probe_ms))
         ]
-        refused = self.is_out_of_sight and {one.reason for one in failed} == {Reason.REFUSED}
+        refused = self.is_unobserved and {one.reason for one in failed} == {Reason.REFUSED}
         return tuple(sorted({one.endpoint for one in failed})) if refused else ()
 
     @property

@@ -16,9 +16,10 @@ What it means
     Two brokers with one directory id are not compared: Kafka refuses the second registration.
 
 What to do
-    1. One address of two brokers: find out which of them listens there (node.id in its configuration). Check first the
-       one that registered last. Correct the advertised.listeners of the other one, and restart it.
-    2. A missing listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the broker.
+    1. One address of two brokers: find out which of them listens there (node.id in its configuration). Correct the
+       advertised.listeners of the other one, and restart it. Often it is the one that registered last.
+    2. A missing listener: add it to listeners, advertised.listeners and listener.security.protocol.map, and restart the
+       broker.
 
 What not to do
     Do not unregister one of the brokers: it is alive, and registers again. Do not move its partitions before you know

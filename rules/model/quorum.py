@@ -218,10 +218,6 @@ class Quorum:
         fact: _FactT = self._derived[compute]
         return fact
 
-    def forget_derived(self) -> None:
-        """Makes `derived` compute every fact again."""
-        self._derived.clear()
-
 
 def _has_current_poll(quorum: Quorum) -> bool:
     poll = quorum.poll

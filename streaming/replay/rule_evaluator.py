@@ -28,7 +28,7 @@ _MOVING: Mapping[type, tuple[str, ...]] = {
         *("now_ms", "log_fetched_at_ms", "high_watermark", "high_watermark_since_ms", "last_offset"),
         *("newest_timestamp_ms", "idle_ms", "silent_ms"),
     ),
-    Poll: ("observed_at_ms", "high_watermark", "clock_ahead_ms"),
+    Poll: ("observed_at_ms", "high_watermark", "clock_ahead_ms", "answer_ms"),
     Replica: ("log_end_offset", "last_fetch_ms", "last_caught_up_ms"),
     ReplicaHistory: ("last_seen_at_ms", "last_log_end_offset", "last_leader_epoch"),
     Probe: ("observed_at_ms",),

@@ -75,6 +75,7 @@ class ScriptRun:
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
             "serve-none": self.serve_none,
+            "late": lambda lag, *nodes: _each(lambda node: self.cluster.be_late(node, milliseconds(lag)), nodes),
             "hang": lambda node: self.cluster.hang(int(node)),
             "noops": self.noops,
             "resign": self.cluster.resign,

@@ -355,6 +355,17 @@ def fill_disks(scene: IncidentSimulation) -> Iterator[int]:
         node.disk_full = False
 
 
+@incident("commits-slow", static=True)
+def slow_followers(scene: IncidentSimulation) -> Iterator[int]:
+    """Each follower runs for a moment and stands still, again and again; so it fetches before an election is due."""
+    followers = scene.followers
+    for node in followers:
+        node.pause_ms = 1_800
+    yield scene.fires("commits-slow", "quorum", after_s=60.0)
+    for node in followers:
+        node.pause_ms = 0
+
+
 @incident("controller-stuck", static=True)
 def hang_event_thread(scene: IncidentSimulation) -> Iterator[int]:
     leader = scene.leader

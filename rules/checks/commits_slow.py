@@ -51,8 +51,8 @@ from rules.remedies.remedy_commands import bring_in_sync, describe_replication
 SLOW = Threshold(
     name="slow",
     default=0.5,
-    meaning="how long a record waits on average from when on people notice it, in steps of 0.1 s. A majority in another "
-    "region takes one round trip, 0.1 to 0.2 s",
+    meaning="how long a record waits on average from when on people notice it, in steps of 0.1 s. A majority in "
+    "another region takes one round trip, 0.1 to 0.2 s",
 )
 ELECTION_NEAR = Threshold(
     name="election_near",

@@ -48,6 +48,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         log_fetched_at_ms=state.log_fetched_at_ms,
         poll=_poll(state.poll_history.newest, image),
         histories={one.history.key: one.history for one in state.poll_history.replicas},
+        commit_wait=state.poll_history.waits.seen(),
         removals=state.removals,
         controllers=image.controllers,
         brokers=image.brokers,

@@ -55,6 +55,10 @@ class ScriptedNode:
     regressed_until_ms: int | None = None
     """Its log was restored from an older copy; it has caught up at this time."""
     update_due_ms: int | None = None
+    late_ms: int = 0
+    """It fetches, and lags by so much, since this time and offset."""
+    late_since_ms: int = 0
+    late_from: int = 0
     cut_off: bool = False
     """It runs and answers the monitor, but hears none of the other controllers."""
     supports: int = 27
@@ -303,6 +307,11 @@ class ScriptedQuorum:
         """Runs kafka-features upgrade."""
         self.records.feature("metadata.version", metadata_version)
 
+    def be_late(self, node: int, lag_ms: int) -> None:
+        """Lets a controller lag by so much from now on."""
+        late = self.nodes[node]
+        late.late_ms, late.late_since_ms, late.late_from = lag_ms, self.now_ms, self.records.offset
+
     def hang(self, number: int) -> None:
         """The event thread of a controller hangs: while it is active it appends nothing, and answers."""
         self.hanging.add(number)
@@ -503,6 +512,9 @@ class ScriptedQuorum:
             end = self.records.offset
             if node.regressed_until_ms is not None and self.now_ms < node.regressed_until_ms:
                 end, caught_up_ms = node.end_offset, Millis(now - 20 * SECOND)
+            if node.late_ms:
+                end = max(end - node.late_ms // 500, node.late_from)
+                caught_up_ms = Millis(max(now - node.late_ms, node.late_since_ms + self.records.clock_ahead_ms))
             return Replica(
                 key=key, log_end_offset=Offset(end), last_fetch_ms=fetched_ms, last_caught_up_ms=caught_up_ms
             )

@@ -75,6 +75,8 @@ class ScriptRun:
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
             "serve-none": self.serve_none,
+            "churn": self.churn,
+            "late": lambda lag, *nodes: _each(lambda node: self.cluster.be_late(node, milliseconds(lag)), nodes),
             "hang": lambda node: self.cluster.hang(int(node)),
             "noops": self.noops,
             "resign": self.cluster.resign,
@@ -146,6 +148,12 @@ class ScriptRun:
             yield from self.tick(down)
             self.cluster.start(int(node))
             yield from self.tick(up)
+
+    def churn(self, partition: str, every: str, times: str) -> Iterator[str]:
+        """churn orders-0 5s 120: broker 102 leaves the ISR or joins it, so many times."""
+        for at in range(int(times)):
+            append(self.cluster.records, f"change {partition} isr {('101', '101,102')[at % 2]}")
+            yield from self.tick(every)
 
     def fail_to_start(self, node: str, down: str, up: str, times: str) -> Iterator[str]:
         """fail-to-start 3 50s 10s 6: the node is down; six times it accepts connections for 10 s and does no more."""

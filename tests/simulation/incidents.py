@@ -238,6 +238,21 @@ def lose_the_only_replica(scene: IncidentSimulation) -> Iterator[int]:
     scene.write(TopicRemoved, topic_id=topic)
 
 
+@incident("isr-churning", static=True)
+def change_an_isr_again_and_again(scene: IncidentSimulation) -> Iterator[int]:
+    name, replicas = f"churning-{scene.at.offset}", (NodeId(101), NodeId(102))
+    topic = TopicId(f"id-{name}")
+    scene.write(TopicCreated, topic_id=topic, name=name)
+    scene.write(PartitionSet, **new_partition(topic, 0, replicas, in_sync=2))
+    scene.fires("isr-churning", "partitions", after_s=5.0)
+    for _ in range(65):
+        for isr in ((101,), (101, 102)):
+            scene.change(topic, isr=isr)
+            yield 5_000
+    scene.write(TopicRemoved, topic_id=topic)
+    yield 120_000
+
+
 @incident("broker-disk-replaced", static=True)
 def replace_a_broker_s_disk(scene: IncidentSimulation) -> Iterator[int]:
     """The broker of the only replica starts with another disk and leads, empty; then it has the former disk again."""
@@ -353,6 +368,17 @@ def fill_disks(scene: IncidentSimulation) -> Iterator[int]:
     yield scene.fires("high-watermark-stalled", "quorum", after_s=10.0)
     for node in followers:
         node.disk_full = False
+
+
+@incident("commits-slow", static=True)
+def slow_followers(scene: IncidentSimulation) -> Iterator[int]:
+    """Each follower runs for a moment and stands still, again and again; so it fetches before an election is due."""
+    followers = scene.followers
+    for node in followers:
+        node.pause_ms = 1_800
+    yield scene.fires("commits-slow", "quorum", after_s=60.0)
+    for node in followers:
+        node.pause_ms = 0
 
 
 @incident("controller-stuck", static=True)

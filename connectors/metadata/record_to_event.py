@@ -116,6 +116,7 @@ def _broker_registered(at: RecordPosition, values: Values) -> Event:
         in_controlled_shutdown=values["in_controlled_shutdown"],
         features=_features(values["features"]),
         log_dirs=_log_dirs(values),
+        zookeeper_mode=values.get("is_migrating_zk_broker", False),
     )
 
 

@@ -9,7 +9,9 @@ What it means
     - A controlled shutdown: the broker has asked to leave, leads nothing any more and takes no new leadership, and has
       not stopped. To its clients it looks alive.
     - A migration from ZooKeeper (KIP-866): before it, the controllers wait for all brokers to register; in it, the
-      metadata is written to both. It must have ended before an upgrade to Kafka 4.0, which has no ZooKeeper.
+      metadata is written to both. It must have ended before an upgrade to Kafka 4.0, which has no ZooKeeper. Until no
+      broker is registered in ZooKeeper mode, it must not be finalized, which info says from its beginning on. If it was
+      nevertheless, the active controller no longer sends metadata to those brokers: a critical alert names them.
 
     Other temporary states have rules of their own: `broker-fenced` (a start that does not end), `voter-change-stuck`,
     `version-drift` (an upgrade that stopped halfway), `open-transaction`, `partition-stuck-recovering`,
@@ -19,12 +21,12 @@ What to do
     - Reassignment: start the brokers that the alert names, or cancel it. If all of them run, see whether a replication
       throttle is left from the tool that began it.
     - Controlled shutdown: read in the broker's log what it waits for, and end its process if it hangs.
-    - Migration: restart the brokers that are still in ZooKeeper mode, then the controllers without
+    - Migration: restart the brokers that are still in ZooKeeper mode in KRaft mode, then the controllers without
       `zookeeper.metadata.migration.enable`. Until then the way back is open.
 
 What not to do
     Do not unregister a broker that holds the only in-sync replica of a partition to end its reassignment. Do not
-    upgrade to Kafka 4.0 or later during a migration.
+    upgrade to Kafka 4.0 or later during a migration, and do not finalize one while a broker is in ZooKeeper mode.
 """
 
 from collections.abc import Iterable
@@ -84,9 +86,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if since is not None and newest - since >= thresholds.ms(SHUTTING_DOWN_FOR.name):
             yield _shutdown(broker, since, newest)
     migration = quorum.zk_migration
-    limit = _STATE_LIMITS.get(migration.state) if migration else None
-    if migration and limit and newest - migration.since_timestamp_ms >= thresholds.ms(limit.name):
-        yield _migration(quorum, migration, newest)
+    if migration:
+        limit = _STATE_LIMITS.get(migration.state)
+        in_zookeeper_mode = [broker for _, broker in sorted(quorum.brokers.items()) if broker.zookeeper_mode]
+        if limit and newest - migration.since_timestamp_ms >= thresholds.ms(limit.name):
+            yield _migration(quorum, migration, in_zookeeper_mode, newest)
+        elif in_zookeeper_mode and migration.state in (ZkMigrationState.MIGRATION, ZkMigrationState.POST_MIGRATION):
+            yield _in_zookeeper_mode(quorum, migration, in_zookeeper_mode)
 
 
 def _reassignments(quorum: Quorum, newest: Millis, thresholds: Thresholds) -> Iterable[Finding]:
@@ -169,7 +175,61 @@ def _shutdown(broker: BrokerRegistration, since: Millis, newest: Millis) -> Find
     )
 
 
-def _migration(quorum: Quorum, migration: ZkMigration, newest: Millis) -> Finding:
+def _in_zookeeper_mode(quorum: Quorum, migration: ZkMigration, brokers: list[BrokerRegistration]) -> Finding:
+    """Returns the finding for brokers in ZooKeeper mode while, or after, the metadata is written to both."""
+    over, alive = migration.state is ZkMigrationState.POST_MIGRATION, [one.id for one in brokers if one.alive]
+    names, are = numbered("broker", [one.id for one in brokers], _MOST_NAMED), "is" if len(brokers) == 1 else "are"
+    summary = f"Do not finalize the migration from ZooKeeper: {names} {are} still in ZooKeeper mode."
+    if over:
+        summary = (
+            f"The migration from ZooKeeper was finalized while {names} {'was' if len(brokers) == 1 else 'were'} in "
+            "ZooKeeper mode. The active controller no longer sends metadata to "
+            + ("it: " if len(brokers) == 1 else "them: ")
+            + (
+                f"{numbered('broker', alive, _MOST_NAMED)} {'serves' if len(alive) == 1 else 'serve'} clients with "
+                "outdated metadata."
+                if alive
+                else f"{'it is' if len(brokers) == 1 else 'all of them are'} fenced."
+            )
+        )
+    return Finding(
+        subject=MIGRATION,
+        severity=(Severity.CRITICAL if alive else Severity.WARNING) if over else Severity.INFO,
+        summary=summary,
+        evidence={
+            "state": migration.state.value,
+            "since": f"{'before ' if migration.at_least else ''}{utc_text(migration.since_timestamp_ms)}",
+            "brokers_in_zookeeper_mode": [one.id for one in brokers],
+            "brokers_registered": len(quorum.brokers),
+        },
+        remedy=(
+            _restart_in_kraft_mode(brokers),
+            *(() if over else (_FINALIZE,)),
+            describe_features(quorum),
+        ),
+        starts=tuple(one.id for one in brokers),
+    )
+
+
+_FINALIZE = (
+    "# When all of them run in KRaft mode, restart the controllers without zookeeper.metadata.migration.enable, one "
+    "after the other: after that there is no way back"
+)
+
+
+def _restart_in_kraft_mode(brokers: list[BrokerRegistration]) -> str:
+    names = numbered("broker", [one.id for one in brokers], _MOST_NAMED)
+    return (
+        f"# Restart {names} in KRaft mode{', one after the other' if len(brokers) > 1 else ''}: process.roles=broker, "
+        "node.id as the former broker.id, the controllers' addresses, and no zookeeper.connect"
+    )
+
+
+def _migration(
+    quorum: Quorum, migration: ZkMigration, in_zookeeper_mode: list[BrokerRegistration], newest: Millis
+) -> Finding:
+    names = numbered("broker", [one.id for one in in_zookeeper_mode], _MOST_NAMED)
+    are = "is" if len(in_zookeeper_mode) == 1 else "are"
     age_ms = Millis(newest - migration.since_timestamp_ms)
     least = " at least" if migration.at_least else ""
     waits = migration.state is ZkMigrationState.PRE_MIGRATION
@@ -182,20 +242,29 @@ def _migration(quorum: Quorum, migration: ZkMigration, newest: Millis) -> Findin
             "The controllers wait for brokers to register: the metadata is still in ZooKeeper alone."
             if waits
             else "The metadata is written to ZooKeeper and to the log."
+        )
+        + (
+            ""
+            if not in_zookeeper_mode
+            else f" Registered so far: {names}."
+            if waits
+            else f" Do not finalize it: {names} {are} still in ZooKeeper mode."
         ),
         evidence={
             "state": migration.state.value,
             "lasts": ms_text(age_ms),
             "brokers_registered": len(quorum.brokers),
+            "brokers_in_zookeeper_mode": [one.id for one in in_zookeeper_mode],
             "metadata_version": quorum.metadata_version,
         },
         remedy=(
             "# Restart each ZooKeeper-mode broker with zookeeper.metadata.migration.enable=true: the log of the active "
             "controller lists those that it waits for"
             if waits
+            else _restart_in_kraft_mode(in_zookeeper_mode)
+            if in_zookeeper_mode
             else "# Restart each broker that still runs in ZooKeeper mode in KRaft mode (process.roles=broker)",
-            "# When all of them run in KRaft mode, restart the controllers without "
-            "zookeeper.metadata.migration.enable, one after the other: after that there is no way back",
+            _FINALIZE,
             describe_features(quorum),
         ),
         condition_age_ms=age_ms,
@@ -208,7 +277,8 @@ def _resolved(quorum: Quorum, subject: Subject) -> str:
         return f"Partitions that are being reassigned: {left}." if left else "No partition is being reassigned."
     if subject == MIGRATION:
         state = quorum.zk_migration.state if quorum.zk_migration else ZkMigrationState.NONE
-        return f"The migration from ZooKeeper is in state {state}."
+        left = sum(broker.zookeeper_mode for broker in quorum.brokers.values())
+        return f"The migration from ZooKeeper is in state {state}. Brokers in ZooKeeper mode: {left}."
     broker = quorum.brokers.get(subject.node)
     if broker is None:
         return f"Broker {subject.node} is no longer registered."

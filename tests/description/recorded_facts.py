@@ -103,6 +103,7 @@ def _broker(one: BrokerRegistration, times: Times) -> str:
         [
             f"broker {one.id} {alive}",
             *(["shutting down"] if one.in_controlled_shutdown else []),
+            *(["in ZooKeeper mode"] if one.zookeeper_mode else []),
             *([] if leaving is None else [f"leaving since {times.at(leaving)}"]),
             f"at {endpoints(one.endpoints)}",
             *([f"log directories {listed(one.log_dirs)}"] if one.log_dirs else []),

@@ -69,8 +69,12 @@ def _controller(log: LogScript, words: Words) -> None:
 
 
 def _broker(log: LogScript, words: Words) -> None:
-    """broker 101 [alive] [at b1:9092] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers."""
-    alive, incarnation, supports = words.flag("alive"), words.option("incarnation"), words.option("supports")
+    """broker 101 [alive] [at b1:9092] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers.
+
+    `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
+    """
+    alive, zookeeper = words.flag("alive"), words.flag("zookeeper")
+    incarnation, supports = words.option("incarnation"), words.option("supports")
     where, log_dirs = words.option("at"), words.directories("dirs")
     log.broker(
         int(words.word()),
@@ -79,6 +83,7 @@ def _broker(log: LogScript, words: Words) -> None:
         incarnation=incarnation,
         features=() if supports is None else tuple(map(feature_range, supports.split(","))),
         log_dirs=log_dirs or (),
+        zookeeper_mode=zookeeper,
     )
 
 

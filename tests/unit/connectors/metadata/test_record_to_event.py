@@ -146,6 +146,13 @@ def partition_changed(**given: Any) -> PartitionChanged:
             ),
         ),
         (
+            metadata_value(0, 2, broker_id=4, is_migrating_zk_broker=True),
+            BrokerRegistration(
+                at=AT, id=NodeId(4), incarnation_id="", endpoints=(), fenced=False, in_controlled_shutdown=False,
+                zookeeper_mode=True,
+            ),
+        ),
+        (
             metadata_value(17, 0, broker_id=4, fenced=-1),
             BrokerChanged(at=AT, id=NodeId(4), fenced=False, in_controlled_shutdown=None),
         ),

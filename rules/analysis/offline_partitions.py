@@ -9,7 +9,7 @@ from enum import Enum
 
 from rules.analysis.roles import controllers_only
 from rules.formatting import numbered, plural
-from rules.model.history import OfflinePartitions
+from rules.model.history import PartitionSum
 from rules.model.identifiers import NodeId, ReplicaKey, TopicId
 from rules.model.quorum import Quorum
 
@@ -24,7 +24,7 @@ class Cause(Enum):
     UNREGISTERED = 4
 
 
-def awaited(quorum: Quorum, one: OfflinePartitions) -> tuple[Cause, ReplicaKey | None]:
+def awaited(quorum: Quorum, one: PartitionSum) -> tuple[Cause, ReplicaKey | None]:
     """Returns the replica that can come back most easily of those that may lead these partitions, and why it does not.
 
     None if one of them may lead at once, or the log names none, or they were created again in another directory.
@@ -56,7 +56,7 @@ def _emptied(quorum: Quorum) -> Mapping[ReplicaKey, set[TopicId]]:
     return found
 
 
-def _is_emptied(emptied: Mapping[ReplicaKey, set[TopicId]], one: OfflinePartitions, holder: ReplicaKey) -> bool:
+def _is_emptied(emptied: Mapping[ReplicaKey, set[TopicId]], one: PartitionSum, holder: ReplicaKey) -> bool:
     topics = {example.topic_id for example in one.examples}
     return bool(topics) and topics <= emptied.get(holder, set())
 

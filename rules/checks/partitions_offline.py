@@ -46,7 +46,7 @@ from rules.finding import (
     hold,
 )
 from rules.formatting import and_join, plural, utc_text
-from rules.model.history import OfflinePartitions, TopicPartition
+from rules.model.history import PartitionSum, TopicPartition
 from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
@@ -75,7 +75,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if quorum.offline:
             yield UnknownResult(why="no timestamp of the metadata log has been read")
         return
-    of_broker: dict[NodeId | None, list[tuple[Cause, ReplicaKey | None, OfflinePartitions]]] = {}
+    of_broker: dict[NodeId | None, list[tuple[Cause, ReplicaKey | None, PartitionSum]]] = {}
     for one in quorum.offline:
         cause, holder = awaited(quorum, one)
         of_broker.setdefault(None if holder is None else holder.id, []).append((cause, holder, one))
@@ -93,7 +93,7 @@ def _left(quorum: Quorum) -> frozenset[NodeId]:
 def _finding(
     quorum: Quorum,
     broker: NodeId | None,
-    sums: list[tuple[Cause, ReplicaKey | None, OfflinePartitions]],
+    sums: list[tuple[Cause, ReplicaKey | None, PartitionSum]],
     newest: Millis,
     thresholds: Thresholds,
 ) -> Finding:

@@ -10,7 +10,7 @@ from rules.model.history import (
     Election,
     EmptiedReplicas,
     Interruption,
-    OfflinePartitions,
+    PartitionSum,
     Reassignment,
     Recovery,
     TopicPartition,
@@ -141,7 +141,7 @@ def _recovery(one: Recovery, times: Times) -> str:
     return ", ".join(words)
 
 
-def _offline(one: OfflinePartitions, times: Times) -> str:
+def _offline(one: PartitionSum, times: Times) -> str:
     least = "at the latest " if one.at_least else ""
     examples = listed(map(_partition, one.examples))
     return (

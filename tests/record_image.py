@@ -17,6 +17,7 @@ from connectors.observations.log_event import (
     KRaftVersionSet,
     LeaderChanged,
     LogEvent,
+    MinInSyncReplicasSet,
     PartitionChanged,
     PartitionSet,
     SnapshotBegan,
@@ -64,6 +65,7 @@ class RecordImage:
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     topics: dict[str, TopicCreated] = field(default_factory=dict)
     partitions: dict[Position, PartitionSet] = field(default_factory=dict)
+    configs: dict[str | None, MinInSyncReplicasSet] = field(default_factory=dict)
     recoveries: dict[Position, RecoveryBeginning] = field(default_factory=dict)
     zk_migration: dict[type, ZkMigrationChanged] = field(default_factory=dict)
     transaction: OpenTransaction | None = None
@@ -94,7 +96,7 @@ class RecordImage:
         """Returns the newest record of each entity: what a snapshot contains."""
         kinds = (
             *(self.quorum, self.levels, self.zk_migration),
-            *(self.controllers, self.brokers, self.topics, self.partitions),
+            *(self.controllers, self.brokers, self.topics, self.partitions, self.configs),
         )
         return [record for kind in kinds for record in kind.values()]
 
@@ -156,7 +158,7 @@ class RecordImage:
             case TopicCreated():
                 self.topics[event.topic_id] = event
             case TopicRemoved():
-                del self.topics[event.topic_id]
+                self.configs.pop(self.topics.pop(event.topic_id).name, None)
                 self.partitions = {key: one for key, one in self.partitions.items() if key[0] != event.topic_id}
             case _:
                 self._apply_to_partitions(event)
@@ -168,6 +170,10 @@ class RecordImage:
                     named = event.topic in (None, self.topics[position[0]].name)
                     if named and (one.elr or one.last_known_elr):
                         self.partitions[position] = replace(_next_epoch(one), elr=(), last_known_elr=())
+            case MinInSyncReplicasSet():
+                self.configs.pop(event.topic, None)
+                if event.value is not None:
+                    self.configs[event.topic] = event
             case PartitionSet():
                 self.partitions[event.topic_id, event.partition] = event
                 self.recoveries.pop((event.topic_id, event.partition), None)

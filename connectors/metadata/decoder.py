@@ -12,9 +12,9 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
 from connectors.metadata.field_readers import Values, read_fitting, schema_readers
 from connectors.metadata.record_framing import FramedRecord, framed_record, is_control_version, is_noop, record_header
-from connectors.metadata.record_layouts import is_text, read_records
+from connectors.metadata.record_layouts import Raw, RecordLayout, is_text, read_records
 from connectors.metadata.record_schemas import RecordSchema, record_schemas
-from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS
+from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, NEEDED_TEXT
 from connectors.metadata.redaction import is_blanked, was_unknown
 from connectors.metadata.run_rows import read_known, row_of
 from connectors.metadata.value_limits import (
@@ -59,7 +59,7 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
                     run.rows.append(row)
                     position, delta = start + layout.size, number + 1
                     break
-            elif layout is not None and layout.schema.name not in CONVERTERS and all(map(is_text, layout.texts(found))):
+            elif layout is not None and not _is_needed(layout, found) and all(map(is_text, layout.texts(found))):
                 continue
             record = found if layout is None else framed_record(payload, start, batch, number)
             event = _event(payload, batch, record, snapshot)
@@ -73,6 +73,12 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
         else:
             _ended(run, events)
             return
+
+
+def _is_needed(layout: RecordLayout, found: Raw) -> bool:
+    """Returns whether a rule may need the record."""
+    name = layout.schema.name
+    return name in CONVERTERS and (name not in NEEDED_TEXT or NEEDED_TEXT[name] in layout.texts(found))
 
 
 def _count(events: DecodedEvents, at: int) -> None:

@@ -16,7 +16,14 @@ from connectors.metadata.batch_writer import signed_varint
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.field_readers import FIXED
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, Field, FieldType, RecordSchema, record_schemas
+from connectors.metadata.record_schemas import (
+    CONFIG_RECORD,
+    CREDENTIAL_FIELDS,
+    Field,
+    FieldType,
+    RecordSchema,
+    record_schemas,
+)
 
 Raw: TypeAlias = tuple[Any, ...]
 """Values of one record: numbers; UUIDs, strings, and lists of numbers or UUIDs as bytes."""
@@ -66,6 +73,8 @@ class RecordLayout:
         """Returns the strings, as bytes."""
         self.plain_texts = self.picker([name for name in names if name not in secret])
         """Returns the strings that are no credentials, as bytes."""
+        self.config = self.picker(("name", "value")) if schema.name == CONFIG_RECORD else None
+        """Returns a configuration's name and value, as bytes."""
 
     def picker(self, names: Sequence[str]) -> Callable[[Raw], Raw]:
         """Returns a function that takes these fields out of the values of a record.

@@ -16,13 +16,23 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+CONFIG_RECORD: Final = "ConfigRecord"
+MIN_ISR: Final = "min.insync.replicas"
 CREDENTIAL_FIELDS: Final = {
-    "ConfigRecord": frozenset({"value"}),
+    CONFIG_RECORD: frozenset({"value"}),
     "UserScramCredentialRecord": frozenset({"salt", "salted_password", "stored_key", "server_key"}),
     "DelegationTokenRecord": frozenset({"owner", "requester", "renewers", "token_id"}),
     "RemoveDelegationTokenRecord": frozenset({"token_id"}),
 }
 """The fields that are redacted, by record, in the schemas of all Kafka versions (3.3 stored the salted password)."""
+
+
+def is_min_isr(name: bytes, value: bytes) -> bool:
+    """Returns whether this is the value of a ConfigRecord that is not redacted: a number that rules need, no secret."""
+    return name == MIN_ISR.encode() and value.isdigit() and len(value) <= _MOST_DIGITS
+
+
+_MOST_DIGITS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from connectors.errors import UndecodableError
 from connectors.metadata.field_readers import Values
+from connectors.metadata.record_schemas import CONFIG_RECORD, MIN_ISR, is_min_isr
 from connectors.metadata.run_rows import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
 from connectors.metadata.value_limits import (
     ABSENT,
@@ -30,6 +31,7 @@ from connectors.observations.log_event import (
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
+    MinInSyncReplicasSet,
     PartitionChanged,
     PartitionSet,
     TopicCreated,
@@ -51,7 +53,8 @@ from rules.model.membership import (
     Voter,
 )
 
-Converter: TypeAlias = Callable[[RecordPosition, Values], Event]
+Converter: TypeAlias = Callable[[RecordPosition, Values], Event | None]
+"""Returns None if no rule needs the record."""
 
 
 def _leader_changed(at: RecordPosition, values: Values) -> Event:
@@ -116,6 +119,7 @@ def _broker_registered(at: RecordPosition, values: Values) -> Event:
         in_controlled_shutdown=values["in_controlled_shutdown"],
         features=_features(values["features"]),
         log_dirs=_log_dirs(values),
+        zookeeper_mode=values.get("is_migrating_zk_broker", False),
     )
 
 
@@ -159,6 +163,25 @@ def _zk_migration(at: RecordPosition, values: Values) -> Event:
     if state not in _ZK_MIGRATIONS:
         raise UndecodableError(f"has ZooKeeper migration state {state}, which Kafka does not define")
     return ZkMigrationChanged(at=at, state=_ZK_MIGRATIONS[state])
+
+
+_TOPIC, _BROKER = 2, 4
+"""ConfigResource.Type."""
+
+
+def _config_set(at: RecordPosition, values: Values) -> Event | None:
+    """Returns the min.insync.replicas of a topic or of the cluster; None for another key, and that of one broker."""
+    kind, resource, value = values["resource_type"], values["resource_name"], values["value"]
+    if values["name"] != MIN_ISR or not (kind == _TOPIC or (kind == _BROKER and not resource)):
+        return None
+    if value is not None and not is_min_isr(MIN_ISR.encode(), value.encode()):
+        # Overwritten by a kraftwatch that did not need it.
+        return None
+    return MinInSyncReplicasSet(
+        at=at,
+        topic=resource if kind == _TOPIC else None,
+        value=None if value is None else valid_number(MIN_ISR, int(value), 1),
+    )
 
 
 def _partition_set(at: RecordPosition, values: Values) -> Event:
@@ -297,9 +320,12 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
         at=at, id=valid_node("controller id", values["controller_id"])
     ),
     "ZkMigrationStateRecord": _zk_migration,
+    CONFIG_RECORD: _config_set,
     "ClearElrRecord": lambda at, values: ElrCleared(at=at, topic=values["topic_name"] or None),
 }
 """By Kafka's class: the metadata records that rules need. All others are skipped by their length."""
+NEEDED_TEXT: Final[Mapping[str, bytes]] = {CONFIG_RECORD: MIN_ISR.encode()}
+"""By Kafka's class: what a record contains if a rule needs it."""
 
 CONTROL_CONVERTERS: Final[Mapping[str, Converter]] = {
     "LeaderChangeMessage": _leader_changed,

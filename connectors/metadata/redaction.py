@@ -1,11 +1,12 @@
 """Redaction: overwrites credentials in the record batches themselves, before any byte is written to disk.
 
 The log holds passwords and private keys in plain text: ConfigRecord values (a custom config name does not show that
-it is secret, so every value is overwritten), what UserScramCredentialRecord derives from a password, and delegation
-tokens. Content that cannot be read might hold them too. So only a record that its schema reads completely, with no
-unknown tagged field and no byte after the last field, keeps its body; any other record, a damaged batch and unknown
-types are overwritten completely. Lengths, offsets and framing stay. The decoder reports bodies that were overwritten as
-undecodable, and those of an unknown type or version as such: a build that knows them fetches them again (`read_again`).
+it is secret, so every value is overwritten but the digits of min.insync.replicas), what UserScramCredentialRecord
+derives from a password, and delegation tokens. Content that cannot be read might hold them too. So only a record that
+its schema reads completely, with no unknown tagged field and no byte after the last field, keeps its body; any other
+record, a damaged batch and unknown types are overwritten completely. Lengths, offsets and framing stay. The decoder
+reports bodies that were overwritten as undecodable, and those of an unknown type or version as such: a build that knows
+them fetches them again (`read_again`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +36,7 @@ from connectors.metadata.record_framing import (
     value_header,
 )
 from connectors.metadata.record_layouts import is_text, read_records
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, record_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, is_min_isr, record_schemas
 
 STAR: Final = b"*"
 _ZERO: Final = b"\0"
@@ -45,6 +46,8 @@ _BLANKED: Final = bytes((BLANK,))
 _UNKNOWN: Final = b"\xfe"
 """Replaces the body of a record whose type or version is unknown. No schema reads it: no varint ends with this byte."""
 _CONTROL_KEY: Final = 4
+_CONFIG_KEY: Final = 4
+"""The api key of a ConfigRecord."""
 _NO_OFFSET: Final = b"\xff" * 8
 
 Edit: TypeAlias = tuple[int, int, bytes]
@@ -119,6 +122,8 @@ def _batch_edits(chunk: bytes, header: RecordBatch, rare: RareRecord | None) -> 
             is_control = header.is_control and found.fault is None
             yield from _control_record_edits(chunk, found) if is_control else _record_edits(chunk, found, rare)
         elif all(map(is_text, layout.plain_texts(found))):
+            if layout.config is not None and is_min_isr(*layout.config(found)):
+                continue
             for start, end in layout.credentials:
                 yield position + start, position + end, STAR
         else:
@@ -164,7 +169,10 @@ def _record_edits(chunk: bytes, record: FramedRecord, rare: RareRecord | None) -
         # If the body fits the schemas of two Kafka versions, the credentials of both are redacted.
         with suppress(UndecodableError):
             # Stars also replace bytes: a string stays valid UTF-8, and a reader sees that the value was redacted.
-            yield from ((body + at, body + to, STAR) for at, to in _spans(read_body(reader, chunk[body:end])))
+            values = read_body(reader, chunk[body:end])
+            spans = [(body + at, body + to) for at, to in _spans(values)]
+            name = values["name"].encode() if api_key == _CONFIG_KEY else b""
+            yield from ((at, to, STAR) for at, to in spans if not is_min_isr(name, chunk[at:to]))
             fits = True
     # A body that is blanked already stays as it is.
     if not fits and not is_blanked(chunk[body:end]):

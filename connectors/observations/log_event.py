@@ -162,6 +162,17 @@ class ElrCleared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MinInSyncReplicasSet:
+    """ConfigRecord of min.insync.replicas."""
+
+    at: RecordPosition
+    topic: str | None
+    """None: the default of the cluster."""
+    value: int | None
+    """None: the configuration is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ZkMigrationChanged:
     """ZkMigrationStateRecord (KIP-866)."""
 
@@ -253,6 +264,7 @@ LogEvent: TypeAlias = (
     | PartitionSet
     | PartitionChanged
     | ElrCleared
+    | MinInSyncReplicasSet
     | ZkMigrationChanged
     | TransactionBegan
     | TransactionEnded
@@ -278,6 +290,7 @@ LOG_EVENT_TYPES: Final[Mapping[type, str]] = {
     PartitionSet: "partition-set",
     PartitionChanged: "partition-changed",
     ElrCleared: "elr-cleared",
+    MinInSyncReplicasSet: "min-in-sync-replicas-set",
     ZkMigrationChanged: "zk-migration-changed",
     TransactionBegan: "transaction-began",
     TransactionEnded: "transaction-ended",

@@ -12,6 +12,10 @@ Alertmanager drops alerts beyond a limit, and any HTTP server may accept the req
 therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts cannot be
 read, accepted is delivered.
 
+Where several members take turns behind one URL, an alert that one has accepted is missing in the next one's list. Then
+`GET /api/v2/status` shows whether they are several processes: if so, each request is sent as often as there are
+members, and an alert is delivered when each of as many lists has it.
+
 What people silence there is silenced for the other sinks too (`alertmanager_silences`).
 """
 
@@ -20,7 +24,7 @@ import logging
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -40,6 +44,7 @@ from connectors.sinks.alertmanager_list import (
     identity,
     list_query,
     listed_alerts,
+    process_of,
     stays_unreadable,
     unreadable,
 )
@@ -69,6 +74,9 @@ CLOCKS_DIFFER_S = 200.0
 """A larger difference of the clocks is corrected: an alert that ends early must still be sent again before its end,
 also after some failures."""
 _PATH = "/api/v2/alerts"
+_STATUS_PATH = "/api/v2/status"
+_STATUS_READS = 6
+"""How often the status is read: a member that takes turns with five others is found."""
 _API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
 _MAX_ANNOTATION = 2_000
 """Characters of an annotation: it becomes part of mails and chat messages."""
@@ -154,6 +162,8 @@ class AlertmanagerSink(SerialSink[bytes]):
         self._unread: set[tuple[str, str]] = set()
         """Firing alerts that were accepted, and not found or not read yet: by incident and fingerprint."""
         self._unreadable = False
+        self._members = 1
+        """How many Alertmanagers take turns behind the URL."""
         _check_url(self._url)
         for secret in self._secrets():
             secret.read()
@@ -179,31 +189,58 @@ class AlertmanagerSink(SerialSink[bytes]):
         return compact_json(list(self._alerts(notification, sent_at_ms)))
 
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
-        url = self._url.read().rstrip("/") + _PATH
-        secrets = [secret.read() for secret in self._secrets()]
-        until = time.monotonic() + left_s
-        options: Mapping[str, Any] = {"headers": self._authorization(), "ca_file": self._section.ca_file}
-
-        def posted(document: bytes) -> tuple[HttpResponse | Retry, Outcome]:
-            response = post(url, document, seconds=until - time.monotonic(), **options)
-            return response, outcome_of_response(response, url, secrets, server="Alertmanager", accepted=_accepted)
-
-        def listed() -> HttpResponse | Retry:
-            query = list_query(self._key(notification))
-            return get(f"{url}?{query}", seconds=until - time.monotonic(), answer_bytes=LIST_BYTES, **options)
-
-        response, outcome = posted(document)
+        call = _Call(
+            url=self._url.read().rstrip("/"),
+            secrets=[secret.read() for secret in self._secrets()],
+            until=time.monotonic() + left_s,
+            options={"headers": self._authorization(), "ca_file": self._section.ca_file},
+            query=list_query(self._key(notification)),
+        )
+        response, outcome = self._post(call, document)
         firing = self._firing(notification)
         if isinstance(outcome, Delivered) and (of_date_ms := self._new_difference(response, sent_at_ms)) is not None:
-            ahead_ms = _difference_by_list(listed(), firing.values(), sent_at_ms)
+            ahead_ms = _difference_by_list(call.listed(), firing.values(), sent_at_ms)
             if self._adopt_clock(of_date_ms if ahead_ms is None else ahead_ms):
-                _, outcome = posted(self._document(notification, sent_at_ms))
+                _, outcome = self._post(call, self._document(notification, sent_at_ms))
         expected = {about: firing[about] for about in self._to_read(notification) if about in firing}
         if isinstance(outcome, Delivered) and expected:
-            outcome = self._outcome_of_list(listed(), expected, url, secrets)
+            outcome = self._read_back(call, expected)
+            if isinstance(outcome, Retry) and self._finds_members(call):
+                _, outcome = self._post(call, self._document(notification, sent_at_ms))
+                outcome = self._read_back(call, expected) if isinstance(outcome, Delivered) else outcome
         if isinstance(outcome, Delivered):
             self._store_labels(notification)
         return outcome
+
+    def _post(self, call: "_Call", document: bytes) -> tuple[HttpResponse | Retry, Outcome]:
+        """Sends the document to each member; returns the last answer, which is the first one that is no delivery."""
+        response, outcome = call.posted(document)
+        for _ in range(self._members - 1):
+            if isinstance(outcome, Delivered):
+                response, outcome = call.posted(document)
+        return response, outcome
+
+    def _read_back(self, call: "_Call", expected: Mapping[tuple[str, str], Identity]) -> Outcome:
+        """Returns whether each member has these alerts."""
+        outcome = self._outcome_of_list(call.listed(), expected, call.url, call.secrets)
+        for _ in range(self._members - 1):
+            if isinstance(outcome, Delivered):
+                outcome = self._outcome_of_list(call.listed(), expected, call.url, call.secrets)
+        return outcome
+
+    def _finds_members(self, call: "_Call") -> bool:
+        """Returns whether more Alertmanagers answer at the URL than were known."""
+        found = {process for _ in range(_STATUS_READS) if (process := process_of(call.read(_STATUS_PATH)))}
+        if len(found) <= self._members:
+            return False
+        self._members = len(found)
+        log.warning(
+            "sink %s: %s Alertmanagers take turns behind the URL: each alert is sent to all of them; give each an "
+            "entry with its own address",
+            self.options.name,
+            self._members,
+        )
+        return True
 
     def _key(self, notification: Notification) -> str:
         return deduplication_key(notification.incident, notification.escalations)
@@ -326,6 +363,30 @@ class AlertmanagerSink(SerialSink[bytes]):
             login = f"{self._section.username}:{self._password.read()}".encode()
             return {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
         return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """The requests for one notification, which all end at one deadline."""
+
+    url: str
+    """Of Alertmanager, without a path."""
+    secrets: Sequence[str]
+    until: float
+    options: Mapping[str, Any]
+    query: str
+    """Of the list of the incident's alerts."""
+
+    def posted(self, document: bytes) -> tuple[HttpResponse | Retry, Outcome]:
+        url = self.url + _PATH
+        response = post(url, document, seconds=self.until - time.monotonic(), **self.options)
+        return response, outcome_of_response(response, url, self.secrets, server="Alertmanager", accepted=_accepted)
+
+    def listed(self) -> HttpResponse | Retry:
+        return self.read(f"{_PATH}?{self.query}")
+
+    def read(self, path: str) -> HttpResponse | Retry:
+        return get(self.url + path, seconds=self.until - time.monotonic(), answer_bytes=LIST_BYTES, **self.options)
 
 
 def postable_alert(

@@ -1,4 +1,4 @@
-"""Which alerts Alertmanager has: a response of `GET /api/v2/alerts`."""
+"""Which alerts Alertmanager has, and which process it is: responses of `GET /api/v2/alerts` and `/api/v2/status`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -54,6 +54,17 @@ def listed_alerts(response: HttpResponse | Retry) -> Mapping[Identity, float | N
     if len(alerts) < len(found):
         return None
     return {identity(each["labels"]): _time_ms(each.get("updatedAt")) for each in alerts}
+
+
+def process_of(response: HttpResponse | Retry) -> tuple[str, str] | None:
+    """Returns what identifies the process that answers: its name in its cluster, which one without a cluster lacks, and
+    when it started; None if it is not its response.
+    """
+    match response.json if isinstance(response, HttpResponse) and response.status == 200 else None:
+        case {"uptime": str(started), "cluster": {**cluster}}:
+            return str(cluster.get("name", "")), started
+        case _:
+            return None
 
 
 def _time_ms(text: object) -> float | None:

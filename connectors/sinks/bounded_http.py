@@ -25,12 +25,18 @@ ANSWER_BYTES = 65_536
 """Bytes that are kept of an answer where nothing else is said."""
 _LEAST_S = 0.001
 PAGE_BYTES = 4_096
-"""Bytes that are read of an answer that may be a web page, where nothing of others is read."""
+"""Bytes that are read of an answer that may be a web page or report an error, where nothing of others is read."""
 
 
 def is_html(headers: Mapping[str, str]) -> bool:
     """Returns whether an answer may be a web page for people."""
     return "html" in headers.get("Content-Type", "").lower()
+
+
+def _may_report(headers: Mapping[str, str]) -> bool:
+    """Returns whether an answer may say in few words that the request failed after all."""
+    length = headers.get("Content-Length", "")
+    return (length.isdecimal() and int(length) <= PAGE_BYTES) or "json" in headers.get("Content-Type", "").lower()
 
 
 class Bound:
@@ -77,7 +83,7 @@ class Bound:
         """Returns the beginning of a response's body, and ends its connection."""
         accepted = response.status_code < 300
         limit = self._accepted_bytes if accepted else self._refused_bytes
-        if accepted and is_html(response.headers):
+        if accepted and (is_html(response.headers) or (not limit and _may_report(response.headers))):
             limit = max(limit, PAGE_BYTES)
         try:
             body: bytes = response.raw.read(limit, decode_content=True) if limit else b""

@@ -44,6 +44,9 @@ _STATUS = {
 }
 _TAG_OF_PAGE = re.compile(r"<(!doctype html|html|head|body|title|meta|script)\b", re.IGNORECASE)
 """Some services answer text or XML as HTML."""
+_FAILED = frozenset({"error", "fail", "failed", "failure"})
+_FAILURE_PASSED_ON = re.compile(r"\bmessage delivery failed\b|\breturned HTTP error [45]\d\d\b", re.IGNORECASE)
+"""What the webhooks of Microsoft Teams answer with status 200, and relays pass on."""
 _MIN_SECRET_CHARACTERS = 8
 """A shorter part of a URL is an ordinary word, not a secret."""
 
@@ -142,13 +145,21 @@ class HttpResponse:
         """Why it accepts nothing, whatever its status and its server; None if it may accept."""
         if is_html(self.headers) and _TAG_OF_PAGE.search(self.text, 0, PAGE_BYTES):
             return PAGE
-        match self.json:
+        answer = self.json
+        match answer:
             case {"success": False} | {"ok": False}:
                 return ERROR
             case {"errcode": int(code)} if code:
                 return ERROR
-            case _:
+            case {"status": str(word)} | {"result": str(word)} if word.lower() in _FAILED:
+                return ERROR
+            # Apprise API, ntfy, Gotify, ...: null or empty if there is none.
+            case {"error": str() | dict() | True as error} if error:
+                return ERROR
+            case dict() | list():
                 return None
+            case _:
+                return ERROR if _FAILURE_PASSED_ON.search(self.text, 0, PAGE_BYTES) else None
 
     @property
     def json(self) -> Any:

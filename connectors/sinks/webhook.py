@@ -75,7 +75,7 @@ class WebhookSink(SerialSink[bytes]):
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
         secrets = [secret.read() for secret in self._secrets()]
         headers, url = self._headers(document, sent_at_ms), self._url.read()
-        # The status decides: a receiver may send whatever it likes after it.
+        # Only a short answer is read: a receiver may send whatever it likes.
         response = post(url, document, seconds=left_s, headers=headers, ca_file=self._ca_file, answer_bytes=0)
         return outcome_of_response(response, url, secrets)
 

@@ -4,14 +4,16 @@ A replica that is not in the ISR or ELR (KIP-966) may lack acknowledged records.
 topic has unclean.leader.election.enable, the controller elects it at once, and the records are lost.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 
 from rules.analysis.roles import controllers_only
-from rules.formatting import numbered, plural
-from rules.model.history import OfflinePartitions
+from rules.formatting import and_join, numbered, plural
+from rules.model.history import PartitionSum, TopicPartition
 from rules.model.identifiers import NodeId, ReplicaKey, TopicId
 from rules.model.quorum import Quorum
+
+_MAX_NAMED = 3
 
 
 class Cause(Enum):
@@ -22,9 +24,11 @@ class Cause(Enum):
     DIRECTORY = 2
     NOT_LEADING = 3
     UNREGISTERED = 4
+    LEADER = 5
+    """It is recorded as the leader, and is fenced or not registered."""
 
 
-def awaited(quorum: Quorum, one: OfflinePartitions) -> tuple[Cause, ReplicaKey | None]:
+def awaited(quorum: Quorum, one: PartitionSum) -> tuple[Cause, ReplicaKey | None]:
     """Returns the replica that can come back most easily of those that may lead these partitions, and why it does not.
 
     None if one of them may lead at once, or the log names none, or they were created again in another directory.
@@ -33,6 +37,34 @@ def awaited(quorum: Quorum, one: OfflinePartitions) -> tuple[Cause, ReplicaKey |
     causes = [(_cause(quorum, each), each) for each in one.holders if not _is_emptied(emptied, one, each)]
     cause, holder = min(causes, key=lambda each: (each[0].value, each[1].id), default=(Cause.NOT_LEADING, None))
     return (cause, None) if cause is Cause.NOT_LEADING else (cause, holder)
+
+
+def not_in_sync(quorum: Quorum, one: PartitionSum) -> tuple[Cause, ReplicaKey]:
+    """Returns the replica of partitions below min.insync.replicas that comes back most easily, and why it is missing.
+
+    NOT_LEADING: its broker is alive, and it does not keep up or has just begun to.
+    """
+    return min(((_cause(quorum, each), each) for each in one.holders), key=lambda each: (each[0].value, each[1].id))
+
+
+def left_in_order(quorum: Quorum) -> frozenset[NodeId]:
+    """Returns the brokers that left by a controlled shutdown and are not back, also while they start again."""
+    newest = {one.id: one for one in quorum.history.interruptions}
+    left = {node for node, one in newest.items() if one.announced and one.ended_offset is None}
+    return frozenset(left | {one.id for one in quorum.brokers.values() if one.in_controlled_shutdown})
+
+
+def named(one: TopicPartition) -> str:
+    """Returns `orders-0`; by its id while the name of the topic is not known."""
+    return f"partition {one.partition} of topic {one.topic_id}" if one.topic is None else f"{one.topic}-{one.partition}"
+
+
+def named_ones(examples: Sequence[TopicPartition], count: int) -> str:
+    """Returns the first of so many partitions, and how many more there are."""
+    names = [named(one) for one in examples[:_MAX_NAMED]]
+    if not names:
+        return "kafka-topics.sh lists them"
+    return and_join(names) if len(names) == count else f"{', '.join(names)} and {count - len(names)} more"
 
 
 def _cause(quorum: Quorum, holder: ReplicaKey) -> Cause:
@@ -56,7 +88,7 @@ def _emptied(quorum: Quorum) -> Mapping[ReplicaKey, set[TopicId]]:
     return found
 
 
-def _is_emptied(emptied: Mapping[ReplicaKey, set[TopicId]], one: OfflinePartitions, holder: ReplicaKey) -> bool:
+def _is_emptied(emptied: Mapping[ReplicaKey, set[TopicId]], one: PartitionSum, holder: ReplicaKey) -> bool:
     topics = {example.topic_id for example in one.examples}
     return bool(topics) and topics <= emptied.get(holder, set())
 

@@ -1,4 +1,4 @@
-"""A registered broker is fenced: its heartbeats are missing, or it has not finished its start.
+"""A broker is fenced, because heartbeats are missing or its start is not finished; or it is gone and has replicas.
 
 What it means
     A fenced broker leads no partition and serves no client, and its replicas are in no ISR. Every partition that it
@@ -9,6 +9,8 @@ What it means
       a crash. One that fetches the metadata log and does not register again is refused: its own log says why.
     - Warning: the node was broker and controller, and runs as a controller only now. Its registration as a broker is
       left over: Kafka still places replicas of new topics there, which no process holds.
+    - Warning: the broker was unregistered although partitions have replicas on it. Kafka does not copy them elsewhere:
+      each of these partitions has one replica less until they are moved or the broker is back.
     - Info: the broker left by a controlled shutdown and has not come back.
 
     The severity is one step higher if no registered broker is alive, because the cluster serves no client (the alert
@@ -26,8 +28,8 @@ What to do
     5. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
        long pause, a full or broken disk. If all controllers have moved since it started, it cannot find them: correct
        its `controller.quorum.bootstrap.servers` and restart it.
-    5. If the broker will not come back, or its node runs as a controller only, move its partitions to other brokers
-       first. Unregister it after that.
+    6. If the broker will not come back, or its node runs as a controller only, move its partitions to other brokers
+       first. Unregister it after that. One that is unregistered already needs only the move.
 
 What not to do
     Do not unregister a broker that still holds the only replica of a partition. Do not restart a broker that recovers
@@ -38,12 +40,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import fresh_poll
-from rules.analysis.offline_partitions import first_sentence
-from rules.analysis.roles import fenced_ms, leftover_brokers
+from rules.analysis.offline_partitions import first_sentence, named, named_ones
+from rules.analysis.roles import controllers_only, fenced_ms, leftover_brokers, start_as_broker
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import HOLD, Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
-from rules.formatting import and_join
+from rules.formatting import and_join, plural
 from rules.model.following import following
+from rules.model.history import BrokerPartitions
 from rules.model.identifiers import START, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
@@ -60,7 +63,7 @@ NONE_ALIVE_HOLD = Threshold(
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each fenced broker."""
+    """Returns one finding for each broker that is fenced, or that is not registered and has replicas."""
     for _, broker in sorted(quorum.brokers.items()):
         if broker.fenced:
             left_over = quorum.derived(leftover_brokers).get(broker.id)
@@ -68,6 +71,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
                 yield _finding(quorum, broker, thresholds)
             else:
                 yield _left_over(quorum, broker, left_over)
+    # Without any broker, no-broker says it.
+    for node, of_broker in quorum.brokers_down.items() if quorum.brokers else ():
+        if node not in quorum.brokers:
+            yield _not_registered(quorum, of_broker)
 
 
 def _brokers_alive(quorum: Quorum) -> int:
@@ -153,6 +160,36 @@ def _left_over(quorum: Quorum, broker: BrokerRegistration, why: str) -> Finding:
     )
 
 
+def _not_registered(quorum: Quorum, of_broker: BrokerPartitions) -> Finding:
+    node, count, alive = of_broker.broker, of_broker.replicas, quorum.derived(_brokers_alive)
+    controller, copies = quorum.derived(controllers_only).get(node), copy_sentence(quorum, (of_broker.broker,))
+    why = "" if controller is None else f" (node {node} {controller})"
+    return Finding(
+        subject=Subject("broker", node),
+        severity=Severity.CRITICAL if copies else Severity.WARNING,
+        summary=f"Broker {node} is not registered{why}, and {plural(count, 'partition')} "
+        f"{'has' if count == 1 else 'have'} a replica on it: {named_ones(of_broker.examples, count)}. Kafka does not "
+        f"copy them elsewhere.{copies} Brokers alive: {alive} of {len(quorum.brokers)} registered.",
+        evidence={
+            "broker": node,
+            "partitions_with_a_replica": count,
+            "partitions": [named(one) for one in of_broker.examples],
+            "brokers_registered": len(quorum.brokers),
+            "brokers_alive": alive,
+            "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
+        },
+        remedy=(
+            f"# Start broker {node} with its own disks: it registers again, and its replicas catch up"
+            if controller is None
+            else f"# If node {node} should be a broker as well, {start_as_broker(node)}",
+            f"# If it will not come back, move the replicas of broker {node} to other brokers with "
+            "kafka-reassign-partitions.sh",
+            describe_status(quorum),
+        ),
+        starts=(node,),
+    )
+
+
 def _wait_for_start(node: NodeId) -> tuple[str, ...]:
     return (
         f"# If broker {node} runs and its log shows progress, wait and do not restart it: after a crash it recovers "
@@ -187,12 +224,12 @@ def _severity(*, left: bool, worse: bool) -> Severity:
 def _resolved(quorum: Quorum, subject: Subject) -> str:
     broker = quorum.brokers.get(subject.node)
     alive = sum(each.alive for each in quorum.brokers.values())
-    now = "is no longer registered" if broker is None else "is not fenced: it serves clients"
+    now = "is no longer registered, and has no replica" if broker is None else "is not fenced: it serves clients"
     return f"Broker {subject.node} {now}. Brokers alive: {alive} of {len(quorum.brokers)} registered."
 
 
 RULE = Rule(
-    title="A broker is fenced",
+    title="A broker is fenced, or is gone and has replicas",
     resolved=_resolved,
     hold=hold(
         300.0, "a restart of a broker with many partitions, and each step of a rolling upgrade, is finished by then"
@@ -201,5 +238,11 @@ RULE = Rule(
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled"),
     # An unclean election passes over a fenced broker, and one that flaps may stay fenced: one fault, one incident.
-    grouped_with=("broker-flapping", "unclean-election", "partition-stuck-recovering"),
+    grouped_with=(
+        "broker-flapping",
+        "node-not-registered",
+        "no-broker",
+        "unclean-election",
+        "partition-stuck-recovering",
+    ),
 )

@@ -6,10 +6,13 @@ What it means
     - A reassignment of partitions (KIP-455): each one waits for new replicas to copy the partition. It never ends if a
       new replica's broker is down or was unregistered, if the copies are throttled too much, or if the partition has no
       leader. Until then the data is stored twice, and tools that balance the cluster leave it as it is.
-    - A controlled shutdown: the broker has asked to leave, leads nothing any more and takes no new leadership, and has
-      not stopped. To its clients it looks alive.
+    - A controlled shutdown: the broker has asked to leave and takes no new leadership. The active controller lets it
+      stop when it leads no partition and every other broker that is alive has applied the metadata up to then. One that
+      does not apply it holds every shutdown. After 300 s the broker gives up and stops nevertheless.
     - A migration from ZooKeeper (KIP-866): before it, the controllers wait for all brokers to register; in it, the
-      metadata is written to both. It must have ended before an upgrade to Kafka 4.0, which has no ZooKeeper.
+      metadata is written to both. It must have ended before an upgrade to Kafka 4.0, which has no ZooKeeper. Until no
+      broker is registered in ZooKeeper mode, it must not be finalized, which info says from its beginning on. If it was
+      nevertheless, the active controller no longer sends metadata to those brokers: a critical alert names them.
 
     Other temporary states have rules of their own: `broker-fenced` (a start that does not end), `voter-change-stuck`,
     `version-drift` (an upgrade that stopped halfway), `open-transaction`, `partition-stuck-recovering`,
@@ -18,21 +21,25 @@ What it means
 What to do
     - Reassignment: start the brokers that the alert names, or cancel it. If all of them run, see whether a replication
       throttle is left from the tool that began it.
-    - Controlled shutdown: read in the broker's log what it waits for, and end its process if it hangs.
-    - Migration: restart the brokers that are still in ZooKeeper mode, then the controllers without
+    - Controlled shutdown: if the alert names brokers that do not keep up with the metadata log, repair those first.
+      Otherwise compare `last-applied-record-lag-ms` (`broker-metadata-metrics`) of the brokers: one that fetches and
+      does not apply holds it too. End the process of the broker only if it hangs after that.
+    - Migration: restart the brokers that are still in ZooKeeper mode in KRaft mode, then the controllers without
       `zookeeper.metadata.migration.enable`. Until then the way back is open.
 
 What not to do
     Do not unregister a broker that holds the only in-sync replica of a partition to end its reassignment. Do not
-    upgrade to Kafka 4.0 or later during a migration.
+    upgrade to Kafka 4.0 or later during a migration, and do not finalize one while a broker is in ZooKeeper mode.
 """
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import needed
 from rules.analysis.now import over
 from rules.analysis.roles import controllers_only, start_as_broker
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, hold
 from rules.formatting import and_join, first_values, ms_text, numbered, plural, utc_text
+from rules.model.following import Following, following
 from rules.model.history import Reassignment, ZkMigration, ZkMigrationState
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import BrokerRegistration
@@ -55,8 +62,8 @@ BLOCKED_FOR = Threshold(
 )
 SHUTTING_DOWN_FOR = Threshold(
     name="shutting_down_for",
-    default=600.0,
-    meaning="how long a controlled shutdown may last: a broker gives it up and stops after five minutes",
+    default=60.0,
+    meaning="how long a controlled shutdown may last: it takes seconds, and a broker gives it up after five minutes",
 )
 PREPARED_FOR = Threshold(
     name="prepared_for",
@@ -82,11 +89,15 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     for _, broker in sorted(quorum.brokers.items()):
         since = broker.leaving_since_timestamp_ms if broker.alive else None
         if since is not None and newest - since >= thresholds.ms(SHUTTING_DOWN_FOR.name):
-            yield _shutdown(broker, since, newest)
+            yield _shutdown(quorum, broker, since, newest)
     migration = quorum.zk_migration
-    limit = _STATE_LIMITS.get(migration.state) if migration else None
-    if migration and limit and newest - migration.since_timestamp_ms >= thresholds.ms(limit.name):
-        yield _migration(quorum, migration, newest)
+    if migration:
+        limit = _STATE_LIMITS.get(migration.state)
+        in_zookeeper_mode = [broker for _, broker in sorted(quorum.brokers.items()) if broker.zookeeper_mode]
+        if limit and newest - migration.since_timestamp_ms >= thresholds.ms(limit.name):
+            yield _migration(quorum, migration, in_zookeeper_mode, newest)
+        elif in_zookeeper_mode and migration.state in (ZkMigrationState.MIGRATION, ZkMigrationState.POST_MIGRATION):
+            yield _in_zookeeper_mode(quorum, migration, in_zookeeper_mode)
 
 
 def _reassignments(quorum: Quorum, newest: Millis, thresholds: Thresholds) -> Iterable[Finding]:
@@ -149,19 +160,43 @@ def _why_not(stopped: list[NodeId], controllers: list[NodeId]) -> str:
     return " or ".join([*causes, "running as a controller only"] if controllers else causes)
 
 
-def _shutdown(broker: BrokerRegistration, since: Millis, newest: Millis) -> Finding:
+def _shutdown(quorum: Quorum, broker: BrokerRegistration, since: Millis, newest: Millis) -> Finding:
+    of_broker, known = quorum.brokers_down.get(broker.id), quorum.has_current_poll
+    leads = 0 if of_broker is None else of_broker.leads
+    behind = quorum.derived(_behind) if known else []
+    waits = (
+        "it leads no partition and still counts as alive"
+        if not leads
+        else f"it still leads {plural(leads, 'partition')}"
+    )
+    summary = f"Broker {broker.id} has been shutting down since {utc_text(since)} and does not stop: {waits}."
+    if behind:
+        do, holds = ("does", "holds") if len(behind) == 1 else ("do", "hold")
+        summary += (
+            f" {numbered('Broker', behind, _MOST_NAMED)} {do} not keep up with the metadata log, and {holds} it up."
+        )
+    elif known and not leads and len(quorum.brokers) > 1:
+        summary += " All other brokers fetch the metadata log; one that does not apply it may hold it up."
     return Finding(
         subject=Subject("broker", broker.id),
         severity=Severity.WARNING,
-        summary=f"Broker {broker.id} has been shutting down since {utc_text(since)} and does not stop: it leads no "
-        "partition and still counts as alive.",
+        summary=summary,
         evidence={
             "broker": broker.id,
             "shutting_down_since": utc_text(since),
             "incarnation_id": broker.incarnation_id,
+            "partitions_it_leads": leads,
+            "brokers_behind": [*behind] if known else None,
         },
         remedy=(
+            *(
+                f"# Read in the log of broker {node} why it does not keep up with the metadata log: until it does, no "
+                "broker completes a controlled shutdown"
+                for node in behind[:_MOST_NAMED]
+            ),
             f"# Read in the log of broker {broker.id} what its shutdown waits for",
+            "# Compare last-applied-record-lag-ms of kafka.server:type=broker-metadata-metrics on the other brokers: "
+            "one that does not apply the metadata holds every controlled shutdown",
             f"# If its log stands still, take a thread dump and end its process, then start broker {broker.id}",
         ),
         starts=(broker.id,),
@@ -169,7 +204,73 @@ def _shutdown(broker: BrokerRegistration, since: Millis, newest: Millis) -> Find
     )
 
 
-def _migration(quorum: Quorum, migration: ZkMigration, newest: Millis) -> Finding:
+def _behind(quorum: Quorum) -> list[NodeId]:
+    """Returns the brokers that are alive, stay, and do not keep up with the metadata log by the newest poll."""
+    poll = needed(quorum.poll)
+    stay = [one.id for _, one in sorted(quorum.brokers.items()) if one.alive and not one.in_controlled_shutdown]
+    return [
+        node
+        for node in stay
+        if node != poll.leader_id
+        and not any(following(quorum, poll, row.key) is Following.IN_SYNC for row in poll.rows_by_id.get(node, ()))
+    ]
+
+
+def _in_zookeeper_mode(quorum: Quorum, migration: ZkMigration, brokers: list[BrokerRegistration]) -> Finding:
+    """Returns the finding for brokers in ZooKeeper mode while, or after, the metadata is written to both."""
+    over, alive = migration.state is ZkMigrationState.POST_MIGRATION, [one.id for one in brokers if one.alive]
+    names, are = numbered("broker", [one.id for one in brokers], _MOST_NAMED), "is" if len(brokers) == 1 else "are"
+    summary = f"Do not finalize the migration from ZooKeeper: {names} {are} still in ZooKeeper mode."
+    if over:
+        summary = (
+            f"The migration from ZooKeeper was finalized while {names} {'was' if len(brokers) == 1 else 'were'} in "
+            "ZooKeeper mode. The active controller no longer sends metadata to "
+            + ("it: " if len(brokers) == 1 else "them: ")
+            + (
+                f"{numbered('broker', alive, _MOST_NAMED)} {'serves' if len(alive) == 1 else 'serve'} clients with "
+                "outdated metadata."
+                if alive
+                else f"{'it is' if len(brokers) == 1 else 'all of them are'} fenced."
+            )
+        )
+    return Finding(
+        subject=MIGRATION,
+        severity=(Severity.CRITICAL if alive else Severity.WARNING) if over else Severity.INFO,
+        summary=summary,
+        evidence={
+            "state": migration.state.value,
+            "since": f"{'before ' if migration.at_least else ''}{utc_text(migration.since_timestamp_ms)}",
+            "brokers_in_zookeeper_mode": [one.id for one in brokers],
+            "brokers_registered": len(quorum.brokers),
+        },
+        remedy=(
+            _restart_in_kraft_mode(brokers),
+            *(() if over else (_FINALIZE,)),
+            describe_features(quorum),
+        ),
+        starts=tuple(one.id for one in brokers),
+    )
+
+
+_FINALIZE = (
+    "# When all of them run in KRaft mode, restart the controllers without zookeeper.metadata.migration.enable, one "
+    "after the other: after that there is no way back"
+)
+
+
+def _restart_in_kraft_mode(brokers: list[BrokerRegistration]) -> str:
+    names = numbered("broker", [one.id for one in brokers], _MOST_NAMED)
+    return (
+        f"# Restart {names} in KRaft mode{', one after the other' if len(brokers) > 1 else ''}: process.roles=broker, "
+        "node.id as the former broker.id, the controllers' addresses, and no zookeeper.connect"
+    )
+
+
+def _migration(
+    quorum: Quorum, migration: ZkMigration, in_zookeeper_mode: list[BrokerRegistration], newest: Millis
+) -> Finding:
+    names = numbered("broker", [one.id for one in in_zookeeper_mode], _MOST_NAMED)
+    are = "is" if len(in_zookeeper_mode) == 1 else "are"
     age_ms = Millis(newest - migration.since_timestamp_ms)
     least = " at least" if migration.at_least else ""
     waits = migration.state is ZkMigrationState.PRE_MIGRATION
@@ -182,20 +283,29 @@ def _migration(quorum: Quorum, migration: ZkMigration, newest: Millis) -> Findin
             "The controllers wait for brokers to register: the metadata is still in ZooKeeper alone."
             if waits
             else "The metadata is written to ZooKeeper and to the log."
+        )
+        + (
+            ""
+            if not in_zookeeper_mode
+            else f" Registered so far: {names}."
+            if waits
+            else f" Do not finalize it: {names} {are} still in ZooKeeper mode."
         ),
         evidence={
             "state": migration.state.value,
             "lasts": ms_text(age_ms),
             "brokers_registered": len(quorum.brokers),
+            "brokers_in_zookeeper_mode": [one.id for one in in_zookeeper_mode],
             "metadata_version": quorum.metadata_version,
         },
         remedy=(
             "# Restart each ZooKeeper-mode broker with zookeeper.metadata.migration.enable=true: the log of the active "
             "controller lists those that it waits for"
             if waits
+            else _restart_in_kraft_mode(in_zookeeper_mode)
+            if in_zookeeper_mode
             else "# Restart each broker that still runs in ZooKeeper mode in KRaft mode (process.roles=broker)",
-            "# When all of them run in KRaft mode, restart the controllers without "
-            "zookeeper.metadata.migration.enable, one after the other: after that there is no way back",
+            _FINALIZE,
             describe_features(quorum),
         ),
         condition_age_ms=age_ms,
@@ -208,7 +318,8 @@ def _resolved(quorum: Quorum, subject: Subject) -> str:
         return f"Partitions that are being reassigned: {left}." if left else "No partition is being reassigned."
     if subject == MIGRATION:
         state = quorum.zk_migration.state if quorum.zk_migration else ZkMigrationState.NONE
-        return f"The migration from ZooKeeper is in state {state}."
+        left = sum(broker.zookeeper_mode for broker in quorum.brokers.values())
+        return f"The migration from ZooKeeper is in state {state}. Brokers in ZooKeeper mode: {left}."
     broker = quorum.brokers.get(subject.node)
     if broker is None:
         return f"Broker {subject.node} is no longer registered."

@@ -12,6 +12,8 @@ What it means
       mounted. The broker serves its other directories.
     - Its node was broker and controller, and runs as a controller only now: no process serves its replicas.
     - It is not registered: it was unregistered although it had the last replica.
+    - It is recorded as their leader although it is fenced or not registered: the active controller should have elected
+      another replica then.
 
     A further alert is about partitions for which Kafka elects no leader by itself: the log names no replica that has
     every acknowledged record, for example because a change of min.insync.replicas cleared the ELR.
@@ -31,8 +33,8 @@ What not to do
 
 from collections.abc import Iterable, Iterator
 
-from rules.analysis.offline_partitions import Cause, awaited
-from rules.analysis.roles import controllers_only, start_as_broker
+from rules.analysis.offline_partitions import Cause, awaited, left_in_order, named, named_ones
+from rules.analysis.roles import controllers_only, fenced_ms, start_as_broker
 from rules.finding import (
     Facts,
     Finding,
@@ -45,12 +47,12 @@ from rules.finding import (
     UnknownResult,
     hold,
 )
-from rules.formatting import and_join, plural, utc_text
-from rules.model.history import OfflinePartitions, TopicPartition
+from rules.formatting import plural, utc_text
+from rules.model.history import NodeKind, PartitionSum
 from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.model.subject import Subject
-from rules.remedies.remedy_commands import describe_offline, directory_steps
+from rules.remedies.remedy_commands import describe_partitions, directory_steps
 
 RESTART = Threshold(
     name="restart",
@@ -65,7 +67,6 @@ _ELECT = (
     "are lost"
 )
 _MAX_LISTED = 20
-_MAX_NAMED = 3
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -75,25 +76,40 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if quorum.offline:
             yield UnknownResult(why="no timestamp of the metadata log has been read")
         return
-    of_broker: dict[NodeId | None, list[tuple[Cause, ReplicaKey | None, OfflinePartitions]]] = {}
+    of_broker: dict[NodeId | None, list[tuple[Cause, ReplicaKey | None, PartitionSum]]] = {}
     for one in quorum.offline:
         cause, holder = awaited(quorum, one)
         of_broker.setdefault(None if holder is None else holder.id, []).append((cause, holder, one))
+    for led in _led(quorum, newest):
+        of_broker.setdefault(led[1].id, []).append(led)
     for broker, sums in sorted(of_broker.items(), key=lambda item: -1 if item[0] is None else item[0]):
         yield _finding(quorum, broker, sums, newest, thresholds)
 
 
-def _left(quorum: Quorum) -> frozenset[NodeId]:
-    """Returns the brokers that left by a controlled shutdown and are not back, also while they start again."""
-    newest = {one.id: one for one in quorum.history.interruptions}
-    left = {node for node, one in newest.items() if one.announced and one.ended_offset is None}
-    return frozenset(left | {one.id for one in quorum.brokers.values() if one.in_controlled_shutdown})
+def _led(quorum: Quorum, newest: Millis) -> Iterator[tuple[Cause, ReplicaKey, PartitionSum]]:
+    """Yields the partitions of which a broker is recorded as the leader that is fenced or not registered."""
+    gone = {one.id: one.timestamp_ms for one in quorum.history.unregistrations if one.kind is NodeKind.BROKER}
+    since = {**quorum.derived(fenced_ms), **gone}
+    for node, of_broker in quorum.brokers_down.items():
+        if of_broker.leads and (node not in quorum.brokers or quorum.brokers[node].fenced):
+            key = ReplicaKey(id=node)
+            yield (
+                Cause.LEADER,
+                key,
+                PartitionSum(
+                    holders=(key,),
+                    partitions=of_broker.leads,
+                    since_timestamp_ms=since.get(node, newest),
+                    at_least=node not in since,
+                    examples=of_broker.examples,
+                ),
+            )
 
 
 def _finding(
     quorum: Quorum,
     broker: NodeId | None,
-    sums: list[tuple[Cause, ReplicaKey | None, OfflinePartitions]],
+    sums: list[tuple[Cause, ReplicaKey | None, PartitionSum]],
     newest: Millis,
     thresholds: Thresholds,
 ) -> Finding:
@@ -103,19 +119,19 @@ def _finding(
     directories = sorted(
         {holder.directory_id for _, holder, _ in sums if holder is not None and holder.directory_id is not None}
     )
-    cause, left = sums[0][0], broker in quorum.derived(_left)
-    failed = () if broker is None or cause is not Cause.FENCED else (broker,)
+    cause, left = sums[0][0], broker in quorum.derived(left_in_order)
+    failed = () if broker is None or cause not in (Cause.FENCED, Cause.LEADER) else (broker,)
     since = f"{'before ' if first.at_least else ''}{utc_text(first.since_timestamp_ms)}"
     return Finding(
         subject=NO_REPLICA if broker is None else Subject("broker", broker),
         severity=Severity.CRITICAL,
         summary=f"{plural(count, 'partition')} {'is' if count == 1 else 'are'} offline: "
         f"{_why(quorum, cause, broker, directories, left=left)}. No client is served there since {since}: "
-        f"{_named(examples, count)}.",
+        f"{named_ones(examples, count)}.",
         evidence={
             "partitions_offline": count,
             "since": since,
-            "partitions": [_name(each) for each in examples[:_MAX_LISTED]],
+            "partitions": [named(each) for each in examples[:_MAX_LISTED]],
             "partitions_not_listed": max(0, count - len(examples[:_MAX_LISTED])),
             "broker": broker,
             **({"failed_nodes": [*failed]} if failed else {}),
@@ -141,25 +157,21 @@ def _why(quorum: Quorum, cause: Cause, broker: NodeId | None, directories: list[
             return f"{which} of broker {broker} {'is' if len(directories) == 1 else 'are'} offline"
         case Cause.UNREGISTERED:
             return f"broker {broker}, which has the last replica, is not registered"
+        case Cause.LEADER:
+            how = "fenced" if broker in quorum.brokers else "not registered"
+            return f"broker {broker}, which is recorded as the leader, is {how}"
         case Cause.NOT_LEADING:
             return "no replica is known to have every acknowledged record"
 
 
-def _name(one: TopicPartition) -> str:
-    return f"partition {one.partition} of topic {one.topic_id}" if one.topic is None else f"{one.topic}-{one.partition}"
-
-
-def _named(examples: list[TopicPartition], count: int) -> str:
-    named = [_name(one) for one in examples[:_MAX_NAMED]]
-    if not named:
-        return "kafka-topics.sh lists them"
-    return and_join(named) if len(named) == count else f"{', '.join(named)} and {count - len(named)} more"
-
-
 def _remedy(quorum: Quorum, cause: Cause, broker: NodeId | None) -> Iterator[str]:
     if any(broker.alive for broker in quorum.brokers.values()):
-        yield describe_offline(quorum)
+        yield describe_partitions(quorum, "unavailable")
     match cause:
+        case Cause.LEADER:
+            yield f"# Start broker {broker} with its own disks, or check in its log why its heartbeats fail"
+            yield "# Read in the log of the active controller why it elected no other leader when the broker was fenced"
+            return
         case Cause.FENCED:
             yield f"# Start broker {broker}, or check in its log why its heartbeats to the active controller fail"
         case Cause.CONTROLLER_ONLY:

@@ -40,6 +40,7 @@ FACTS: Mapping[str, str] = {
     "RemoveTopicRecord": "topics",
     "PartitionRecord": "replicas, leaders and recovery states of partitions",
     "PartitionChangeRecord": "replicas, leaders and recovery states of partitions",
+    "ConfigRecord": "min.insync.replicas",
     "ClearElrRecord": "eligible leader replicas",
     "ZkMigrationStateRecord": "the state of a migration from ZooKeeper",
     "FeatureLevelRecord": "finalized features, metadata.version among them",

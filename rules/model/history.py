@@ -110,24 +110,41 @@ class ZkMigration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfflinePartitions:
-    """The partitions without a leader of which the same replicas may become the leader, as a sum."""
+class PartitionSum:
+    """Partitions that wait for the same replicas, as a sum: they have no leader, or fewer than min.insync.replicas."""
 
     holders: tuple[ReplicaKey, ...]
-    """The replicas in the ISR and the ELR (KIP-966), or the last known ELR if there are none; sorted. Each with its
-    directory, if the log names it (KIP-858).
+    """Without a leader: the replicas in the ISR and the ELR (KIP-966), or the last known ELR if there are none. Below
+    min.insync.replicas: the replicas that are not in sync. Sorted; each with its directory, if the log names it
+    (KIP-858).
 
     Empty if the log names none, as after a ClearElrRecord: then only an unclean election by hand makes a leader.
     """
     partitions: int
     since_timestamp_ms: Millis
-    """When the first of them lost its leader, by the timestamps in the log."""
+    """When the first of them began to, by the timestamps in the log."""
     at_least: bool
     """True if a snapshot contains the state: it began at `since_timestamp_ms` or long before."""
     examples: tuple[TopicPartition, ...]
     """Some of them, sorted; replay bounds their number."""
     others: tuple[tuple[NodeId, int], ...] = ()
     """The brokers of the further replicas, sorted, each with how many of the partitions it holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerPartitions:
+    """The partitions of a broker that is not registered, is fenced, or shuts down."""
+
+    broker: NodeId
+    replicas: int
+    """How many partitions have a replica on it."""
+    leads: int
+    """How many it leads."""
+    examples: tuple[TopicPartition, ...]
+    """Of a broker that is not alive: some that it leads, or if it leads none, that have a replica on it. Sorted.
+
+    None of a fenced broker that leads none: it keeps its replicas.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

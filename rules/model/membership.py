@@ -78,6 +78,8 @@ class BrokerRegistration:
     features_since_timestamp_ms: Millis | None = None
     log_dirs: tuple[DirectoryId, ...] = ()
     """The ids of its log directories that are online (KIP-858); empty if the log has none, as before Kafka 3.7."""
+    zookeeper_mode: bool = False
+    """Whether it registered in ZooKeeper mode, for a migration (KIP-866): in KRaft mode it registers again."""
 
     @property
     def alive(self) -> bool:

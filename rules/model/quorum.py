@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 from rules.model.ages import DEFAULT_AGES, Ages
 from rules.model.history import (
+    BrokerPartitions,
     OfflineDirectory,
-    OfflinePartitions,
     OpenTransaction,
+    PartitionSum,
     Reassignment,
     RecentHistory,
     Recovery,
@@ -113,8 +114,13 @@ class Quorum:
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
-    offline: tuple[OfflinePartitions, ...] = ()
+    offline: tuple[PartitionSum, ...] = ()
     """The partitions without a leader; ordered by `holders`."""
+    under_min_isr: tuple[PartitionSum, ...] = ()
+    """The partitions with a leader and fewer in-sync replicas than min.insync.replicas, of the topic or else of the
+    cluster, as far as the log has it; ordered by `holders`."""
+    brokers_down: Mapping[NodeId, BrokerPartitions] = field(default_factory=dict)
+    """The partitions of the brokers that are not registered, fenced, or shutting down, if they have any."""
     offline_directories: tuple[OfflineDirectory, ...] = ()
     """Ordered by broker and directory id."""
     reassignments: tuple[Reassignment, ...] = ()

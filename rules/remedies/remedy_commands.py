@@ -129,10 +129,10 @@ def describe_topic(quorum: Quorum, topic: str, leaders: Iterable[NodeId]) -> str
     return f"kafka-topics.sh {where} --describe --topic {shlex.quote(topic)}"
 
 
-def describe_offline(quorum: Quorum) -> str:
-    """Returns the command that lists the partitions without a leader."""
+def describe_partitions(quorum: Quorum, which: str) -> str:
+    """Returns the command that lists the `unavailable` partitions, which lack a leader, or those `under-min-isr`."""
     where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum))
-    return f"kafka-topics.sh {where} --describe --unavailable-partitions"
+    return f"kafka-topics.sh {where} --describe --{which}-partitions"
 
 
 def list_reassignments(quorum: Quorum) -> str:

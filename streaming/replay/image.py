@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from connectors.observations.log_event import BrokerChanged, UnknownRecords
 from rules.model.history import (
+    BrokerPartitions,
     OfflineDirectory,
-    OfflinePartitions,
+    PartitionSum,
     Reassignment,
     RecentHistory,
     Recovery,
@@ -47,7 +48,10 @@ class Image:
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
-    offline: tuple[OfflinePartitions, ...] = ()
+    offline: tuple[PartitionSum, ...] = ()
+    under_min_isr: tuple[PartitionSum, ...] = ()
+    brokers_down: tuple[BrokerPartitions, ...] = ()
+    min_isr: int = 1
     offline_directories: tuple[OfflineDirectory, ...] = ()
     reassignments: tuple[Reassignment, ...] = ()
     zk_migration: ZkMigration | None = None

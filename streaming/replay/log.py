@@ -155,6 +155,9 @@ class Log:
         of_partitions: dict[str, Any] = {
             "recovering": self.partitions.recovering,
             "offline": self.partitions.offline,
+            "under_min_isr": self.partitions.under_min_isr,
+            "brokers_down": self.partitions.brokers_down,
+            "min_isr": self.partitions.min_isr,
             "offline_directories": self.partitions.offline_directories,
             "reassignments": self.partitions.reassignments,
         }
@@ -236,6 +239,7 @@ class Log:
             case BrokerUnregistered():
                 self._unregister("brokers", NodeKind.BROKER, record)
                 self.partitions.directories_changed()
+                self.partitions.brokers_changed()
 
     def _set_feature(self, record: FeatureLevelSet) -> None:
         """Applies a FeatureLevelRecord: level 0 removes the feature."""
@@ -269,6 +273,7 @@ class Log:
     def _set_broker(self, before: BrokerRegistration | None, after: BrokerRegistration, at: RecordPosition) -> None:
         """Keeps a registration; a record of the log, unlike one of a snapshot, is also history."""
         self._own("brokers")[after.id] = after
+        self.partitions.brokers_changed()
         if before is None or before.log_dirs != after.log_dirs:
             self.partitions.directories_changed()
         if self.origin is None:

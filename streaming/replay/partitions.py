@@ -1,4 +1,4 @@
-"""Partitions: every partition in the log, which of them are RECOVERING (KIP-704), and how many have no leader.
+"""Partitions: every partition in the log, which are RECOVERING (KIP-704), and how many lack a leader or replicas.
 
 All partitions are kept, because a PartitionChangeRecord holds only the changed fields: the in-sync replicas before an
 unclean election are in an earlier record.
@@ -14,21 +14,40 @@ from typing import Final, TypeAlias
 from connectors.metadata.value_limits import MOST_OF_A_NAME, MOST_PARTITIONS, MOST_REASSIGNED, MOST_RECOVERING
 from connectors.observations.log_event import (
     ElrCleared,
+    MinInSyncReplicasSet,
     PartitionChanged,
     PartitionSet,
     TopicCreated,
     TopicRemoved,
     Undecodable,
 )
+<<<<<<< HEAD
 from connectors.observations.partition_run import Directories, PartitionRun, PartitionValues, RunRow
 from rules.model.history import ElectedRecovered, OfflineDirectory, OfflinePartitions, Reassignment, Recovery
+=======
+from connectors.observations.partition_run import Directories, PartitionRun, PartitionValues
+from rules.model.history import (
+    BrokerPartitions,
+    ElectedRecovered,
+    OfflineDirectory,
+    PartitionSum,
+    Reassignment,
+    Recovery,
+)
+>>>>>>> h/replicas
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
+from streaming.replay.broker_counts import BrokerCounts
+from streaming.replay.counted_partitions import CountedPartitions, eligible, missing
 from streaming.replay.directory_numbers import DirectoryNumbers
 from streaming.replay.emptied_replicas import Emptied
 from streaming.replay.image import Image
+<<<<<<< HEAD
 from streaming.replay.offline_sums import OfflineSums
 from streaming.replay.recent_history import IsrChange, UncleanElection
+=======
+from streaming.replay.recent_history import UncleanElection
+>>>>>>> h/replicas
 from streaming.replay.recovery_change import (
     UNKNOWN,
     continued,
@@ -40,7 +59,9 @@ from streaming.replay.recovery_change import (
 )
 from streaming.replay.stored_topics import Assignment, PageStore, StoredTopics, Topic
 
-PartitionOrTopic: TypeAlias = PartitionChanged | PartitionSet | TopicCreated | TopicRemoved | ElrCleared
+PartitionOrTopic: TypeAlias = (
+    PartitionChanged | PartitionSet | TopicCreated | TopicRemoved | ElrCleared | MinInSyncReplicasSet
+)
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""
 MOST_ISR_CHANGES = 1_024
@@ -59,6 +80,7 @@ class Partitions:
     """
 
     __slots__ = (
+        *("_brokers_changed", "_brokers_down", "_counts", "_min_isr", "_under_min_isr"),
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
         *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
         *("_sorted_reassigned", "_sorted_recovering"),
@@ -69,9 +91,12 @@ class Partitions:
         self,
         *,
         recovering: tuple[Recovery, ...] = (),
-        offline: tuple[OfflinePartitions, ...] = (),
+        offline: tuple[PartitionSum, ...] = (),
         offline_directories: tuple[OfflineDirectory, ...] = (),
         reassignments: tuple[Reassignment, ...] = (),
+        under_min_isr: tuple[PartitionSum, ...] = (),
+        brokers_down: tuple[BrokerPartitions, ...] = (),
+        min_isr: int = 1,
         packed: bytes | None = None,
         pages: PageStore | None = None,
     ) -> None:
@@ -88,7 +113,12 @@ class Partitions:
             self._reassigned.setdefault(moved.topic_id, {})[moved.partition] = moved
         self._reassigned_count = len(reassignments)
         self._sorted_reassigned: tuple[Reassignment, ...] | None = reassignments
-        self._offline = OfflineSums(offline)
+        self._offline = CountedPartitions(offline)
+        self._under_min_isr = CountedPartitions(under_min_isr)
+        self._min_isr = min_isr
+        self._counts: BrokerCounts | None = None
+        """None until the topics are restored."""
+        self._brokers_down, self._brokers_changed = brokers_down, False
         self._offline_directories: tuple[OfflineDirectory, ...] | None = offline_directories
         self._offline_replicas: dict[tuple[NodeId, int], int] = {}
         """By broker and number of the directory; as many as were read since the topics were restored."""
@@ -136,9 +166,24 @@ class Partitions:
         return self._sorted_reassigned
 
     @property
-    def offline(self) -> tuple[OfflinePartitions, ...]:
+    def offline(self) -> tuple[PartitionSum, ...]:
         """The partitions without a leader, as sums."""
         return self._offline.current
+
+    @property
+    def under_min_isr(self) -> tuple[PartitionSum, ...]:
+        """The partitions with a leader and fewer in-sync replicas than min.insync.replicas, as sums."""
+        return self._under_min_isr.current
+
+    @property
+    def brokers_down(self) -> tuple[BrokerPartitions, ...]:
+        """The partitions of the brokers that are not registered, fenced, or shutting down."""
+        return self._brokers_down
+
+    @property
+    def min_isr(self) -> int:
+        """The cluster's min.insync.replicas."""
+        return self._min_isr
 
     @property
     def offline_directories(self) -> tuple[OfflineDirectory, ...]:
@@ -187,9 +232,9 @@ class Partitions:
         """Applies a RemoveTopicRecord: drops the topic and its partitions."""
         topics = self._for_change()
         topic = topics.by_id.get(topic_id)
-        if topic is not None and (self._offline or self._offline_replicas):
+        if topic is not None:
             for number, held in topic.partitions.items():
-                self._offline.changed((topic_id, number), topic.name, held, None, at, topics.directories)
+                self._count((topic_id, number), topic, held, None, at)
                 self._count_offline_replicas(held, None)
         topics.remove(topic_id)
         self.emptied.remove_topic(topic_id)
@@ -204,13 +249,43 @@ class Partitions:
         """Ends the lists of elections, which are in the history, and finds the offline directories."""
         if self._registered_changed or (self._topics is not None and self._topics.directories.added):
             self._find_offline_directories(brokers)
-        if self._offline.overflowed_ms is not None:
-            self._count_offline_again(self._offline.overflowed_ms)
+        if self._offline.overflowed_ms is not None or self._under_min_isr.overflowed_ms is not None:
+            self._count_again()
+        if self._brokers_changed or (self._counts is not None and self._counts.changed):
+            self._brokers_changed = False
+            self._brokers_down = self._restored_counts().down(brokers, lambda: self.topics)
         self.elected_recovered.clear()
         self.unclean.clear()
         self.isr_changes.clear()
         self.emptied.found.clear()
         self._crashed.clear()
+
+    def brokers_changed(self) -> None:
+        """Notes that a broker's registration has changed, or is new or gone."""
+        self._brokers_changed = True
+
+    def set_min_isr(self, name: str | None, value: int | None, at: RecordPosition) -> None:
+        """Applies a ConfigRecord of min.insync.replicas: of the topics with this name, or of the cluster if None."""
+        topics, before = self._restored(), self._min_isr
+        if name is None:
+            self._min_isr = 1 if value is None else value
+            for topic_id, topic in topics.by_id.items() if before != self._min_isr else ():
+                if topic.min_isr is None:
+                    self._count_with(topic_id, topic, before, self._min_isr, at)
+            return
+        for topic_id in topics.named(name):
+            self._for_change()
+            topic = topics.to_change(topic_id)
+            was, topic.min_isr = topic.min_isr, value
+            self._count_with(topic_id, topic, was or before, value or before, at)
+
+    def _count_with(self, topic_id: TopicId, topic: Topic, before: int, now: int, at: RecordPosition) -> None:
+        """Counts the partitions of a topic whose min.insync.replicas has changed."""
+        directories = self.directories
+        for number, held in topic.partitions.items() if before != now else ():
+            was, is_ = missing(held, before, directories), missing(held, now, directories)
+            if was != is_:
+                self._under_min_isr.changed((topic_id, number), topic.name, (was, held), (is_, held), at)
 
     def directories_changed(self) -> None:
         """Notes that the directories that a broker has registered have changed, or its registration is new or gone."""
@@ -243,15 +318,44 @@ class Partitions:
             del self._offline_replicas[place]
         self._offline_directories = None
 
-    def _count_offline_again(self, overflowed_ms: Millis) -> None:
+    def _count_again(self) -> None:
+        """Counts all partitions in the sums that they belong to: some were counted in another one."""
         topics = self._restored()
-        since_ms = min((one.since_timestamp_ms for one in self._offline.current), default=overflowed_ms)
+        known = (*self._offline.current, *self._under_min_isr.current)
+        since_ms = min((one.since_timestamp_ms for one in known), default=Millis(0))
         at = RecordPosition(offset=Offset(0), leader_epoch=Epoch(0), timestamp_ms=since_ms, snapshot=True)
-        self._offline = OfflineSums()
+        self._offline, self._under_min_isr = CountedPartitions(), CountedPartitions()
         for topic_id, topic in topics.by_id.items():
             for number, held in topic.partitions.items():
-                if held.leader is None:
-                    self._offline.changed((topic_id, number), topic.name, None, held, at, topics.directories)
+                self._count_sums((topic_id, number), topic, None, held, at)
+
+    def _count(
+        self,
+        key: tuple[TopicId, int],
+        topic: Topic,
+        held: Assignment | None,
+        now: Assignment | None,
+        at: RecordPosition,
+    ) -> None:
+        """Counts a partition that has changed; None: it is unknown, or removed."""
+        self._restored_counts().change(key, topic.name, held, now)
+        self._count_sums(key, topic, held, now, at)
+
+    def _count_sums(
+        self,
+        key: tuple[TopicId, int],
+        topic: Topic,
+        held: Assignment | None,
+        now: Assignment | None,
+        at: RecordPosition,
+    ) -> None:
+        directories, name, min_isr = self.directories, topic.name, topic.min_isr or self._min_isr
+        if _is_served(now, min_isr) and _is_served(held, min_isr):
+            return
+        before, after = eligible(held, directories), eligible(now, directories)
+        self._offline.changed(key, name, (before, held), (after, now), at)
+        before, after = missing(held, min_isr, directories), missing(now, min_isr, directories)
+        self._under_min_isr.changed(key, name, (before, held), (after, now), at)
 
     def _count_offline_replicas(self, before: Assignment | None, now: Assignment | None) -> None:
         if not self._offline_replicas:
@@ -295,7 +399,7 @@ class Partitions:
                     now = held._replace(elr=(), last_known_elr=(), partition_epoch=raised(held.partition_epoch))
                     topic = topics.to_change(topic_id)
                     topic.partitions[number] = now
-                    self._offline.changed((topic_id, number), topic.name, held, now, at, topics.directories)
+                    self._count((topic_id, number), topic, held, now, at)
                     known = self._recovering.get(topic_id, {}).get(number)
                     if known is not None:
                         self._keep_recovery(replace(known, partition_epoch=now.partition_epoch))
@@ -309,6 +413,7 @@ class Partitions:
         recovering, reassigned, topics = self._recovering, self._reassigned, self._for_change()
         by_id, changed_pages, with_elr = topics.by_id, topics.changed, self._with_elr
         numbers_of, offline_replicas = topics.directories.numbers, self._offline_replicas
+        change_counts = self._restored_counts().change
         # A record may add a topic and a partition.
         full = topics.count + 2 * len(run) > MOST_PARTITIONS
         for row in run.rows:
@@ -335,9 +440,10 @@ class Partitions:
             topic.partitions[partition] = now
             if offline_replicas:
                 self._count_offline_replicas(held, now)
-            if now.leader is None or (held is not None and held.leader is None):
-                at = origin or run.position(row)
-                self._offline.changed((topic_id, partition), topic.name, held, now, at, topics.directories)
+            change_counts((topic_id, partition), topic.name, held, now)
+            min_isr = topic.min_isr or self._min_isr
+            if not (_is_served(now, min_isr) and _is_served(held, min_isr)):
+                self._count_sums((topic_id, partition), topic, held, now, origin or run.position(row))
             if with_elr is not None:
                 self._note_elr(topic_id, partition, now)
 
@@ -352,6 +458,8 @@ class Partitions:
                 self.remove(record.topic_id, at)
             case ElrCleared():
                 self.clear_elr(record.topic, at)
+            case MinInSyncReplicasSet():
+                self.set_min_isr(record.topic, record.value, at)
 
     def _apply_partition(self, event: PartitionSet | PartitionChanged, at: RecordPosition, image: Image) -> None:
         topics = self._for_change()
@@ -373,8 +481,7 @@ class Partitions:
         if before is not None and before.isr != now.isr and isinstance(event, PartitionChanged):
             self._note_isr_change((event.topic_id, event.partition), topic.name, before, now, event.at)
         self._count_offline_replicas(before, now)
-        if now.leader is None or (before is not None and before.leader is None):
-            self._offline.changed((event.topic_id, event.partition), topic.name, before, now, at, topics.directories)
+        self._count((event.topic_id, event.partition), topic, before, now, at)
         self._note_elr(event.topic_id, event.partition, now)
         if event.recovering or event.topic_id in self._recovering:
             self._update_recovery(event, topic.name, before, now, at, image)
@@ -547,13 +654,24 @@ class Partitions:
         self._packed, topics = None, self._restored()
         return topics
 
+    def _restored_counts(self) -> BrokerCounts:
+        self._restored()
+        assert self._counts is not None
+        return self._counts
+
     def _restored(self) -> StoredTopics:
         if self._topics is None:
             self._topics = StoredTopics.restored(self._packed or b"", self._pages)
             numbers = self._topics.directories.of_broker
             for one in self._offline_directories or ():
                 self._offline_replicas[one.broker, numbers[one.broker][one.directory_id]] = one.replicas
+            self._counts = BrokerCounts(self._topics.by_id.values())
         return self._topics
+
+
+def _is_served(one: Assignment | None, min_isr: int) -> bool:
+    """Returns whether a partition has a leader and enough in-sync replicas, or is unknown or removed."""
+    return one is None or (one.leader is not None and len(one.isr) >= min_isr)
 
 
 def changed(before: Assignment, change: PartitionValues) -> Assignment:

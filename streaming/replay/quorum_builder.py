@@ -54,6 +54,8 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         brokers=image.brokers,
         recovering=image.recovering,
         offline=image.offline,
+        under_min_isr=image.under_min_isr,
+        brokers_down={one.broker: one for one in image.brokers_down},
         offline_directories=image.offline_directories,
         reassignments=image.reassignments,
         zk_migration=image.zk_migration,

@@ -218,6 +218,9 @@ def _add_tables(state: MachineState, tables: Sequence[bytes], pages: PageStore |
             log.partitions = Partitions(
                 recovering=log.image.recovering,
                 offline=log.image.offline,
+                under_min_isr=log.image.under_min_isr,
+                brokers_down=log.image.brokers_down,
+                min_isr=log.image.min_isr,
                 offline_directories=log.image.offline_directories,
                 reassignments=log.image.reassignments,
                 packed=packed_topics,

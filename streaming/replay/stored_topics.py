@@ -6,8 +6,8 @@ itself stays small. A page never changes: its reference is the hash of its conte
 
 A stored table is TABLE_MAGIC, one part for the directories of the brokers (`DirectoryNumbers`), and one for each page:
 a byte that says whether the content or its reference follows, the length, and that. A page is deflated JSON: for each
-topic its id, its name, and of each partition the number and the fields of its Assignment, with the place of its
-directories in the list that follows: few partitions of a page differ in them.
+topic its id, its name, its min.insync.replicas, and of each partition the number and the fields of its Assignment, with
+the place of its directories in the list that follows: few partitions of a page differ in them.
 """
 
 import json
@@ -105,6 +105,8 @@ class Topic:
 
     name: str | None = None
     partitions: dict[int, Assignment] = field(default_factory=dict)
+    min_isr: int | None = None
+    """Its own min.insync.replicas; None: that of the cluster."""
     page: int = field(default=0, compare=False)
 
 
@@ -270,6 +272,7 @@ def _encoded(page: dict[TopicId, Topic]) -> bytes:
         (
             topic_id,
             topic.name,
+            topic.min_isr,
             [
                 (number, *held[:-1], directories.setdefault(held.directories, len(directories)))
                 for number, held in topic.partitions.items()
@@ -284,8 +287,10 @@ def _decoded(content: bytes, page: int) -> dict[TopicId, Topic]:
     topics, listed = json.loads(zlib.decompress(content))
     directories = [_same(tuple(each)) for each in listed]
     return {
-        TopicId(topic_id): Topic(name=name, partitions=dict(_partitions(stored, directories)), page=page)
-        for topic_id, name, stored in topics
+        TopicId(topic_id): Topic(
+            name=name, min_isr=min_isr, partitions=dict(_partitions(stored, directories)), page=page
+        )
+        for topic_id, name, min_isr, stored in topics
     }
 
 

@@ -10,7 +10,7 @@ from rules.model.history import (
     Election,
     EmptiedReplicas,
     Interruption,
-    OfflinePartitions,
+    PartitionSum,
     Reassignment,
     Recovery,
     TopicPartition,
@@ -107,6 +107,7 @@ def _broker(one: BrokerRegistration, times: Times) -> str:
         [
             f"broker {one.id} {alive}",
             *(["shutting down"] if one.in_controlled_shutdown else []),
+            *(["in ZooKeeper mode"] if one.zookeeper_mode else []),
             *([] if leaving is None else [f"leaving since {times.at(leaving)}"]),
             f"at {endpoints(one.endpoints)}",
             *([f"log directories {listed(one.log_dirs)}"] if one.log_dirs else []),
@@ -144,7 +145,7 @@ def _recovery(one: Recovery, times: Times) -> str:
     return ", ".join(words)
 
 
-def _offline(one: OfflinePartitions, times: Times) -> str:
+def _offline(one: PartitionSum, times: Times) -> str:
     least = "at the latest " if one.at_least else ""
     examples = listed(map(_partition, one.examples))
     return (

@@ -67,7 +67,7 @@ def _alerts(now: NodeReadings, before: NodeReadings) -> Iterator[str]:
     if (active := _sum(now, "active_controllers")) != 1:
         yield f"ActiveControllerCount is {active}"
     if offline := _most(now, "offline_partitions"):
-        yield f"OfflinePartitionsCount is {offline}"
+        yield f"PartitionSumCount is {offline}"
     if under := _sum(now, "under_replicated"):
         yield f"UnderReplicatedPartitions is {under}"
     if fenced := _most(now, "fenced_brokers"):

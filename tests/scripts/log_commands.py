@@ -10,6 +10,7 @@ from connectors.observations.log_event import (
     BrokerUnregistered,
     ControllerUnregistered,
     ElrCleared,
+    MinInSyncReplicasSet,
     Undecodable,
     UnknownRecords,
 )
@@ -69,8 +70,12 @@ def _controller(log: LogScript, words: Words) -> None:
 
 
 def _broker(log: LogScript, words: Words) -> None:
-    """broker 101 [alive] [at b1:9092] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers."""
-    alive, incarnation, supports = words.flag("alive"), words.option("incarnation"), words.option("supports")
+    """broker 101 [alive] [at b1:9092] [incarnation x] [supports metadata.version=7-29] [dirs a,b]: it registers.
+
+    `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
+    """
+    alive, zookeeper = words.flag("alive"), words.flag("zookeeper")
+    incarnation, supports = words.option("incarnation"), words.option("supports")
     where, log_dirs = words.option("at"), words.directories("dirs")
     log.broker(
         int(words.word()),
@@ -79,6 +84,7 @@ def _broker(log: LogScript, words: Words) -> None:
         incarnation=incarnation,
         features=() if supports is None else tuple(map(feature_range, supports.split(","))),
         log_dirs=log_dirs or (),
+        zookeeper_mode=zookeeper,
     )
 
 
@@ -186,6 +192,14 @@ def _clear_elr(log: LogScript, words: Words) -> None:
     log.write(ElrCleared(at=log.at(), topic=words.word()))
 
 
+def _config(log: LogScript, words: Words) -> None:
+    """config orders min-isr 2, config cluster min-isr none: min.insync.replicas of a topic, or else of its others."""
+    topic, value = words.word(), words.option("min-isr")
+    at = log.at()
+    number = None if value in (None, "none") else int(value)
+    log.write(MinInSyncReplicasSet(at=at, topic=None if topic == "cluster" else topic, value=number))
+
+
 def _zk_migration(log: LogScript, words: Words) -> None:
     """zk-migration migration: its state, which is also none, pre-migration or post-migration (KIP-866)."""
     log.zk_migration(words.word())
@@ -245,6 +259,7 @@ RECORDS: Mapping[str, Callable[[LogScript, Words], None]] = {
     "unclean-election": _elect_uncleanly,
     "recovered": _recovered,
     "clear-elr": _clear_elr,
+    "config": _config,
     "zk-migration": _zk_migration,
     "transaction": _transaction,
     "noops": _noops,

@@ -219,6 +219,7 @@ class LogScript:
         incarnation: str | None = None,
         features: tuple[FeatureRange, ...] = (),
         log_dirs: tuple[DirectoryId, ...] = (),
+        zookeeper_mode: bool = False,
     ) -> BrokerRegistration:
         at = self.at()
         return self.write(
@@ -231,6 +232,7 @@ class LogScript:
                 in_controlled_shutdown=False,
                 features=features,
                 log_dirs=log_dirs,
+                zookeeper_mode=zookeeper_mode,
             )
         )
 

@@ -10,6 +10,7 @@ from connectors.observations.log_event import (
     BrokerChanged,
     BrokerUnregistered,
     ControllerUnregistered,
+    MinInSyncReplicasSet,
     PartitionSet,
     TopicCreated,
     TopicRemoved,
@@ -251,6 +252,22 @@ def change_an_isr_again_and_again(scene: IncidentSimulation) -> Iterator[int]:
             yield 5_000
     scene.write(TopicRemoved, topic_id=topic)
     yield 120_000
+
+
+@incident("partitions-under-min-isr", static=True)
+def shrink_an_isr(scene: IncidentSimulation) -> Iterator[int]:
+    """The ISR shrinks below the topic's min.insync.replicas; then it grows again, or the topic is deleted."""
+    name, replicas = f"needs-two-{scene.at.offset}", (NodeId(101), NodeId(102))
+    topic = TopicId(f"id-{name}")
+    scene.write(TopicCreated, topic_id=topic, name=name)
+    scene.write(MinInSyncReplicasSet, topic=name, value=2)
+    scene.write(PartitionSet, **new_partition(topic, 0, replicas, in_sync=2))
+    scene.change(topic, isr=(101,))
+    yield scene.fires("partitions-under-min-isr", "broker 102")
+    if scene.choices.random() < 0.5:
+        scene.change(topic, isr=(101, 102))
+        yield 2_000
+    scene.write(TopicRemoved, topic_id=topic)
 
 
 @incident("broker-disk-replaced", static=True)

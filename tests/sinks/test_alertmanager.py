@@ -1,5 +1,6 @@
 """The Alertmanager sink, against a real Alertmanager."""
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -354,6 +355,37 @@ def test_an_alert_that_was_accepted_and_is_not_there_is_no_delivery(
     assert (f"lost {minutes_ago}", "critical") in alertmanager.active_alerts()
 
 
+def test_two_that_take_turns_behind_one_address_both_get_each_alert_and_it_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        RealAlertmanager(tmp_path / "first") as first,
+        RealAlertmanager(tmp_path / "second") as second,
+        serving() as server,
+    ):
+        proxies, turns = [Proxy(each, server) for each in (first, second)], itertools.count()
+        server.behave = lambda request: proxies[next(turns) % 2].reply(request)
+        delivery = TimedDelivery(opened(f"alertmanager:{server.url}", tmp_path), tmp_path)
+
+        assert delivery.deliver(fired("one", minutes_ago=4), minutes_ago=4) is None
+        assert delivery.deliver(fired("two", minutes_ago=3), minutes_ago=3) is None
+        assert delivery.deliver(minutes_ago=1) is None
+
+        assert (
+            first.active_alerts().keys() == second.active_alerts().keys() == {("one", "critical"), ("two", "critical")}
+        )
+        methods = [f"{request.method} {request.path.partition('?')[0]}" for request in server.requests]
+    alerts, status = "/api/v2/alerts", "/api/v2/status"
+    assert methods[:12] == [
+        *(f"POST {alerts}", f"GET {alerts}"),
+        *[f"GET {status}"] * 6,
+        *[f"POST {alerts}"] * 2,
+        *[f"GET {alerts}"] * 2,
+    ]
+    assert methods.count(f"GET {status}") == 6
+    assert caplog.text.count("2 Alertmanagers take turns behind the URL") == 1
+
+
 def test_an_incident_with_a_thousand_alerts_is_read_back(delivery: TimedDelivery) -> None:
     storm = [fired(f"voter {number}", minutes_ago=1, cluster_id="storm") for number in range(1_000)]
     notification = Notification(
@@ -420,7 +452,8 @@ def test_an_alert_that_cannot_be_read_now_is_read_with_the_next_notification(
     proxy.reads = None
     assert through_proxy.deliver() is None
     assert through_proxy.deliver(minutes_ago=-1.1) is None
-    assert proxy.methods == ["POST", "GET"] * 3 + ["POST"]
+    reads_of_the_status = ["GET"] * 6
+    assert proxy.methods == ["POST", "GET"] * 2 + reads_of_the_status + ["POST", "GET"] + ["POST"]
 
 
 def test_a_difference_of_the_clocks_leaves_time_to_send_an_alert_again(

@@ -94,6 +94,35 @@ def test_a_repetition_that_is_sent_again_has_the_same_id_and_the_next_one_anothe
     assert send(NOON_MS, later) == send(NOON_MS, Millis(later + 1_000)) != send(later, latest)
 
 
+@pytest.mark.parametrize(
+    ("kind", "answer", "delivered"),
+    [
+        (
+            "text/plain",
+            "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 429",
+            False,
+        ),
+        ("text/plain; charset=utf-8", '{"status": "error", "message": "no such room"}', False),
+        ("application/json", '{"success": false}', False),
+        ("application/json", '{"status": "ok", "error": null}', True),
+        ("text/plain", "1", True),
+        ("text/plain", "the last delivery failed", True),
+        ("text/plain", "x" * 5_000 + '{"ok": false}', True),
+    ],
+)
+def test_an_answer_of_status_200_that_says_it_failed_is_no_delivery(
+    server: HttpDouble, tmp_path: Path, kind: str, answer: str, delivered: bool
+) -> None:
+    """As relays pass it on: some answer 200 once they have sent the request on."""
+    server.behave = lambda _: HttpReply(body=answer.encode(), headers={"Content-Type": kind})
+
+    (outcome,) = opened(server, tmp_path).send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)
+
+    assert isinstance(outcome, Delivered) == delivered
+    if isinstance(outcome, Retry):
+        assert outcome.reason == f"HTTP 200, but the answer reports an error ({answer})"
+
+
 def test_control_codes_in_a_response_are_escaped(server: HttpDouble, tmp_path: Path) -> None:
     server.behave = lambda _: HttpReply(status=500, body=b"no \x1b[2J\x07")
     outcomes = opened(server, tmp_path).send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)

@@ -84,8 +84,12 @@ def restarts(made: Situation, words: Words) -> None:
 
 @command("broker")
 def broker_(made: Situation, words: Words) -> None:
-    """broker 103 [fenced] [since 80000s] [level 27] [dirs a,b] [incarnation x] [at b3:9092,X://e3:9094]: registers."""
+    """broker 103 [fenced] [since 80000s] [level 27] [dirs a,b] [incarnation x] [at b3:9092,X://e3:9094]: registers.
+
+    `zookeeper` is one in ZooKeeper mode, which takes part in a migration (KIP-866).
+    """
     at_ms, level, dirs = age(words, "since", "80000s"), words.number("level"), words.directories("dirs")
+    zookeeper = words.flag("zookeeper")
     fenced, incarnation, where = words.flag("fenced"), words.option("incarnation"), words.option("at")
     node = int(words.word())
     features = made.supported(node) if level is None else supporting(level)
@@ -98,6 +102,7 @@ def broker_(made: Situation, words: Words) -> None:
             incarnation=incarnation or f"broker-{node}",
             features=features,
             log_dirs=dirs or (),
+            zookeeper_mode=zookeeper,
         ),
     )
 

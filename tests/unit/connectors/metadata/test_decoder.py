@@ -79,6 +79,8 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
         "kraft-version-set": sidecar["control_by_type"]["KRAFT_VERSION"],
         "leader-changed": sidecar["control_by_type"]["LEADER_CHANGE"],
         "log-advanced": 1,
+        # Of 54 ConfigRecords.
+        "min-in-sync-replicas-set": 1,
         "partition-changed": written["PARTITION_CHANGE_RECORD"],
         "partition-set": written["PARTITION_RECORD"],
         "topic-created": written["TOPIC_RECORD"],

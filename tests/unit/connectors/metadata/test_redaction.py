@@ -60,6 +60,35 @@ def test_a_config_value_is_replaced_by_stars_and_everything_else_stays() -> None
     assert isinstance(whole, RecordBatch), "the CRC is valid again"
 
 
+def config(name: str, value: str, *, resource: str = "orders", tail: bytes = b"\0") -> bytes:
+    return data(4, 0, b"\x02" + text(resource) + text(name) + text(value) + tail)
+
+
+@pytest.mark.parametrize("resource", ["orders", ""])
+def test_the_number_of_min_insync_replicas_stays(resource: str) -> None:
+    before = batch([noop(), config("min.insync.replicas", "2", resource=resource), noop()], base_offset=40)
+
+    assert redact(before) is before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("min.insync.replicas", "hunter2"),
+        ("min.insync.replicas", "123456"),
+        ("min.insync.replicas", "\u0662"),
+        ("min.insync.replicas.password", "2"),
+        ("", "2"),
+    ],
+)
+def test_no_other_value_stays(name: str, value: str) -> None:
+    before = batch([noop(), config(name, value), config(name, value, resource="")], base_offset=40)
+
+    stars = "*" * len(value.encode())
+    expected = batch([noop(), config(name, stars), config(name, stars, resource="")], base_offset=40)
+    assert redact(before) == expected
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -1,14 +1,14 @@
-"""OfflineSums: the partitions without a leader, counted by the replicas that may become their leader.
+"""CountedPartitions: the partitions without a leader, or below min.insync.replicas, counted by the replicas they need.
 
 A broker may hold a hundred thousand partitions: nothing is kept for each of them. Which sum counts a partition follows
-from its Assignment alone, so a change takes it from one sum and adds it to another.
+from its Assignment (and min.insync.replicas) alone, so a change takes it from one sum and adds it to another.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from rules.model.history import OfflinePartitions, TopicPartition
+from rules.model.history import PartitionSum, TopicPartition
 from rules.model.identifiers import DirectoryId, Millis, NodeId, ReplicaKey, TopicId
 from rules.model.membership import RecordPosition
 from streaming.replay.directory_numbers import MIGRATING, DirectoryNumbers
@@ -30,10 +30,10 @@ class _Sum:
     others: Counter[NodeId] = field(default_factory=Counter)
 
 
-class OfflineSums:
+class CountedPartitions:
     """The sums of one log."""
 
-    def __init__(self, stored: tuple[OfflinePartitions, ...] = ()) -> None:
+    def __init__(self, stored: tuple[PartitionSum, ...] = ()) -> None:
         """`stored` is what `current` returned."""
         self._sums = {
             tuple((each.id, each.directory_id) for each in one.holders): _Sum(
@@ -45,7 +45,7 @@ class OfflineSums:
             )
             for one in stored
         }
-        self._current: tuple[OfflinePartitions, ...] | None = stored
+        self._current: tuple[PartitionSum, ...] | None = stored
         full = len(stored) > MOST_SUMS
         self.overflowed_ms = min(one.since_timestamp_ms for one in stored) if full else None
         """Since when a partition may be counted in another sum than that of its holders; None: none is.
@@ -57,7 +57,7 @@ class OfflineSums:
         return bool(self._sums)
 
     @property
-    def current(self) -> tuple[OfflinePartitions, ...]:
+    def current(self) -> tuple[PartitionSum, ...]:
         """The sums, ordered by holders; the same object while nothing changes."""
         if self._current is None:
             frozen = (_frozen(holders, counted) for holders, counted in self._sums.items())
@@ -68,15 +68,14 @@ class OfflineSums:
         self,
         key: tuple[TopicId, int],
         topic: str | None,
-        before: Assignment | None,
-        now: Assignment | None,
+        before: tuple[Holders | None, Assignment | None],
+        now: tuple[Holders | None, Assignment | None],
         at: RecordPosition,
-        directories: DirectoryNumbers,
     ) -> None:
-        """Counts a partition that has changed; `before` or `now` has no leader. None: it is unknown, or removed."""
-        was, is_ = _holders(before, directories), _holders(now, directories)
-        of_before = () if before is None else before.replicas
-        of_now = () if now is None else now.replicas
+        """Counts a partition that has changed, by its holders before and now; None: it is not counted then."""
+        (was, held), (is_, holds) = before, now
+        of_before = () if held is None else held.replicas
+        of_now = () if holds is None else holds.replicas
         if was == is_:
             if is_ is None or of_before == of_now:
                 return
@@ -120,8 +119,8 @@ class OfflineSums:
                 del self._sums[holders]
 
 
-def _frozen(holders: Holders, counted: _Sum) -> OfflinePartitions:
-    return OfflinePartitions(
+def _frozen(holders: Holders, counted: _Sum) -> PartitionSum:
+    return PartitionSum(
         holders=tuple(ReplicaKey(id=node, directory_id=directory) for node, directory in holders),
         partitions=counted.partitions,
         since_timestamp_ms=counted.since_timestamp_ms,
@@ -140,10 +139,23 @@ def _others(holders: Holders, replicas: tuple[NodeId, ...]) -> list[NodeId]:
     return [node for node in replicas if node not in eligible]
 
 
-def _holders(one: Assignment | None, directories: DirectoryNumbers) -> Holders | None:
+def eligible(one: Assignment | None, directories: DirectoryNumbers) -> Holders | None:
     """Returns the replicas that may become the leader of a partition without one; None if it has one, or is unknown."""
     if one is None or one.leader is not None or one.leader_epoch is None:
         return None
+    return _with_directories({*one.isr, *one.elr} or {*one.last_known_elr}, one, directories)
+
+
+def missing(one: Assignment | None, min_isr: int, directories: DirectoryNumbers) -> Holders | None:
+    """Returns the replicas that are not in sync of a partition below min.insync.replicas that has a leader, else None.
+
+    More than there are replicas are not needed (Partition.effectiveMinIsr).
+    """
+    if one is None or one.leader is None or len(one.isr) >= min(min_isr, len(one.replicas)):
+        return None
+    return _with_directories({*one.replicas} - {*one.isr}, one, directories)
+
+
+def _with_directories(nodes: set[NodeId], one: Assignment, directories: DirectoryNumbers) -> Holders:
     number_of = dict(zip(one.replicas, one.directories, strict=False))
-    nodes = {*one.isr, *one.elr} or {*one.last_known_elr}
     return tuple((node, directories.directory(node, number_of.get(node, MIGRATING))) for node in sorted(nodes))

@@ -1,0 +1,137 @@
+"""Partitions have fewer in-sync replicas than min.insync.replicas: producers that want every acknowledgement fail.
+
+What it means
+    These partitions have a leader, which serves reads. It refuses writes with `acks=all`, the default since Kafka 3.0
+    (NOT_ENOUGH_REPLICAS), because fewer replicas would hold them than the topic promises. Transactions and consumer
+    groups stop if partitions of their internal topics are among these. Nothing is lost.
+
+    There is one alert for each broker whose replicas are missing, because of what is wrong with it: it is fenced, has a
+    log directory offline, runs as a controller only, is not registered, or is alive and does not keep up. If several
+    are missing, it is about the one that can come back most easily.
+
+    min.insync.replicas is read from the metadata log: the topic's own, else the default of the cluster. What only
+    server.properties has is not known, and 1 is assumed; with KIP-966 the controllers write it to the log.
+
+What to do
+    1. Bring the broker back, or its log directory.
+    2. If it is alive: look for slow or full disks, its network to the leaders, and a replication throttle that is left.
+    3. If it will not come back, move its replicas to other brokers.
+
+What not to do
+    Do not lower min.insync.replicas as the first step: records that one replica alone acknowledges are lost with it.
+    With KIP-966 a change also clears the list of replicas that may become leaders.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from rules.analysis.offline_partitions import Cause, left_in_order, named, named_ones, not_in_sync
+from rules.analysis.roles import controllers_only, start_as_broker
+from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
+from rules.formatting import plural, utc_text
+from rules.model.history import PartitionSum
+from rules.model.identifiers import Millis, NodeId
+from rules.model.quorum import Quorum
+from rules.model.subject import Subject
+from rules.remedies.remedy_commands import describe_partitions, directory_steps
+
+RESTART = Threshold(
+    name="restart",
+    default=300.0,
+    meaning="as hold, if the broker left by a controlled shutdown: where every replica must be in sync, each step of a "
+    "rolling restart takes partitions below it, and is finished by then",
+)
+_MAX_LISTED = 20
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each broker whose replicas are missing."""
+    newest = quorum.newest_timestamp_ms
+    if newest is None:
+        if quorum.under_min_isr:
+            yield UnknownResult(why="no timestamp of the metadata log has been read")
+        return
+    of_broker: dict[NodeId, list[tuple[Cause, PartitionSum]]] = {}
+    for one in quorum.under_min_isr:
+        cause, replica = not_in_sync(quorum, one)
+        of_broker.setdefault(replica.id, []).append((cause, one))
+    for node, sums in sorted(of_broker.items()):
+        yield _finding(quorum, node, sums, newest, thresholds)
+
+
+def _finding(
+    quorum: Quorum, node: NodeId, sums: list[tuple[Cause, PartitionSum]], newest: Millis, thresholds: Thresholds
+) -> Finding:
+    cause = min((cause for cause, _ in sums), key=lambda each: each.value)
+    count, left = sum(one.partitions for _, one in sums), node in quorum.derived(left_in_order)
+    first = min((one for _, one in sums), key=lambda one: one.since_timestamp_ms)
+    examples = [each for _, one in sums for each in one.examples]
+    since = f"{'before ' if first.at_least else ''}{utc_text(first.since_timestamp_ms)}"
+    failed = (node,) if cause is Cause.FENCED else ()
+    have = "has" if count == 1 else "have"
+    return Finding(
+        subject=Subject("broker", node),
+        severity=Severity.CRITICAL,
+        summary=f"{plural(count, 'partition')} {have} fewer in-sync replicas than min.insync.replicas: "
+        f"{_why(quorum, cause, node, left=left)}. Writes with acks=all are refused there since {since}: "
+        f"{named_ones(examples, count)}.",
+        evidence={
+            "partitions_under_min_isr": count,
+            "since": since,
+            "partitions": [named(each) for each in examples[:_MAX_LISTED]],
+            "partitions_not_listed": max(0, count - len(examples[:_MAX_LISTED])),
+            "broker": node,
+            **({"failed_nodes": [*failed]} if failed else {}),
+        },
+        remedy=(describe_partitions(quorum, "under-min-isr"), *_remedy(quorum, cause, node)),
+        facts=Facts(failed_nodes=failed),
+        starts=() if cause is Cause.NOT_LEADING else (node,),
+        condition_age_ms=Millis(max(0, newest - first.since_timestamp_ms)),
+        hold_ms=thresholds.ms(RESTART.name) if cause is Cause.FENCED and left else None,
+    )
+
+
+def _why(quorum: Quorum, cause: Cause, node: NodeId, *, left: bool) -> str:
+    if cause is Cause.CONTROLLER_ONLY:
+        return f"node {node}, which has a missing replica, {quorum.derived(controllers_only)[node]}"
+    return {
+        Cause.FENCED: f"broker {node} {'left by a controlled shutdown' if left else 'is fenced'}",
+        Cause.DIRECTORY: f"a log directory of broker {node} is offline",
+        Cause.UNREGISTERED: f"broker {node}, which has a missing replica, is not registered",
+    }.get(cause, f"broker {node} is alive, and its replicas are not in sync")
+
+
+def _remedy(quorum: Quorum, cause: Cause, node: NodeId) -> Iterator[str]:
+    match cause:
+        case Cause.NOT_LEADING:
+            yield (
+                f"# Look on broker {node} for slow or full disks, its network to the leaders, and a replication "
+                "throttle that is left"
+            )
+            return
+        case Cause.CONTROLLER_ONLY:
+            yield f"# {start_as_broker(node).capitalize()}"
+        case Cause.DIRECTORY:
+            yield from directory_steps(quorum, node)
+        case Cause.UNREGISTERED:
+            yield f"# Start broker {node} with its own disks: it registers again, and its replicas catch up"
+        case _:
+            yield f"# Start broker {node}, or check in its log why its heartbeats to the active controller fail"
+    yield "# If it will not come back, move its replicas to other brokers with kafka-reassign-partitions.sh"
+
+
+def _resolved(quorum: Quorum, subject: Subject) -> str:
+    count = sum(one.partitions for one in quorum.under_min_isr)
+    return (
+        f"No partition lacks a replica of broker {subject.node} for min.insync.replicas. Partitions below it: {count}."
+    )
+
+
+RULE = Rule(
+    title="Partitions are below min.insync.replicas",
+    resolved=_resolved,
+    hold=hold(60.0, "by the timestamps in the log; the in-sync replicas shrink and grow within seconds of a restart"),
+    further_thresholds=(RESTART,),
+    needs=(Need.CURRENT_LOG,),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
+    grouped_with=("broker-fenced", "partitions-offline", "log-directory-offline", "partition-stuck-recovering"),
+)

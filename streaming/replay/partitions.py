@@ -21,11 +21,7 @@ from connectors.observations.log_event import (
     TopicRemoved,
     Undecodable,
 )
-<<<<<<< HEAD
 from connectors.observations.partition_run import Directories, PartitionRun, PartitionValues, RunRow
-from rules.model.history import ElectedRecovered, OfflineDirectory, OfflinePartitions, Reassignment, Recovery
-=======
-from connectors.observations.partition_run import Directories, PartitionRun, PartitionValues
 from rules.model.history import (
     BrokerPartitions,
     ElectedRecovered,
@@ -34,7 +30,6 @@ from rules.model.history import (
     Reassignment,
     Recovery,
 )
->>>>>>> h/replicas
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, RecordPosition
 from streaming.replay.broker_counts import BrokerCounts
@@ -42,12 +37,7 @@ from streaming.replay.counted_partitions import CountedPartitions, eligible, mis
 from streaming.replay.directory_numbers import DirectoryNumbers
 from streaming.replay.emptied_replicas import Emptied
 from streaming.replay.image import Image
-<<<<<<< HEAD
-from streaming.replay.offline_sums import OfflineSums
 from streaming.replay.recent_history import IsrChange, UncleanElection
-=======
-from streaming.replay.recent_history import UncleanElection
->>>>>>> h/replicas
 from streaming.replay.recovery_change import (
     UNKNOWN,
     continued,

@@ -68,7 +68,6 @@ def test_nothing_counts_on_an_election_that_a_controller_would_end(lab: MakeLab,
             lambda seen: failures_left(seen) is None and electable(seen) is None and fresh_poll(seen) is not None,
             within_s=60,
         )
-        seen = monitor.machine.quorum()
 
     where = f"its authorizer denies CLUSTER_ACTION at {quorum.node(denying).endpoint}"
     why = f"controller {denying} denies the monitor what the other controllers send too ({where}"

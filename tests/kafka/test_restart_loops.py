@@ -1,4 +1,4 @@
-"""A broker that ends at each start, on a real quorum: its port is taken by another process."""
+"""Nodes that end at each start, on a real quorum: a broker's port is taken, a controller's version is too old."""
 
 import socket
 from collections.abc import Iterator
@@ -32,6 +32,32 @@ def test_a_broker_that_ends_at_each_start_is_found_by_its_registrations(lab: Mak
         quorum.start(broker)
 
     assert "restarts again and again: 3 starts since" in fired.summary
+
+
+@pytest.mark.parametrize("old", [1, 2], ids=["one", "a majority"])
+def test_controllers_of_a_version_before_the_finalized_features_are_told_from_ones_that_are_down(
+    lab: MakeLab, tmp_path: Path, old: int
+) -> None:
+    """They end within seconds of each start, and accept connections at few of the starts, for a fifth of a second."""
+    quorum = lab(controllers=3, brokers=0)
+    voters = quorum.followers[:old]
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({"node-restarting.starts": 3, "no-leader.hold": 5})
+        quorum.stop(*voters)
+        for voter in voters:
+            quorum.install(voter, "4.3.1")
+        with quorum.supervised(*voters):
+            fired = [
+                monitor.wait_for("node-restarting", subject=f"controller {voter}", within_s=180) for voter in voters
+            ]
+            if old == 2:
+                monitor.wait_for("no-leader", within_s=60)
+
+    for voter, alert in zip(voters, fired, strict=True):
+        assert "Each time its endpoint refused connections before. It has not registered since" in alert.summary
+        log = quorum.node(voter).log_file.read_text(encoding="utf-8")
+        assert "only supports versions" in log or "No MetadataVersion with feature level" in log
 
 
 @contextmanager

@@ -15,6 +15,8 @@ What it means
     A controller that starts each time just after another one was elected in its place ends when it loses the lead, or
     while it leads; the alert says so. If it voted for its successor each time, it ran when it lost the lead.
 
+    Nodes that are restarted in turn without an end, each as if planned, are `restarts-without-end`.
+
     A rolling restart, or an upgrade that restarts each node twice, does not fire. Nor do three rolling restarts, such
     as those that replace a listener: while most other nodes start as often, six starts of a node are reported. A
     broker whose process runs on while its heartbeats are interrupted is `broker-flapping`.

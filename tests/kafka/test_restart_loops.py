@@ -60,6 +60,27 @@ def test_controllers_of_a_version_before_the_finalized_features_are_told_from_on
         assert "only supports versions" in log or "No MetadataVersion with feature level" in log
 
 
+def test_brokers_that_are_restarted_in_turn_without_an_end(lab: MakeLab, tmp_path: Path) -> None:
+    """Each restart is clean, as by an operator: a controlled shutdown, and the next when the broker serves again."""
+    quorum = lab(controllers=1, brokers=2)
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({"restarts-without-end.rounds": 3, "restarts-without-end.pause": 60})
+        for broker in (*quorum.brokers * 3, quorum.brokers[0]):
+            assert "restarts-without-end" not in monitor.rules
+            quorum.stop(broker)
+            quorum.start(broker)
+            monitor.wait_for_quorum(lambda seen: all(one.alive for one in seen.brokers.values()))
+        fired = monitor.wait_for("restarts-without-end")
+        monitor.set_thresholds({"restarts-without-end.rounds": 3, "restarts-without-end.pause": 1})
+        monitor.wait_for("restarts-without-end", "resolved", within_s=90)
+        rules = monitor.rules
+
+    assert (fired.severity, fired.subject) == ("warning", "nodes")
+    assert fired.summary.startswith("Restarts in turn do not come to an end: both brokers 3 times since ")
+    assert rules == {"restarts-without-end"}
+
+
 @contextmanager
 def taken(port: int) -> Iterator[None]:
     """Listens at a port that a broker has used."""

@@ -15,6 +15,7 @@ from rules.finding import Finding
 _ROLE = r"(?:controllers?|brokers?)"
 _NODES = rf"{_ROLE} (\d+(?:(?:, | and )(?:{_ROLE} )?\d+)*)"
 _START = re.compile(rf"\b(?:(?:re)?start|upgrade) {_NODES}", re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:do|does|did) not (?:only )?(?:re)?start\b[^:;]*", re.IGNORECASE)
 _PRONOUN = re.compile(r"\b(?:re)?start (?:it|them)\b", re.IGNORECASE)
 _NEEDS_LEADER = re.compile(r"^kafka-(?:metadata-quorum|features)\.sh ")
 _VOTER_CHANGE = re.compile(r"\b(?:add-controller|remove-controller)\b")
@@ -53,8 +54,9 @@ class Advice:
         elif _COPY_FIRST.search(line):
             self._forbid_start(step, line)
         elif line.startswith("#"):
-            again = "restart" in line or "Upgrade" in line
-            self.started += [(step, node, again) for node in _started(line, self.subject)]
+            asked = _NEGATED.sub("", line)
+            again = "restart" in asked or "Upgrade" in asked
+            self.started += [(step, node, again) for node in _started(asked, self.subject)]
             self.waits_for_change = step if "pending change of the voter set" in line else self.waits_for_change
             self.waits_for_leader |= line.startswith("# Wait")
         else:
@@ -74,7 +76,7 @@ class Advice:
         elif re.match(r"# Keep .* off ", line):
             self.kept_off |= _named(line)
         elif re.match(r"# Keep .* running|# Do not (?:stop or )?restart ", line):
-            self.kept_running |= _named(line.partition(":")[0])
+            self.kept_running |= _named(re.split(":| until | before ", line)[0])
 
     def _forbid_start(self, step: int, line: str) -> None:
         for node in _named(line.partition(":")[0].partition(" before ")[0]):

@@ -8,6 +8,8 @@ from rules.model.monitoring import DamagedBatch, FailedObservation, Reason
 from rules.model.quorum import Quorum
 from rules.model.replica import Replica
 
+HIDDEN = "is not known to be registered: its registration may be in a damaged batch of the log"
+
 
 @dataclass(frozen=True, kw_only=True)
 class DamagedLog:
@@ -84,6 +86,11 @@ def unreadable_log(quorum: Quorum) -> DamagedLog | None:
             if not ends and one.last_at_ms >= since_ms:
                 return log
     return None
+
+
+def hides_records(quorum: Quorum) -> bool:
+    """Returns whether damaged batches of the log were skipped: what is not known may be written there."""
+    return any(log.batches for log in quorum.derived(damaged_logs))
 
 
 def sound_copies(quorum: Quorum, log: DamagedLog) -> Iterable[Replica]:

@@ -82,21 +82,22 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
     problems |= {other: why for other, why in useless.items() if other in problems}
     useful = [other for other, problem in problems.items() if problem is None]
     remaining = [other for other in useful if other not in doubts]
-    forbidden = [*_forbidden(quorum, node, findings)]
+    found = [*findings]
+    forbidden, changes = [*_forbidden(quorum, node, found)], [*_unfinished_changes(quorum, poll, thresholds, found)]
     unknown = list[str]()
     if node in {key.id for key in voters}:
         against = [
             *forbidden,
             *_too_few_voters(problems, len(useful), needed, len(voters)),
             *_endpoint_problems(node, dialled, kind),
-            *_unfinished_changes(quorum, poll, thresholds),
+            *changes,
             *(_unelectable(quorum, node) if len(useful) >= needed else ()),
         ]
         unknown = [f"controller {other} {doubts[other]}" for other in useful if other in doubts]
         unknown += _unknown_endpoints(node, dialled)
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it.
-        against = [*forbidden, *_unfinished_changes(quorum, poll, thresholds)]
+        against = [*forbidden, *changes]
     return RestartSafety(
         node=node,
         against=tuple(against),
@@ -200,24 +201,23 @@ def _needs_restart(node: NodeId, voter: NodeFacts) -> bool:
     return voter.id == node and voter.only_its_restart_helps
 
 
-def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Iterable[str]:
+def _unfinished_changes(
+    quorum: Quorum, poll: Poll, thresholds: Thresholds, findings: Iterable[Finding]
+) -> Iterable[str]:
+    twice = {one.subject.node for one in findings if one.rule == "duplicate-node-id"}
+    yield from (f"two processes run with node.id {node}: stop the copy first" for node in sorted(twice))
     committed = quorum.dialled
     if committed is None:
         return
     for row in poll.observers:
         voter = committed.by_id(row.key.id)
         other_disk = voter is not None and row.key.directory_id not in (None, voter.key.directory_id)
-        fetching = [one.key for one in poll.rows_by_id[row.key.id] if following(quorum, poll, one.key).fetches]
         if other_disk and not following(quorum, poll, row.key).fetches:
             # The directory that was replaced: the leader lists it for 300 s after its last fetch.
             continue
-        if other_disk and len(fetching) > 1:
-            keys = and_join(sorted(fetching))
-            yield (
-                f"node id {row.key.id} fetches with {len(fetching)} directory ids, {keys}: stop the second process, or "
-                "finish the disk replacement, first"
-            )
-        elif other_disk or (voter is None and half_done(quorum, row.key, thresholds)):
+        if row.key.id in twice:
+            continue
+        if other_disk or (voter is None and half_done(quorum, row.key, thresholds)):
             yield (
                 f"controller {row.key.id} has a new directory id and is not a voter with it yet: "
                 "finish the disk replacement first"

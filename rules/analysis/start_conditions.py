@@ -27,7 +27,7 @@ from rules.analysis.roles import controllers_only
 from rules.formatting import and_join
 from rules.model.following import following
 from rules.model.history import Recovery
-from rules.model.identifiers import NodeId, Offset, TopicId
+from rules.model.identifiers import START, NodeId, Offset, TopicId
 from rules.model.membership import majority
 from rules.model.monitoring import Reason, Resolution
 from rules.model.node_facts import Process
@@ -35,6 +35,8 @@ from rules.model.quorum import Quorum
 
 _MOST_LISTED = 8
 """How many directories a step names, and how many nodes have a step each."""
+_ELECTED_MS = 3_600_000
+"""As long as `recovery-invariant-broken` tells of an election that ended a recovery, by default."""
 COPY_METADATA_FIRST = (
     "# Do not start, restart or format any node before you have copied __cluster_metadata-0 of every controller and "
     "broker: the copies show what was committed, and a node that follows the new log truncates its own"
@@ -61,7 +63,7 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
         return ()
     steps = list(before_a_start(quorum, ordered))
     fetching, missing = quorum.derived(_voters_fetching)
-    if any(node in fetching or _runs(quorum, node) for node in ordered):
+    if any(node in fetching or _may_run(quorum, node) for node in ordered):
         steps += _wait_for_regressed(quorum, ordered)
         steps += resolve_names_first(quorum)
     if not fetching.isdisjoint(ordered):
@@ -81,6 +83,8 @@ def before_a_start(quorum: Quorum, nodes: Iterable[NodeId], *, unchanged: bool =
     steps += _first([_copy_first(quorum, node, directories) for node, directories in _held(quorum, brokers)])
     in_sync = quorum.derived(only_in_sync_copies)
     steps += _first([_keep_running(node, in_sync[node]) for node in ordered if node in in_sync])
+    elected = quorum.derived(_elected_recovered)
+    steps += _first([_keep_log(node, elected[node]) for node in ordered if node in elected])
     former = quorum.derived(_former_voters)
     steps += _first([_format_first(node) for node in ordered if node in former])
     return tuple(steps)
@@ -99,10 +103,11 @@ def keep_until_caught_up(node: NodeId, others: Iterable[NodeId]) -> str:
     return f"# Do not stop or restart controllers {and_join(sorted(others))} until controller {node} has caught up"
 
 
-def _runs(quorum: Quorum, node: NodeId) -> bool:
-    broker = quorum.brokers.get(node)
+def _may_run(quorum: Quorum, node: NodeId) -> bool:
+    """Returns whether its process runs, or may run behind an endpoint that does not answer."""
+    broker, facts = quorum.brokers.get(node), quorum.nodes.get(node)
     of_broker = broker is not None and broker.alive
-    return of_broker or quorum.process(node) in (Process.RUNNING, Process.HUNG)
+    return of_broker or (facts is not None and facts.process is not Process.DOWN)
 
 
 def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
@@ -193,6 +198,13 @@ def only_in_sync_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDi
     return _by_node((one.leader, _recovering(one)) for one in led if one.leader is not None)
 
 
+def _elected_recovered(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+    """Returns the brokers that were elected in the last hour for partitions whose recovery that ended (KIP-704)."""
+    newest = quorum.newest_timestamp_ms or START
+    recent = (one for one in quorum.history.elected_recovered if newest - one.timestamp_ms <= _ELECTED_MS)
+    return _by_node((one.leader, _directory(one.topic, one.topic_id, one.partition)) for one in recent)
+
+
 def _by_node(
     held: Iterable[tuple[NodeId, PartitionDirectory]],
 ) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
@@ -271,6 +283,13 @@ def _keep_running(node: NodeId, directories: Collection[PartitionDirectory]) -> 
     return (
         f"# Do not stop or restart broker {node} until another replica of {_names(directories, _MOST_LISTED)} is in "
         "the ISR: it holds the only in-sync copy"
+    )
+
+
+def _keep_log(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    return (
+        f"# Do not stop or restart broker {node}: only its log is known to be that of "
+        f"{_names(directories, _MOST_LISTED)}, which no replica had recovered when it was elected"
     )
 
 

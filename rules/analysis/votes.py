@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from rules.analysis.damaged_log import HIDDEN, hides_records
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import disagreeing_views, leaderless
 from rules.analysis.missing_voter import replaced_disks
@@ -14,6 +15,7 @@ from rules.model.following import Following
 from rules.model.identifiers import NodeId
 from rules.model.membership import Voter
 from rules.model.monitoring import Connection
+from rules.model.node_facts import Process
 from rules.model.quorum import Quorum
 
 
@@ -61,11 +63,18 @@ def unlike(quorum: Quorum) -> Mapping[NodeId, str]:
 
 
 def unproved(quorum: Quorum) -> Mapping[NodeId, str]:
-    """Returns the same, and controllers that all reject the monitor alike: which may lack a permission, and no more.
+    """Returns the same, controllers that all reject the monitor alike, and those whose registration may be hidden.
 
     Whether they accept what the others send is not known then; that the others fetch shows it of the leader alone.
     """
-    return {**_not_accepting(quorum), **quorum.derived(unlike)}
+    return {**_hidden(quorum), **_not_accepting(quorum), **quorum.derived(unlike)}
+
+
+def _hidden(quorum: Quorum) -> Mapping[NodeId, str]:
+    """Returns the voters that are not registered and do not answer, while a part of the log is hidden."""
+    voters = quorum.dialled.voters if quorum.controllers and quorum.dialled and quorum.derived(hides_records) else ()
+    unregistered = (one.key.id for one in voters if one.key.id not in quorum.controllers)
+    return {node: HIDDEN for node in unregistered if quorum.process(node) is not Process.RUNNING}
 
 
 def _not_accepting(quorum: Quorum) -> dict[NodeId, str]:
@@ -111,6 +120,8 @@ def runs_no_controller(quorum: Quorum, voter: Voter) -> bool:
     """Returns whether a node runs without the controller that has this vote: registered otherwise, or fetching."""
     node = voter.key.id
     controller, broker = quorum.controllers.get(node), quorum.brokers.get(node)
+    if controller is None and quorum.derived(hides_records):
+        return False
     if controller is None:
         return broker is not None or quorum.nodes[node].following.fetches
     probe = quorum.probe(node, voter.endpoint)

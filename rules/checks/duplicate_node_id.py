@@ -95,6 +95,7 @@ def _finding(
             *(() if only_broker else (f"# Do not add or remove controller {node} while both run",)),
             describe_status(quorum, excluding=node),
         ),
+        starts=(node,),
     )
 
 

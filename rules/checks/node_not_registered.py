@@ -24,9 +24,10 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.analysis.damaged_log import HIDDEN, hides_records
 from rules.analysis.freshness import needed
 from rules.analysis.replica_lag import last_fetch_text
-from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
+from rules.finding import Facts, Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join
 from rules.model.following import following
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -38,12 +39,14 @@ from rules.remedies.remedy_commands import describe_features, describe_status
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each node that fetches and is neither a voter nor registered."""
-    poll = needed(quorum.poll)
+    poll, hidden = needed(quorum.poll), quorum.derived(hides_records)
     for node, rows in sorted(poll.rows_by_id.items()):
         if _is_registered(quorum, poll, node):
             continue
         keys = [row.key for row in rows if following(quorum, poll, row.key).fetches]
-        if keys:
+        if keys and hidden:
+            yield UnknownResult(subject=Subject("node", node), why=f"node {node} {HIDDEN}")
+        elif keys:
             yield _finding(quorum, poll, node, keys)
 
 

@@ -324,6 +324,7 @@ def _finding(
             "leader": quorum.leader_id,
         },
         facts=Facts(failed_nodes=(node,)),
+        starts=(node,),
         remedy=(
             f"# Read the end of each run in the log of {name}: why its process ended",
             f"# Check what the supervisor of {name} says of the exits (systemd: systemctl status SERVICE; Kubernetes: "

@@ -180,7 +180,8 @@ def _upgrade_or_remove(quorum: Quorum, node: RegisteredNode) -> Iterable[str]:
         yield f"# Remove its registration: node {node.registration.id} runs as a controller only"
         yield from unregister_steps(quorum, [node])
         return
-    yield f"# Upgrade {node.name}: it cannot take part with the version that it registered last"
+    upgrade = f"Upgrade {node.name}" if node.running else f"Start {node.name} (not running) with a newer version"
+    yield f"# {upgrade}: it cannot take part with the version that it registered last"
     yield from _if_gone(quorum, [] if node.running else [node])
 
 

@@ -27,6 +27,7 @@ What not to do
 
 from collections.abc import Iterable
 
+from rules.analysis.damaged_log import HIDDEN, hides_records
 from rules.analysis.electability import failures_left
 from rules.analysis.freshness import needed
 from rules.analysis.static_voters import WITHOUT_LIST, unregistered_since, with_doubtful_list, without_list
@@ -60,7 +61,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _without_controller(quorum, voter, len(voters))
         elif node not in quorum.controllers:
             # It may be a controller that was never started.
-            yield UnknownResult(subject=Subject("voter", node), why=f"voter {voter.key} is not fetching")
+            why = HIDDEN if quorum.derived(hides_records) else "is not fetching"
+            yield UnknownResult(subject=Subject("voter", node), why=f"voter {voter.key} {why}")
 
 
 def _without_controller(quorum: Quorum, voter: Voter, voters: int) -> Finding:

@@ -346,8 +346,9 @@ def _probed(quorum: Quorum, node: NodeId, first: _Start) -> str:
     text = " Each time its endpoint refused connections before."
     if registration is None or newest is None:
         return text
-    # Ages, because one is of the log's clock and the other of the monitor's.
-    registered = newest - registration.at.timestamp_ms < quorum.now_ms - first.timestamp_ms
+    # Ages, because one is of the log's clock and the other of the monitor's. Nothing shows what is newer than the log.
+    unread_ms = 0 if quorum.log_fetched_at_ms is None else quorum.now_ms - quorum.log_fetched_at_ms
+    registered = newest + unread_ms - registration.at.timestamp_ms < quorum.now_ms - first.timestamp_ms
     return text if registered else f"{text} It has not registered since: it ends before that."
 
 

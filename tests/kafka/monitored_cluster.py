@@ -33,7 +33,12 @@ SLOW_START_S = 300.0
 """The hold of rules whose conditions hold while a JVM starts slowly or the machine stalls: they do not fire in
 scenarios of other rules, even if an election or the restart of a killed controller takes long."""
 _SLOW_START_RULES = ("no-leader", "high-watermark-stalled", "stale-voter-endpoint", "monitor-blind")
-_SHARED_QUORUM = {"node-restarting.starts": 33, "node-restarting.slow_starts": 33, "failure-tolerance.share": 101}
+_SHARED_QUORUM = {
+    "node-restarting.starts": 33,
+    "node-restarting.slow_starts": 33,
+    "restarts-without-end.rounds": 33,
+    "failure-tolerance.share": 101,
+}
 """Scenarios restart the nodes of the quorum that they share: more starts than are remembered, and never enough time."""
 
 

@@ -120,6 +120,8 @@ class ScriptedQuorum:
     names_unresolvable: bool = False
     lost_hosts: set[int] = field(default_factory=set)
     """Controllers whose host name does not resolve, while the others' do."""
+    refusing: set[tuple[int, Endpoint]] = field(default_factory=set)
+    """The endpoints whose newest probe was refused, with their nodes: they are tried again at once."""
     observations_fail: Reason | None = None
     """The reason for which every observation fails; None: they succeed."""
     log_denied: bool = False
@@ -378,8 +380,8 @@ class ScriptedQuorum:
             ]
         else:
             observed += [*self._fetch(), [self._poll()]]
-        if self.now_ms // SECOND % 5 == 0 and self.observations_fail is None:
-            observed += [[self._probe(node, endpoint)] for node, endpoint in self._endpoints_to_probe()]
+        if self.observations_fail is None:
+            observed += [[probe] for probe in self._probes()]
         if self.now_ms // SECOND % 10 == 1 and self.observations_fail is None and not self.log_denied:
             observed += [[self._view(node)] for node in self.nodes.values() if node.up and not node.broker]
         if self.now_ms // SECOND % 60 == 1:
@@ -575,6 +577,16 @@ class ScriptedQuorum:
 
     def _failed(self, source: ObservationSource, address: str, reason: Reason) -> FailedObservation:
         return FailedObservation(source=source, endpoint=address, reason=reason, detail=f"{reason} at {address}")
+
+    def _probes(self) -> Iterator[Probe]:
+        """Yields the probes of this second: each fifth of every endpoint, else of one that refused and accepts now."""
+        due = self.now_ms // SECOND % 5 == 0
+        for place in self._endpoints_to_probe():
+            probe = self._probe(*place)
+            refuses = probe.connection is Connection.REFUSED
+            if due or (place in self.refusing and not refuses):
+                yield probe
+                self.refusing = self.refusing - {place} | ({place} if refuses else set())
 
     def _endpoints_to_probe(self) -> list[tuple[int, Endpoint]]:
         return [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]

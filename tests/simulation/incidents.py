@@ -30,6 +30,7 @@ from tests.simulation.simulated_monitor import (
     DUPLICATE_WINDOW_S,
     FLAPPING_WINDOW_S,
     KEEP_FIRING_S,
+    RESTART_PAUSE_S,
     RESTART_WINDOW_S,
     SHUTTING_DOWN_FOR_S,
     SNAPSHOT_AGE_S,
@@ -164,6 +165,19 @@ def restart_again(scene: IncidentSimulation) -> Iterator[int]:
         yield 10_000
     yield scene.fires("node-restarting", f"controller {node.id}", after_s=10.0)
     yield int(RESTART_WINDOW_S * 1_000)
+
+
+@incident("restarts-without-end", static=True)
+def restart_brokers_in_turn(scene: IncidentSimulation) -> Iterator[int]:
+    brokers = [one.id for one in scene.brokers]
+    for broker in (*brokers * 3, brokers[0]):
+        scene.write(BrokerChanged, id=NodeId(broker), fenced=None, in_controlled_shutdown=True)
+        scene.write(BrokerChanged, id=NodeId(broker), fenced=True, in_controlled_shutdown=None)
+        yield 3_000
+        scene.register_broker(broker)
+        yield 3_000
+    yield scene.fires("restarts-without-end", "nodes")
+    yield int(RESTART_PAUSE_S * 1_000)
 
 
 @incident("duplicate-node-id", static=True)

@@ -38,6 +38,7 @@ def test_findings_are_listed_most_severe_first_with_their_hold() -> None:
         ["critical", "broker-fenced", "broker 101", 300.0],
         ["critical", "partitions-offline", "broker 103", 60.0],
         ["critical", "unclean-election", "topic orders", 0.0],
+        ["warning", "broker-fenced", "broker 103", 300.0],
         ["warning", "certificate-expiring", "certificates", 60.0],
         ["warning", "partition-stuck-recovering", "topic orders", 60.0],
         ["warning", "partition-stuck-recovering", "topic with id id-of-other", 60.0],

@@ -1,5 +1,6 @@
 """How many partitions the brokers that are not alive hold and lead, across changes and restarts."""
 
+from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from tests.scripts.log_commands import append
@@ -48,7 +49,7 @@ def test_examples_are_of_partitions_that_a_broker_leads_and_else_of_its_replicas
     for number in range(29):
         script.change("orders", number, replicas=(102, 103))
     quorum = apply(restored, [script.read()])
-    assert quorum.brokers_down[101].replicas == 1
+    assert quorum.brokers_down[NodeId(101)].replicas == 1
     script.remove_topic("orders")
     assert down(apply(restored, [script.read()])) == {}
 

@@ -1,10 +1,11 @@
 """The lab of the tests: a quorum whose logins, versions and voters change, and what Kafka's own tools print of it."""
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Self
 
 from confluent_kafka import KafkaException
@@ -134,6 +135,29 @@ class Lab(deploy.lab.lab.Lab):
     def admin_options(self) -> Sequence[str]:
         """The options with which Kafka's tools log in as the admin; none without a login at the controllers."""
         return [] if self._security is None else ["--command-config", str(self._security.admin_file)]
+
+    @contextmanager
+    def supervised(self, *ids: int) -> Iterator[None]:
+        """Starts these nodes each time they have ended, as a supervisor does, and kills them in the end."""
+        ended = Event()
+
+        def supervise() -> None:
+            while not ended.is_set():
+                for id_ in ids:
+                    if not self.node(id_).running:
+                        self.start(id_, wait=False)
+                ended.wait(0.1)
+
+        supervisor = Thread(target=supervise)
+        supervisor.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            supervisor.join()
+            for id_ in ids:
+                with suppress(LabError):
+                    self.kill(id_)
 
     def install(self, id_: int, version: str) -> None:
         """Changes the Kafka version of a stopped node; the tools change when all nodes have the version.

@@ -4,6 +4,9 @@ An established connection does not show that its host name still resolves: every
 connection, which a controller neither logs nor counts. The node is identified with real requests, so only if the
 addresses or the outcome changed, or a connection to it ended, after an inconclusive answer (at once, then every 15 s),
 and every 30 s, on a connection of its own; in between the last answer is used.
+
+An endpoint that refuses connections is tried ten times a second: a controller that ends at each start, such as one with
+a damaged snapshot, accepts connections for a fifth of a second.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +35,8 @@ _IDENTIFY_EVERY_S = 30.0
 """No longer than a probe counts as current (`probe_age`): a node may stop serving new connections."""
 _IDENTIFY_RETRY_S = 15.0
 """After a second inconclusive answer."""
+_AGAIN_S = 0.1
+"""How often an endpoint that refuses connections is tried between two probes."""
 _ANSWER = {
     **dict.fromkeys((Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY), Answer.NOT_ALLOWED),
     Reason.WRONG_PROTOCOL: Answer.NOT_ALLOWED,
@@ -75,17 +80,43 @@ class EndpointProbe:
             started = self._loop.now()
             targets = self._nodes.probe_targets()
             self._results = {target: result for target, result in self._results.items() if target in targets}
-            await self._loop.gather(self._write_probe(target, output) for target in targets)
             # Before the log or a poll reports the first voter there is nothing to probe: check again soon.
-            pause = interval_ms / 1000 if targets else min(0.2, interval_ms / 1000)
-            await self._loop.sleep(started + pause - self._loop.now())
+            due = started + (interval_ms / 1000 if targets else min(0.2, interval_ms / 1000))
+            await self._loop.gather(self._write_probe(target, output, due) for target in targets)
+            await self._loop.sleep(due - self._loop.now())
 
-    async def _write_probe(self, target: ProbeTarget, output: ObservationWriter) -> None:
+    async def _write_probe(self, target: ProbeTarget, output: ObservationWriter, due: float) -> None:
+        """Writes one probe; of an endpoint that refuses connections also what is there until the next one is due."""
         probed, problem = await self.probe(target)
         if problem is not None:
             output.write_failure(failure(ObservationSource.PROBE, target.endpoint, problem, node=target.node))
-        if probed is not None:
-            output.write_probe(probed)
+        if probed is None:
+            return
+        output.write_probe(probed)
+        if probed.connection is Connection.REFUSED:
+            await self._write_starts(target, probed, output, due)
+
+    async def _write_starts(self, target: ProbeTarget, refused: Probe, output: ObservationWriter, due: float) -> None:
+        """Writes when an endpoint that refuses connections accepts one, and when it refuses them again."""
+        listens = False
+        while self._loop.now() + _AGAIN_S < due:
+            await self._loop.sleep(_AGAIN_S)
+            try:
+                (await connect(self._loop, refused.addresses, target.endpoint.port, deadline=due)).close()
+            except ObservationError as problem:
+                if _CONNECTION.get(problem.reason) is not Connection.REFUSED:
+                    return
+                if listens:
+                    self._results.pop(target, None)
+                    output.write_probe(refused)
+                listens = False
+                continue
+            if not listens:
+                listens = True
+                found = self._results[target] = await self._identify(target, replace(refused, detail=""))
+                output.write_probe(found.probe)
+                if found.probe.answer is not Answer.NO_ANSWER:
+                    return
 
     async def probe(self, target: ProbeTarget) -> tuple[Probe | None, ObservationError | None]:
         """Returns the result of one endpoint, or None if nothing is known of it, and what failed on this host."""

@@ -13,6 +13,7 @@ fell.
 import asyncio
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import OTHER_QUORUM, NodeDirectory
@@ -191,8 +192,11 @@ class QuorumPoll:
             except ObservationError as problem:
                 if problem.reason in (Reason.DENIED, Reason.UNSUPPORTED):
                     self._identify_at = self._loop.now() + _IDENTIFY_RETRY_S
+        sent_at = self._loop.now()
         response = await self._client.send(address, describe_quorum_request(), source=ObservationSource.QUORUM)
-        return parse_describe_quorum(response, cluster_id=self._nodes.cluster_id, address=address)
+        answer_ms = round((self._loop.now() - sent_at) * 1000)
+        polled = parse_describe_quorum(response, cluster_id=self._nodes.cluster_id, address=address)
+        return replace(polled, answer_ms=answer_ms)
 
 
 def _newest_answer(results: Mapping[Address, Poll | ObservationError]) -> tuple[Address, Poll] | None:

@@ -302,7 +302,6 @@ def _started_and_rejecting(quorum: Quorum) -> tuple[FailedObservation, ...]:
     """
     answered = _leader_answers_ms(quorum)
     probes = [one.probe for one in quorum.nodes.values() if one.probe is not None and one.probe.returned_at_ms]
-    # Times are compared only where processes started: the rules are evaluated again when a comparison changes.
     if not answered or len(probes) < _majority(quorum):
         return ()
     voting, last_ms = quorum.voting_ids, max(answered)

@@ -64,15 +64,8 @@ def silent_controllers(quorum: Quorum) -> Iterable[SilentController]:
 
 def _newest_probes(quorum: Quorum, age_ms: Millis) -> dict[NodeId, Probe]:
     """Returns the newest probe of each node, at whichever endpoint; none that is older than this."""
-    newest: dict[NodeId, Probe] = {}
-    for each in quorum.probes.values():
-        known = newest.get(each.node)
-        # The times are compared only where they decide: the rules are evaluated again when a comparison changes.
-        if quorum.is_current(each.observed_at_ms, age_ms) and (
-            known is None or known.observed_at_ms <= each.observed_at_ms
-        ):
-            newest[each.node] = each
-    return newest
+    current = (each for each in quorum.probes.values() if quorum.is_current(each.observed_at_ms, age_ms))
+    return {each.node: each for each in sorted(current, key=lambda each: each.observed_at_ms)}
 
 
 def _unanswered(probe: Probe) -> bool:

@@ -25,7 +25,6 @@ What not to do
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import count
 
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, numbered, plural, utc_text
@@ -141,8 +140,7 @@ def _when(quorum: Quorum, probe: Probe) -> str:
     at = _expires_at(probe) or Millis(0)
     if _expires_within(quorum, probe, Millis(0)):
         return f"expired at {utc_text(at)}"
-    # Compared day by day: the finding is the same until one day less is left.
-    days = next(days for days in count() if _expires_within(quorum, probe, Millis((days + 1) * _DAY_MS)))
+    days = (at - quorum.now_ms) // _DAY_MS
     left = f"in {plural(days, 'day')}" if days else "in less than a day"
     return f"expires {left}, at {utc_text(at)}"
 

@@ -12,6 +12,11 @@ What it means
       broker that left by a controlled shutdown, after five minutes or more, was restarted on purpose, and so was a node
       while the others of its kind were restarted as often, up to twice an hour and eight times a day.
 
+    A controller that starts each time just after another one was elected in its place ends when it loses the lead, or
+    while it leads; the alert says so. If it voted for its successor each time, it ran when it lost the lead.
+
+    Nodes that are restarted in turn without an end, each as if planned, are `restarts-without-end`.
+
     A rolling restart, or an upgrade that restarts each node twice, does not fire. Nor do three rolling restarts, such
     as those that replace a listener: while most other nodes start as often, six starts of a node are reported. A
     broker whose process runs on while its heartbeats are interrupted is `broker-flapping`.
@@ -19,8 +24,10 @@ What it means
     A start is a registration, not the node's first, with a new incarnation id. A node that is controller and broker is
     one process. A controller also counts by the monitor's probes: its endpoint accepted connections again after it had
     refused them, or it refuses them and fetched again after a pause. So one is found that ends before it registers, for
-    example with a damaged snapshot or log, and below metadata.version 3.7, where the log has no starts of controllers.
-    A controller that ends before it accepts connections and fetches looks as if it were down: `voter-lagging`.
+    example with a damaged snapshot, in a version that lacks a finalized feature, or below metadata.version 3.7, where
+    the log has no starts of controllers; also while so many do that no leader is elected. An endpoint that refuses
+    connections is tried ten times a second. A controller that ends before it accepts one or fetches looks as if it were
+    down: `voter-lagging`, whose steps say that it may be started again and again.
 
     The alert resolves when the node has not started for 15 minutes, or for twice the longest time between these starts.
 
@@ -29,8 +36,9 @@ What to do
        broken disk, a configuration that is refused, a liveness probe that is too strict. "CorruptRecordException" or
        "Unknown metadata version" while a controller starts: its newest `.checkpoint` is damaged; move that file away.
     2. "Encountered fatal fault" in a controller's log: it cannot apply a record of the metadata log. If it "only
-       supports versions" below a finalized level, start it in a version that supports that level. Otherwise check
-       whether other controllers fail at the same offset: if they do, it is a bug of this version; if not, this
+       supports versions" below a finalized level, or says "No MetadataVersion with feature level" (before Kafka 3.9:
+       "with metadata version") or "Unknown metadata id", start it in a version that supports that level. Otherwise
+       check whether other controllers fail at the same offset: if they do, it is a bug of this version; if not, this
        controller's copy of the log is wrong, and it needs a new one as after the loss of its disk.
     3. Undo the last change of this node, if the starts began with it.
     4. If a broker does not become stable, shut it down until the cause is known.
@@ -44,6 +52,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
+from rules.analysis.freshness import log_age_problem, log_read_problem
+from rules.analysis.lost_lead import lost_lead_text
 from rules.analysis.roles import leftover_brokers
 from rules.analysis.safe_to_restart import known_controllers
 from rules.finding import (
@@ -56,10 +66,11 @@ from rules.finding import (
     Severity,
     Threshold,
     Thresholds,
+    UnknownResult,
     hold,
     window_of,
 )
-from rules.formatting import ms_text, utc_text
+from rules.formatting import ms_text, numbered, utc_text
 from rules.model.history import NodeKind
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.membership import majority
@@ -88,8 +99,8 @@ _DAMAGED = (
     "__cluster_metadata-0 is damaged: move that file away and start it, it then uses the one before and the log",
 )
 _FATAL = (
-    '# If its log says "Encountered fatal fault" and "only supports versions", start it in a version that supports the '
-    "finalized features",
+    '# If its log says "Encountered fatal fault" and "only supports versions", "No MetadataVersion with" or "Unknown '
+    'metadata id", start it in a version that supports the finalized features',
     '# If its log says "Encountered fatal fault" at another record, check whether other controllers fail at this '
     "offset: if none does, its own copy of the log is wrong, so keep that copy, and set the controller up as after the "
     "loss of its disk while a majority of the voters is in sync without it",
@@ -123,23 +134,25 @@ class _Start:
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each registered node that started too often."""
-    newest = quorum.newest_timestamp_ms
-    if newest is None:
-        return
-    known, window = _starts(quorum), thresholds.ms(WINDOW.name)
-    loops = {
-        about: loop
-        for about, starts in known.items()
-        if (loop := _newest_loop(starts, _others(quorum, known, *about), newest, thresholds))
-    }
+    """Yields one finding for each registered node that started too often."""
+    newest, window = quorum.newest_timestamp_ms, thresholds.ms(WINDOW.name)
+    problem = log_read_problem(quorum) or log_age_problem(quorum)
+    if problem is not None:
+        yield UnknownResult(why=problem)
+    loops: dict[tuple[NodeKind, NodeId], Sequence[_Start]] = {}
+    if problem is None and newest is not None:
+        known = _starts(quorum)
+        for about, starts in known.items():
+            if loop := _newest_loop(starts, _others(quorum, known, *about), newest, thresholds):
+                loops[about] = loop
     returns = _returns(quorum)
     for about, starts in returns.items():
         others = [of_other for other, of_other in returns.items() if other != about]
         if about not in loops and (loop := _newest_loop(starts, others, quorum.now_ms, thresholds)):
             loops[about] = loop
+    looping = {node for kind, node in loops if kind is NodeKind.CONTROLLER and _votes(quorum, node)}
     for (kind, node), loop in sorted(loops.items()):
-        yield _finding(quorum, kind, node, loop, window)
+        yield _finding(quorum, kind, node, loop, window, sorted(looping))
 
 
 def _newest_loop(
@@ -282,7 +295,10 @@ def _alike(one: int, other: int, window: Millis) -> bool:
     return max(one, other) <= window or max(one, other) <= _ALIKE * min(one, other)
 
 
-def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis) -> Finding:
+def _finding(
+    quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis, looping: list[NodeId]
+) -> Finding:
+    """`looping`: all voters that restart again and again."""
     subject, broker = Subject(kind, node), quorum.brokers.get(node)
     is_voter = kind is NodeKind.CONTROLLER and _votes(quorum, node)
     name = str(subject)
@@ -296,7 +312,8 @@ def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Sta
         summary=f"{name.capitalize()} restarts again and again: {len(starts)} starts {period}, the "
         f"last at {utc_text(starts[-1].timestamp_ms)}."
         f"{'' if served else ' It was not unfenced in between: it ends at each start.'}"
-        f"{_probed(quorum, node, starts[0]) if probed else ''}{_consequence(quorum, node)}",
+        f"{_probed(quorum, node, starts[0]) if probed else _lost_lead(quorum, kind, node, starts)}"
+        f"{_consequence(quorum, node, looping)}",
         evidence={
             "failed_nodes": [node],
             "node": name,
@@ -329,9 +346,15 @@ def _probed(quorum: Quorum, node: NodeId, first: _Start) -> str:
     text = " Each time its endpoint refused connections before."
     if registration is None or newest is None:
         return text
-    # Ages, because one is of the log's clock and the other of the monitor's.
-    registered = newest - registration.at.timestamp_ms < quorum.now_ms - first.timestamp_ms
+    # Ages, because one is of the log's clock and the other of the monitor's. Nothing shows what is newer than the log.
+    unread_ms = 0 if quorum.log_fetched_at_ms is None else quorum.now_ms - quorum.log_fetched_at_ms
+    registered = newest + unread_ms - registration.at.timestamp_ms < quorum.now_ms - first.timestamp_ms
     return text if registered else f"{text} It has not registered since: it ends before that."
+
+
+def _lost_lead(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Start]) -> str:
+    times = (one.timestamp_ms for one in starts)
+    return lost_lead_text(quorum, node, times) if kind is NodeKind.CONTROLLER else ""
 
 
 def _votes(quorum: Quorum, node: NodeId) -> bool:
@@ -339,8 +362,11 @@ def _votes(quorum: Quorum, node: NodeId) -> bool:
     return any(key.id == node for key in voters)
 
 
-def _consequence(quorum: Quorum, node: NodeId) -> str:
-    quorum_loses = " Each time the quorum has one voter less." if _votes(quorum, node) else ""
+def _consequence(quorum: Quorum, node: NodeId, looping: list[NodeId]) -> str:
+    quorum_loses = " Each time the quorum has one voter less." if node in looping else ""
+    voters = len(quorum.voting_ids)
+    if quorum_loses and voters - len(looping) < majority(voters) < voters:
+        quorum_loses = f" Without {numbered('controller', looping)} too few voters stay for a majority."
     moves = " Each time its partitions move to other brokers and clients reconnect." if _is_broker(quorum, node) else ""
     return quorum_loses + moves
 
@@ -373,7 +399,7 @@ RULE = Rule(
     resolved=_resolved,
     hold=hold(0.0, "the starts have already happened"),
     further_thresholds=(WINDOW, STARTS, SLOW_STARTS),
-    needs=(Need.CURRENT_LOG,),
+    needs=(Need.METADATA_LOG,),
     # What is between the restarts is the same fault: one incident.
     grouped_with=("broker-fenced", "broker-flapping", "epoch-churn", "failure-tolerance", "voter-lagging"),
 )

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rules.model.identifiers import Millis, ReplicaKey
+from rules.model.membership import majority
 from rules.model.replica import LagSample, Poll, Replica
 
 if TYPE_CHECKING:
@@ -139,6 +140,16 @@ def fetches_slowly(poll: Poll, row: Replica, limit_ms: Millis) -> bool:
     """
     age, lag = fetch_age_ms(poll, row), lag_ms(poll, row)
     return age is not None and age <= SLOW_FETCH_MS and (lag is None or lag - age > limit_ms)
+
+
+def majority_lag_ms(lags_ms: Iterable[int | None]) -> int | None:
+    """Returns how long the voter that completes the majority lags, of the lags of all voters: 0 for every record.
+
+    None while the lag of a voter in that majority is unknown.
+    """
+    voters = [*lags_ms]
+    known, needed = sorted(lag for lag in voters if lag is not None), majority(len(voters))
+    return known[needed - 1] if voters and len(known) >= needed else None
 
 
 def lag_samples(quorum: "Quorum", key: ReplicaKey) -> tuple[LagSample, ...]:

@@ -393,6 +393,31 @@ class EmptiedReplicas:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IsrChurn:
+    """The changes of one partition's ISR, minute by minute, with the log's timestamps."""
+
+    topic_id: TopicId
+    topic: str | None
+    """Topic name; None if the log does not contain it."""
+    partition: int
+    brokers: tuple[NodeId, ...]
+    """Those that left or joined with the newest change."""
+    changes: int
+    """Since the beginning of the newest minute with a change."""
+    since_timestamp_ms: Millis
+    """Of the first change of the first minute; each minute since, but the newest one, had `CHURNING` or more."""
+    minutes: int
+    """How many minutes that is, without the newest one."""
+    timestamp_ms: Millis
+    """Of the newest change."""
+
+
+CHURNING = 6
+"""Changes of one partition's ISR in a minute. The restart of a broker makes two, so three restarts of brokers in a
+minute make as many; what brings a replica back every few seconds makes twice as many or more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecentHistory:
     """What the log recorded recently, record by record. Oldest first, bounded by replay.
 
@@ -410,6 +435,8 @@ class RecentHistory:
     elected_recovered: tuple[ElectedRecovered, ...] = ()
     emptied: tuple[EmptiedReplicas, ...] = ()
     """One for each broker and topic."""
+    isr_churn: tuple[IsrChurn, ...] = ()
+    """One for each partition whose ISR changed in the newest two minutes with such changes."""
     voter_changes: tuple[VoterChange, ...] = ()
     """Not limited by age: voter set changes are rare."""
     kraft_upgrade: KRaftUpgrade | None = None

@@ -39,7 +39,7 @@ from rules.model.monitoring import (
     probe_key,
 )
 from rules.model.node_facts import NodeFacts, Process, node_facts
-from rules.model.replica import Poll, ReplicaHistory
+from rules.model.replica import CommitWait, Poll, ReplicaHistory
 
 OBSERVER_SESSION_MS = 300_000
 """How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
@@ -103,6 +103,8 @@ class Quorum:
     poll: Poll | None = None
     """The newest DescribeQuorum answer of any age: compare its observed_at_ms with now_ms."""
     histories: Mapping[ReplicaKey, ReplicaHistory] = field(default_factory=dict)
+    commit_wait: CommitWait | None = None
+    """None: no poll since the newest gap shows it, or a majority is not in sync."""
     removals: tuple[VoterRemoval, ...] = ()
     """Replicas that left the committed set, oldest first.
 
@@ -223,10 +225,6 @@ class Quorum:
             self._derived[compute] = compute(self)
         fact: _FactT = self._derived[compute]
         return fact
-
-    def forget_derived(self) -> None:
-        """Makes `derived` compute every fact again."""
-        self._derived.clear()
 
 
 def _has_current_poll(quorum: Quorum) -> bool:

@@ -39,6 +39,8 @@ class Poll:
     nodes: Mapping[NodeId, tuple[Endpoint, ...]] = field(default_factory=dict)
     clock_ahead_ms: int = 0
     """By how much `observed_at_ms` is ahead of the clock of kraftwatch's host, which was set back."""
+    answer_ms: int | None = None
+    """How long the leader took to answer; None if that was not measured."""
 
     @cached_property
     def leader(self) -> Replica | None:
@@ -79,6 +81,18 @@ class LagSample:
     """The leader's last_caught_up (the current time of its clock) minus this replica's last_caught_up."""
     fetch_age_ms: Millis | None
     """The leader's last_fetch (the current time of its clock) minus this replica's last_fetch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitWait:
+    """How long records wait until a majority has them: averages over about half a minute of polls, rounded down."""
+
+    average_ms: Millis
+    """How long the voter that completes the majority lags."""
+    answer_ms: Millis
+    """How long the leader takes to answer a poll: the thread that answers also appends to its disk."""
+    lags_ms: Mapping[str, Millis]
+    """How long each voter lags, by its key as text; at most 10 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,11 +36,12 @@ LEGEND = (
 )
 """The last line of a remedy for a secured cluster: the tools do not read the listener.name.* keys of a node."""
 WHY_NOT_UP = (
-    "# If a controller does not stay up, the end of its server.log says why (systemd: journalctl -u SERVICE; "
-    "Kubernetes: kubectl logs POD --previous): too little memory, a full disk, a port in use, a log directory that is "
-    "missing, locked, not formatted or not writable, a version that does not support the finalized features "
-    '("only supports versions"), or a damaged newest .checkpoint in __cluster_metadata-0 (CorruptRecordException), to '
-    "be moved away"
+    "# If a controller does not stay up, or is started again and again already (one that ends before it listens looks "
+    "as if it were down), the end of its server.log says why (systemd: journalctl -u SERVICE; Kubernetes: kubectl logs "
+    "POD --previous): too little memory, a full disk, a port in use, a log directory that is missing, locked, not "
+    "formatted or not writable, a version that does not support the finalized features "
+    '("only supports versions", "No MetadataVersion with", "Unknown metadata id"), or a damaged newest .checkpoint in '
+    '__cluster_metadata-0 (CorruptRecordException, "Unknown metadata version"), to be moved away'
 )
 """After the steps that start a controller."""
 SCRAM_NEEDS_A_LEADER = (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rules.model.membership import majority
+from rules.model.following import majority_lag_ms
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.voters import ReplicaRole, ReplicaStatus
 
@@ -114,9 +114,5 @@ def _commit_wait_ms(status: ClusterStatus) -> int | None:
 
     None while the lag of a voter in that majority is unknown.
     """
-    voters = [row for row in status.replicas if row.status is not ReplicaRole.OBSERVER]
-    lag_times_ms = sorted(
-        0 if row.lag == 0 else row.lag_time_ms for row in voters if row.lag is not None and row.lag_time_ms is not None
-    )
-    needed = majority(len(voters))
-    return lag_times_ms[needed - 1] if voters and len(lag_times_ms) >= needed else None
+    voters = (row for row in status.replicas if row.status is not ReplicaRole.OBSERVER)
+    return majority_lag_ms(0 if row.lag == 0 else None if row.lag is None else row.lag_time_ms for row in voters)

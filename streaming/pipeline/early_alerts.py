@@ -87,6 +87,7 @@ class EarlyCluster:
             replace(settings, thresholds=others_off),
             tracked=replace(tracked, conditions=of_early_rules),
             rows_together=_ROWS_TOGETHER,
+            pace_ms=0,
         )
         self._firing: Firing | None = None
         self._until_ms: Millis | None = None

@@ -1,7 +1,7 @@
 """ClusterMonitor: observations of one cluster in; alerts, its state and the time of the next poll out.
 
-Each observation is applied, the rules are evaluated after it, and the alerts advance. When the rules are evaluated
-depends on the observations alone, never on how many of them are applied together.
+Each observation is applied; the rules are evaluated after it if it is due, and the alerts advance. When the rules are
+evaluated depends on the observations alone, never on how many of them are applied together (`streaming.replay.pace`).
 
 A row that raises is skipped and reported; all others are applied. After it the state is exactly what it was before the
 row, except the recorded violation and the time; so the result does not depend on how the rows are grouped. Nothing is
@@ -28,7 +28,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.machine import Machine
-from streaming.replay.rule_evaluator import RuleEvaluator
+from streaming.replay.pace import PACE_MS, LookAhead, is_due
 from streaming.replay.state_codec import (
     MonitorParts,
     monitor_parts,
@@ -42,7 +42,7 @@ from streaming.replay.stored_topics import PageStore
 CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
 ALWAYS: Final = Millis(0)
-"""`evaluates_from_ms` of the job: the rules are evaluated after each observation."""
+"""`evaluates_from_ms` of the job: the rules are evaluated from the first observation on."""
 ROWS_TOGETHER: Final = 256
 """Most rows between two stored forms of the state."""
 EVENTS_TOGETHER: Final = 20_000
@@ -102,17 +102,20 @@ class ClusterMonitor:
         tracked: TrackedConditions | None = None,
         evaluates_from_ms: Millis | None = ALWAYS,
         rows_together: int = ROWS_TOGETHER,
+        pace_ms: int = PACE_MS,
     ) -> None:
         """Begins without observations.
 
         Args:
             pages: keeps the large parts of the stored form; None: they are in it.
             tracked: conditions whose alerts are firing already.
-            evaluates_from_ms: the rules are evaluated after each observation from this time on; None: only when
-                `evaluation` is called, and no alert advances.
+            evaluates_from_ms: the rules are evaluated at their pace from this time on; None: only when `evaluation` is
+                called, and no alert advances.
             rows_together: the most rows between two stored forms of the state: they are kept in memory.
+            pace_ms: how long quiet rows are not evaluated.
         """
         self.settings = settings
+        self._pace_ms = pace_ms
         self._pages = pages
         self._evaluates_from_ms = evaluates_from_ms
         self._rows_together = rows_together
@@ -162,14 +165,14 @@ class ClusterMonitor:
             parts = monitor_parts(self.settings.name, self._stored)
             self.tracked, waiting = parts.tracked, parts.waiting
             self.machine = Machine(self.settings, self._pages, stored=parts.machine)
-        self._evaluator = RuleEvaluator(self.settings.thresholds)
+        self._look_ahead = LookAhead(self.settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
         self._advanced: tuple[Quorum, Evaluation] | None = None
         """By which the conditions advanced; None: they are as they were stored."""
         return waiting
 
     def apply(self, rows: Iterable[Observation | DecodedRow], *, store: bool = False) -> Outcome:
-        """Applies each observation, evaluates the rules after it, and advances the alerts.
+        """Applies each observation, evaluates the rules after it if it is due, and advances the alerts.
 
         Args:
             rows: ordered by sequence number. Rows that were applied before are skipped and not evaluated again.
@@ -218,15 +221,15 @@ class ClusterMonitor:
             one.rule in thresholds and thresholds[one.rule].ms(CLEAR) < _SHORT_MS
             for one in self.tracked.conditions.values()
         )
-        if self._evaluated is None or resolves_soon or self.waiting:
+        if self._advanced is None or resolves_soon or self.waiting:
             return ALWAYS
-        return self._evaluator.quiet_until_ms(self._evaluated[0])
+        return self._look_ahead.quiet_until_ms(*self._advanced)
 
     def evaluation(self) -> Evaluation:
-        """Returns the evaluation of the current quorum; a rule whose results cannot have changed is not evaluated."""
+        """Returns the evaluation of the current quorum."""
         quorum = self.machine.quorum()
         if self._evaluated is None or self._evaluated[0] is not quorum:
-            self._evaluated = (quorum, self._evaluator.evaluate(quorum))
+            self._evaluated = (quorum, evaluate(quorum, self.settings.thresholds))
         return self._evaluated[1]
 
     def firing(self, before: Firing | None, changed: Iterable[Alert]) -> Firing:
@@ -345,7 +348,7 @@ class ClusterMonitor:
             self._leave_out(row)
             if self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
                 self._refused += (_part(row, *refused) for refused in self.machine.refused)
-                alerts += self._advance()
+                alerts += self._advance(quiet=row.quiet)
         return tuple(alerts)
 
     def _leave_out(self, row: DecodedRow) -> None:
@@ -355,19 +358,24 @@ class ClusterMonitor:
     def _evaluates_now(self) -> bool:
         return self._evaluates_from_ms is not None and self.machine.now_ms >= self._evaluates_from_ms
 
-    def _advance(self) -> tuple[Alert, ...]:
+    def _advance(self, *, quiet: bool = False) -> tuple[Alert, ...]:
         if not self._evaluates_now():
             return ()
         if self.machine.observed_nothing:
             passed = not self.machine.time_stepped
             self.tracked = interrupted(self.tracked, self.machine.now_ms, time_passed=passed)
             return ()
+        thresholds, now_ms = self.settings.thresholds, self.machine.now_ms
+        if not is_due(self.tracked, thresholds, now_ms, quiet=quiet, pace_ms=self._pace_ms):
+            return ()
         evaluation = self.evaluation()
         if evaluation.failed:
             self._record_failed_rules(evaluation.failed)
             evaluation = self.evaluation()
+        if not quiet:
+            self._look_ahead.forget()
         self._advanced = self.machine.quorum(), evaluation
-        self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), self.settings.thresholds)
+        self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), thresholds)
         return changed
 
     def _record_failed_rules(self, failed: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation import Observation, ObservationKind, from_json
+from connectors.observations.observation import Observation, ObservationKind, Urgency, from_json
 from connectors.observations.partition_run import DecodedEvents, DecodedItem, PartitionRun
 from rules.model.identifiers import START, Millis, Offset
 from streaming.replay.contract_violations import failure_reason
@@ -41,6 +41,8 @@ class DecodedRow(NamedTuple):
     events: Iterable[DecodedItem]
     left_out: LeftOut | None = None
     """What is not applied of the rows before it; None: all are."""
+    quiet: bool = False
+    """Whether it shows nothing new but that time passes (`Urgency.QUIET`)."""
 
     @property
     def event_count(self) -> int:
@@ -78,7 +80,8 @@ def decoded_row(row: Observation, decode: Callable[[Observation], Iterable[Decod
     except Exception as error:  # noqa: BLE001 - one row must not end the query for all clusters
         reason = f"the row cannot be decoded: {failure_reason(error)}"
         events = (Undecodable(offset=None, reason=reason, length=len(row.payload)),)
-    return DecodedRow(row.sequence, Millis(row.observed_at_ms), events)
+    quiet = row.urgency is Urgency.QUIET
+    return DecodedRow(row.sequence, Millis(row.observed_at_ms), events, quiet=quiet)
 
 
 def decode_observation(row: Observation) -> DecodedEvents:

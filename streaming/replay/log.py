@@ -146,6 +146,8 @@ class Log:
                 image = replace(image, history=recent_history.with_elected_recovered(image.history, one))
         if self.partitions.unclean and self.origin is None:
             image = replace(image, history=recent_history.with_unclean(image.history, self.partitions.unclean))
+        if self.partitions.isr_changes and self.origin is None:
+            image = replace(image, history=recent_history.with_isr_changes(image.history, self.partitions.isr_changes))
         if self.partitions.emptied.found and self.origin is None:
             found = self.partitions.emptied.found.values()
             image = replace(image, history=with_emptied(image.history, found))

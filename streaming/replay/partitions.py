@@ -21,7 +21,7 @@ from connectors.observations.log_event import (
     TopicRemoved,
     Undecodable,
 )
-from connectors.observations.partition_run import Directories, PartitionRun, PartitionValues
+from connectors.observations.partition_run import Directories, PartitionRun, PartitionValues, RunRow
 from rules.model.history import (
     BrokerPartitions,
     ElectedRecovered,
@@ -37,7 +37,7 @@ from streaming.replay.counted_partitions import CountedPartitions, eligible, mis
 from streaming.replay.directory_numbers import DirectoryNumbers
 from streaming.replay.emptied_replicas import Emptied
 from streaming.replay.image import Image
-from streaming.replay.recent_history import UncleanElection
+from streaming.replay.recent_history import IsrChange, UncleanElection
 from streaming.replay.recovery_change import (
     UNKNOWN,
     continued,
@@ -54,6 +54,9 @@ PartitionOrTopic: TypeAlias = (
 )
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""
+MOST_ISR_CHANGES = 1_024
+"""The maximum number of ISR changes of one observation that are counted: a failed broker makes more at once, and then
+none again."""
 _assigned = attrgetter(*PartitionValues._fields[:5], "partition_leader_epoch", "partition_epoch")
 """Returns the fields of the Assignment that a PartitionSet makes, without its directories."""
 _values = attrgetter(*PartitionValues._fields)
@@ -71,7 +74,7 @@ class Partitions:
         *("_crashed", "_offline_directories", "_offline", "_packed", "_pages", "_recovering", "_recovering_count"),
         *("_registered_changed", "_renamed", "_offline_replicas", "_reassigned", "_reassigned_count"),
         *("_sorted_reassigned", "_sorted_recovering"),
-        *("_topics", "_with_elr", "elected_recovered", "emptied", "refused", "unclean"),
+        *("_topics", "_with_elr", "elected_recovered", "emptied", "refused", "unclean", "isr_changes"),
     )
 
     def __init__(
@@ -119,6 +122,8 @@ class Partitions:
         """Ends of a recovery by an election since `end_observation`."""
         self.unclean: list[UncleanElection] = []
         """Unclean elections since `end_observation`."""
+        self.isr_changes: list[IsrChange] = []
+        """Changes of the ISR since `end_observation`; at most MOST_ISR_CHANGES."""
         self.emptied = Emptied()
         """Replicas that were created again in another directory."""
         self._crashed: dict[NodeId, list[int]] = {}
@@ -241,6 +246,7 @@ class Partitions:
             self._brokers_down = self._restored_counts().down(brokers, lambda: self.topics)
         self.elected_recovered.clear()
         self.unclean.clear()
+        self.isr_changes.clear()
         self.emptied.found.clear()
         self._crashed.clear()
 
@@ -416,10 +422,7 @@ class Partitions:
             if held is None:
                 topics.partition_added(topic)
             if leader_epoch is None:
-                now = changed(held or UNKNOWN, values)
-                if directories is not None:
-                    key, at = (topic_id, partition), run.position(row)
-                    now = self._with_directories(key, topic.name, held, now, directories, at, image)
+                now = self._changed(topic, held, run, row, image)
             else:
                 assert values.replicas is not None
                 numbers = () if directories is None else numbers_of(values.replicas, directories)
@@ -465,6 +468,8 @@ class Partitions:
         if before is None:
             topics.partition_added(topic)
         topic.partitions[event.partition] = now
+        if before is not None and before.isr != now.isr and isinstance(event, PartitionChanged):
+            self._note_isr_change((event.topic_id, event.partition), topic.name, before, now, event.at)
         self._count_offline_replicas(before, now)
         self._count((event.topic_id, event.partition), topic, before, now, at)
         self._note_elr(event.topic_id, event.partition, now)
@@ -472,6 +477,27 @@ class Partitions:
             self._update_recovery(event, topic.name, before, now, at, image)
         if event.adding or event.removing or event.topic_id in self._reassigned:
             self._update_reassignment(event, topic.name, at)
+
+    def _changed(
+        self, topic: Topic, held: Assignment | None, run: PartitionRun, row: RunRow, image: Image
+    ) -> Assignment:
+        """Returns a partition after a PartitionChangeRecord of a run."""
+        _, topic_id, partition, values, _, _, directories = row
+        assert isinstance(values, PartitionValues)
+        now = changed(held or UNKNOWN, values)
+        if directories is not None:
+            key, at = (topic_id, partition), run.position(row)
+            now = self._with_directories(key, topic.name, held, now, directories, at, image)
+        if held is not None and held.isr != now.isr:
+            self._note_isr_change((topic_id, partition), topic.name, held, now, run.position(row))
+        return now
+
+    def _note_isr_change(
+        self, key: tuple[TopicId, int], topic: str | None, before: Assignment, now: Assignment, at: RecordPosition
+    ) -> None:
+        if len(self.isr_changes) < MOST_ISR_CHANGES and not at.snapshot:
+            brokers = tuple(sorted({*before.isr} ^ {*now.isr}))
+            self.isr_changes.append(IsrChange(key[0], topic, key[1], brokers, at.timestamp_ms))
 
     def _update_recovery(
         self,

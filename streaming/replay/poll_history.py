@@ -1,11 +1,12 @@
 """PollHistory: the newest answered DescribeQuorum, and each replica's samples of the last polls."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rules.model.following import age_ms
 from rules.model.identifiers import START, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.replica import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
+from streaming.replay.commit_waits import CommitWaits
 
 WINDOW_MS = Millis(60_000)
 """The age of a replica's oldest sample."""
@@ -64,6 +65,8 @@ class PollHistory:
     """The newest one that a poll reported since the last loss of metadata."""
     polled_since_ms: Millis = START
     """The first poll since the newest gap."""
+    waits: CommitWaits = field(default_factory=CommitWaits)
+    """Since the newest gap."""
 
     def add(self, event: Poll, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
         """Adds an answered poll.
@@ -75,7 +78,7 @@ class PollHistory:
         previous, self.newest = self.newest, poll
         gap_since_ms = None
         if previous is None or now_ms - previous.observed_at_ms > OUT_OF_SYNC_MS:
-            self.polled_since_ms = now_ms
+            self.polled_since_ms, self.waits = now_ms, CommitWaits()
             gap_since_ms = None if previous is None else previous.observed_at_ms
         if poll.high_watermark is not None:
             if self.high_watermark is not None and poll.high_watermark < self.high_watermark:
@@ -90,6 +93,7 @@ class PollHistory:
                 one = _with_acknowledged(one, before, row, poll, previous)
                 one = self._with_outages(one, row, poll, gap_since_ms)
             replicas[row.key] = one
+        self.waits.polled(poll, {row.key: replicas[row.key].history.samples[-1] for row in poll.voters})
         if len(replicas) > MOST_GONE:
             gone = (one.history for one in replicas.values() if one.history.last_seen_at_ms < now_ms)
             for each in sorted(gone, key=lambda history: history.last_seen_at_ms)[:-MOST_GONE]:

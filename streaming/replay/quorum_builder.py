@@ -48,6 +48,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         log_fetched_at_ms=state.log_fetched_at_ms,
         poll=_poll(state.poll_history.newest, image),
         histories={one.history.key: one.history for one in state.poll_history.replicas},
+        commit_wait=state.poll_history.waits.seen(),
         removals=state.removals,
         controllers=image.controllers,
         brokers=image.brokers,
@@ -81,15 +82,12 @@ def _configured_controllers(bootstrap: tuple[str, ...], views: Mapping[str, Lead
 
 
 def _by_name(observed: Mapping[str, _T]) -> Mapping[str, _T]:
-    """Returns the mapping in an order that stays: in the state, each observation moves its entry to the end.
-
-    The rules are evaluated again when the order changes (`streaming.replay.rule_evaluator`).
-    """
+    """Returns the mapping in an order that stays: in the state, each observation moves its entry to the end."""
     return {name: observed[name] for name in sorted(observed)}
 
 
 def _rounded_down(count: int) -> int:
-    """Returns a count with its first two digits: rules are evaluated again when it changes."""
+    """Returns a count with its first two digits, so that a text that says it changes seldom."""
     unit = int("1" + "0" * (len(str(count)) - 2)) if count > 99 else 1
     return count // unit * unit
 

@@ -9,11 +9,13 @@ from typing import NamedTuple, TypeVar
 
 from connectors.observations.log_event import FeatureLevelSet, KRaftVersionSet, LeaderChanged
 from rules.model.history import (
+    CHURNING,
     ControllerStart,
     DoubleRegistration,
     ElectedRecovered,
     Election,
     Interruption,
+    IsrChurn,
     KRaftUpgrade,
     NodeKind,
     RecentHistory,
@@ -45,6 +47,9 @@ PARTITIONS = 20
 """The maximum number of partitions that are listed for one topic."""
 NODES = 100
 """The maximum number of leaders, and of replicas that were passed over, that are listed for one topic."""
+CHURNS = 64
+"""The maximum number of partitions whose changes of the ISR are counted."""
+_MINUTE_MS = 60_000
 _ONE_REQUEST, _ONE_REQUEST_MS = 32, 1_000
 """How far apart in the log the records of one request to upgrade features may be: Kafka writes kraft.version first and
 then one record for each feature, in the same millisecond or a few later."""
@@ -214,6 +219,55 @@ def with_metadata_version(history: RecentHistory, record: FeatureLevelSet) -> Re
     if at.offset - upgrade.offset > _ONE_REQUEST or at.timestamp_ms - upgrade.timestamp_ms > _ONE_REQUEST_MS:
         return history
     return replace(history, kraft_upgrade=replace(upgrade, metadata_version=record.level))
+
+
+class IsrChange(NamedTuple):
+    """The ISR of one partition changed."""
+
+    topic_id: TopicId
+    topic: str | None
+    partition: int
+    brokers: tuple[NodeId, ...]
+    """Those that left or joined."""
+    timestamp_ms: Millis
+
+
+def with_isr_changes(history: RecentHistory, changes: Iterable[IsrChange]) -> RecentHistory:
+    """Adds changes of ISRs: what shows for how many minutes each partition has had many in each minute.
+
+    While CHURNS partitions are kept, the changes of others are not counted: a failed broker changes thousands at once,
+    and these are dropped two minutes later.
+    """
+    kept = {(one.topic_id, one.partition): one for one in history.isr_churn}
+    for change in changes:
+        key, minute = (change.topic_id, change.partition), change.timestamp_ms // _MINUTE_MS
+        known = kept.pop(key, None)
+        if known is None and len(kept) >= CHURNS:
+            kept = {at: one for at, one in kept.items() if abs(minute - one.timestamp_ms // _MINUTE_MS) <= 1}
+        if known is not None or len(kept) < CHURNS:
+            kept[key] = _with_isr_change(known, change)
+    newest = max((one.timestamp_ms // _MINUTE_MS for one in kept.values()), default=0)
+    recent = tuple(one for one in kept.values() if newest - one.timestamp_ms // _MINUTE_MS <= 1)
+    return replace(history, isr_churn=recent)
+
+
+def _with_isr_change(known: IsrChurn | None, change: IsrChange) -> IsrChurn:
+    passed = None if known is None else change.timestamp_ms // _MINUTE_MS - known.timestamp_ms // _MINUTE_MS
+    changes, since_ms, minutes = 1, change.timestamp_ms, 0
+    if known is not None and passed == 0:
+        changes, since_ms, minutes = known.changes + 1, known.since_timestamp_ms, known.minutes
+    elif known is not None and passed == 1 and known.changes >= CHURNING:
+        since_ms, minutes = known.since_timestamp_ms, known.minutes + 1
+    return IsrChurn(
+        topic_id=change.topic_id,
+        topic=change.topic,
+        partition=change.partition,
+        brokers=change.brokers,
+        changes=changes,
+        since_timestamp_ms=since_ms,
+        minutes=minutes,
+        timestamp_ms=change.timestamp_ms,
+    )
 
 
 def with_elected_recovered(history: RecentHistory, one: ElectedRecovered) -> RecentHistory:

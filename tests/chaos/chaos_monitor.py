@@ -36,6 +36,7 @@ THRESHOLDS = {
     "voter-log-regressed": {"keep_firing_for": 60},
     "observer-could-be-voter": {"hold": 30},
     "node-restarting": {"window": 120, "slow_starts": 33},
+    "restarts-without-end": {"rounds": 33},
     "epoch-churn": {"window": 120},
     "broker-flapping": {"window": 120},
 }

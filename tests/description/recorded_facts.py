@@ -66,6 +66,10 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         *history.voter_changes,
     )
     yield from (_past(each, times) for each in past)
+    for churn in history.isr_churn:
+        if churn.minutes:
+            place = f"{churn.topic}-{churn.partition}"
+            yield Fact(f"ISR of {place}", f"ISR of {place} changed again and again for {churn.minutes} minutes")
     if (upgrade := history.kraft_upgrade) is not None:
         level = "" if upgrade.metadata_version is None else f", with metadata.version {upgrade.metadata_version}"
         record = times.record(upgrade.offset, upgrade.timestamp_ms)

@@ -18,6 +18,8 @@ def replica_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         yield Fact(f"replica {key}", _replica(quorum, key, times))
     for key, history in quorum.histories.items():
         yield from _past(key, history, times)
+    if quorum.commit_wait is not None and quorum.commit_wait.average_ms:
+        yield Fact("commits", f"records wait {seconds(quorum.commit_wait.average_ms)} for a majority")
     for removal in quorum.removals:
         yield Fact(f"removal of {removal.key}", f"removed {removal.key} at {times.at(removal.removed_at_ms)}")
 
@@ -31,6 +33,8 @@ def _poll(quorum: Quorum, poll: Poll, times: Times) -> Iterator[Fact]:
         words.append(f"leader time {times.at(poll.leader.last_fetch_ms)}")
         if poll.leader.last_caught_up_ms != poll.leader.last_fetch_ms:
             words.append(f"caught up {times.at(poll.leader.last_caught_up_ms)}")
+    if poll.answer_ms is not None:
+        words.append(f"answered after {poll.answer_ms} ms")
     if poll.clock_ahead_ms:
         words.append(f"{seconds(poll.clock_ahead_ms)} ahead of this host's clock")
     if poll.cluster_id != quorum.cluster_id:

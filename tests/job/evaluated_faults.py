@@ -202,6 +202,7 @@ THRESHOLDS = {
     "broker-flapping.window": 90.0,
     "node-restarting.starts": 33.0,
     "node-restarting.slow_starts": 33.0,
+    "restarts-without-end.rounds": 33.0,
     "monitor-blind.hold": 30.0,
     "unclean-election.keep_firing_for": 90.0,
 }

@@ -6,9 +6,11 @@ The state of the quorum is kept from scenario to scenario; alerts start empty in
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, thresholds_for
@@ -31,7 +33,12 @@ SLOW_START_S = 300.0
 """The hold of rules whose conditions hold while a JVM starts slowly or the machine stalls: they do not fire in
 scenarios of other rules, even if an election or the restart of a killed controller takes long."""
 _SLOW_START_RULES = ("no-leader", "high-watermark-stalled", "stale-voter-endpoint", "monitor-blind")
-_SHARED_QUORUM = {"node-restarting.starts": 33, "node-restarting.slow_starts": 33, "failure-tolerance.share": 101}
+_SHARED_QUORUM = {
+    "node-restarting.starts": 33,
+    "node-restarting.slow_starts": 33,
+    "restarts-without-end.rounds": 33,
+    "failure-tolerance.share": 101,
+}
 """Scenarios restart the nodes of the quorum that they share: more starts than are remembered, and never enough time."""
 
 
@@ -167,3 +174,23 @@ def pause_nodes(lab: Lab, *nodes: int) -> Iterator[None]:
         yield
     finally:
         lab.resume(*nodes)
+
+
+@contextmanager
+def run_in_bursts(lab: Lab, *nodes: int, runs_s: float = 0.15, pauses_s: float = 1.55) -> Iterator[None]:
+    """Lets these nodes run for a moment and stops them (SIGSTOP) for longer, all together, until the block ends."""
+    ended = Event()
+
+    def run() -> None:
+        while not ended.is_set():
+            with pause_nodes(lab, *nodes):
+                ended.wait(pauses_s)
+            ended.wait(runs_s)
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        bursts = pool.submit(run)
+        try:
+            yield
+        finally:
+            ended.set()
+            bursts.result()

@@ -1,14 +1,10 @@
 """Damaged files of the metadata log, on real controllers."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 
 from connectors.metadata.batches import RecordBatch, scan
-from deploy.lab import LabError
 from deploy.lab.node import Node
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
@@ -224,7 +220,7 @@ def test_a_controller_with_a_torn_snapshot_ends_at_each_start_and_is_told_from_o
         newest = newest_snapshot(node)
         newest.chmod(0o600)
         newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
-        with started_again_and_again(quorum, voter):
+        with quorum.supervised(voter):
             fired = monitor.wait_for("node-restarting", subject=f"controller {voter}", within_s=180)
         newest.unlink()
         quorum.start(voter)
@@ -239,25 +235,3 @@ def newest_snapshot(node: Node) -> Path:
     newest = max(node.metadata_log.glob("*.checkpoint"))
     assert not newest.name.startswith(f"{0:020d}"), "only the one that formatting created"
     return newest
-
-
-@contextmanager
-def started_again_and_again(quorum: Lab, node: int) -> Iterator[None]:
-    """Starts a node each time it has ended, as a supervisor does."""
-    ended = Event()
-
-    def supervise() -> None:
-        while not ended.is_set():
-            if not quorum.node(node).running:
-                quorum.start(node, wait=False)
-            ended.wait(0.1)
-
-    supervisor = Thread(target=supervise)
-    supervisor.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        supervisor.join()
-        with suppress(LabError):
-            quorum.kill(node)

@@ -1,4 +1,4 @@
-"""A broker that ends at each start, on a real quorum: its port is taken by another process."""
+"""Nodes that end at each start, on a real quorum: a broker's port is taken, a controller's version is too old."""
 
 import socket
 from collections.abc import Iterator
@@ -32,6 +32,53 @@ def test_a_broker_that_ends_at_each_start_is_found_by_its_registrations(lab: Mak
         quorum.start(broker)
 
     assert "restarts again and again: 3 starts since" in fired.summary
+
+
+@pytest.mark.parametrize("old", [1, 2], ids=["one", "a majority"])
+def test_controllers_of_a_version_before_the_finalized_features_are_told_from_ones_that_are_down(
+    lab: MakeLab, tmp_path: Path, old: int
+) -> None:
+    """They end within seconds of each start, and accept connections at few of the starts, for a fifth of a second."""
+    quorum = lab(controllers=3, brokers=0)
+    voters = quorum.followers[:old]
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({"node-restarting.starts": 3, "no-leader.hold": 5})
+        quorum.stop(*voters)
+        for voter in voters:
+            quorum.install(voter, "4.3.1")
+        with quorum.supervised(*voters):
+            fired = [
+                monitor.wait_for("node-restarting", subject=f"controller {voter}", within_s=180) for voter in voters
+            ]
+            if old == 2:
+                monitor.wait_for("no-leader", within_s=60)
+
+    for voter, alert in zip(voters, fired, strict=True):
+        assert "Each time its endpoint refused connections before. It has not registered since" in alert.summary
+        log = quorum.node(voter).log_file.read_text(encoding="utf-8")
+        assert "only supports versions" in log or "No MetadataVersion with feature level" in log
+
+
+def test_brokers_that_are_restarted_in_turn_without_an_end(lab: MakeLab, tmp_path: Path) -> None:
+    """Each restart is clean, as by an operator: a controlled shutdown, and the next when the broker serves again."""
+    quorum = lab(controllers=1, brokers=2)
+
+    with monitor_cluster(quorum, tmp_path) as monitor:
+        monitor.start_scenario({"restarts-without-end.rounds": 3, "restarts-without-end.pause": 60})
+        for broker in (*quorum.brokers * 3, quorum.brokers[0]):
+            assert "restarts-without-end" not in monitor.rules
+            quorum.stop(broker)
+            quorum.start(broker)
+            monitor.wait_for_quorum(lambda seen: all(one.alive for one in seen.brokers.values()))
+        fired = monitor.wait_for("restarts-without-end")
+        monitor.set_thresholds({"restarts-without-end.rounds": 3, "restarts-without-end.pause": 1})
+        monitor.wait_for("restarts-without-end", "resolved", within_s=90)
+        rules = monitor.rules
+
+    assert (fired.severity, fired.subject) == ("warning", "nodes")
+    assert fired.summary.startswith("Restarts in turn do not come to an end: both brokers 3 times since ")
+    assert rules == {"restarts-without-end"}
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 from deploy.lab import LabError
 from deploy.lab.node import BROKER, CONTROLLER
 from tests.kafka.conftest import MakeLab
-from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes
+from tests.kafka.monitored_cluster import MonitoredCluster, pause_nodes, run_in_bursts
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -61,6 +61,22 @@ def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: M
     assert fired.evidence["majority"] == 3
     assert fired.evidence["voters_in_sync"] in (1, 2), "on a busy machine a running voter may seem not to fetch"
     assert monitor.rules == {"high-watermark-stalled"}
+
+
+def test_followers_that_run_in_bursts_make_commits_slow(lab: Lab, monitor: MonitoredCluster) -> None:
+    leader, followers = lab.leader, lab.followers
+    monitor.start_scenario({"commits-slow.hold": 1})
+
+    # A burst is shorter than the age of a fetch: each follower is in sync.
+    with run_in_bursts(lab, *followers):
+        fired = monitor.wait_for("commits-slow", within_s=90)
+    monitor.wait_for("commits-slow", "resolved", within_s=90)
+
+    assert fired.evidence["leader"] == leader
+    assert fired.evidence["leader_answers_after"] in ("less than 0.1 s", "0.1 s", "0.2 s")
+    late = fired.summary.partition(" are late: ")[2]
+    assert all(f"{node} (" in late for node in followers[:2]), fired.summary
+    assert monitor.rules == {"commits-slow"}
 
 
 def test_uncommitted_voter_removal_then_even_number_of_voters(lab: Lab, monitor: MonitoredCluster) -> None:

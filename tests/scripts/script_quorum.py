@@ -55,6 +55,10 @@ class ScriptedNode:
     regressed_until_ms: int | None = None
     """Its log was restored from an older copy; it has caught up at this time."""
     update_due_ms: int | None = None
+    late_ms: int = 0
+    """It fetches, and lags by so much, since this time and offset."""
+    late_since_ms: int = 0
+    late_from: int = 0
     cut_off: bool = False
     """It runs and answers the monitor, but hears none of the other controllers."""
     supports: int = 27
@@ -116,6 +120,8 @@ class ScriptedQuorum:
     names_unresolvable: bool = False
     lost_hosts: set[int] = field(default_factory=set)
     """Controllers whose host name does not resolve, while the others' do."""
+    refusing: set[tuple[int, Endpoint]] = field(default_factory=set)
+    """The endpoints whose newest probe was refused, with their nodes: they are tried again at once."""
     observations_fail: Reason | None = None
     """The reason for which every observation fails; None: they succeed."""
     log_denied: bool = False
@@ -303,6 +309,11 @@ class ScriptedQuorum:
         """Runs kafka-features upgrade."""
         self.records.feature("metadata.version", metadata_version)
 
+    def be_late(self, node: int, lag_ms: int) -> None:
+        """Lets a controller lag by so much from now on."""
+        late = self.nodes[node]
+        late.late_ms, late.late_since_ms, late.late_from = lag_ms, self.now_ms, self.records.offset
+
     def hang(self, number: int) -> None:
         """The event thread of a controller hangs: while it is active it appends nothing, and answers."""
         self.hanging.add(number)
@@ -369,8 +380,8 @@ class ScriptedQuorum:
             ]
         else:
             observed += [*self._fetch(), [self._poll()]]
-        if self.now_ms // SECOND % 5 == 0 and self.observations_fail is None:
-            observed += [[self._probe(node, endpoint)] for node, endpoint in self._endpoints_to_probe()]
+        if self.observations_fail is None:
+            observed += [[probe] for probe in self._probes()]
         if self.now_ms // SECOND % 10 == 1 and self.observations_fail is None and not self.log_denied:
             observed += [[self._view(node)] for node in self.nodes.values() if node.up and not node.broker]
         if self.now_ms // SECOND % 60 == 1:
@@ -503,6 +514,9 @@ class ScriptedQuorum:
             end = self.records.offset
             if node.regressed_until_ms is not None and self.now_ms < node.regressed_until_ms:
                 end, caught_up_ms = node.end_offset, Millis(now - 20 * SECOND)
+            if node.late_ms:
+                end = max(end - node.late_ms // 500, node.late_from)
+                caught_up_ms = Millis(max(now - node.late_ms, node.late_since_ms + self.records.clock_ahead_ms))
             return Replica(
                 key=key, log_end_offset=Offset(end), last_fetch_ms=fetched_ms, last_caught_up_ms=caught_up_ms
             )
@@ -563,6 +577,16 @@ class ScriptedQuorum:
 
     def _failed(self, source: ObservationSource, address: str, reason: Reason) -> FailedObservation:
         return FailedObservation(source=source, endpoint=address, reason=reason, detail=f"{reason} at {address}")
+
+    def _probes(self) -> Iterator[Probe]:
+        """Yields the probes of this second: each fifth of every endpoint, else of one that refused and accepts now."""
+        due = self.now_ms // SECOND % 5 == 0
+        for place in self._endpoints_to_probe():
+            probe = self._probe(*place)
+            refuses = probe.connection is Connection.REFUSED
+            if due or (place in self.refusing and not refuses):
+                yield probe
+                self.refusing = self.refusing - {place} | ({place} if refuses else set())
 
     def _endpoints_to_probe(self) -> list[tuple[int, Endpoint]]:
         return [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]

@@ -75,6 +75,8 @@ class ScriptRun:
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),
             "serve-none": self.serve_none,
+            "churn": self.churn,
+            "late": lambda lag, *nodes: _each(lambda node: self.cluster.be_late(node, milliseconds(lag)), nodes),
             "hang": lambda node: self.cluster.hang(int(node)),
             "noops": self.noops,
             "resign": self.cluster.resign,
@@ -147,14 +149,24 @@ class ScriptRun:
             self.cluster.start(int(node))
             yield from self.tick(up)
 
-    def fail_to_start(self, node: str, down: str, up: str, times: str) -> Iterator[str]:
-        """fail-to-start 3 50s 10s 6: the node is down; six times it accepts connections for 10 s and does no more."""
-        self.cluster.stop(int(node))
+    def churn(self, partition: str, every: str, times: str) -> Iterator[str]:
+        """churn orders-0 5s 120: broker 102 leaves the ISR or joins it, so many times."""
+        for at in range(int(times)):
+            append(self.cluster.records, f"change {partition} isr {('101', '101,102')[at % 2]}")
+            yield from self.tick(every)
+
+    def fail_to_start(self, nodes: str, down: str, up: str, times: str) -> Iterator[str]:
+        """fail-to-start 3 50s 10s 6: the nodes are down; six times they accept connections for 10 s and do no more."""
+        failing = [self.cluster.nodes[int(node)] for node in nodes.split(",")]
+        for node in failing:
+            self.cluster.stop(node.id)
         for _ in range(int(times)):
             yield from self.tick(down)
-            self.cluster.nodes[int(node)].listens = True
+            for node in failing:
+                node.listens = True
             yield from self.tick(up)
-            self.cluster.nodes[int(node)].listens = False
+            for node in failing:
+                node.listens = False
 
     def quorum(self) -> Iterator[str]:
         """quorum: prints what is known of the quorum (`describe`)."""

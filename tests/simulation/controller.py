@@ -81,6 +81,8 @@ class SimulatedController:
     """Another one denied what it sent, since when it does not run."""
     disk_full: bool = False
     """It fetches and appends nothing."""
+    pause_ms: int = 0
+    """It stands still for so long after each time that it has fetched all; 0: it does not."""
     hangs: bool = False
     """Its event thread hangs: while it leads it appends nothing, and answers."""
     snapshot_end: int = 0
@@ -224,7 +226,7 @@ class SimulatedController:
     def _fetch(self, now_ms: int) -> None:
         """Fetches from the leader, or asks any other controller for it."""
         slow = self.random.random() < self.network.slow_probability
-        self.fetch_due_ms = now_ms + self.random.randint(*((100, 3_000) if slow else (150, 400)))
+        self.fetch_due_ms = now_ms + (self.pause_ms or self.random.randint(*((100, 3_000) if slow else (150, 400))))
         target = next((peer for peer in self.peers if peer.id == self.leader), None) or self.random.choice(self.peers)
         if target is self or not target.up or target.epoch < self.epoch:
             return

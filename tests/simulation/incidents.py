@@ -30,6 +30,7 @@ from tests.simulation.simulated_monitor import (
     DUPLICATE_WINDOW_S,
     FLAPPING_WINDOW_S,
     KEEP_FIRING_S,
+    RESTART_PAUSE_S,
     RESTART_WINDOW_S,
     SHUTTING_DOWN_FOR_S,
     SNAPSHOT_AGE_S,
@@ -166,6 +167,19 @@ def restart_again(scene: IncidentSimulation) -> Iterator[int]:
     yield int(RESTART_WINDOW_S * 1_000)
 
 
+@incident("restarts-without-end", static=True)
+def restart_brokers_in_turn(scene: IncidentSimulation) -> Iterator[int]:
+    brokers = [one.id for one in scene.brokers]
+    for broker in (*brokers * 3, brokers[0]):
+        scene.write(BrokerChanged, id=NodeId(broker), fenced=None, in_controlled_shutdown=True)
+        scene.write(BrokerChanged, id=NodeId(broker), fenced=True, in_controlled_shutdown=None)
+        yield 3_000
+        scene.register_broker(broker)
+        yield 3_000
+    yield scene.fires("restarts-without-end", "nodes")
+    yield int(RESTART_PAUSE_S * 1_000)
+
+
 @incident("duplicate-node-id", static=True)
 def register_copy(scene: IncidentSimulation) -> Iterator[int]:
     """A second process of a controller and the first one register in turn; the first one stays."""
@@ -237,6 +251,21 @@ def lose_the_only_replica(scene: IncidentSimulation) -> Iterator[int]:
         scene.change(topic, isr=(101,), elr=(), last_known_elr=(), leader=101)
         yield 2_000
     scene.write(TopicRemoved, topic_id=topic)
+
+
+@incident("isr-churning", static=True)
+def change_an_isr_again_and_again(scene: IncidentSimulation) -> Iterator[int]:
+    name, replicas = f"churning-{scene.at.offset}", (NodeId(101), NodeId(102))
+    topic = TopicId(f"id-{name}")
+    scene.write(TopicCreated, topic_id=topic, name=name)
+    scene.write(PartitionSet, **new_partition(topic, 0, replicas, in_sync=2))
+    scene.fires("isr-churning", "partitions", after_s=5.0)
+    for _ in range(65):
+        for isr in ((101,), (101, 102)):
+            scene.change(topic, isr=isr)
+            yield 5_000
+    scene.write(TopicRemoved, topic_id=topic)
+    yield 120_000
 
 
 @incident("partitions-under-min-isr", static=True)
@@ -370,6 +399,17 @@ def fill_disks(scene: IncidentSimulation) -> Iterator[int]:
     yield scene.fires("high-watermark-stalled", "quorum", after_s=10.0)
     for node in followers:
         node.disk_full = False
+
+
+@incident("commits-slow", static=True)
+def slow_followers(scene: IncidentSimulation) -> Iterator[int]:
+    """Each follower runs for a moment and stands still, again and again; so it fetches before an election is due."""
+    followers = scene.followers
+    for node in followers:
+        node.pause_ms = 1_800
+    yield scene.fires("commits-slow", "quorum", after_s=60.0)
+    for node in followers:
+        node.pause_ms = 0
 
 
 @incident("controller-stuck", static=True)

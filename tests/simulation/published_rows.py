@@ -13,7 +13,7 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, RedactedBatches
 from connectors.gather.publisher import Publisher
 from connectors.observations.log_event import LogAdvanced
-from connectors.observations.observation import Observation, ObservationKind, from_json
+from connectors.observations.observation import Observation, ObservationKind, Urgency, from_json
 from connectors.observations.partition_run import DecodedItem
 from connectors.relay.relay_message import Baseline, RelayMessage, TopicMessage
 from connectors.wall_clock import RowClock
@@ -79,7 +79,8 @@ class PublishedRows:
         for row in observations:
             self._sequence += 1
             events = self._written if row.kind is ObservationKind.RECORDS else [from_json(row.payload)]
-            self._appended.append(DecodedRow(self._sequence, Millis(row.observed_at_ms), events))
+            quiet = row.urgency is Urgency.QUIET
+            self._appended.append(DecodedRow(self._sequence, Millis(row.observed_at_ms), events, quiet=quiet))
 
     def publish(self) -> int:
         rows, self._appended = self._appended, []
@@ -173,3 +174,11 @@ def _in_topic(row: Observation) -> TopicMessage:
         headers=message.headers,
         appended_at_ms=row.observed_at_ms,
     )
+
+
+def times(published: PublishedRows) -> dict[tuple[str, ...], list[Millis]]:
+    """Returns when each alert was found, by what it says."""
+    found: dict[tuple[str, ...], list[Millis]] = {}
+    for at_ms, alert in published.alerts:
+        found.setdefault((alert.rule, alert.subject, alert.state, alert.severity), []).append(at_ms)
+    return found

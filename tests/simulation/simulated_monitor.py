@@ -20,6 +20,7 @@ KEEP_FIRING_S = 90.0
 CHURN_WINDOW_S = 120.0
 DUPLICATE_WINDOW_S = 90.0
 FLAPPING_WINDOW_S = 120.0
+RESTART_PAUSE_S = 60.0
 RESTART_WINDOW_S = 120.0
 SHUTTING_DOWN_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
@@ -46,6 +47,7 @@ OVERRIDES: Mapping[str, float] = {
     # Longer than the simulation goes on after an incident that leaves an even number of voters.
     "quorum-shape.hold": 150.0,
     "recovery-invariant-broken.keep_firing_for": KEEP_FIRING_S,
+    "restarts-without-end.pause": RESTART_PAUSE_S,
     "scram-between-controllers.hold": 60.0,
     "snapshot-stale.age": SNAPSHOT_AGE_S,
     "unclean-election.keep_firing_for": KEEP_FIRING_S,

@@ -1,48 +1,21 @@
 """Quiet rows wait, in the gatherer and in a relay's topic, and no alert is later than with rows of every second."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
 from random import Random
 
 import pytest
 
-from rules.evaluate import RULES, evaluate
+from rules.evaluate import evaluate
 from rules.finding import Evaluation
 from rules.model.identifiers import Millis
-from streaming.replay.decoded_row import DecodedRow
-from tests.simulation.incident_simulation import Incident, IncidentSimulation
 from tests.simulation.incidents import INCIDENTS
-from tests.simulation.published_rows import PublishedRows, RelayedRows
-from tests.simulation.recorded_simulation import RecordedSimulation
+from tests.simulation.published_rows import PublishedRows, RelayedRows, times
+from tests.simulation.recorded_simulation import NO_HOLD, SOME_INCIDENTS, RecordedIncident, RecordedSimulation
 from tests.simulation.simulated_monitor import OVERRIDES, simulated_monitor
 
 STEPS = 6_000
-NO_HOLD = {**OVERRIDES, **{f"{rule}.hold": 0.0 for rule in RULES}}
-"""A condition that begins makes its alert at once: a row that waits would delay it."""
-SOME_INCIDENTS = (
-    *("block_voter_change", "cut_monitor_off", "deny_log", "elect_uncleanly", "fill_disks", "force_voters"),
-    *("lose_metadata", "remove_voter", "replace_disk", "stop_reserve", "stop_voter"),
-)
-"""Those in which an alert would be later if every row waited."""
-
-
-class RecordedIncident(IncidentSimulation):
-    """An incident whose observations are kept. Its own monitor gets none: test_incidents checks its alerts."""
-
-    def __init__(self, seed: int, incident: Incident) -> None:
-        self.rows: list[DecodedRow] = []
-        super().__init__(seed, incident)
-
-    def deliver(self, rows: Sequence[DecodedRow]) -> None:
-        self.rows += rows
-
-
-def times(published: PublishedRows) -> dict[tuple[str, ...], list[Millis]]:
-    found: dict[tuple[str, ...], list[Millis]] = {}
-    for at_ms, alert in published.alerts:
-        found.setdefault((alert.rule, alert.subject, alert.state, alert.severity), []).append(at_ms)
-    return found
 
 
 def share_of_publications(

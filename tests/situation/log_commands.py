@@ -13,7 +13,7 @@ from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, REND
 from streaming.replay.machine import Machine
 from tests.scripts.log_commands import append
 from tests.scripts.log_script import LogScript
-from tests.scripts.script_words import Words, milliseconds
+from tests.scripts.script_words import Words, milliseconds, numbers
 from tests.situation.registry import age, command, full_voter, run
 from tests.situation.situation import (
     NOW,
@@ -67,16 +67,24 @@ def unanswered(made: Situation, words: Words) -> None:
 
 @command("elected")
 def elected(made: Situation, words: Words) -> None:
-    """elected 1 2 3 [every 60s] [last 0s] [skipping 0]: won elections one after the other, `every` apart."""
+    """elected 1 2 3 [every 60s] [last 0s] [skipping 0] [by 1,2]: won elections one after the other, `every` apart.
+
+    `by`: those that voted for them.
+    """
     every, last = milliseconds(words.option("every") or "60s"), milliseconds(words.option("last") or "0s")
     skipping = words.number("skipping") or 0
+    by = words.option("by")
+    granted = () if by is None else tuple(numbers(by))
     leaders = [*map(int, words.rest())]
     for back, leader in zip(range(len(leaders) - 1, -1, -1), leaders, strict=True):
-        made.write(NOW - last - back * every, partial(_elect, leader=leader, skipping=skipping, voters=made.voters))
+        made.write(
+            NOW - last - back * every,
+            partial(_elect, leader=leader, skipping=skipping, voters=made.voters, granted=granted),
+        )
 
 
-def _elect(log: LogScript, *, leader: int, skipping: int, voters: tuple[int, ...]) -> None:
-    log.leader(leader, log.epoch + 1 + skipping, voters=voters)
+def _elect(log: LogScript, *, leader: int, skipping: int, voters: tuple[int, ...], granted: tuple[int, ...]) -> None:
+    log.leader(leader, log.epoch + 1 + skipping, voters=voters, granted=granted)
 
 
 @command("voter-set")

@@ -39,6 +39,17 @@ def change_(made: Situation, words: Words) -> None:
         made.append(at_ms, f"change {topic}-{number} {fields}")
 
 
+@command("churns")
+def churns(made: Situation, words: Words) -> None:
+    """churns orders 0,3 every 5s for 12m [until 3m]: broker 102 leaves and joins the ISR of each in turns."""
+    every, lasts = milliseconds(words.option("every") or "5s"), milliseconds(words.option("for") or "12m")
+    until_ms = age(words, "until")
+    topic, numbered = words.word(), _numbers(words.word())
+    for at, at_ms in enumerate(range(until_ms - lasts, until_ms, every)):
+        for number in numbered:
+            made.append(at_ms, f"change {topic}-{number} isr {('101', '101,102')[at % 2]}")
+
+
 @command("offline")
 def offline(made: Situation, words: Words) -> None:
     """offline orders 0-3 [holders 101] [since 90s] [dirs a]: these have no leader; only the holders may become it."""

@@ -96,7 +96,9 @@ NEEDS = {
 
 def needing(what: str) -> set[str]:
     inhibited = {rule.id for rule in RULES.values() if what == "leader" and "no-leader" in rule.inhibited_by}
-    return {rule.id for rule in RULES.values() if NEEDS[what] & {*rule.needs}} | inhibited
+    # It reports what the probes show, and is unknown beside that.
+    partly = {"node-restarting"} if what in ("log", "leader") else set()
+    return {rule.id for rule in RULES.values() if NEEDS[what] & {*rule.needs}} | inhibited | partly
 
 
 def test_static_quorum_is_not_applicable_instead_of_situation() -> None:

@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -100,6 +101,42 @@ def test_refused_connection_is_a_probe_result(run_probe: ProbeRunner) -> None:
     output = run_probe(port)
     assert (output.resolution, output.addresses) == (Resolution.RESOLVED, ("127.0.0.1",))
     assert (output.connection, output.answer) == (Connection.REFUSED, Answer.NOT_ASKED)
+
+
+def test_an_endpoint_that_accepts_connections_for_a_moment_is_met_between_two_probes(run_probe: ProbeRunner) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    def listens_for_a_moment() -> None:
+        time.sleep(0.5)
+        with socket.create_server(("127.0.0.1", port)):
+            time.sleep(0.2)
+
+    def found() -> list[Connection]:
+        return [one.connection for one in run_probe.output.probes]
+
+    starts = Thread(target=listens_for_a_moment)
+    starts.start()
+    run_probe.until(lambda: len(found()) == 3, port, interval_ms=60_000)
+    starts.join()
+    assert found() == [Connection.REFUSED, Connection.ACCEPTED, Connection.REFUSED]
+    assert [one.answer for one in run_probe.output.probes] == [Answer.NOT_ASKED, Answer.NO_ANSWER, Answer.NOT_ASKED]
+
+
+def test_what_starts_at_an_endpoint_is_identified_before_the_next_probe(run_probe: ProbeRunner) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    def starts() -> None:
+        time.sleep(0.5)
+        with FakeNode(sends_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")).up(port):
+            time.sleep(1)
+
+    thread = Thread(target=starts)
+    thread.start()
+    run_probe.until(lambda: len(run_probe.output.probes) == 2, port, interval_ms=60_000)
+    thread.join()
+    assert [one.answer for one in run_probe.output.probes] == [Answer.NOT_ASKED, Answer.NOT_KAFKA]
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,8 @@ LIES: dict[str, tuple[type[Event], Lie, Invariant | None]] = {
 def comparable(quorum: Quorum) -> Quorum:
     """Returns the quorum without reports, and without what one poll less may change.
 
-    That is since when a view or an outage is unbroken (a lie did break it), and at which polls samples were taken.
+    That is since when a view or an outage is unbroken (a lie did break it), at which polls samples were taken, and the
+    averages of all polls.
     """
     views = {name: replace(view, since_ms=view.observed_at_ms) for name, view in quorum.leader_views.items()}
     listed = {row.key for row in quorum.poll.voters} if quorum.poll else set()
@@ -153,7 +154,7 @@ def comparable(quorum: Quorum) -> Quorum:
         for key, history in quorum.histories.items()
         if key in listed
     }
-    return replace(quorum, invariant_violations=(), leader_views=views, histories=histories)
+    return replace(quorum, invariant_violations=(), leader_views=views, histories=histories, commit_wait=None)
 
 
 @cache

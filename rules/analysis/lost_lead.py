@@ -1,0 +1,33 @@
+"""Whether a controller starts again each time after it led: it ends when it loses the lead, or while it leads."""
+
+from collections.abc import Iterable
+
+from rules.model.history import Election
+from rules.model.identifiers import Millis, NodeId
+from rules.model.quorum import Quorum
+
+_STARTED_MS = 120_000
+"""A supervisor starts a process again within this time; Kubernetes waits longer only after several quick ends."""
+
+
+def lost_lead_text(quorum: Quorum, node: NodeId, started_ms: Iterable[Millis]) -> str:
+    """Returns that a controller had lost the lead before each of these starts; empty if not, or only before one.
+
+    Only the starts after the first known election count: elections are remembered for less long. A controller that
+    voted for its successor ran when it lost the lead.
+    """
+    elections = quorum.history.elections
+    known = [at_ms for at_ms in started_ms if elections and at_ms >= elections[0].timestamp_ms]
+    lost = [one for at_ms in known if (one := _lost_before(elections, node, at_ms)) is not None]
+    if len(lost) < max(2, len(known)):
+        return ""
+    if all(node in one.granting_voter_ids for one in lost):
+        return " Each time it had just lost the lead and voted for its successor: it ends whenever it loses the lead."
+    return " Each time it had led until just before: it ends while it leads, or when it loses the lead."
+
+
+def _lost_before(elections: Iterable[Election], node: NodeId, at_ms: Millis) -> Election | None:
+    """Returns the last election shortly before this time, if another controller won it against this one."""
+    before = [one for one in elections if at_ms - _STARTED_MS <= one.timestamp_ms <= at_ms]
+    lost = [one for one in before if one.previous_leader_id == node != one.leader_id]
+    return lost[-1] if lost else None

@@ -1,0 +1,180 @@
+"""Metadata records are committed, but each waits long for a majority of the voters.
+
+What it means
+    Every metadata change waits until a majority of the voters has written it: the creation of a topic, a change of the
+    ISR, a new leader for the partitions of a broker that failed. In a healthy quorum that takes milliseconds. While
+    this alert fires, each takes as much longer; nothing is lost, and no partition is offline for it.
+
+    The time is that of Kafka's metric commit-latency-avg, as polls show it: how long the voter that completes the
+    majority has lagged, on average over about half a minute. One pause of a second or ten does not fire.
+
+    If an election is near, the alert is critical: a voter that gets no answer to a fetch within
+    controller.quorum.fetch.timeout.ms (2 s) starts one, and then nothing is committed until it ends.
+
+What to do
+    1. If the leader is slow, find out why: one thread answers requests, appends, and waits for its disk. Check its
+       metadata disk, its CPU and its garbage collection. A leader whose disk needs half a second for each batch gets
+       no further than that, and another one is elected soon.
+    2. If voters fetch late and the leader answers in time, check the same on them, and their paths to the leader.
+    3. If another voter is down, bring it back: the majority then needs no slow one.
+
+What not to do
+    Do not restart a voter that fetches: while it is down, the majority needs every other one. Do not raise
+    controller.quorum.fetch.timeout.ms to make the elections stop: the commits stay slow.
+"""
+
+from collections.abc import Iterable
+
+from rules.analysis.freshness import needed
+from rules.analysis.now import leads
+from rules.analysis.replica_lag import WINDOW, Readiness, readiness
+from rules.analysis.voter_status import VoterStatus, voter_statuses
+from rules.finding import (
+    Finding,
+    Need,
+    NotApplicable,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    UnknownResult,
+    hold,
+)
+from rules.formatting import and_join, duration, plural
+from rules.model.following import NEAR_RECORDS, Following, lag_samples
+from rules.model.quorum import Quorum
+from rules.model.replica import CommitWait, Poll
+from rules.model.subject import Subject
+from rules.remedies.remedy_commands import bring_in_sync, describe_replication
+
+SLOW = Threshold(
+    name="slow",
+    default=0.5,
+    meaning="how long a record waits on average from when on people notice it, in steps of 0.1 s. A majority in "
+    "another region takes one round trip, 0.1 to 0.2 s",
+)
+ELECTION_NEAR = Threshold(
+    name="election_near",
+    default=1.0,
+    meaning="from which average on the alert is critical. A record waits half the time between two fetches on average, "
+    "so this is half of controller.quorum.fetch.timeout.ms: set it with that",
+)
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding about the quorum."""
+    poll, wait = needed(quorum.poll), quorum.commit_wait
+    if poll.leader is not None and poll.leader.last_caught_up_ms is None:
+        yield NotApplicable(why="DescribeQuorum does not say when a voter had caught up, before Kafka 3.3")
+        return
+    if wait is None:
+        yield UnknownResult(why="a majority is not in sync, or no poll has shown yet how long it lags")
+        return
+    if wait.average_ms < thresholds.ms(SLOW.name):
+        return
+    statuses = quorum.derived(voter_statuses)
+    late_ms = min(wait.average_ms, max(wait.lags_ms.values()))
+    slow = [each for each in statuses if wait.lags_ms.get(str(each.key), -1) >= late_ms]
+    catching_up = [each.key.id for each in slow if _catches_up(quorum, each, thresholds)]
+    if catching_up:
+        yield UnknownResult(why=f"catching up: {and_join(f'voter {node}' for node in catching_up)}")
+        return
+    near = wait.average_ms >= thresholds.ms(ELECTION_NEAR.name)
+    yield _finding(quorum, poll, wait, slow, Severity.CRITICAL if near else Severity.WARNING)
+
+
+def _catches_up(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> bool:
+    samples, limit_ms = lag_samples(quorum, status.key), quorum.ages.fetch_ms
+    state = readiness(samples, limit_ms=limit_ms, window=int(thresholds[WINDOW.name]))
+    return (status.lag or 0) > NEAR_RECORDS and state is Readiness.CATCHING_UP
+
+
+def _finding(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatus], severity: Severity) -> Finding:
+    absent = [each for each in slow if each.following is Following.NOT_FETCHING]
+    near = severity is Severity.CRITICAL
+    consequence = "An election is near, and until it ends nothing is committed" if near else "Each change takes longer"
+    return Finding(
+        subject=Subject("quorum"),
+        severity=severity,
+        summary=f"Metadata commits are slow: a record waits {duration(wait.average_ms)} on average until a majority of "
+        f"the voters has it. {_cause(poll, wait, slow)} {consequence}: new topics, ISR changes, new leaders of "
+        "partitions.",
+        evidence={
+            "average_wait": duration(wait.average_ms),
+            "leader": poll.leader_id,
+            "leader_epoch": poll.leader_epoch,
+            "leader_answers_after": _time(wait.answer_ms),
+            "voters": {
+                str(each.key): f"{each}; lags by {_time(wait.lags_ms.get(str(each.key), 0))} on average"
+                for each in quorum.derived(voter_statuses)
+            },
+        },
+        remedy=(
+            *_remedy(quorum, poll, wait, slow),
+            "# Check that no voter lags any longer",
+            describe_replication(quorum),
+        ),
+        starts=tuple(each.key.id for each in absent),
+    )
+
+
+def _leader_is_slow(wait: CommitWait) -> bool:
+    """Whether half of the time passes in the leader itself."""
+    return 2 * wait.answer_ms >= wait.average_ms
+
+
+def _cause(poll: Poll, wait: CommitWait, slow: list[VoterStatus]) -> str:
+    if _leader_is_slow(wait):
+        return (
+            f"The leader is slow, controller {poll.leader_id}: it takes {duration(wait.answer_ms)} to answer a poll, "
+            "as with a slow disk, too little CPU or long garbage collections."
+        )
+    late = and_join(
+        f"{each.key.id} ({each if each.following is Following.NOT_FETCHING else duration(wait.lags_ms[str(each.key)])})"
+        for each in slow
+    )
+    return (
+        f"{plural(len(slow), 'voter')} of {len(wait.lags_ms)} {'is' if len(slow) == 1 else 'are'} late: {late}. The "
+        f"leader, controller {poll.leader_id}, answers in time."
+    )
+
+
+def _remedy(quorum: Quorum, poll: Poll, wait: CommitWait, slow: list[VoterStatus]) -> Iterable[str]:
+    if _leader_is_slow(wait):
+        yield _check_host(f"{poll.leader_id}, the leader")
+        yield f"# If its disk is slow, give metadata.log.dir of controller {poll.leader_id} a disk of its own"
+    for each in sorted(slow, key=lambda one: one.following is not Following.NOT_FETCHING):
+        if each.following is Following.IN_SYNC and not _leader_is_slow(wait):
+            yield _check_host(str(each.key.id))
+            yield f"# Check the path {each.path} for long round trips and lost packets"
+        else:
+            yield from bring_in_sync(quorum, each)
+
+
+def _time(rounded_ms: int) -> str:
+    return duration(rounded_ms) if rounded_ms else "less than 0.1 s"
+
+
+def _check_host(controller: str) -> str:
+    return (
+        "# Check the metadata disk (iostat -x 1: w_await, f_await), the CPU and the garbage collection log of "
+        f"controller {controller}"
+    )
+
+
+def _resolved(quorum: Quorum, _subject: Subject) -> str:
+    wait = quorum.commit_wait
+    if wait is None:
+        return f"No majority is in sync. {leads(quorum)}."
+    return f"A record waits {_time(wait.average_ms)} on average until a majority has it. {leads(quorum)}."
+
+
+RULE = Rule(
+    title="Metadata commits are slow",
+    resolved=_resolved,
+    hold=hold(60.0, "the average forgets a pause of ten seconds within a minute, and an election is over in a few"),
+    further_thresholds=(SLOW, ELECTION_NEAR, WINDOW),
+    needs=(Need.FRESH_POLL,),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
+)

@@ -1,0 +1,56 @@
+"""When the rules are evaluated after a row, and until when quiet rows may wait."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.evaluate import evaluate, thresholds_for
+from rules.lifecycle import TrackedConditions, advance
+from rules.model.identifiers import Millis
+from streaming.replay.pace import PACE_MS, LookAhead, is_due
+from tests.situation.commands import situation
+
+THRESHOLDS = thresholds_for({})
+HEALTHY = situation()
+NOW_MS = HEALTHY.now_ms
+EVALUATED = TrackedConditions(now_ms=NOW_MS)
+
+
+def after(ms: int) -> Millis:
+    return Millis(NOW_MS + ms)
+
+
+@pytest.mark.parametrize(("ms", "quiet", "due"), [(1, False, True), (PACE_MS - 1, True, False), (PACE_MS, True, True)])
+def test_a_quiet_row_is_evaluated_at_the_pace_and_every_other_at_once(ms: int, quiet: bool, due: bool) -> None:
+    assert is_due(EVALUATED, THRESHOLDS, after(ms), quiet=quiet) is due
+
+
+@pytest.mark.parametrize(("ms", "due"), [(999, False), (1_000, True)])
+def test_a_quiet_row_is_evaluated_when_a_hold_ends(ms: int, due: bool) -> None:
+    thresholds = thresholds_for({"broker-fenced.hold": 1.0})
+    fenced = situation("fenced 101")
+    tracked, alerts = advance(EVALUATED, evaluate(fenced, thresholds), fenced, thresholds)
+    assert alerts == ()
+
+    assert is_due(tracked, thresholds, after(ms), quiet=True) is due
+
+
+def test_quiet_rows_wait_while_time_changes_nothing() -> None:
+    assert LookAhead(THRESHOLDS).quiet_until_ms(HEALTHY, evaluate(HEALTHY, THRESHOLDS)) > after(PACE_MS)
+
+
+def test_no_row_waits_where_a_condition_begins_because_time_passes() -> None:
+    expiring = situation("certificates 2=1209603s")
+    found = evaluate(expiring, THRESHOLDS)
+    assert found.findings == ()
+    assert LookAhead(THRESHOLDS).quiet_until_ms(expiring, found) == NOW_MS
+
+
+def test_what_was_found_is_forgotten_after_a_change() -> None:
+    ahead, found = LookAhead(THRESHOLDS), evaluate(HEALTHY, THRESHOLDS)
+    until_ms = ahead.quiet_until_ms(HEALTHY, found)
+    later = replace(HEALTHY, now_ms=after(1_000))
+    assert ahead.quiet_until_ms(later, found) == until_ms
+
+    ahead.forget()
+    assert ahead.quiet_until_ms(later, evaluate(later, THRESHOLDS)) != until_ms

@@ -40,6 +40,9 @@ def silent_controllers(quorum: Quorum) -> Iterable[SilentController]:
     viewed_voters = sorted(node for node in voters if node in viewed)
     probed_voters = sorted(node for node in voters if node in probes and probes[node].answer is Answer.THIS_CLUSTER)
     for node, key in sorted(voters.items()):
+        if quorum.nodes[node].refused:
+            # An older failure says less: it has ended since, or ends again and again.
+            continue
         view, probe = views.get(node), probes.get(node)
         fails = view is not None and view.reason not in NO_LEADER_REASONS
         unanswered = probe is not None and node not in viewed and _unanswered(probe) and bool(probed_voters)

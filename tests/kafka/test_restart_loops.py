@@ -43,7 +43,7 @@ def test_controllers_of_a_version_before_the_finalized_features_are_told_from_on
     voters = quorum.followers[:old]
 
     with monitor_cluster(quorum, tmp_path) as monitor:
-        monitor.start_scenario({"node-restarting.starts": 3, "no-leader.hold": 5})
+        monitor.start_scenario({"node-restarting.starts": 3})
         quorum.stop(*voters)
         for voter in voters:
             quorum.install(voter, "4.3.1")
@@ -51,9 +51,10 @@ def test_controllers_of_a_version_before_the_finalized_features_are_told_from_on
             fired = [
                 monitor.wait_for("node-restarting", subject=f"controller {voter}", within_s=180) for voter in voters
             ]
-            if old == 2:
-                monitor.wait_for("no-leader", within_s=60)
 
+    if old == 2:
+        # The leader may stay: each of them fetches for a moment before it ends.
+        assert any("too few voters stay for a majority" in alert.summary for alert in fired)
     for voter, alert in zip(voters, fired, strict=True):
         assert "Each time its endpoint refused connections before. It has not registered since" in alert.summary
         log = quorum.node(voter).log_file.read_text(encoding="utf-8")

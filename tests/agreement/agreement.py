@@ -17,9 +17,6 @@ from tests.agreement.contradictions import Contradiction, Kind, contradictions
 from tests.agreement.outputs import Outputs, outputs_of
 from tests.remedy_conflicts import conflicts
 
-FIXED: frozenset[Kind] = frozenset(Kind)
-"""The kinds of contradictions of which none may be found anywhere. A kind that is fixed is added; none is removed."""
-
 
 def disagreements(outputs: Outputs) -> list[Contradiction]:
     """Returns what cannot all be true or followed, each once; empty if all outputs agree."""
@@ -35,12 +32,12 @@ def disagreements(outputs: Outputs) -> list[Contradiction]:
 def assert_outputs_agree(
     quorum: Quorum, *, thresholds: Mapping[str, Thresholds] | None = None, firing: Iterable[Alert] = ()
 ) -> None:
-    """Asserts that no two outputs of this quorum contradict each other in a kind of `FIXED`.
+    """Asserts that no two outputs of this quorum contradict each other.
 
     `firing`: the alerts that fire with their newest text.
     """
     found = disagreements(outputs_of(quorum, thresholds=thresholds, firing_alerts=firing))
-    broken = [f"{one.kind}: {one}" for one in found if one.kind in FIXED]
+    broken = [f"{one.kind}: {one}" for one in found]
     assert broken == [], "\n".join(broken)
 
 
@@ -57,7 +54,7 @@ class AgreementCount:
     """The first contradiction of each kind."""
 
     def check(self, quorum: Quorum, *, thresholds: Mapping[str, Thresholds]) -> str | None:
-        """Counts the contradictions of this moment if it is one to be checked; returns the first of a fixed kind."""
+        """Counts the contradictions of this moment if it is one to be checked; returns the first."""
         self.offered += 1
         if self.offered % self.every:
             return None
@@ -66,10 +63,10 @@ class AgreementCount:
         self.kinds.update({one.kind for one in found})
         for one in found:
             self.first.setdefault(one.kind, str(one))
-        return next((f"{one.kind}: {one}" for one in found if one.kind in FIXED), None)
+        return next((f"{one.kind}: {one}" for one in found), None)
 
     def check_rows(self, rows: Iterable[Observation], settings: ClusterSettings) -> list[str]:
-        """Replays the rows that a gatherer recorded of a cluster; returns the contradictions of fixed kinds."""
+        """Replays the rows that a gatherer recorded of a cluster; returns the contradictions."""
         monitor, found = ClusterMonitor(settings), list[str]()
         for row in rows:
             monitor.apply((row,))

@@ -15,7 +15,7 @@ from tests.agreement.claim import About, Claim, Follows, Value, at_least, of_nod
 
 
 class Kind(StrEnum):
-    """What a contradiction is about: kinds are fixed, and then never allowed again, one by one."""
+    """What a contradiction is about."""
 
     LEADER = "who leads"
     REACHED = "how many voters can be reached or run"

@@ -1,8 +1,4 @@
-"""No two answers of one moment contradict each other: alerts, status, safe-to-restart, what-if, resolved texts.
-
-Both golden files show what does today: `make goldens` writes them, and each difference must be one line less. What must
-stay is in `tests.agreement.agreement.FIXED`.
-"""
+"""No two answers of one moment contradict each other: alerts, status, safe-to-restart, what-if, resolved texts."""
 
 import pytest
 

@@ -237,18 +237,19 @@ class ChaosForecast:
             return
         if not answer.positive:
             self.counts["fault", answer.question, "harmful"] += 1
-        elif self._has_unused_broken_path(leader):
+        elif self._has_unused_broken_path(leader, set() if answer.question == RESTART else {answer.node}):
             self.counts["fault", answer.question, UNUSED_PATHS] += 1
         else:
             self.counts["fault", answer.question, "false"] += 1
             said = "; ".join(f"{one.question} {one.node}: {one.positive} {one.text}" for one in answers)
             self.problems.append(f"{name}: false {answer.question} {answer.node}; {said}\n{describe(quorum)}")
 
-    def _has_unused_broken_path(self, leader: int | None) -> bool:
-        """Returns whether a path is broken over which nothing is sent while this controller leads."""
+    def _has_unused_broken_path(self, leader: int | None, lost: set[int]) -> bool:
+        """Returns whether a path is broken over which nothing is sent while this controller leads, and that matters."""
         paths = self.context.lab.filter.paths
         observed = {one.target for one in paths if one.source == MONITOR}
-        return any(one.target != leader and one.target not in observed for one in paths)
+        unused = (one for one in paths if one.target not in {leader, *observed})
+        return any(lost.isdisjoint({one.source, one.target}) for one in unused)
 
     def _survives(self, answer: Answer, ran: set[int], end: Callable[[int], None], *, follows: bool) -> bool:
         """Loses or restarts the controller; returns whether the others commit, and it follows again if it did."""

@@ -79,8 +79,6 @@ class RestartedController:
     """Why it grants no vote and cannot be a candidate, wherever it listens; None if nothing is known against it."""
     can_lead: bool = True
     """Other controllers accept its certificate and it serves new connections: they can fetch from it if it leads."""
-    may_deny: bool = False
-    """It may deny what other controllers send: Kafka ends those that ask it, and each candidate asks every voter."""
     announced_in_vain: bool = False
     """The endpoint that it announces if it is elected is the recorded one, which is known not to reach it."""
 
@@ -247,7 +245,6 @@ def restarted_voters(quorum: Quorum, *, use_probes: bool = True) -> tuple[Restar
             unreachable=not one.reachable if use_probes else any(not fault.found_by_probe for fault in one.faults),
             no_vote=no_vote.get(one.id),
             can_lead=one.can_lead or not use_probes,
-            may_deny=one.id in quorum.derived(denying),
             announced_in_vain=use_probes and _announces_in_vain(one),
         )
         for one in quorum.dialled_nodes
@@ -277,6 +274,8 @@ class VotersNow:
     """Why the outcome of an election is not known, whoever is lost; None if it is."""
     doubtful: Mapping[NodeId, str]
     """The voters of which it is unknown whether the others reach them, or they take part, and why."""
+    denying: frozenset[NodeId]
+    """The controllers that may deny what others send, also those without a vote (`without_doubtful`)."""
 
 
 def voters_now(quorum: Quorum) -> VotersNow:
@@ -293,14 +292,16 @@ def voters_now(quorum: Quorum) -> VotersNow:
         unobserved = NO_ELECTION if forecast_election(members).electable else None
     elif fresh_poll(quorum) is None:
         unobserved = f"which controllers run is unknown: {poll_problem(quorum)}"
-    return VotersNow(members=members, unobserved=unobserved, doubtful=quorum.derived(doubtful))
+    return VotersNow(
+        members=members, unobserved=unobserved, doubtful=quorum.derived(doubtful), denying=quorum.derived(denying)
+    )
 
 
 def electable(quorum: Quorum) -> bool | None:
     """Returns whether a leader could be elected if all controllers restarted now; None if that is not known."""
     now = voters_now(quorum)
     could = forecast_election(now.members).electable
-    sure = forecast_election(without_doubtful(now.members, now.doubtful)).electable
+    sure = forecast_election(without_doubtful(now.members, now.doubtful, now.denying)).electable
     return could if now.unobserved is None and could == sure else None
 
 
@@ -327,14 +328,15 @@ def doubtful(quorum: Quorum) -> Mapping[NodeId, str]:
 
 
 def without_doubtful(
-    controllers: Iterable[RestartedController], nodes: Collection[NodeId]
+    controllers: Iterable[RestartedController], nodes: Collection[NodeId], denying: Collection[NodeId]
 ) -> tuple[RestartedController, ...]:
-    """Returns the same voters, as if no other controller could connect to these, or accepted their certificates.
+    """Returns the same voters, as if no other controller could connect to `nodes`, or accepted their certificates.
 
-    If one of them may deny what the others send, no candidate collects votes: each ends when it asks that one.
+    If one that stays is in `denying`, no candidate collects votes: Kafka ends a controller that is denied. Each
+    candidate asks every voter for its vote, and one that starts asks any of the bootstrap controllers who leads.
     """
     known = tuple(controllers)
-    ends_all = any(one.may_deny and one.alive and one.key.id in nodes for one in known)
+    ends_all = not {one.key.id for one in known if not one.alive}.issuperset(denying)
     return tuple(
         replace(one, unreachable=True, can_lead=False) if ends_all or one.key.id in nodes else one for one in known
     )
@@ -363,7 +365,8 @@ def failures_left(quorum: Quorum) -> int | None:
     # A leader that the others may not reach does not stay while others are lost.
     leads = {poll.leader_id} - {one.key.id for one in voters if not one.can_be_followed}
     survived = _losses_survived(forecast_election(voters), leads, counted, left)
-    proved = without_doubtful(voters, quorum.derived(doubtful))
+    asked = quorum.derived(denying).intersection(one.key.id for one in voters)
+    proved = without_doubtful(voters, quorum.derived(doubtful), asked)
     sure = _losses_survived(forecast_election(proved), leads, counted, left)
     return survived if survived == sure else None
 

@@ -17,7 +17,7 @@ from rules.analysis.leadership import leaderless
 from rules.analysis.roles import leftover_brokers
 from rules.analysis.start_conditions import before_a_start
 from rules.analysis.voter_status import half_done
-from rules.analysis.votes import COMPARE, in_doubt, unproved, without_vote
+from rules.analysis.votes import COMPARE, denying, in_doubt, unproved, without_vote
 from rules.finding import Finding, Thresholds
 from rules.formatting import and_join, ms_text, needed_text, plural
 from rules.model.endpoint_faults import EndpointFault
@@ -95,6 +95,9 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds, findin
         ]
         unknown = [f"controller {other} {doubts[other]}" for other in useful if other in doubts]
         unknown += _unknown_endpoints(node, dialled)
+        # Started again, it asks any of the bootstrap controllers who leads, also one that has no vote.
+        others = quorum.derived(denying) - problems.keys() - {node}
+        unknown += [f"controller {other} {doubts[other]}" for other in sorted(others)]
     else:
         # Without a vote its restart does not change the quorum: only an unfinished change is a reason against it.
         against = [*forbidden, *changes]

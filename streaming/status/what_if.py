@@ -54,6 +54,8 @@ class Controllers:
     """Why nothing can be predicted, as a sentence; None if something can."""
     doubtful: Mapping[NodeId, str] = field(default_factory=dict)
     """The controllers of which it is unknown whether the others reach them, or they take part, and why."""
+    denying: frozenset[NodeId] = frozenset()
+    """The controllers that may deny what others send: Kafka ends those that ask them."""
     advice: str = ""
     """How to find that out; empty if it is not known either."""
     elsewhere: frozenset[NodeId] = frozenset()
@@ -136,6 +138,7 @@ def controllers_of_quorum(quorum: Quorum) -> Controllers:
         unobserved=now.unobserved,
         assumed=tuple(_assumed(now.members)),
         doubtful=now.doubtful,
+        denying=now.denying,
         advice=COMPARE if quorum.derived(unproved) else "",
         elsewhere=frozenset(view.node for view in disagreeing_views(quorum) if view.node is not None),
     )
@@ -182,7 +185,7 @@ def _undecided(
     forecast: ElectionForecast, controllers: Controllers, after: Sequence[RestartedController]
 ) -> str | None:
     """Returns the sentence about what is unknown and decides the outcome; None if nothing does."""
-    without = without_doubtful(after, controllers.doubtful.keys())
+    without = without_doubtful(after, controllers.doubtful.keys(), controllers.denying)
     if not forecast.electable or forecast_election(without).electable:
         return None
     nodes: dict[str, list[NodeId]] = {}

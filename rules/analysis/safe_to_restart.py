@@ -249,6 +249,19 @@ def _differences(quorum: Quorum, node: NodeId, voters: Iterable[ReplicaKey]) -> 
         yield f"it {of_no_use[node]}: the quorum does not count on its vote"
 
 
+def _answers_badly(quorum: Quorum, node: NodeId) -> Iterable[str]:
+    """Yields what to know of a voter that is not reached itself."""
+    for voter in quorum.dialled_nodes:
+        if voter.id != node or voter.probe is None:
+            continue
+        if voter.refused:
+            yield f"it refuses connections at its {endpoint_kind(quorum)} endpoint: it may be down already"
+        if EndpointFault.NOT_SERVING in voter.faults and voter.only_its_restart_helps:
+            yield "it serves no new connection: take a thread dump, and count its open files, before you restart it"
+        if EndpointFault.CERTIFICATE in voter.faults and voter.only_its_restart_helps:
+            yield f"its certificate {certificate_text(voter.probe)}: install a new one before you restart it"
+
+
 def _notes(quorum: Quorum, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> Iterable[str]:
     if node not in {key.id for key in voters}:
         yield f"controller {node} is no voter: the quorum does not need it"
@@ -258,13 +271,7 @@ def _notes(quorum: Quorum, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -
             "last"
         )
     yield from _differences(quorum, node, voters)
-    for voter in quorum.dialled_nodes:
-        if not _needs_restart(node, voter) or voter.probe is None:
-            continue
-        if EndpointFault.NOT_SERVING in voter.faults:
-            yield "it serves no new connection: take a thread dump, and count its open files, before you restart it"
-        if EndpointFault.CERTIFICATE in voter.faults:
-            yield f"its certificate {certificate_text(voter.probe)}: install a new one before you restart it"
+    yield from _answers_badly(quorum, node)
     left_over = quorum.derived(leftover_brokers).get(node)
     if left_over is not None:
         yield f"node {node} {left_over}; its registration as a broker is left over: its restart affects no partition"

@@ -270,8 +270,10 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     if cases[0].recovery.topic is not None:
         steps.append(describe_topic(quorum, name, leaders))
     steps += _leader_first([case.recovery for case in cases if case.recovery.leader is None])
-    if leaders:
-        steps.append(f"# Keep {numbered('broker', leaders)} running: {_hold_only_copies(leaders)}")
+    with_others = {case.recovery.leader for case in led if len(case.recovery.replicas) > 1}
+    kept = [leader for leader in leaders if leader in with_others]
+    if kept:
+        steps.append(f"# Keep {numbered('broker', kept)} running: {_hold_only_copies(kept)}")
     if emptied:
         brokers = sorted({one.leader for one in emptied if one.leader is not None})
         they_lead = f"{numbered('broker', brokers)} {'leads' if len(brokers) == 1 else 'lead'}"

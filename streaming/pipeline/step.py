@@ -319,7 +319,7 @@ def _firing(cluster: str, now: Firing) -> Iterator[OutputRow]:
 
 
 def _status(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
-    quorum, evaluation = monitor.machine.quorum(), monitor.evaluation()
+    quorum, evaluation = monitor.evaluated
     status = job_cluster_status(quorum, monitor.settings.thresholds, evaluation, monitor.tracked)
     yield OutputKind.STATUS, cluster, "", to_bytes(status).decode()
 

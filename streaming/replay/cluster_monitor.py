@@ -169,6 +169,8 @@ class ClusterMonitor:
         self._evaluated: tuple[Quorum, Evaluation] | None = None
         self._advanced: tuple[Quorum, Evaluation] | None = None
         """By which the conditions advanced; None: they are as they were stored."""
+        self._whole = False
+        """Whether that is the whole quorum with all rules, and has been observed without a gap since."""
         return waiting
 
     def apply(self, rows: Iterable[Observation | DecodedRow], *, store: bool = False) -> Outcome:
@@ -221,7 +223,7 @@ class ClusterMonitor:
             one.rule in thresholds and thresholds[one.rule].ms(CLEAR) < _SHORT_MS
             for one in self.tracked.conditions.values()
         )
-        if self._advanced is None or resolves_soon or self.waiting:
+        if self._advanced is None or not self._whole or resolves_soon or self.waiting:
             return ALWAYS
         return self._look_ahead.quiet_until_ms(*self._advanced)
 
@@ -232,9 +234,19 @@ class ClusterMonitor:
             self._evaluated = (quorum, evaluate(quorum, self.settings.thresholds))
         return self._evaluated[1]
 
+    @property
+    def evaluated(self) -> tuple[Quorum, Evaluation]:
+        """The quorum by which the conditions advanced, and its evaluation: what fires, and the status, are of then.
+
+        The current ones, if not all rules can be evaluated, after a gap, and after the state was restored.
+        """
+        if self._advanced is not None and self._whole:
+            return self._advanced
+        return self.machine.quorum(), self.evaluation()
+
     def firing(self, before: Firing | None, changed: Iterable[Alert]) -> Firing:
         """Returns what fires now, and what ended by the transitions `changed` since `before`."""
-        quorum, evaluation = self._advanced or (self.machine.quorum(), self.evaluation())
+        quorum, evaluation = self._advanced or self.evaluated
         return firing(self.tracked, evaluation, quorum, before=before, changed=changed)
 
     def to_bytes(self) -> bytes:
@@ -364,6 +376,7 @@ class ClusterMonitor:
         if self.machine.observed_nothing:
             passed = not self.machine.time_stepped
             self.tracked = interrupted(self.tracked, self.machine.now_ms, time_passed=passed)
+            self._whole = False
             return ()
         thresholds, now_ms = self.settings.thresholds, self.machine.now_ms
         if not is_due(self.tracked, thresholds, now_ms, quiet=quiet, pace_ms=self._pace_ms):
@@ -374,7 +387,7 @@ class ClusterMonitor:
             evaluation = self.evaluation()
         if not quiet:
             self._look_ahead.forget()
-        self._advanced = self.machine.quorum(), evaluation
+        self._advanced, self._whole = (self.machine.quorum(), evaluation), True
         self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), thresholds)
         return changed
 
@@ -400,7 +413,7 @@ class ClusterMonitor:
         unknown = tuple(UnknownResult(rule=rule, subject=None, why=reason) for rule in others)
         known = evaluate(quorum, thresholds, [RULES[CONTRACTS_RULE]])
         evaluation = replace(known, unknown=(*known.unknown, *unknown))
-        self._advanced = quorum, evaluation
+        self._advanced, self._whole = (quorum, evaluation), False
         self.tracked, changed = advance(self.tracked, evaluation, quorum, thresholds)
         return changed
 

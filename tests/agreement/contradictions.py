@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import combinations
 
 from rules.formatting import and_join
-from tests.agreement.claim import About, Claim, Follows, Value, at_least, of_nodes
+from tests.agreement.claim import About, Answers, Claim, Follows, Value, at_least, of_nodes
 
 
 class Kind(StrEnum):
@@ -160,6 +160,7 @@ def _of_restarts(asked: _Claims) -> Iterator[Contradiction]:
         *asked.unreached,
         *(one.node for one in asked.about(About.FOLLOWS) if Follows.IN_SYNC not in one.values),
         *(one.node for one in asked.about(About.VOTES) if not one.affirms),
+        *(one.node for one in asked.about(About.ENDPOINT) if Answers.LISTENS not in one.values),
     }
     for safe in asked.about(About.RESTART):
         node = safe.node

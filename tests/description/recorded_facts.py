@@ -10,6 +10,7 @@ from rules.model.history import (
     Election,
     EmptiedReplicas,
     Interruption,
+    IsrChurn,
     PartitionSum,
     Reassignment,
     Recovery,
@@ -44,8 +45,7 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         yield Fact(f"broker {broker.id}", _broker(broker, times))
     for recovery in quorum.recovering:
         yield Fact(f"recovery of {recovery.topic_id}-{recovery.partition}", _recovery(recovery, times))
-    for offline in quorum.offline:
-        yield Fact(f"offline on {keys(offline.holders)}", _offline(offline, times))
+    yield from _sums(quorum, times)
     for directory in quorum.offline_directories:
         place = f"log directory {directory.directory_id} of broker {directory.broker}"
         yield Fact(place, f"{place} offline with {directory.replicas} replicas")
@@ -66,10 +66,7 @@ def recorded_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         *history.voter_changes,
     )
     yield from (_past(each, times) for each in past)
-    for churn in history.isr_churn:
-        if churn.minutes:
-            place = f"{churn.topic}-{churn.partition}"
-            yield Fact(f"ISR of {place}", f"ISR of {place} changed again and again for {churn.minutes} minutes")
+    yield from (_churn(each, times) for each in history.isr_churn)
     if (upgrade := history.kraft_upgrade) is not None:
         level = "" if upgrade.metadata_version is None else f", with metadata.version {upgrade.metadata_version}"
         record = times.record(upgrade.offset, upgrade.timestamp_ms)
@@ -145,17 +142,36 @@ def _recovery(one: Recovery, times: Times) -> str:
     return ", ".join(words)
 
 
-def _offline(one: PartitionSum, times: Times) -> str:
+def _churn(one: IsrChurn, times: Times) -> Fact:
+    since, last = times.at(one.since_timestamp_ms), times.at(one.timestamp_ms)
+    counts = f"in {one.minutes} minutes since {since}, then {one.changes} times until {last}"
+    return Fact(
+        f"ISR of {_partition(one)}", f"ISR of {_partition(one)} changed {counts}, at last {listed(one.brokers)}"
+    )
+
+
+def _sums(quorum: Quorum, times: Times) -> Iterator[Fact]:
+    for offline in quorum.offline:
+        yield Fact(f"offline on {keys(offline.holders)}", _sum(offline, "without a leader", times))
+    for below in quorum.under_min_isr:
+        yield Fact(f"under min ISR without {keys(below.holders)}", _sum(below, "under min.insync.replicas", times))
+    for node, down in quorum.brokers_down.items():
+        examples = f": {listed(map(_partition, down.examples))}" if down.examples else ""
+        counts = f"{down.replicas} replicas on broker {down.broker} ({node}), which is down and leads {down.leads}"
+        yield Fact(f"replicas on {node}", f"{counts}{examples}")
+
+
+def _sum(one: PartitionSum, what: str, times: Times) -> str:
     least = "at the latest " if one.at_least else ""
     examples = listed(map(_partition, one.examples))
     return (
-        f"{one.partitions} partitions without a leader {least}since {times.at(one.since_timestamp_ms)}, "
+        f"{one.partitions} partitions {what} {least}since {times.at(one.since_timestamp_ms)}, "
         f"held by {keys(one.holders)}: {examples}"
         + (f", also on {listed(f'{node} ({count})' for node, count in one.others)}" if one.others else "")
     )
 
 
-def _partition(one: Recovery | Reassignment | ElectedRecovered | TopicPartition) -> str:
+def _partition(one: Recovery | Reassignment | ElectedRecovered | TopicPartition | IsrChurn) -> str:
     return f"{known(one.topic)}-{one.partition} ({one.topic_id})"
 
 

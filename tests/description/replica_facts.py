@@ -18,8 +18,10 @@ def replica_facts(quorum: Quorum, times: Times) -> Iterator[Fact]:
         yield Fact(f"replica {key}", _replica(quorum, key, times))
     for key, history in quorum.histories.items():
         yield from _past(key, history, times)
-    if quorum.commit_wait is not None and quorum.commit_wait.average_ms:
-        yield Fact("commits", f"records wait {seconds(quorum.commit_wait.average_ms)} for a majority")
+    if (wait := quorum.commit_wait) is not None:
+        lags = listed(f"{key} {seconds(lag)}" for key, lag in wait.lags_ms.items())
+        waits = f"records wait {seconds(wait.average_ms)} for a majority"
+        yield Fact("commits", f"{waits}; the leader answers in {seconds(wait.answer_ms)}, voters lag: {lags}")
     for removal in quorum.removals:
         yield Fact(f"removal of {removal.key}", f"removed {removal.key} at {times.at(removal.removed_at_ms)}")
 

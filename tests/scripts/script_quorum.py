@@ -27,6 +27,7 @@ from rules.model.monitoring import (
 )
 from rules.model.replica import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
+from tests.quiet_rows import RowUrgency
 from tests.record_image import snapshot
 from tests.scripts.log_script import LogScript
 
@@ -153,6 +154,7 @@ class ScriptedQuorum:
 
     clock_ahead_ms: dict[int, int] = field(default_factory=dict)
     """How far a controller's clock is ahead of the other controllers' clocks."""
+    urgency: RowUrgency = field(default_factory=RowUrgency)
     unrecorded: dict[str, int] = field(default_factory=dict)
     """The leader that a configured address names which no node records."""
     copies: dict[int, ScriptedNode] = field(default_factory=dict)
@@ -388,7 +390,8 @@ class ScriptedQuorum:
             observed += [[self._unrecorded_view(address, leader)] for address, leader in self.unrecorded.items()]
         for events in observed:
             self.sequence += 1
-            yield DecodedRow(self.sequence, Millis(self.now_ms), events)
+            quiet = self.urgency.is_quiet(events, self.now_ms)
+            yield DecodedRow(self.sequence, Millis(self.now_ms), events, quiet=quiet)
 
     def _fetch(self) -> Iterator[list[Event]]:
         if self.log_denied:

@@ -28,6 +28,7 @@ from rules.model.monitoring import (
 )
 from rules.model.replica import Poll, Replica
 from streaming.replay.decoded_row import DecodedRow
+from tests.quiet_rows import RowUrgency
 from tests.record_image import snapshot
 from tests.simulation.controller import ReplicaProgress, SimulatedController
 from tests.simulation.network import EndpointState, Network
@@ -54,6 +55,7 @@ class SimulatedGatherer:
     slow_probability: float = 0.05
     """The probability that a response is delayed to the next second."""
     delayed: list[list[Event]] = field(default_factory=list)
+    urgency: RowUrgency = field(default_factory=RowUrgency)
     runs_from_ms: int = 0
     """It does not run before this time."""
     reports_gap: bool = False
@@ -114,7 +116,8 @@ class SimulatedGatherer:
             observations += [[_view_of_another_quorum(self.other_leader)]] if self.other_leader is not None else []
         for events in observations:
             self.sequence += 1
-            yield DecodedRow(self.sequence, Millis(now_ms + self.skew_ms), events)
+            quiet = self.urgency.is_quiet(events, now_ms)
+            yield DecodedRow(self.sequence, Millis(now_ms + self.skew_ms), events, quiet=quiet)
 
     def _deliver_or_delay(self, observations: list[list[Event]], event: Event) -> None:
         delayed = self.random.random() < self.slow_probability

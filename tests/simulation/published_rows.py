@@ -8,22 +8,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationWriter, RedactedBatches
+from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.publisher import Publisher
-from connectors.observations.log_event import LogAdvanced
 from connectors.observations.observation import Observation, ObservationKind, Urgency, from_json
 from connectors.observations.partition_run import DecodedItem
 from connectors.relay.relay_message import Baseline, RelayMessage, TopicMessage
 from connectors.wall_clock import RowClock
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.model.monitoring import FailedObservation, LeaderView, ObservationSource, Probe
+from rules.model.monitoring import FailedObservation, ObservationSource
 from rules.model.replica import Poll
 from streaming.pipeline.topic_batch import MessageReader, RelayedCluster, TopicBatch
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
+from tests.quiet_rows import write_row
 
 CLUSTER = "simulated"
 _SECOND_MS = 1_000
@@ -101,22 +100,7 @@ class PublishedRows:
 
     def _write(self, events: Sequence[DecodedItem], at_ms: Millis) -> None:
         self._now_ms, self._written = at_ms, events
-        match events:
-            case [Poll() as poll]:
-                self._writer.write_poll(poll)
-            case [Probe() as probe]:
-                self._writer.write_probe(probe)
-            case [LeaderView() as view]:
-                self._writer.write_leader_view(view)
-            case [FailedObservation() as failed]:
-                self._writer.write_failure(failed)
-            case _:
-                records = any(not isinstance(each, LogAdvanced) for each in events)
-                batches = RedactedBatches(pieces=(), has_records=records, endpoints=())
-                self._writer.write_records(COMMITTED, batches)
-
-
-COMMITTED = CommittedRecords(base_offset=0, last_offset=0, leader_epoch=0, high_watermark=0, batches=b"")
+        write_row(self._writer, events)
 
 
 def _is_answer(row: DecodedRow) -> bool:

@@ -374,8 +374,8 @@ def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
 def _failures_since_leader(quorum: Quorum, reasons: Collection[Reason]) -> list[FailedObservation]:
     """Returns the failures for these reasons that are newer than every answer of a leader.
 
-    Only their times are compared. Where the log may not be read, each poll is newer than the failure before it and
-    older than the next one: the rules would be evaluated again at each row.
+    Where the log may not be read, each poll is newer than the failure before it and older than the next one: a failure
+    counts only if it is newer by more than that.
     """
     answers = _leader_answers_ms(quorum)
     return [

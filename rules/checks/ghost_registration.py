@@ -81,7 +81,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _last_fetch_at_ms(quorum: Quorum, node: NodeId) -> Millis | None:
     """Returns when the node last fetched, with any directory id; None if no poll has listed it."""
-    # Only of this node: the samples of the nodes that fetch change with every poll, and the rule is evaluated again.
     fetches = (_fetch_at_ms(history) for key, history in quorum.histories.items() if key.id == node)
     return max(fetches, default=None)
 

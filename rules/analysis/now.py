@@ -18,7 +18,7 @@ def over(subject: Subject | str) -> str:
 def leads(quorum: Quorum) -> str:
     """Returns who leads, without a full stop."""
     if quorum.leader_id is None:
-        return "No leader is known now"
+        return "Which controller leads now is not known"
     return f"Controller {quorum.leader_id} leads" + (
         "" if quorum.leader_epoch is None else f" in epoch {quorum.leader_epoch}"
     )

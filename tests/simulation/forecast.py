@@ -190,6 +190,8 @@ class ForecastSimulation(Simulation):
         self.checker.agreement.every = 10**9
         self.changed_ms: dict[tuple[str, int], tuple[bool, int]] = {}
         """The newest outcome of each question about each node, and since when it has been that."""
+        self.kinds: dict[tuple[str, int], tuple[str, int]] = {}
+        """Of each answer that is false now: the kind, and since when."""
         self.healthy_from_ms = self.now_ms + PHASE_MS
         self.recorded = self.gatherer.recorded()
 
@@ -234,10 +236,18 @@ class ForecastSimulation(Simulation):
             count.healthy[question] += 1
             if answer.positive is None:
                 count.unproved.append(sentence)
-        if answer.positive in (None, outcome) or self.now_ms - since_ms <= observation_age_ms(quorum) + LATE_MS:
+        age_ms = observation_age_ms(quorum) + LATE_MS
+        if answer.positive in (None, outcome) or self.now_ms - since_ms <= age_ms:
+            self.kinds.pop((question, node), None)
             return
         if answer.positive:
-            count.false_positive.setdefault(self._kind(answer), []).append(sentence)
+            kind = self._kind(answer)
+            known, since_ms = self.kinds.setdefault((question, node), (kind, since_ms))
+            if known != kind:
+                # Another fault is the reason now: it may be newer than the observations.
+                known, since_ms = self.kinds[question, node] = kind, self.now_ms
+            if self.now_ms - since_ms > age_ms:
+                count.false_positive.setdefault(kind, []).append(sentence)
         else:
             count.false_negative[question] += 1
 

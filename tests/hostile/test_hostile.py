@@ -73,6 +73,6 @@ def test_a_sentence_with_a_line_break_is_found(tmp_path: Path, monkeypatch: pyte
 def test_a_flood_whose_records_cost_each_other_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def growth_if_kept(places: int) -> float:
         monkeypatch.setattr(probe_state, "MOST_PLACES", places)
-        return flood_slope.growth(partial(flood_slope._rows, "failures at other places"), 60)[0]
+        return flood_slope.growth(partial(flood_slope._rows, "failures at other places"), 200)[0]
 
     assert growth_if_kept(10) < flood_slope.GROWTH < growth_if_kept(1_000_000)

@@ -28,12 +28,12 @@ What not to do
 """
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rules.analysis.freshness import fresh_poll, fresh_views
 from rules.analysis.now import leads
 from rules.analysis.safe_to_restart import known_controllers
-from rules.analysis.start_conditions import COPY_METADATA_FIRST
+from rules.analysis.start_conditions import COPY_METADATA_FIRST, other_quorums
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, hold
 from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId, ReplicaKey
@@ -47,28 +47,14 @@ _MOST_NAMED = 5
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if controllers lead voters that are not its own."""
-    views = fresh_views(quorum)
-    if not views:
+    if not fresh_views(quorum):
         yield UnknownResult(why="no controller has recently reported its leader")
         return
-    # After the followed quorum has ended, a view is older than the poll of the quorum that is followed instead.
-    polled = poll.voter_keys if (poll := fresh_poll(quorum)) else frozenset()
-    if others := _one_of_each([view for view in views if {*view.other_voters} != polled]):
+    if others := quorum.derived(other_quorums):
         yield _finding(quorum, others)
 
 
-def _one_of_each(views: list[LeaderView]) -> list[LeaderView]:
-    """Returns a view of each other quorum: that of its newest leader, which may answer at several addresses."""
-    newest: dict[frozenset[ReplicaKey], LeaderView] = {}
-    for view in views:
-        voters = frozenset(view.other_voters)
-        before = newest.get(voters)
-        if voters and (before is None or (before.leader_epoch or 0) < (view.leader_epoch or 0)):
-            newest[voters] = view
-    return list(newest.values())
-
-
-def _finding(quorum: Quorum, others: list[LeaderView]) -> Finding:
+def _finding(quorum: Quorum, others: Sequence[LeaderView]) -> Finding:
     poll = fresh_poll(quorum)
     own = sorted(poll.voter_keys if poll else quorum.committed.keys if quorum.committed else ())
     leader, epoch = (poll.leader_id, poll.leader_epoch) if poll else (quorum.leader_id, quorum.leader_epoch)
@@ -113,7 +99,7 @@ def _voters(voters: Iterable[ReplicaKey]) -> str:
     return f"{'voter' if len(named) == 1 else 'voters'} {and_join(named, _MOST_NAMED)}"
 
 
-def _remedy(quorum: Quorum, leader: NodeId | None, others: list[LeaderView], *, singles: bool) -> Iterable[str]:
+def _remedy(quorum: Quorum, leader: NodeId | None, others: Sequence[LeaderView], *, singles: bool) -> Iterable[str]:
     yield COPY_METADATA_FIRST
     if singles:
         yield (

@@ -73,7 +73,7 @@ def test_followers_that_run_in_bursts_make_commits_slow(lab: Lab, monitor: Monit
     monitor.wait_for("commits-slow", "resolved", within_s=90)
 
     assert fired.evidence["leader"] == leader
-    assert fired.evidence["leader_answers_after"] in ("less than 0.1 s", "0.1 s", "0.2 s")
+    assert f"The leader, controller {leader}, answers in time." in fired.summary
     late = fired.summary.partition(" are late: ")[2]
     assert all(f"{node} (" in late for node in followers[:2]), fired.summary
     assert monitor.rules == {"commits-slow"}

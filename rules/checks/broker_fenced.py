@@ -9,8 +9,8 @@ What it means
       a crash. One that fetches the metadata log and does not register again is refused: its own log says why.
     - Warning: the node was broker and controller, and runs as a controller only now. Its registration as a broker is
       left over: Kafka still places replicas of new topics there, which no process holds.
-    - Warning: the broker was unregistered although partitions have replicas on it. Kafka does not copy them elsewhere:
-      each of these partitions has one replica less until they are moved or the broker is back.
+    - Warning: the broker was unregistered although partitions have replicas on it. Kafka does not copy them to
+      other brokers: each of these partitions has one replica less until they are moved or the broker is back.
     - Info: the broker left by a controlled shutdown and has not come back.
 
     The severity is one step higher if no registered broker is alive, because the cluster serves no client (the alert

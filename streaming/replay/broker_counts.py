@@ -6,6 +6,7 @@ when a broker that holds replicas is no longer registered, or one that is not al
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Final
 
 from rules.model.history import BrokerPartitions, TopicPartition
@@ -22,23 +23,28 @@ _Key = tuple[TopicId, int]
 class BrokerCounts:
     """The counts of one log."""
 
-    def __init__(self, topics: Iterable[Topic]) -> None:
+    def __init__(self, topics: Iterable[Topic], known: Iterable[BrokerPartitions] = ()) -> None:
+        """`known`: what `down` returned when the topics were stored."""
         self._changes: Counter[tuple[tuple[NodeId, ...], NodeId | None]] = Counter(
             (held.replicas, held.leader) for topic in topics for held in topic.partitions.values()
         )
         """By replicas and leader, since `_replicas` and `_leads` were last updated."""
         self._replicas: Counter[NodeId] = Counter()
         self._leads: Counter[NodeId] = Counter()
-        self._examples: dict[NodeId, tuple[bool, dict[_Key, str | None]]] = {}
-        """Of the brokers that need some: whether of partitions that it leads, and those with their topics' names."""
-        self._found: tuple[BrokerPartitions, ...] = ()
+        self._found = (*known,)
+        self._examples = {
+            one.broker: (one.leads > 0, {(each.topic_id, each.partition) for each in one.examples})
+            for one in self._found
+        }
+        """Of the brokers that need some: whether of partitions that it leads, and those."""
+        self._add_changes()
 
     @property
     def changed(self) -> bool:
         """Whether a partition has changed since `down` was called."""
         return bool(self._changes)
 
-    def change(self, key: _Key, topic: str | None, before: Assignment | None, now: Assignment | None) -> None:
+    def change(self, key: _Key, before: Assignment | None, now: Assignment | None) -> None:
         """Counts a partition that has changed; None: it is unknown, or removed."""
         if before is not None and now is not None and before.replicas == now.replicas and before.leader == now.leader:
             return
@@ -48,9 +54,9 @@ class BrokerCounts:
             self._changes[now.replicas, now.leader] += 1
         for node, (leads, examples) in self._examples.items():
             if _is_example(node, now, leads=leads):
-                _add(examples, key, topic)
+                _add(examples, key)
             else:
-                examples.pop(key, None)
+                examples.discard(key)
 
     def down(
         self, brokers: Mapping[NodeId, BrokerRegistration], topics: Callable[[], Mapping[TopicId, Topic]]
@@ -69,7 +75,7 @@ class BrokerCounts:
             if node in gone or (brokers[node].fenced and self._leads[node] > 0)
         }
         self._find_examples(wanted, topics)
-        found = tuple(self._frozen(node) for node in listed)
+        found = tuple(self._frozen(node, topics) for node in listed)
         if found != self._found:
             self._found = found
         return self._found
@@ -86,25 +92,27 @@ class BrokerCounts:
                 del counts[node]
 
     def _find_examples(self, wanted: Mapping[NodeId, bool], topics: Callable[[], Mapping[TopicId, Topic]]) -> None:
-        self._examples = {node: one for node, one in self._examples.items() if wanted.get(node) is one[0]}
-        new = {node: (leads, dict[_Key, str | None]()) for node, leads in wanted.items() if node not in self._examples}
-        for topic_id, topic in topics().items() if new else ():
-            for number, held in topic.partitions.items():
+        """Forgets the examples that are not wanted, and finds those of brokers that have none: the first by key."""
+        self._examples = {node: one for node, one in self._examples.items() if wanted.get(node) is one[0] and one[1]}
+        new = {node: (leads, set[_Key]()) for node, leads in wanted.items() if node not in self._examples}
+        for topic_id, topic in sorted(topics().items(), key=itemgetter(0)) if new else ():
+            for number, held in sorted(topic.partitions.items(), key=itemgetter(0)):
                 for node in new.keys() & {*held.replicas, held.leader}:
                     leads, examples = new[node]
                     if _is_example(node, held, leads=leads):
-                        _add(examples, (topic_id, number), topic.name)
+                        _add(examples, (topic_id, number))
         self._examples |= new
 
-    def _frozen(self, node: NodeId) -> BrokerPartitions:
-        _, examples = self._examples.get(node, (False, {}))
+    def _frozen(self, node: NodeId, topics: Callable[[], Mapping[TopicId, Topic]]) -> BrokerPartitions:
+        _, examples = self._examples.get(node, (False, ()))
+        named = [(key, topics().get(key[0])) for key in sorted(examples)]
         return BrokerPartitions(
             broker=node,
             replicas=self._replicas[node],
             leads=self._leads[node],
             examples=tuple(
-                TopicPartition(topic_id=topic_id, topic=topic, partition=number)
-                for (topic_id, number), topic in sorted(examples.items())
+                TopicPartition(topic_id=topic_id, topic=None if topic is None else topic.name, partition=number)
+                for (topic_id, number), topic in named
             ),
         )
 
@@ -113,6 +121,6 @@ def _is_example(node: NodeId, one: Assignment | None, *, leads: bool) -> bool:
     return one is not None and (one.leader == node if leads else node in one.replicas)
 
 
-def _add(examples: dict[_Key, str | None], key: _Key, topic: str | None) -> None:
-    if key in examples or len(examples) < _MOST_EXAMPLES:
-        examples[key] = topic
+def _add(examples: set[_Key], key: _Key) -> None:
+    if len(examples) < _MOST_EXAMPLES:
+        examples.add(key)

@@ -328,7 +328,7 @@ class Partitions:
         at: RecordPosition,
     ) -> None:
         """Counts a partition that has changed; None: it is unknown, or removed."""
-        self._restored_counts().change(key, topic.name, held, now)
+        self._restored_counts().change(key, held, now)
         self._count_sums(key, topic, held, now, at)
 
     def _count_sums(
@@ -430,7 +430,7 @@ class Partitions:
             topic.partitions[partition] = now
             if offline_replicas:
                 self._count_offline_replicas(held, now)
-            change_counts((topic_id, partition), topic.name, held, now)
+            change_counts((topic_id, partition), held, now)
             min_isr = topic.min_isr or self._min_isr
             if not (_is_served(now, min_isr) and _is_served(held, min_isr)):
                 self._count_sums((topic_id, partition), topic, held, now, origin or run.position(row))
@@ -655,7 +655,7 @@ class Partitions:
             numbers = self._topics.directories.of_broker
             for one in self._offline_directories or ():
                 self._offline_replicas[one.broker, numbers[one.broker][one.directory_id]] = one.replicas
-            self._counts = BrokerCounts(self._topics.by_id.values())
+            self._counts = BrokerCounts(self._topics.by_id.values(), self._brokers_down)
         return self._topics
 
 

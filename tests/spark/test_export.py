@@ -78,7 +78,7 @@ def test_the_tables_are_what_the_readers_give(session: SparkSession, tmp_path: P
     AuditResults(job_database(checkpoint.folder)).add([RESULT])
     job = JobTables.of_folder(checkpoint.folder)
 
-    assert export(session, job, lake) == {"alerts": 33, "observations": 665, "events": 665, "audits": 1}
+    assert export(session, job, lake) == {"alerts": 37, "observations": 665, "events": 665, "audits": 1}
 
     for name, schema in SCHEMAS.items():
         written, read = exported(session, lake, name), job.read(session, name)

@@ -251,15 +251,15 @@ def _differences(quorum: Quorum, node: NodeId, voters: Iterable[ReplicaKey]) -> 
 
 def _answers_badly(quorum: Quorum, node: NodeId) -> Iterable[str]:
     """Yields what to know of a voter that is not reached itself."""
-    for voter in quorum.dialled_nodes:
-        if voter.id != node or voter.probe is None:
-            continue
-        if voter.refused:
-            yield f"it refuses connections at its {endpoint_kind(quorum)} endpoint: it may be down already"
-        if EndpointFault.NOT_SERVING in voter.faults and voter.only_its_restart_helps:
-            yield "it serves no new connection: take a thread dump, and count its open files, before you restart it"
-        if EndpointFault.CERTIFICATE in voter.faults and voter.only_its_restart_helps:
-            yield f"its certificate {certificate_text(voter.probe)}: install a new one before you restart it"
+    voter = next((one for one in quorum.dialled_nodes if one.id == node), None)
+    if voter is None or voter.probe is None:
+        return
+    if voter.refused:
+        yield f"it refuses connections at its {endpoint_kind(quorum)} endpoint: it may be down already"
+    if EndpointFault.NOT_SERVING in voter.faults and voter.only_its_restart_helps:
+        yield "it serves no new connection: take a thread dump, and count its open files, before you restart it"
+    if EndpointFault.CERTIFICATE in voter.faults and voter.only_its_restart_helps:
+        yield f"its certificate {certificate_text(voter.probe)}: install a new one before you restart it"
 
 
 def _notes(quorum: Quorum, poll: Poll, node: NodeId, voters: list[ReplicaKey]) -> Iterable[str]:

@@ -139,9 +139,7 @@ def metadata_contradicts(quorum: Quorum) -> bool:
 
 
 def other_quorums(quorum: Quorum) -> Sequence[LeaderView]:
-    """Returns a view of each other quorum of this cluster: that of its newest leader, which may answer at several
-    addresses.
-    """
+    """Returns a view of each other quorum: that of its newest leader, which may answer at several addresses."""
     # After the followed quorum has ended, a view is older than the poll of the quorum that is followed instead.
     polled = poll.voter_keys if (poll := fresh_poll(quorum)) else frozenset[ReplicaKey]()
     newest: dict[frozenset[ReplicaKey], LeaderView] = {}

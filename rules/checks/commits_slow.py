@@ -166,7 +166,7 @@ def _check_host(controller: str) -> str:
 def _resolved(quorum: Quorum, _subject: Subject) -> str:
     wait = quorum.commit_wait
     if wait is None:
-        return f"No majority is in sync. {leads(quorum)}."
+        return f"How long a record waits for a majority is not known now. {leads(quorum)}."
     return f"A record waits {_time(wait.average_ms)} on average until a majority has it. {leads(quorum)}."
 
 

@@ -21,6 +21,7 @@ What not to do
 from collections import Counter
 from collections.abc import Iterable
 
+from rules.analysis.offline_partitions import named
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, hold
 from rules.formatting import and_join, numbered, plural, utc_text
 from rules.model.history import IsrChurn
@@ -47,7 +48,7 @@ def evaluate(quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
 def _finding(quorum: Quorum, churning: list[IsrChurn], now_ms: Millis) -> Finding:
     oldest = churning[0]
     brokers = [node for node, _ in Counter(node for one in churning for node in one.brokers).most_common()]
-    names = and_join(f"{_name(one)}" for one in churning)
+    names = and_join(map(named, churning))
     of_brokers = f"{numbered('Broker', brokers)} {'leaves and joins' if len(brokers) == 1 else 'leave and join'}"
     return Finding(
         subject=Subject("partitions"),
@@ -56,7 +57,7 @@ def _finding(quorum: Quorum, churning: list[IsrChurn], now_ms: Millis) -> Findin
         f"{utc_text(oldest.since_timestamp_ms)}, six times a minute or more: {names}. {of_brokers}.",
         evidence={
             "partitions": [
-                f"{_name(one)}: {one.minutes} min, {numbered('broker', one.brokers)}" for one in churning[:_MOST_LISTED]
+                f"{named(one)}: {one.minutes} min, {numbered('broker', one.brokers)}" for one in churning[:_MOST_LISTED]
             ],
             "number_of_partitions": len(churning),
             "brokers": [*brokers[:_MOST_LISTED]],
@@ -69,10 +70,6 @@ def _finding(quorum: Quorum, churning: list[IsrChurn], now_ms: Millis) -> Findin
         ),
         condition_age_ms=Millis(now_ms - oldest.since_timestamp_ms),
     )
-
-
-def _name(one: IsrChurn) -> str:
-    return f"{one.topic or one.topic_id}-{one.partition}"
 
 
 def _resolved(quorum: Quorum, _subject: Subject) -> str:

@@ -5,8 +5,8 @@ connection, which a controller neither logs nor counts. The node is identified w
 addresses or the outcome changed, or a connection to it ended, after an inconclusive answer (at once, then every 15 s),
 and every 30 s, on a connection of its own; in between the last answer is used.
 
-An endpoint that refuses connections is tried ten times a second: a controller that ends at each start, such as one with
-a damaged snapshot, accepts connections for a fifth of a second.
+An endpoint that refuses connections is tried ten times a second, for an hour after it was last found to accept one: a
+controller that ends at each start, such as one with a damaged snapshot, accepts connections for a fifth of a second.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +37,8 @@ _IDENTIFY_RETRY_S = 15.0
 """After a second inconclusive answer."""
 _AGAIN_S = 0.1
 """How often an endpoint that refuses connections is tried between two probes."""
+_AGAIN_FOR_S = 3_600.0
+"""For how long. A node that is down for good costs no more than any other then; a supervisor waits five minutes."""
 _ANSWER = {
     **dict.fromkeys((Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY), Answer.NOT_ALLOWED),
     Reason.WRONG_PROTOCOL: Answer.NOT_ALLOWED,
@@ -73,6 +75,8 @@ class EndpointProbe:
         self._nodes = nodes
         self._results: dict[ProbeTarget, _Identified] = {}
         """By endpoint that accepts connections."""
+        self._refuses_since: dict[ProbeTarget, float] = {}
+        """By endpoint that refuses them: since when, or when it was last found to accept one since."""
 
     async def run(self, output: ObservationWriter, *, interval_ms: int = 5_000) -> None:
         """Probes until cancelled, and writes the results."""
@@ -80,6 +84,7 @@ class EndpointProbe:
             started = self._loop.now()
             targets = self._nodes.probe_targets()
             self._results = {target: result for target, result in self._results.items() if target in targets}
+            self._refuses_since = {target: at for target, at in self._refuses_since.items() if target in targets}
             # Before the log or a poll reports the first voter there is nothing to probe: check again soon.
             due = started + (interval_ms / 1000 if targets else min(0.2, interval_ms / 1000))
             await self._loop.gather(self._write_probe(target, output, due) for target in targets)
@@ -93,7 +98,9 @@ class EndpointProbe:
         if probed is None:
             return
         output.write_probe(probed)
-        if probed.connection is Connection.REFUSED:
+        if probed.connection is not Connection.REFUSED:
+            self._refuses_since.pop(target, None)
+        elif self._loop.now() - self._refuses_since.setdefault(target, self._loop.now()) < _AGAIN_FOR_S:
             await self._write_starts(target, probed, output, due)
 
     async def _write_starts(self, target: ProbeTarget, refused: Probe, output: ObservationWriter, due: float) -> None:
@@ -112,7 +119,7 @@ class EndpointProbe:
                 listens = False
                 continue
             if not listens:
-                listens = True
+                listens, self._refuses_since[target] = True, self._loop.now()
                 found = self._results[target] = await self._identify(target, replace(refused, detail=""))
                 output.write_probe(found.probe)
                 if found.probe.answer is not Answer.NO_ANSWER:

@@ -12,6 +12,7 @@ from kafka.protocol.admin import DescribeConfigsResponse
 from kafka.protocol.consumer import FetchRequest
 
 from connectors.errors import ObservationError
+from connectors.gather import endpoint_probe
 from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.node_directory import KnownEndpoints, NodeDirectory
 from connectors.kafka.client import Client
@@ -121,6 +122,23 @@ def test_an_endpoint_that_accepts_connections_for_a_moment_is_met_between_two_pr
     starts.join()
     assert found() == [Connection.REFUSED, Connection.ACCEPTED, Connection.REFUSED]
     assert [one.answer for one in run_probe.output.probes] == [Answer.NOT_ASKED, Answer.NO_ANSWER, Answer.NOT_ASKED]
+
+
+def test_an_endpoint_that_has_refused_connections_for_long_is_only_probed(
+    run_probe: ProbeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint_probe, "_AGAIN_FOR_S", 0.05)
+    attempts = 0
+
+    async def refused(*_: object, **__: object) -> Any:
+        nonlocal attempts
+        attempts += 1
+        raise ObservationError(Reason.REFUSED, "refused")
+
+    monkeypatch.setattr(endpoint_probe, "connect", refused)
+    run_probe.until(lambda: len(run_probe.output.probes) == 4, 1, interval_ms=500)
+
+    assert 4 < attempts <= 4 + 4, "the first probe alone is followed by more attempts, four in half a second"
 
 
 def test_what_starts_at_an_endpoint_is_identified_before_the_next_probe(run_probe: ProbeRunner) -> None:

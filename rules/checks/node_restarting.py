@@ -26,8 +26,9 @@ What it means
     refused them, or it refuses them and fetched again after a pause. So one is found that ends before it registers, for
     example with a damaged snapshot, in a version that lacks a finalized feature, or below metadata.version 3.7, where
     the log has no starts of controllers; also while so many do that no leader is elected. An endpoint that refuses
-    connections is tried ten times a second. A controller that ends before it accepts one or fetches looks as if it were
-    down: `voter-lagging`, whose steps say that it may be started again and again.
+    connections is tried ten times a second, for an hour after it last accepted one. A controller that ends before it
+    accepts one or fetches looks as if it were down: `voter-lagging`, whose steps say that it may be started again and
+    again.
 
     The alert resolves when the node has not started for 15 minutes, or for twice the longest time between these starts.
 

@@ -52,6 +52,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     of_broker: dict[NodeId, list[tuple[Cause, PartitionSum]]] = {}
     for one in quorum.under_min_isr:
+        if not one.holders:
+            # Replay counts no more than 10,000 sets of replicas; or a record names a replica twice.
+            yield UnknownResult(why=f"which replicas {plural(one.partitions, 'partition')} lack is not known")
+            continue
         cause, replica = not_in_sync(quorum, one)
         of_broker.setdefault(replica.id, []).append((cause, one))
     for node, sums in sorted(of_broker.items()):

@@ -8,6 +8,7 @@ from rules.analysis.electability import forecast_election, restarted_voters
 from rules.analysis.safe_to_restart import safe_to_restart
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of
@@ -35,12 +36,16 @@ def test_a_leader_that_serves_no_new_connection_is_named_and_not_counted(lab: Ma
         assert (alert.severity, alert.subject) == ("warning", f"voter {leader}")
         assert "serves no new connection although the voter fetches" in alert.summary
         assert alert.evidence["stale_because"] == ["not-serving"]
-        quorum_now = monitor.machine.quorum()
-        assert quorum_now.leader_id == leader, "its older connections are served"
-        safety = safe_to_restart(quorum_now, NodeId(other), thresholds, ())
+        assert monitor.machine.quorum().leader_id == leader, "its older connections are served"
+        # From each probe to the next poll it is unknown whether the voter still fetches.
+        monitor.wait_for_quorum(lambda quorum: leader not in winners(quorum))
+        safety = safe_to_restart(monitor.machine.quorum(), NodeId(other), thresholds, ())
         assert not safety.safe
-        forecast = forecast_election(restarted_voters(quorum_now))
-        assert leader not in {one.key.id for one in forecast.candidates if one.wins}
 
         proxy.serves_new = True
         monitor.wait_for("stale-voter-endpoint", "resolved", within_s=60)
+
+
+def winners(quorum: Quorum) -> set[NodeId]:
+    """Returns the voters that would be elected after a restart of all."""
+    return {one.key.id for one in forecast_election(restarted_voters(quorum)).candidates if one.wins}

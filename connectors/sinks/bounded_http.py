@@ -7,6 +7,7 @@ does not answer is waited for: nothing can interrupt that.
 """
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError, ProtocolError
+from urllib3.exceptions import HTTPError
 
 ANSWER_BYTES = 65_536
 """Bytes that are kept of an answer where nothing else is said."""
@@ -60,24 +61,6 @@ class Bound:
     def over(self) -> bool:
         """Whether the deadline has passed."""
         return time.monotonic() >= self._until
-
-    def connect(self, connection: HTTPConnection) -> socket.socket:
-        """Returns a socket that is connected to the first address of the server that accepts, and ends in time."""
-        host, failure = connection._dns_host.strip("[]"), OSError("the name has no address")
-        for family, kind, protocol, _, address in socket.getaddrinfo(host, connection.port, type=socket.SOCK_STREAM):
-            opened = socket.socket(family, kind, protocol)
-            try:
-                self.watch(opened)
-                for option in connection.socket_options or ():
-                    opened.setsockopt(*option)
-                opened.settimeout(self.left_s)
-                opened.connect(address)
-            except OSError as problem:
-                opened.close()
-                failure = problem
-            else:
-                return opened
-        raise failure
 
     def read(self, response: requests.Response) -> bytes:
         """Returns the beginning of a response's body, and ends its connection."""
@@ -144,15 +127,27 @@ def bounded(
 
 
 class _BoundConnection(HTTPConnection):
-    def _new_conn(self) -> socket.socket:
+    @property
+    def sock(self) -> socket.socket | None:
+        return self._opened
+
+    @sock.setter
+    def sock(self, opened: socket.socket | None) -> None:
+        """Watches a socket once it is connected: before a proxy's answer and the TLS handshake."""
+        self._opened = opened
         bound = _BOUND.get()
-        if bound is None:
-            return super()._new_conn()
-        try:
-            return bound.connect(self)
-        except (ConnectionResetError, BrokenPipeError) as problem:
-            # urllib3 takes them for the end of an open connection that may have an answer, and would read from none.
-            raise ProtocolError("Connection aborted.", problem) from problem
+        # TLS replaces the socket, which is watched already.
+        if bound is not None and opened is not None and not isinstance(opened, ssl.SSLSocket):
+            opened.settimeout(bound.left_s)
+            bound.watch(opened)
+
+    def connect(self) -> None:
+        bound = _BOUND.get()
+        if bound is not None:
+            # urllib3 tries one address after the other, each for so long.
+            addresses = socket.getaddrinfo(self.host.strip("[]"), self.port, type=socket.SOCK_STREAM)
+            self.timeout = bound.left_s / len(addresses)
+        super().connect()
 
 
 class _BoundTlsConnection(_BoundConnection, HTTPSConnection):

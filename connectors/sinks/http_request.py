@@ -2,9 +2,6 @@
 
 A status of success is not enough: a proxy, a captive portal and a wrong URL have one too. Each service is recognized by
 the answer that it documents, and the answer of any other server is no web page and reports no error.
-
-Slack's official client also uses this transport: its own one follows redirects with the token, and waits without end
-for a server that answers byte by byte.
 """
 
 import re

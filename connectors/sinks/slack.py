@@ -9,43 +9,31 @@ notification is a new message.
 """
 
 import json
-import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
-from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
+from connectors.errors import KraftwatchError
 from connectors.secret import Secret, excerpt
 from connectors.settings import ValidUrl, placed_error, url_problem
-from connectors.sinks.http_request import HttpResponse, outcome_of_response, post, tls_context
+from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Responses, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import TIMEOUT_S, MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.slack_buttons import SlackButtons
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
-from connectors.store.stored_json import parse_json
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
-if TYPE_CHECKING:
-    from slack_sdk import WebClient
-    from slack_sdk.socket_mode import SocketModeClient
-
+_Json: TypeAlias = Mapping[str, Any]
 _API_URL = "https://slack.com/api/"
-_SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
-"""Muted: the SDK logs what it sends and each failure; the outcome reports the failure once, without secrets."""
-_SDK_LOG.addHandler(logging.NullHandler())
-_SDK_LOG.setLevel(logging.CRITICAL)
-_SDK_LOG.propagate = False
-
 _ANSWER_BYTES = 1 << 20
 """Slack answers with the whole message, in JSON."""
 _NOT_EDITABLE = {
@@ -184,28 +172,22 @@ class SlackSink(SlackFormat):
         self._buttons: SlackButtons | None = None
         if self._app_token is not None:
             self._app_token.read()
-            self._buttons = SlackButtons(self.options.name, self._socket_client)
+            self._buttons = SlackButtons(self.options.name, self._socket_url, section.ca_file)
 
     def follow(self, responses: Responses | None) -> None:
         """As `FollowedSink.follow`: Slack says which buttons people press."""
         if self._buttons is not None:
             self._buttons.follow(responses)
 
-    def _socket_client(self) -> "SocketModeClient":
-        from slack_sdk.socket_mode import SocketModeClient
-
+    def _socket_url(self) -> str:
+        """Returns the WebSocket by which Slack says which buttons people press. Raises KraftwatchError."""
         assert self._app_token is not None
-        token = self._app_token.read()
-        client = _client(token, self._section, lambda: TIMEOUT_S, accepted=self._is_connection)
-        client.ssl = tls_context(self._section.ca_file)
-        # Reconnecting is done here: the SDK would repeat a refusal every five seconds.
-        return SocketModeClient(
-            app_token=token, web_client=client, logger=_SDK_LOG, auto_reconnect_enabled=False, concurrency=1
-        )
+        api = SlackApi(section=self._section, token=self._app_token.read(), until=time.monotonic() + TIMEOUT_S)
+        url: str = api.call("apps.connections.open", {}, accepted=self._has_socket_url)["url"]
+        return url
 
-    def _is_connection(self, response: HttpResponse, sent: bytes) -> bool:
-        """Returns whether an answer is that of apps.connections.open."""
-        match response.json:
+    def _has_socket_url(self, answer: _Json, sent: _Json) -> bool:
+        match answer:
             case {"url": str(url)} if url.startswith("wss://"):
                 return (urlsplit(url).port or 443) == self._section.socket_port
             case _:
@@ -214,38 +196,36 @@ class SlackSink(SlackFormat):
     def _send_one(
         self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        token = self._token.read()
-        until = time.monotonic() + left_s
-        client = _client(token, self._section, lambda: until - time.monotonic())
+        api = SlackApi(section=self._section, token=self._token.read(), until=time.monotonic() + left_s)
         try:
-            self._update_or_post(client, notification, document)
+            self._update_or_post(api, notification, document)
         except _SlackError as error:
             return error.outcome
         return Delivered()
 
-    def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
+    def _update_or_post(self, api: "SlackApi", notification: Notification, document: SlackDocument) -> None:
         incident = notification.incident
         message = self._messages.get(incident)
-        if message is not None and not _updated(client, message, document):
+        if message is not None and not _updated(api, message, document):
             message = None
         if message is None:
-            response = _sent(client.chat_postMessage, document, channel=self._section.channel or "")
+            response = _sent(api.post, document, channel=self._section.channel or "")
             # Stored immediately: a later failure must not post the message again.
             message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], newest=notification.id)
         elif message.newest != notification.id:
             noticed = notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
             ended = notification.reason is NotifyReason.ACKNOWLEDGED and not notification.acknowledged
             broadcast = notification.worse or noticed or ended
-            client.chat_postMessage(
-                channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply
+            api.post(
+                {"channel": message.channel, "thread_ts": message.ts, "reply_broadcast": broadcast, **document.reply}
             )
         self._messages.put(incident, replace(message, newest=notification.id))
 
 
-def _updated(client: "WebClient", message: SlackMessageRecord, document: SlackDocument) -> bool:
+def _updated(api: "SlackApi", message: SlackMessageRecord, document: SlackDocument) -> bool:
     """Edits the message; returns whether it can still be edited."""
     try:
-        _sent(client.chat_update, document, channel=message.channel, ts=message.ts)
+        _sent(api.update, document, channel=message.channel, ts=message.ts)
     except _SlackError as error:
         if error.code in _NOT_EDITABLE:
             return False
@@ -253,14 +233,14 @@ def _updated(client: "WebClient", message: SlackMessageRecord, document: SlackDo
     return True
 
 
-def _sent(method: Callable[..., Any], document: SlackDocument, **place: str) -> Any:
+def _sent(call: Callable[[_Json], _Json], document: SlackDocument, **place: str) -> _Json:
     """Sends the message; its headline alone, if Slack rejects the blocks."""
     try:
-        return method(**place, **document.message)
+        return call({**place, **document.message})
     except _SlackError as error:
         if error.code not in _INVALID_MESSAGE:
             raise
-        return method(**place, **document.headline)
+        return call({**place, **document.headline})
 
 
 class SlackWebhookSink(SlackFormat):
@@ -291,57 +271,71 @@ class SlackWebhookSink(SlackFormat):
         return outcome
 
 
-class _SlackError(Exception):
+class _SlackError(KraftwatchError):
     """Slack responded with an error, which may have a code, or not at all."""
 
-    def __init__(self, outcome: Outcome, code: str | None = None) -> None:
-        super().__init__()
+    def __init__(self, outcome: Rejected | Retry, code: str | None = None) -> None:
+        super().__init__(outcome.reason)
         self.outcome, self.code = outcome, code
 
-    @property
-    def reason(self) -> str | None:
-        """One sentence without a secret."""
-        return None if isinstance(self.outcome, Delivered) else self.outcome.reason
+
+def _is_message(answer: _Json, sent: _Json) -> bool:
+    """Returns whether an answer says where the posted or edited message is."""
+    match answer:
+        case {"channel": str(), "ts": str(ts)}:
+            return bool(ts == sent.get("ts", ts))
+        case _:
+            return False
 
 
-def _client(
-    token: str,
-    section: SlackSection,
-    left_s: Callable[[], float],
-    *,
-    accepted: Callable[[HttpResponse, bytes], bool] | None = None,
-) -> "WebClient":
-    """Returns Slack's client with the transport of `connectors.sinks.http_request`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackApi:
+    """Slack's API for one token, until a deadline."""
 
-    `left_s` returns how long the next call may take; `accepted`: whether an answer is that of the called method, by
-    default one that posts or edits a message.
-    """
-    from slack_sdk import WebClient
-    from slack_sdk.errors import SlackApiError
+    section: SlackSection
+    token: str
+    until: float
+    """By `time.monotonic`."""
 
-    is_wanted = accepted or _is_message
+    def post(self, message: _Json) -> _Json:
+        """Posts a message or a reply; returns where it is. Raises _SlackError."""
+        return self.call("chat.postMessage", message)
 
-    class SingleCallSlack(WebClient):
-        def api_call(self, *args: Any, **options: Any) -> Any:
-            try:
-                return super().api_call(*args, **options)
-            except SlackApiError as error:
-                code = str(error.response.get("error") or "no error code")
-                raise _SlackError(_outcome_of_code(code, token), code) from None
+    def update(self, message: _Json) -> _Json:
+        """Edits a message; returns where it is. Raises _SlackError."""
+        return self.call("chat.update", message)
 
-        def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
-            body = req.data if isinstance(req.data, bytes) else b""
-            headers = dict(req.header_items())
-            response = post(
-                url, body, seconds=left_s(), headers=headers, ca_file=section.ca_file, answer_bytes=_ANSWER_BYTES
-            )
-            is_slacks = partial(_is_slacks, sent=body, accepted=is_wanted)
-            outcome = outcome_of_response(response, "", [token], server="Slack", accepted=is_slacks)
-            if isinstance(response, Retry) or not isinstance(outcome, Delivered):
-                raise _SlackError(outcome)
-            return {"status": response.status, "headers": response.headers, "body": response.text}
+    def call(self, method: str, arguments: _Json, *, accepted: Callable[[_Json, _Json], bool] = _is_message) -> _Json:
+        """Returns the answer to a method.
 
-    return SingleCallSlack(token=token, base_url=section.api_url, logger=_SDK_LOG, retry_handlers=[])
+        `accepted`: whether an answer to these arguments is that of the method. Raises _SlackError.
+        """
+
+        def is_slacks(response: HttpResponse) -> bool:
+            answer = response.json
+            match answer:
+                case {"ok": bool(ok)} if response.status == 200:
+                    return not ok or accepted(answer, arguments)
+                case _:
+                    return False
+
+        response = post(
+            self.section.api_url + method,
+            json.dumps(arguments).encode(),
+            seconds=self.until - time.monotonic(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json; charset=utf-8"},
+            ca_file=self.section.ca_file,
+            answer_bytes=_ANSWER_BYTES,
+        )
+        outcome = outcome_of_response(response, "", [self.token], server="Slack", accepted=is_slacks)
+        if not isinstance(outcome, Delivered):
+            raise _SlackError(outcome)
+        assert isinstance(response, HttpResponse)
+        answer: _Json = response.json
+        if not answer["ok"]:
+            code = str(answer.get("error") or "no error code")
+            raise _SlackError(_outcome_of_code(code, self.token), code)
+        return answer
 
 
 def _is_ok(response: HttpResponse) -> bool:
@@ -349,27 +343,7 @@ def _is_ok(response: HttpResponse) -> bool:
     return response.status == 200 and response.text.strip() == "ok"
 
 
-def _is_slacks(response: HttpResponse, sent: bytes, accepted: Callable[[HttpResponse, bytes], bool]) -> bool:
-    """Returns whether a response is that of Slack's API: an error, or the wanted answer."""
-    match response.json if response.status == 200 else None:
-        case {"ok": False}:
-            return True
-        case {"ok": True}:
-            return accepted(response, sent)
-        case _:
-            return False
-
-
-def _is_message(response: HttpResponse, sent: bytes) -> bool:
-    """Returns whether an answer says where the posted or edited message is."""
-    match response.json:
-        case {"channel": str(), "ts": str(ts)}:
-            return bool(ts == parse_json(sent).get("ts", ts))
-        case _:
-            return False
-
-
-def _outcome_of_code(code: str, token: str) -> Outcome:
+def _outcome_of_code(code: str, token: str) -> Rejected | Retry:
     meaning = _MEANING.get(code) or excerpt(code.replace("_", " "), token)
     if code in _INVALID_MESSAGE:
         return Rejected(reason=f"Slack rejected the message: {meaning}")

@@ -7,10 +7,12 @@ the SDK then opens the next one first (https://docs.slack.dev/apis/events-api/us
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.errors import KraftwatchError, UsageError
+from connectors.errors import KraftwatchError
 from connectors.sinks.following import Following
+from connectors.sinks.http_request import tls_context
 from connectors.sinks.sink import Responses
 from rules.alert import Alert, AlertId
 from rules.formatting import shortened, visible
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     from slack_sdk.socket_mode.request import SocketModeRequest
 
 _LOG = logging.getLogger(__name__)
+_SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
+"""Muted: the SDK logs what it receives and each failure; the sink reports a failure once, without secrets."""
+_SDK_LOG.addHandler(logging.NullHandler())
+_SDK_LOG.setLevel(logging.CRITICAL)
+_SDK_LOG.propagate = False
+
 ACKNOWLEDGE, END, SILENCE, PAGE = "acknowledge", "end-acknowledgement", "silence", "page"
 """The `action_id` of each button."""
 _MAX_ALERTS = 50
@@ -60,10 +68,10 @@ def _alert_ids(value: str) -> Iterator[AlertId]:
 class SlackButtons(Following):
     """Holds the connection while the job follows."""
 
-    def __init__(self, name: str, new_client: Callable[[], "SocketModeClient"]) -> None:
-        """`name` of the sink; `new_client` returns the SDK's client. It raises UsageError for an unreadable token."""
+    def __init__(self, name: str, new_url: Callable[[], str], ca_file: Path | None) -> None:
+        """`name` of the sink; `new_url` asks Slack for a WebSocket; it raises KraftwatchError."""
         super().__init__(name)
-        self._new_client = new_client
+        self._new_url, self._ca_file = new_url, ca_file
 
     def _run(self, ended: threading.Event) -> None:
         failures = 0
@@ -82,17 +90,17 @@ class SlackButtons(Following):
         """Stays connected as long as possible; returns why there is no connection, None if there was one."""
         client: SocketModeClient | None = None
         try:
-            client = self._new_client()
+            client = _socket_client(self._new_url, self._ca_file)
             client.socket_mode_request_listeners.append(self._respond)
             client.connect()
             if not client.is_connected():
                 return "Slack's WebSocket cannot be opened: check the firewall and the proxy"
             while client.is_connected() and not ended.wait(0.5):
                 pass
-        except UsageError as problem:
+        except KraftwatchError as problem:
             return str(problem)
         except Exception as error:  # noqa: BLE001 - the library's errors contain the address, which is secret
-            return str(getattr(error, "reason", None) or type(error).__name__)
+            return type(error).__name__
         finally:
             if client is not None:
                 client.close()
@@ -114,6 +122,20 @@ class SlackButtons(Following):
             _LOG.warning("%s: a button of Slack has no effect: %s", self._name, problem)
             return
         client.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
+
+
+def _socket_client(new_url: Callable[[], str], ca_file: Path | None) -> "SocketModeClient":
+    from slack_sdk.socket_mode import SocketModeClient
+    from slack_sdk.web import WebClient
+
+    class Client(SocketModeClient):
+        def issue_new_wss_url(self) -> str:
+            return new_url()
+
+    # Of the SDK's client for requests the connection uses the certificates only. Reconnecting is done here: the SDK
+    # would repeat a refusal every five seconds.
+    web_client = WebClient(ssl=tls_context(ca_file), logger=_SDK_LOG)
+    return Client(app_token="", web_client=web_client, logger=_SDK_LOG, auto_reconnect_enabled=False, concurrency=1)
 
 
 def _apply(payload: Mapping[str, Any], responses: Responses) -> None:

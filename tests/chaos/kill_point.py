@@ -52,7 +52,7 @@ _READER = "streaming.pipeline.source:JournalStreamReader"
 _DELIVER = "streaming.pipeline.deliver:Deliver.__call__"
 _LEDGER = "connectors.delivery.ledger:Ledger"
 _PAGERDUTY = "connectors.sinks.pagerduty:PagerdutySink._enqueue"
-_SLACK = "slack_sdk:WebClient"
+_SLACK = "connectors.sinks.slack:SlackApi"
 
 KILL_POINTS: tuple[KillPoint, ...] = (
     *_around("journal publication", Role.GATHERER, f"{_JOURNAL}.publish"),
@@ -70,8 +70,8 @@ KILL_POINTS: tuple[KillPoint, ...] = (
     *_around("recording a delivery", Role.DRIVER, f"{_LEDGER}.mark_delivered", 2),
     *_around("jsonl write", Role.DRIVER, "connectors.sinks.jsonl:append", 2),
     *_around("call of PagerDuty", Role.DRIVER, _PAGERDUTY, 2),
-    *_around("Slack post", Role.DRIVER, f"{_SLACK}.chat_postMessage", 2),
-    *_around("Slack edit", Role.DRIVER, f"{_SLACK}.chat_update", 2),
+    *_around("Slack post", Role.DRIVER, f"{_SLACK}.post", 2),
+    *_around("Slack edit", Role.DRIVER, f"{_SLACK}.update", 2),
     *_around("storing what a sink remembers", Role.DRIVER, "connectors.sinks.sink_config:SinkState.put", 2),
 )
 """After a call of a service: the service has accepted the notification, and the ledger does not have it."""

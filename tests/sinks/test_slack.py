@@ -1,4 +1,4 @@
-"""The Slack sinks with Slack's own client, against a double that accepts only documented calls."""
+"""The Slack sinks, against a double that accepts only documented calls."""
 
 import json
 from dataclasses import replace

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from crc32c import crc32c
+from google_crc32c import value as crc32c
 
 from connectors.metadata.value_limits import LARGEST_OFFSET, LATEST_TIMESTAMP_MS, NO_TIMESTAMP
 
@@ -125,7 +125,6 @@ def scan(chunk: bytes, *, start: int = 0, expected: int | None = None) -> Iterat
         Every byte from `start` on belongs to exactly one of the values. A TornTail is always the last value.
     """
     position, end = start, len(chunk)
-    view = memoryview(chunk)
     unpack = HEADER.unpack_from
     while position < end:
         fields = unpack(chunk, position) if end - position >= HEADER.size else _CUT_OFF_HEADER
@@ -137,7 +136,7 @@ def scan(chunk: bytes, *, start: int = 0, expected: int | None = None) -> Iterat
             yield bad
             position += bad.size
             continue
-        if crc32c(view[position + CHECKED_AT : after]) == fields[4]:
+        if crc32c(chunk[position + CHECKED_AT : after]) == fields[4]:
             batch = RecordBatch(position, *fields)
             reason = rejection_reason(batch, expected)
             expected = (batch.base_offset if expected is None else expected) + max(batch.last_offset_delta, 0) + 1
@@ -192,9 +191,9 @@ def rejection_reason(batch: RecordBatch, expected: int | None) -> str | None:
 
 def has_valid_crc(chunk: bytes, batch: RecordBatch) -> bool:
     """Returns whether the CRC-32C of a batch, which is whole, matches its bytes in the chunk."""
-    return bool(crc32c(memoryview(chunk)[batch.position + CHECKED_AT : batch.end]) == batch.crc)
+    return bool(crc32c(chunk[batch.position + CHECKED_AT : batch.end]) == batch.crc)
 
 
 def write_crc(batch: bytearray | memoryview) -> None:
     """Writes the valid CRC-32C into one whole batch whose body was changed in place."""
-    _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CHECKED_AT:]))
+    _CRC.pack_into(batch, CRC_AT, crc32c(bytes(batch[CHECKED_AT:])))

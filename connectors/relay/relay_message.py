@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from crc32c import crc32c
+from google_crc32c import value as crc32c
 
 from connectors.errors import KraftwatchError, UndecodableError
 from connectors.observations.observation import Observation, packed, unpacked
@@ -60,7 +60,7 @@ def _unframed(value: bytes) -> Observation:
 
 
 def _checksum(packed_row: bytes) -> bytes:
-    return crc32c(packed_row).to_bytes(4, "big")
+    return int(crc32c(packed_row)).to_bytes(4, "big")
 
 
 class RefusedPart(StrEnum):

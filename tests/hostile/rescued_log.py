@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from struct import Struct
 
-from crc32c import crc32c
+from google_crc32c import value as crc32c
 
 from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION

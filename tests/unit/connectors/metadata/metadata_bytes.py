@@ -8,7 +8,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from crc32c import crc32c
+from google_crc32c import value as crc32c
 
 DATA = Path(__file__).parents[3] / "data" / "metadata"
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -115,7 +115,7 @@ def batch_of(
         base_offset, 49 + len(records), epoch, 2, 0, attributes, last, timestamp, timestamp, -1, -1, -1, count
     )
     whole = bytearray(header + records)
-    _CRC.pack_into(whole, 17, crc32c(memoryview(whole)[21:]))
+    _CRC.pack_into(whole, 17, crc32c(bytes(whole[21:])))
     return bytes(whole)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from crc32c import crc32c
+from google_crc32c import value as crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,17 +4,13 @@ Firing alerts are re-sent every `REPEAT_S`: Alertmanager considers an alert reso
 the last notification, and a restarted Alertmanager has no alerts. Grouping, silences and routing are done there. Each
 member of an Alertmanager cluster must be notified: each is a separate sink.
 
-Alertmanager accepts an alert that is over by its own clock, and drops it. So the times are given by its clock where the
-two differ by more than CLOCKS_DIFFER_S: the Date of an answer shows it, or is that of a proxy, so the time by which
-Alertmanager has received the alert decides, if it has it.
+Alertmanager accepts an alert that is over by its own clock, and drops it. So where the Date of an answer differs from
+this host's clock by more than CLOCKS_DIFFER_S, the times are given by the clock by which Alertmanager has received the
+alert, since the Date may be that of a proxy; by the Date, if it does not have the alert.
 
 Alertmanager drops alerts beyond a limit, and any HTTP server may accept the request: what is new and firing is
 therefore read back once, by `GET /api/v2/alerts`, and what is not there was not delivered. Where the alerts cannot be
-read, accepted is delivered.
-
-Where several members take turns behind one URL, an alert that one has accepted is missing in the next one's list. Then
-`GET /api/v2/status` shows whether they are several processes: if so, each request is sent as often as there are
-members, and an alert is delivered when each of as many lists has it.
+read, accepted is delivered; so it is where several members take turns behind one URL, whose lists differ.
 
 What people silence there is silenced for the other sinks too (`alertmanager_silences`).
 """
@@ -23,7 +19,7 @@ import base64
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -157,117 +153,53 @@ class AlertmanagerSink(SerialSink[bytes]):
         """
         self._ahead_ms = 0
         """By how much this clock is ahead of Alertmanager's; 0 for what does not matter."""
-        self._date_ahead_ms = 0
-        """By how much it was ahead of the Date of an answer when Alertmanager's clock was looked at last."""
+        self._ahead_of_date_ms = 0
+        """By how much it was ahead of the Date of an answer, when that differed last."""
         self._unread: set[tuple[str, str]] = set()
         """Firing alerts that were accepted, and not found or not read yet: by incident and fingerprint."""
-        self._unreadable = False
-        self._members = 1
-        """How many Alertmanagers take turns behind the URL."""
+        self._unreadable = self._take_turns = False
         _check_url(self._url)
         for secret in self._secrets():
             secret.read()
         self._silences = SilencesPoll(
-            self.options.name, read=self._read, secrets=lambda: [secret.read() for secret in self._secrets()]
+            self.options.name, read=lambda path: self._call(TIMEOUT_S).read(path), secrets=self._secret_texts
         )
 
     def follow(self, responses: Responses | None) -> None:
         """As `FollowedSink.follow`: what is silenced there is not sent by the other sinks."""
         self._silences.follow(responses)
 
-    def _read(self, path: str) -> HttpResponse | Retry:
-        url = self._url.read().rstrip("/") + path
-        return get(
-            url,
-            seconds=TIMEOUT_S,
-            headers=self._authorization(),
-            ca_file=self._section.ca_file,
-            answer_bytes=LIST_BYTES,
-        )
-
     def _document(self, notification: Notification, sent_at_ms: Millis) -> bytes:
         return compact_json(list(self._alerts(notification, sent_at_ms)))
 
     def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
-        call = _Call(
-            url=self._url.read().rstrip("/"),
-            secrets=[secret.read() for secret in self._secrets()],
-            until=time.monotonic() + left_s,
-            options={"headers": self._authorization(), "ca_file": self._section.ca_file},
-            query=list_query(self._key(notification)),
-        )
-        response, outcome = self._post(call, document)
-        firing = self._firing(notification)
-        if isinstance(outcome, Delivered) and (of_date_ms := self._new_difference(response, sent_at_ms)) is not None:
-            ahead_ms = _difference_by_list(call.listed(), firing.values(), sent_at_ms)
-            if self._adopt_clock(of_date_ms if ahead_ms is None else ahead_ms):
-                _, outcome = self._post(call, self._document(notification, sent_at_ms))
-        expected = {about: firing[about] for about in self._to_read(notification) if about in firing}
-        if isinstance(outcome, Delivered) and expected:
-            outcome = self._read_back(call, expected)
-            if isinstance(outcome, Retry) and self._finds_members(call):
-                _, outcome = self._post(call, self._document(notification, sent_at_ms))
-                outcome = self._read_back(call, expected) if isinstance(outcome, Delivered) else outcome
-        if isinstance(outcome, Delivered):
-            self._store_labels(notification)
-        return outcome
-
-    def _post(self, call: "_Call", document: bytes) -> tuple[HttpResponse | Retry, Outcome]:
-        """Sends the document to each member; returns the last answer, which is the first one that is no delivery."""
-        response, outcome = call.posted(document)
-        for _ in range(self._members - 1):
-            if isinstance(outcome, Delivered):
-                response, outcome = call.posted(document)
-        return response, outcome
-
-    def _read_back(self, call: "_Call", expected: Mapping[tuple[str, str], Identity]) -> Outcome:
-        """Returns whether each member has these alerts."""
-        outcome = self._outcome_of_list(call.listed(), expected, call.url, call.secrets)
-        for _ in range(self._members - 1):
-            if isinstance(outcome, Delivered):
-                outcome = self._outcome_of_list(call.listed(), expected, call.url, call.secrets)
-        return outcome
-
-    def _finds_members(self, call: "_Call") -> bool:
-        """Returns whether more Alertmanagers answer at the URL than were known."""
-        found = {process for _ in range(_STATUS_READS) if (process := process_of(call.read(_STATUS_PATH)))}
-        if len(found) <= self._members:
-            return False
-        self._members = len(found)
-        log.warning(
-            "sink %s: %s Alertmanagers take turns behind the URL: each alert is sent to all of them; give each an "
-            "entry with its own address",
-            self.options.name,
-            self._members,
-        )
-        return True
-
-    def _key(self, notification: Notification) -> str:
-        return deduplication_key(notification.incident, notification.escalations)
-
-    def _firing(self, notification: Notification) -> Mapping[tuple[str, str], Identity]:
-        """Returns the firing alerts as Alertmanager must have them, by incident and fingerprint."""
-        key = self._key(notification)
-        return {
+        call, key = self._call(left_s), _key(notification)
+        firing = {
             (notification.incident, alert.fingerprint): identity(_labels(alert, alert.severity, key))
             for alert in notification.alerts
             if alert.state is AlertState.FIRING
         }
-
-    def _to_read(self, notification: Notification) -> Collection[tuple[str, str]]:
-        """Returns of which alerts it is not known yet that Alertmanager has them: new ones, and ones not read yet."""
-        return {(notification.incident, alert.fingerprint) for alert in notification.new_transitions} | self._unread
+        response, outcome = call.posted(document)
+        if isinstance(outcome, Delivered):
+            new = {(notification.incident, alert.fingerprint) for alert in notification.new_transitions} | self._unread
+            expected = {about: one for about, one in firing.items() if about in new and not self._take_turns}
+            differs = self._date_differs(response, sent_at_ms)
+            listed = call.listed(key) if expected or differs else None
+            if differs and self._adopt_clock(listed, firing.values(), sent_at_ms):
+                _, outcome = call.posted(self._document(notification, sent_at_ms))
+                listed = call.listed(key) if expected else None
+            if isinstance(outcome, Delivered) and expected and listed is not None:
+                outcome = self._outcome_of_list(call, listed, expected)
+        if isinstance(outcome, Delivered):
+            self._store_labels(notification)
+        return outcome
 
     def _outcome_of_list(
-        self,
-        response: HttpResponse | Retry,
-        expected: Mapping[tuple[str, str], Identity],
-        url: str,
-        secrets: Sequence[str],
+        self, call: "_Call", response: HttpResponse | Retry, expected: Mapping[tuple[str, str], Identity]
     ) -> Outcome:
         """Returns whether Alertmanager has these alerts, silenced and inhibited ones included."""
         self._unread |= expected.keys()
-        problem = unreadable(response, url, secrets)
+        problem = unreadable(response, call.url, call.secrets)
         if problem is not None:
             if not self._unreadable:
                 log.warning("sink %s: what Alertmanager accepts cannot be read back: %s", self.options.name, problem)
@@ -278,51 +210,63 @@ class AlertmanagerSink(SerialSink[bytes]):
         self._unreadable = False
         listed = listed_alerts(response)
         if listed is None:
-            return outcome_of_response(response, url, secrets, server="Alertmanager", accepted=lambda _: False)
+            return outcome_of_response(
+                response, call.url, call.secrets, server="Alertmanager", accepted=lambda _: False
+            )
         missing = [one for one in expected.values() if one not in listed]
-        if missing:
+        if missing and not self._finds_members(call):
             return Retry(reason=self._missing_text(missing))
         self._unread -= expected.keys()
         return Delivered()
+
+    def _finds_members(self, call: "_Call") -> bool:
+        """Returns whether several Alertmanagers answer at the URL."""
+        found = {process for _ in range(_STATUS_READS) if (process := process_of(call.read(_STATUS_PATH)))}
+        self._take_turns = len(found) > 1
+        if self._take_turns:
+            log.warning(
+                "sink %s: %s Alertmanagers take turns behind the URL: an alert reaches one of them at a time; give "
+                "each an entry with its own address",
+                self.options.name,
+                len(found),
+            )
+        return self._take_turns
 
     def _missing_text(self, missing: Sequence[Identity]) -> str:
         labels = dict(zip(LABELS, missing[0], strict=True))
         first = shortened(f"{labels['alertname']} {labels['subject']}", 80)
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        differs = abs(self._date_ahead_ms) > CLOCKS_DIFFER_S * 1000
-        difference = _difference(self._date_ahead_ms) if differs else "no difference to"
+        difference = _difference(self._ahead_of_date_ms) if self._ahead_of_date_ms else "no difference to"
         return (
             f"Alertmanager accepted {first}{more} and does not have it: check its clock (the Date of its answers: "
             f"{difference} this host's), its limits, and what is behind the URL"
         )
 
-    def _new_difference(self, response: HttpResponse | Retry, sent_at_ms: Millis) -> int | None:
-        """Returns by how much this clock is ahead of the Date of an answer; None if that is not new."""
-        if not isinstance(response, HttpResponse):
-            return None
+    def _date_differs(self, response: HttpResponse | Retry, sent_at_ms: Millis) -> bool:
+        """Returns whether the Date of an answer shows another clock than the one before."""
+        date = response.headers.get("Date", "") if isinstance(response, HttpResponse) else ""
         try:
-            theirs_ms = parsedate_to_datetime(response.headers["Date"]).timestamp() * 1000
-        except (LookupError, ValueError, TypeError, OverflowError):
-            return None
-        ahead_ms = round(sent_at_ms - theirs_ms)
-        if abs(ahead_ms - self._date_ahead_ms) <= CLOCKS_DIFFER_S * 1000:
-            return None
-        self._date_ahead_ms = ahead_ms
-        return ahead_ms
-
-    def _adopt_clock(self, ahead_ms: int) -> bool:
-        """Takes the clock of Alertmanager, if it differs; returns whether the sent times were wrong."""
-        if abs(ahead_ms - self._ahead_ms) <= CLOCKS_DIFFER_S * 1000:
+            ahead_ms = _difference_that_matters(sent_at_ms - parsedate_to_datetime(date).timestamp() * 1000)
+        except (ValueError, TypeError, OverflowError):
             return False
-        if abs(ahead_ms) <= CLOCKS_DIFFER_S * 1000:
-            ahead_ms = 0
+        differs = _difference_that_matters(ahead_ms - self._ahead_of_date_ms) != 0
+        if differs:
+            self._ahead_of_date_ms = ahead_ms
+        return differs
+
+    def _adopt_clock(self, listed: HttpResponse | Retry | None, sent: Collection[Identity], sent_at_ms: Millis) -> bool:
+        """Takes the clock of Alertmanager; returns whether the sent times were wrong."""
+        received = (listed_alerts(listed) if listed is not None else None) or {}
+        times = [at_ms for one in sent if (at_ms := received.get(one)) is not None]
+        ahead_ms = _difference_that_matters(sent_at_ms - max(times)) if times else self._ahead_of_date_ms
+        if not _difference_that_matters(ahead_ms - self._ahead_ms):
+            return False
         log.warning(
-            "sink %s: Alertmanager's clock is %s: %s",
+            "sink %s: Alertmanager's clock is %s",
             self.options.name,
-            f"{_difference(ahead_ms)} this host's" if ahead_ms else "right again",
-            "alerts are sent with its times; set the wrong clock"
+            f"{_difference(ahead_ms)} this host's: alerts are sent with its times; set the wrong clock"
             if ahead_ms
-            else "alerts are sent with this host's times",
+            else "right again: alerts are sent with this host's times",
         )
         self._ahead_ms = ahead_ms
         return True
@@ -331,7 +275,7 @@ class AlertmanagerSink(SerialSink[bytes]):
         sent_at_ms = Millis(sent_at_ms - self._ahead_ms)
         active_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))
         incident, links = notification.incident, self._links
-        label = self._key(notification)
+        label = _key(notification)
         new = {alert.fingerprint for alert in notification.new_transitions}
         for one in notification.alerts:
             alert = replace(one, started_at_ms=Millis(one.started_at_ms - self._ahead_ms))
@@ -345,7 +289,7 @@ class AlertmanagerSink(SerialSink[bytes]):
                 yield postable_alert(alert, *labels, sent_at_ms=sent_at_ms, ends_at_ms=sent_at_ms, links=links)
 
     def _store_labels(self, notification: Notification) -> None:
-        label = self._key(notification)
+        label = _key(notification)
         for alert in notification.alerts:
             if alert.state is AlertState.FIRING:
                 self._changing_labels[notification.incident, alert.fingerprint] = (alert.severity, label)
@@ -356,37 +300,49 @@ class AlertmanagerSink(SerialSink[bytes]):
     def _secrets(self) -> Sequence[Secret]:
         return [secret for secret in (self._url, self._password, self._token) if secret is not None]
 
-    def _authorization(self) -> Mapping[str, str]:
+    def _secret_texts(self) -> Sequence[str]:
+        return [secret.read() for secret in self._secrets()]
+
+    def _call(self, seconds: float) -> "_Call":
+        """Returns what calls Alertmanager for so long. Raises UsageError if a secret cannot be read."""
+        headers = {}
         if self._token is not None:
-            return {"Authorization": f"Bearer {self._token.read()}"}
+            headers["Authorization"] = f"Bearer {self._token.read()}"
         if self._password is not None:
             login = f"{self._section.username}:{self._password.read()}".encode()
-            return {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
-        return {}
+            headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
+        return _Call(
+            url=self._url.read().rstrip("/"),
+            secrets=self._secret_texts(),
+            until=time.monotonic() + seconds,
+            options={"headers": headers, "ca_file": self._section.ca_file},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Call:
-    """The requests for one notification, which all end at one deadline."""
+    """Requests that all end at one deadline."""
 
     url: str
     """Of Alertmanager, without a path."""
     secrets: Sequence[str]
     until: float
     options: Mapping[str, Any]
-    query: str
-    """Of the list of the incident's alerts."""
 
     def posted(self, document: bytes) -> tuple[HttpResponse | Retry, Outcome]:
         url = self.url + _PATH
         response = post(url, document, seconds=self.until - time.monotonic(), **self.options)
         return response, outcome_of_response(response, url, self.secrets, server="Alertmanager", accepted=_accepted)
 
-    def listed(self) -> HttpResponse | Retry:
-        return self.read(f"{_PATH}?{self.query}")
+    def listed(self, incident: str) -> HttpResponse | Retry:
+        return self.read(f"{_PATH}?{list_query(incident)}")
 
     def read(self, path: str) -> HttpResponse | Retry:
         return get(self.url + path, seconds=self.until - time.monotonic(), answer_bytes=LIST_BYTES, **self.options)
+
+
+def _key(notification: Notification) -> str:
+    return deduplication_key(notification.incident, notification.escalations)
 
 
 def postable_alert(
@@ -433,14 +389,9 @@ def _accepted(response: HttpResponse) -> bool:
     return response.status == 200 and (not response.text.strip() or isinstance(response.json, dict))
 
 
-def _difference_by_list(response: HttpResponse | Retry, sent: Iterable[Identity], sent_at_ms: Millis) -> int | None:
-    """Returns by how much this clock is ahead of the one by which Alertmanager received these alerts just now.
-
-    None if it has none of them, or is not asked.
-    """
-    listed = listed_alerts(response) or {}
-    times = [at_ms for one in sent if (at_ms := listed.get(one)) is not None]
-    return round(sent_at_ms - max(times)) if times else None
+def _difference_that_matters(ahead_ms: float) -> int:
+    """Returns a difference of two clocks; 0 for one that is not corrected."""
+    return round(ahead_ms) if abs(ahead_ms) > CLOCKS_DIFFER_S * 1000 else 0
 
 
 def _difference(ahead_ms: int) -> str:

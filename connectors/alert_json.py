@@ -1,22 +1,102 @@
-"""The JSON object of one alert, which jsonl and every other machine-readable sink writes.
+"""The JSON objects of an alert and of a silence, for sinks, commands and the API; other programs rely on their fields.
 
-Other programs rely on its fields: cluster, cluster_id, rule, subject, severity, state, summary, evidence, remedy,
-started_at, observed_at, sent_at, offset, fingerprint, and late_ms where the job was late. The object of a silence is
-here too.
+A type here is the only definition of its object: of what is written, of its schema and of its part of the API's
+document.
 """
 
 import json
 from dataclasses import replace
+from typing import Annotated, Any, Final, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from connectors.store.stored_json import json_line, json_safe, parse_json
-from rules.alert import Alert, AlertKey
-from rules.finding import Plain
+from rules.alert import Alert, AlertKey, AlertState
+from rules.finding import Severity
 from rules.formatting import LATEST_MS, from_iso, iso
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 
 _MAX_SUMMARY = 300
 _REMEDY = "# This text is shortened: `kraftwatch check` and kraftwatch's page have the evidence and what to do."
+
+OBJECT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+"""Of each type of an object."""
+_Text = Annotated[str, Field(min_length=1)]
+Time = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$")]
+"""ISO 8601 in UTC with milliseconds."""
+
+
+@with_config(OBJECT)
+class AlertObject(TypedDict):
+    """One transition of an alert."""
+
+    cluster: _Text
+    """The cluster's name in the configuration; `kraftwatch` if the alert is about the job itself."""
+    cluster_id: str
+    """Kafka's cluster id."""
+    rule: Annotated[str, Field(pattern="^[a-z]+(-[a-z]+)*$")]
+    """The rule's id, as `kraftwatch explain` lists it."""
+    subject: _Text
+    """The part of the cluster that the alert is about."""
+    severity: Severity
+    """A change of severity is a new firing object with the same fingerprint and started_at."""
+    state: AlertState
+    """firing or resolved."""
+    summary: _Text
+    """What is wrong, for people."""
+    evidence: dict[str, Any]
+    """The facts behind the alert, for people: each rule has its own names, which may change with the rule
+    (CHANGELOG.md). NaN and infinity are null."""
+    remedy: list[_Text]
+    """The steps in order: each is a shell command, or a sentence that begins with `#`."""
+    started_at: Time
+    """The time of the first observation that showed the condition, ISO 8601 in UTC with milliseconds."""
+    observed_at: Time
+    """The time of the observation that caused this transition."""
+    offset: Annotated[int, Field(ge=0)] | None
+    """The newest committed offset of the metadata log that was known at that time; null if none was known."""
+    fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    """Identifies the alert from firing to resolved: a hash of cluster_id, rule and subject."""
+    late_ms: NotRequired[Annotated[int, Field(ge=60_000)]]
+    """How long after observed_at the job evaluated the observation, while it worked off a backlog; absent below a
+    minute."""
+
+
+@with_config(OBJECT)
+class AlertLine(AlertObject):
+    """A line of a jsonl sink, the value of a message of a Kafka sink, and each object in alerts and new_transitions of
+    a webhook document. Fields may be added; no field is removed or changes its meaning."""
+
+    sent_at: Time
+    """When this line was written; the only field that differs when a transition is sent again."""
+
+
+@with_config(OBJECT)
+class SilenceObject(TypedDict):
+    """A silence; several with one id belong together."""
+
+    id: str
+    """Its id."""
+    cluster: str
+    """Pattern of the cluster's name."""
+    rule: str
+    """Pattern of the rule's id."""
+    subject: str
+    """Pattern of the alert's subject."""
+    severity: str
+    """Pattern of the severity."""
+    starts_at: str
+    """When it begins, ISO 8601."""
+    ends_at: str
+    """When it ends, ISO 8601."""
+    active: bool
+    """Whether it is in force now."""
+    author: str
+    """Who silences; `configuration` for a maintenance window."""
+    comment: str
+    """The reason."""
 
 
 def compact_json(value: object) -> bytes:
@@ -28,25 +108,43 @@ def compact_json(value: object) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
-    """Returns the object, its fields in the documented order."""
-    return {
+def alert_object(alert: Alert) -> AlertObject:
+    """Returns the object of an alert."""
+    found: AlertObject = {
         "cluster": alert.cluster,
         "cluster_id": alert.cluster_id,
         "rule": alert.rule,
         "subject": alert.subject,
-        "severity": alert.severity.value,
-        "state": alert.state.value,
+        "severity": alert.severity,
+        "state": alert.state,
         "summary": alert.summary,
         "evidence": json_safe(alert.evidence),
         "remedy": list(alert.remedy),
         "started_at": iso(alert.started_at_ms),
         "observed_at": iso(alert.observed_at_ms),
-        "sent_at": iso(sent_at_ms),
         "offset": alert.offset,
         "fingerprint": alert.fingerprint,
-        **({} if alert.late_ms is None else {"late_ms": alert.late_ms}),
     }
+    if alert.late_ms is not None:
+        found["late_ms"] = alert.late_ms
+    return found
+
+
+def to_object(alert: Alert, sent_at_ms: Millis) -> AlertLine:
+    """Returns the object of an alert that is sent."""
+    return {**alert_object(alert), "sent_at": iso(sent_at_ms)}
+
+
+def alert_schema() -> dict[str, Any]:
+    """Returns the JSON Schema of AlertLine: docs/alert.schema.json."""
+    found = described(TypeAdapter(AlertLine).json_schema(), TypeAdapter(AlertObject).json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "urn:kraftwatch:alert:1", **found}
+
+
+def described(schema: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a type with the descriptions of the type that it extends: pydantic reads its own alone."""
+    fields = {name: {**base["properties"].get(name, {}), **field} for name, field in schema["properties"].items()}
+    return {**schema, "properties": fields}
 
 
 def minimal_alert(alert: Alert) -> Alert:
@@ -65,7 +163,7 @@ def _formattable(at_ms: Millis) -> Millis:
     return Millis(min(max(at_ms, 0), LATEST_MS))
 
 
-def silence_to_json(silence: Silence, now_ms: Millis) -> dict[str, Plain]:
+def silence_to_json(silence: Silence, now_ms: Millis) -> SilenceObject:
     """Returns a silence as the JSON object of `silence list --json` and the API."""
     return {
         "id": silence.id,

@@ -5,13 +5,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from connectors.alert_json import alert_schema
 from rules.evaluate import ALL_RULES
 from streaming.config import config_json_schema
 from tests import configuration_page, metric_page, rule_pages, status_schema
 from tests.kafka import version_table
 
 ROOT = Path(__file__).parents[1]
-ALERT_SCHEMA = ROOT / "connectors" / "alert.schema.json"
 ALERTMANAGER = ROOT / "deploy" / "prometheus" / "alertmanager.yml"
 CHART = ROOT / "deploy" / "helm" / "kraftwatch" / "files"
 CHARTED = (
@@ -27,10 +27,10 @@ def generated() -> Mapping[Path, str]:
         configuration_page.PAGE: configuration_page.page(),
         ROOT / "deploy" / "config.schema.json": json.dumps(config_json_schema(), indent=2) + "\n",
         ALERTMANAGER: _alertmanager(),
-        ROOT / "docs" / ALERT_SCHEMA.name: ALERT_SCHEMA.read_text(encoding="utf-8"),
+        ROOT / "docs" / "alert.schema.json": status_schema.text(status_schema.tidy(alert_schema())),
         metric_page.PAGE: metric_page.page(),
         version_table.PAGE: version_table.page(),
-        status_schema.PATH: status_schema.text(),
+        status_schema.PATH: status_schema.text(status_schema.schema()),
         **{CHART / path.name: path.read_text(encoding="utf-8") for path in CHARTED},
         **{rule_pages.PAGES / name: text for name, text in rule_pages.pages().items()},
     }

@@ -37,12 +37,12 @@ def schema() -> dict[str, Any]:
     described = {json_name(name): field.get("description") for name, field in extended.items()}
     for name, field in parts["RecoveringPartition"]["properties"].items():
         field.setdefault("description", described.get(name))
-    return {**_HEAD, **_tidy({**schema_with_iso_times(plain), "$defs": parts})}
+    return {**_HEAD, **tidy({**schema_with_iso_times(plain), "$defs": parts})}
 
 
-def text() -> str:
-    """Returns the content of the file."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+def text(found: dict[str, Any]) -> str:
+    """Returns a schema as the content of a file."""
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
 def _description(docstring: str) -> str:
@@ -51,14 +51,14 @@ def _description(docstring: str) -> str:
     return text.replace("None", "null").replace("True", "true")
 
 
-def _tidy(value: Any) -> Any:
+def tidy(value: Any) -> Any:
     """Removes titles, which repeat names, and empty defaults: every field is written. Joins lines of descriptions."""
     if isinstance(value, list):
-        return [_tidy(each) for each in value]
+        return [tidy(each) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: _description(each) if key == "description" and isinstance(each, str) else _tidy(each)
+        key: _description(each) if key == "description" and isinstance(each, str) else tidy(each)
         for key, each in value.items()
         if not (key == "title" and isinstance(each, str)) and not (key == "default" and each in ([], None))
     }

@@ -23,7 +23,6 @@ from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.store.store_place import StorePlace
-from rules.finding import Plain
 from rules.formatting import iso
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
@@ -93,7 +92,7 @@ class WebhookSink(SerialSink[bytes]):
         return {**configured, SIGNATURE: f"t={seconds},v1={signature}"}
 
 
-def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks) -> dict[str, Plain]:
+def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks) -> dict[str, object]:
     """Returns the JSON document of one notification. Its field names are an interface: they must not change."""
     root = notification.root
     return {

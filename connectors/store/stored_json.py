@@ -20,7 +20,7 @@ def parse_json(content: bytes | str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def json_line(value: Plain, separators: tuple[str, str] | None = None) -> str:
+def json_line(value: object, separators: tuple[str, str] | None = None) -> str:
     """Returns plain data as JSON that people can read, on one line for every program: hidden characters are escaped.
 
     Raises ValueError if it has a number that JSON does not have, or refers to itself, TypeError if it is not plain

@@ -12,7 +12,7 @@ from rich.text import Text
 from connectors.json_log import json_event, uses_json
 
 if TYPE_CHECKING:
-    from rules.finding import Plain
+    pass
 
 FILE_WIDTH = 1_000
 """The width of tables in a file or a pipe, where lines are not wrapped."""
@@ -31,7 +31,7 @@ def print_progress(text: object) -> None:
     _stderr(text, _PROGRESS)
 
 
-def print_json(value: "Mapping[str, Plain]") -> None:
+def print_json(value: Mapping[str, object]) -> None:
     """Prints one line of JSON on stdout and flushes it."""
     from connectors.store.stored_json import json_line
 

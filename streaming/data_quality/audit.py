@@ -4,7 +4,6 @@
 takes seconds and 250 MB: only `kraftwatch data audit` imports this module.
 """
 
-import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-import connectors
+from connectors.alert_json import alert_schema
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation
 from connectors.observations.partition_run import each_event
@@ -77,7 +76,7 @@ def _contract(suite: str, name: str, texts: dict[str, Any]) -> Contract:
 
 
 _PARAMETERS: Mapping[str, Any] = {
-    "alert_schema": json.loads((files(connectors) / "alert.schema.json").read_text("utf-8")),
+    "alert_schema": alert_schema(),
     "payload_bytes_max": PAYLOAD_BYTES_MAX,
     "rules": [*ALL_RULES],
 }

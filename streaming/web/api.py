@@ -15,7 +15,7 @@ from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from connectors.alert_json import silence_to_json
+from connectors.alert_json import SilenceObject, described, silence_to_json
 from connectors.errors import StoreError, UsageError
 from connectors.settings import unmatched
 from connectors.store.acknowledgements import AcknowledgementStore
@@ -251,7 +251,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         method="get",
         path="/api/silences",
         summary="Active and future silences, those of maintenance windows included",
-        answer=list[objects.SilenceObject],
+        answer=list[SilenceObject],
         does=Api.silences,
     ),
     Operation(
@@ -259,7 +259,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         path="/api/silences",
         summary="Silence alerts from now on",
         body=objects.NewSilence,
-        answer=objects.SilenceObject,
+        answer=SilenceObject,
         does=Api.silence,
         status=201,
         refuses=(400, 403, 503),
@@ -268,7 +268,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         method="delete",
         path="/api/silences/{id}",
         summary="End a silence; the answer is what it was",
-        answer=list[objects.SilenceObject],
+        answer=list[SilenceObject],
         does=Api.end_silence,
         refuses=(403, 404, 503),
     ),
@@ -312,6 +312,7 @@ def openapi() -> dict[str, Any]:
     found, shared = TypeAdapter.json_schemas([*adapters, problem], ref_template=_SCHEMAS)  # type: ignore[list-item]
     schemas = {key: schema for (key, _), schema in found.items()}
     defs, parts = shared.get("$defs", {}), {"ClusterStatus", *status_adapter().json_schema()["$defs"]}
+    defs["ClusterObject"] = described(defs["ClusterObject"], defs["ClusterRow"])
     paths: dict[str, Any] = {}
     for at, one in enumerate(OPERATIONS):
         codes = (*one.refuses, 401, 421, *([413] if one.body else []))
@@ -386,13 +387,13 @@ def _no_alert(fingerprint: str) -> ResponseReturnValue:
     return {"status": f"no alert with the fingerprint '{fingerprint[:64]}' is firing"}, 404
 
 
-def _acknowledgement_json(alert: Alert, one: Acknowledgement) -> dict[str, Plain]:
+def _acknowledgement_json(alert: Alert, one: Acknowledgement) -> objects.AcknowledgementObject:
     return {
         "fingerprint": alert.fingerprint,
         "cluster": alert.cluster,
         "rule": alert.rule,
         "subject": alert.subject,
-        "severity": alert.severity.value,
+        "severity": alert.severity,
         "started_at": iso(alert.started_at_ms),
         "by": one.by,
         "at": iso(one.at_ms),

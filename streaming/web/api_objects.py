@@ -1,4 +1,4 @@
-"""The JSON objects of the API, with what each field means: requests are checked by them, answers are described.
+"""The JSON objects of the API, with what each field means: requests are checked by them, answers are made as them.
 
 Later versions may add fields to answers.
 """
@@ -6,8 +6,10 @@ Later versions may add fields to answers.
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, with_config
+from typing_extensions import TypedDict
 
+from connectors.alert_json import OBJECT, AlertObject, SilenceObject
 from rules.finding import Severity
 from rules.notifications.route import LONGEST_COMMENT, LONGEST_NAME
 from streaming.status.cluster_status import ClusterStatus
@@ -20,11 +22,11 @@ _Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 _Comment = Annotated[str, StringConstraints(strip_whitespace=True, max_length=LONGEST_COMMENT, pattern=_NO_NUL)]
 
 
-class _Object(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+class _Body(BaseModel):
+    model_config = OBJECT
 
 
-class NewAcknowledgement(_Object):
+class NewAcknowledgement(_Body):
     """Acknowledges a firing alert, in place of its former acknowledgement."""
 
     fingerprint: str
@@ -37,7 +39,7 @@ class NewAcknowledgement(_Object):
     """A note for the next person on call."""
 
 
-class NewSilence(_Object):
+class NewSilence(_Body):
     """Silences the alerts that match all patterns (`*`, `?`, `[abc]`); one of them must be given."""
 
     cluster: _Pattern = "*"
@@ -56,7 +58,8 @@ class NewSilence(_Object):
     """The reason."""
 
 
-class AcknowledgementObject(_Object):
+@with_config(OBJECT)
+class AcknowledgementObject(TypedDict):
     """The acknowledgement of a firing alert."""
 
     fingerprint: str
@@ -81,65 +84,8 @@ class AcknowledgementObject(_Object):
     """The person's note."""
 
 
-class SilenceObject(_Object):
-    """A silence; several with one id belong together."""
-
-    id: str
-    """Its id."""
-    cluster: str
-    """Pattern of the cluster's name."""
-    rule: str
-    """Pattern of the rule's id."""
-    subject: str
-    """Pattern of the alert's subject."""
-    severity: str
-    """Pattern of the severity."""
-    starts_at: str
-    """When it begins, ISO 8601."""
-    ends_at: str
-    """When it ends, ISO 8601."""
-    active: bool
-    """Whether it is in force now."""
-    author: str
-    """Who silences; `configuration` for a maintenance window."""
-    comment: str
-    """The reason."""
-
-
-class AlertObject(_Object):
-    """A transition of an alert: a line of the jsonl sink without `sent_at`."""
-
-    cluster: str
-    """The cluster's name; `kraftwatch` for an alert about the job itself."""
-    cluster_id: str
-    """Kafka's cluster id."""
-    rule: str
-    """The rule's id."""
-    subject: str
-    """What the alert is about."""
-    severity: Severity
-    """critical, warning or info."""
-    state: Annotated[str, Field(pattern="^(firing|resolved)$")]
-    """firing or resolved."""
-    summary: str
-    """What is wrong."""
-    evidence: dict[str, Any]
-    """The facts, for people: each rule has its own names."""
-    remedy: list[str]
-    """What to do: commands, and sentences that begin with `#`."""
-    started_at: str
-    """When the condition was first observed, ISO 8601."""
-    observed_at: str
-    """When this transition was observed, ISO 8601."""
-    offset: int | None
-    """The newest committed offset known then."""
-    fingerprint: str
-    """The alert's identity."""
-    late_ms: int = 0
-    """How late it was evaluated; absent if it was not late."""
-
-
-class RecoveredTopic(_Object):
+@with_config(OBJECT)
+class RecoveredTopic(TypedDict):
     """Partitions of a topic whose recovery ended."""
 
     topic: str | None
@@ -152,7 +98,8 @@ class RecoveredTopic(_Object):
     """When it ended, ISO 8601."""
 
 
-class ClusterRow(_Object):
+@with_config(OBJECT)
+class ClusterRow(TypedDict):
     """One cluster in short."""
 
     name: str
@@ -189,6 +136,7 @@ class ClusterRow(_Object):
     """Number of recovering partitions."""
 
 
+@with_config(OBJECT)
 class ClusterObject(ClusterRow):
     """One cluster."""
 
@@ -204,7 +152,8 @@ class ClusterObject(ClusterRow):
     """Active and future silences that may match alerts of this cluster."""
 
 
-class RecordedObject(_Object):
+@with_config(OBJECT)
+class RecordedObject(TypedDict):
     """What the job has recorded of one cluster. It holds no secret; only kraftwatch reads it."""
 
     settings: dict[str, Any]
@@ -215,7 +164,8 @@ class RecordedObject(_Object):
     """The state in the form of a checkpoint, base64: of use to the same version of kraftwatch only."""
 
 
-class SinkObject(_Object):
+@with_config(OBJECT)
+class SinkObject(TypedDict):
     """The delivery to one sink."""
 
     name: str
@@ -230,7 +180,8 @@ class SinkObject(_Object):
     """Notifications that the sink does not accept while it accepts others."""
 
 
-class FleetObject(_Object):
+@with_config(OBJECT)
+class FleetObject(TypedDict):
     """All clusters."""
 
     now_ms: int

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from connectors.alert_json import silence_to_json, to_object
+from connectors.alert_json import alert_object, silence_to_json
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND, INHIBITED
-from rules.finding import Plain, Severity
+from rules.finding import Severity
 from rules.formatting import duration, iso, ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
@@ -28,6 +29,7 @@ from streaming.status.cluster_status import (
 )
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
+from streaming.web.api_objects import ClusterObject, ClusterRow
 
 NO_LEADER = "no-leader"
 STALE_MS = Millis(30_000)
@@ -221,30 +223,39 @@ class ClusterView:
         """Returns the acknowledgement of this alert."""
         return next((one for one in self.acknowledgements if one.matches(alert)), None)
 
-    def row_json(self) -> dict[str, Plain]:
+    def row_json(self) -> ClusterRow:
         """Returns an item of `/api/clusters`: docs/page.md."""
         counts = Counter(alert.severity for alert in self.firing)
-        plain = {} if self.status is None else status_json(self.status, _ROW_FIELDS)
+        plain: Mapping[str, Any] = {} if self.status is None else status_json(self.status, _ROW_FIELDS)
         return {
             "name": self.name,
-            "health": self.health.value,
+            "cluster_id": plain.get("cluster_id"),
+            "health": self.health,
             "headline": self.headline,
             "age_ms": self.age_ms,
-            "alerts": {severity.value: counts[severity] for severity in Severity},
+            "observed_at": plain.get("observed_at"),
+            "source": plain.get("source"),
+            "alerts": {severity: counts[severity] for severity in Severity},
             "pending": len(self.pending),
-            **{name: plain.get(name) for name in _ROW_NAMES},
+            "leader_id": plain.get("leader_id"),
+            "leader_epoch": plain.get("leader_epoch"),
+            "voters": plain.get("voters"),
+            "votes_needed": plain.get("votes_needed"),
+            "voters_fetching": plain.get("voters_fetching"),
+            "failures_left": plain.get("failures_left"),
+            "recovering_partitions": plain.get("recovering_partitions"),
         }
 
-    def to_json(self) -> dict[str, Plain]:
+    def to_json(self) -> ClusterObject:
         """Returns the fields of `/api/clusters/NAME`: docs/page.md."""
-        status = self.status
-        if status is not None:
-            status = with_acknowledged(status, self.firing, self.acknowledgements, self.now_ms)
+        status: Any = None
+        if self.status is not None:
+            status = status_json(with_acknowledged(self.status, self.firing, self.acknowledgements, self.now_ms))
         return {
             **self.row_json(),
-            "status": None if status is None else status_json(status),
-            "firing": [_alert_json(alert) for alert in self.firing],
-            "history": [_alert_json(alert) for alert in self.history[-TRANSITIONS_LIMIT:]],
+            "status": status,
+            "firing": [alert_object(alert) for alert in self.firing],
+            "history": [alert_object(alert) for alert in self.history[-TRANSITIONS_LIMIT:]],
             "recovered": [
                 {
                     "topic": one.topic,
@@ -262,7 +273,6 @@ _ROW_FIELDS = (
     *("cluster_id", "source", "observed_at_ms", "leader_id", "leader_epoch", "voters", "votes_needed"),
     *("voters_fetching", "failures_left", "recovering_partitions"),
 )
-_ROW_NAMES = tuple("observed_at" if name == "observed_at_ms" else name for name in _ROW_FIELDS)
 
 
 def worst_first(views: Iterable[ClusterView]) -> list[ClusterView]:
@@ -272,9 +282,3 @@ def worst_first(views: Iterable[ClusterView]) -> list[ClusterView]:
 
 def _sentence(text: str, more: str) -> str:
     return f"{text[:1].upper()}{text[1:].removesuffix('.')} ({more})"
-
-
-def _alert_json(alert: Alert) -> dict[str, Plain]:
-    line = to_object(alert, alert.observed_at_ms)
-    del line["sent_at"]
-    return line

@@ -12,7 +12,6 @@ from connectors.errors import UsageError
 from connectors.observations.point_in_time import parse_time
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
-from rules.finding import Plain
 from rules.formatting import LATEST_MS
 from rules.model.identifiers import Millis
 from rules.notifications.acknowledgement import Acknowledgement
@@ -21,6 +20,7 @@ from streaming.status.event_history import event_key
 from streaming.status.health import Health
 from streaming.status.past_replay import PastState
 from streaming.status.status_store import StatusStore
+from streaming.web.api_objects import FleetObject
 from streaming.web.cluster_view import ClusterView, worst_first
 from streaming.web.past_states import PastStates
 
@@ -124,13 +124,13 @@ def _with_known_events(now: ClusterView, past: PastState) -> ClusterView:
     return replace(now, received=replace(now.received, status=replace(newer, **merged)))
 
 
-def fleet_json(view: FleetView) -> dict[str, Plain]:
+def fleet_json(view: FleetView) -> FleetObject:
     """Returns the fields of `/api/clusters`: docs/page.md."""
     every, delivery = view.all(), view.store.delivery
     counts = Counter(one.health for one in every)
     return {
         "now_ms": view.now_ms(),
-        "counts": {health.value: counts[health] for health in Health},
+        "counts": {health: counts[health] for health in Health},
         "clusters": [one.row_json() for one in every],
         "delivered_at_ms": delivery.at_ms if delivery else None,
         "sinks": [

@@ -17,7 +17,7 @@ def test_the_object_has_exactly_these_fields_in_this_order() -> None:
         '"state":"firing","summary":"No leader elected.","evidence":{"leader_epoch":7,"asked":["c1:9093","c2:9093"]},'
         '"remedy":["# Start a controller.","bin/kafka-server-start.sh $NODE_PROPERTIES"],'
         '"started_at":"2026-11-20T05:01:02.345Z","observed_at":"2026-11-20T05:01:07.345Z",'
-        '"sent_at":"2026-11-20T05:01:08.345Z","offset":991,"fingerprint":"83f33bc26ad4ce07"}\n'
+        '"offset":991,"fingerprint":"83f33bc26ad4ce07","sent_at":"2026-11-20T05:01:08.345Z"}\n'
     )
 
 

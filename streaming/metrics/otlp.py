@@ -4,8 +4,9 @@ Each message has every known value of the registry that /metrics encodes, under 
 Prometheus receiver of the collector passes them on: a counter is a monotonic sum with `_total` in its name, sums are
 cumulative, and a value that has become unknown is sent once as one without a recorded value, so that it ends there too.
 
-Only the messages of OpenTelemetry are used, not its SDK: the values exist already, and a request has to end at its
-deadline, follow no redirect with its secrets, and log nothing of them (`connectors.sinks.http_request`).
+Only the messages of OpenTelemetry are used, not its SDK: in version 1.45 its data points cannot end, and its exporter
+takes a redirect, a web page and rejected data points for success, waits for a slow answer beyond its timeout, and logs
+the URL of a request that fails, which may be secret.
 """
 
 import gzip
